@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nats_elect_core::group::{MOST_SHARDS, Placement, Units};
+use nats_elect_core::group::{MOST_NAMED, MOST_SHARDS, Placement, Units};
 use nats_elect_core::name::{GroupName, NameError, UnitName};
 
 use self::placement::{Balanced, Policy, PolicySettings};
@@ -31,9 +31,14 @@ pub struct Group {
 }
 
 /// What the settings want of one unit's place.
+#[derive(Clone)]
 enum Wish {
     Weight(u32),
     ApartFrom(String),
+    Requires(String),
+    Prefers(String),
+    /// The name of the set that is spread over the zones.
+    Zones(String),
 }
 
 enum Kind {
@@ -106,6 +111,42 @@ impl Group {
         self
     }
 
+    /// Has only instances own these units that have this one of
+    /// [`MemberConfig::labels`](field@crate::MemberConfig::labels). If there is none, they have no
+    /// owner. All instances should have the same.
+    pub fn requires<U: Into<String>>(
+        self,
+        units: impl IntoIterator<Item = U>,
+        label: impl Into<String>,
+    ) -> Self {
+        self.wish(units, &Wish::Requires(label.into()))
+    }
+
+    /// Has these units go to instances that have this one of
+    /// [`MemberConfig::labels`](field@crate::MemberConfig::labels), where the balance allows it. All
+    /// instances should have the same.
+    pub fn prefers<U: Into<String>>(
+        self,
+        units: impl IntoIterator<Item = U>,
+        label: impl Into<String>,
+    ) -> Self {
+        self.wish(units, &Wish::Prefers(label.into()))
+    }
+
+    /// Spreads these units evenly over the zones, also at the cost of balance. An instance's zone is
+    /// the entry `zone` of its metadata. All instances should have the same.
+    pub fn across_zones<U: Into<String>>(self, units: impl IntoIterator<Item = U>) -> Self {
+        let units: Vec<String> = units.into_iter().map(Into::into).collect();
+        let set = units.first().cloned().unwrap_or_default();
+        self.wish(units, &Wish::Zones(set))
+    }
+
+    fn wish<U: Into<String>>(mut self, units: impl IntoIterator<Item = U>, wish: &Wish) -> Self {
+        let units = units.into_iter().map(|unit| (unit.into(), wish.clone()));
+        self.placed.extend(units);
+        self
+    }
+
     /// Limits the bytes that each unit keeps by [`Term::store`](crate::Term::store). At least 1
     /// KiB. Default: no limit.
     pub const fn data_limit(mut self, bytes: u64) -> Self {
@@ -138,6 +179,10 @@ impl Group {
                     let rule = "must be at least one, each with a name of its own";
                     return Err(breaks("units", format!("{:?}", handlers.keys()), rule));
                 }
+                if count > MOST_NAMED {
+                    let rule = format!("must be at most {MOST_NAMED}");
+                    return Err(breaks("units", count.to_string(), &rule));
+                }
                 let names = handlers.keys().cloned().collect();
                 (Units::Named(names), UnitHandlers::Named(handlers))
             }
@@ -159,6 +204,9 @@ impl Group {
             let unit = placed.entry(name).or_default();
             match wish {
                 Wish::Weight(weight) => unit.weight = weight,
+                Wish::Requires(label) => _ = unit.requires.insert(label),
+                Wish::Prefers(label) => _ = unit.prefers.insert(label),
+                Wish::Zones(set) => unit.spread = Some(set),
                 Wish::ApartFrom(other) => {
                     unit.apart_from.insert(UnitName::new(&other)?);
                 }

@@ -180,7 +180,7 @@ impl Shared {
             }
         };
         tokio::select! {
-            started = builder.start() => started.map_err(|error| match error {
+            started = Box::pin(builder.start()) => started.map_err(|error| match error {
                 Error::Unavailable { .. } if answers.get() => {
                     Failure::new(Code::Unreachable, error.to_string())
                         .advice("NATS itself answers at that address: `nats-elect doctor` finds the cause")

@@ -154,13 +154,12 @@ impl Group {
         let weighed = |(name, unit): (&UnitName, &Unit)| {
             let owner = unit.owner?;
             let (share, told) = (&shares[&owner], told(owner)?);
-            let weight = match own(told, name) {
-                Some(load) => u128::from(load) * weights / loads,
-                None => {
-                    let rest = u128::from(told.load).saturating_sub(share.told);
-                    let part = u128::from(unit.weight.max(1)) * rest * weights;
-                    part / (share.others * loads)
-                }
+            let weight = if let Some(load) = own(told, name) {
+                u128::from(load) * weights / loads
+            } else {
+                let rest = u128::from(told.load).saturating_sub(share.told);
+                let part = u128::from(unit.weight.max(1)) * rest * weights;
+                part / (share.others * loads)
             };
             Some((name.clone(), u32::try_from(weight).unwrap_or(u32::MAX)))
         };

@@ -47,6 +47,11 @@ pub(super) enum Phase {
     Overrun {
         give_at: Moment,
     },
+    /// The handler ended by itself. This member begins again, unless the unit is wanted elsewhere
+    /// meanwhile.
+    Resting {
+        until: Moment,
+    },
     /// The term is over. Its end is written, again and again with the same content, until its
     /// outcome is known.
     Giving {
@@ -138,25 +143,29 @@ impl Group {
         }
         tenure.runs = false;
         let (epoch, phase) = (tenure.epoch, tenure.phase);
-        let send_at = match phase {
+        let phase = match phase {
             // The next term of this member begins with a record of its own, after a pause: a
             // handler that fails at once would write without end.
             Phase::Acting => {
-                let pause = if matches!(end, HandlerEnd::Failed | HandlerEnd::Panicked) {
-                    let doubled = self.failures.count(unit, self.now);
-                    self.settings.heartbeat * doubled
+                let failed = matches!(end, HandlerEnd::Failed | HandlerEnd::Panicked);
+                let longer = if failed {
+                    self.failures.count(unit, self.now)
                 } else {
-                    self.settings.heartbeat
+                    1
                 };
                 let next = self.after_failure(unit, epoch);
-                let stays = next == UnitRecord::Owned(epoch);
                 if let Some(tenure) = self.tenures.get_mut(unit) {
                     tenure.next = next;
                 }
-                if stays { self.now + pause } else { self.now }
+                if next == UnitRecord::Owned(epoch) {
+                    let until = self.now + self.settings.heartbeat * longer;
+                    Phase::Resting { until }
+                } else {
+                    Phase::Giving { send_at: self.now }
+                }
             }
-            Phase::Ending { .. } | Phase::Overrun { .. } => self.now,
-            Phase::Giving { send_at } => send_at,
+            Phase::Ending { .. } | Phase::Overrun { .. } => Phase::Giving { send_at: self.now },
+            Phase::Giving { .. } | Phase::Resting { .. } => phase,
             Phase::Displaced => {
                 self.tenures.remove(unit);
                 self.agenda.note(Subject::Unit(unit.clone()), self.now);
@@ -164,10 +173,10 @@ impl Group {
                 return;
             }
         };
-        self.set_phase(unit, Phase::Giving { send_at });
-        mutated!(BeginAgain => { self.tenures.remove(unit); self.agenda.note(Subject::Unit(unit.clone()), send_at); return; });
+        self.set_phase(unit, phase);
+        mutated!(BeginAgain => { self.tenures.remove(unit); self.agenda.note(Subject::Unit(unit.clone()), self.now); return; });
         self.raise_ended(unit, sequence);
-        self.agenda.note(Subject::Unit(unit.clone()), send_at);
+        self.agenda.note(Subject::Unit(unit.clone()), self.now);
     }
 
     /// The unit's record is another one now, or the epoch is over: the term has ended, whatever its
@@ -234,6 +243,15 @@ impl Group {
             Phase::Overrun { give_at } if self.now < give_at => Some(give_at),
             Phase::Overrun { .. } => {
                 self.raise_ended(unit, sequence);
+                self.set_phase(unit, Phase::Giving { send_at: self.now });
+                Some(self.now)
+            }
+            Phase::Resting { until } => {
+                if let Some(to) = self.wanted(unit, epoch) {
+                    self.tenures.get_mut(unit)?.next = to;
+                } else if self.now < until {
+                    return Some(until);
+                }
                 self.set_phase(unit, Phase::Giving { send_at: self.now });
                 Some(self.now)
             }

@@ -60,6 +60,27 @@ fn a_unit_that_keeps_failing_moves_and_nothing_else_does() {
     );
 }
 
+/// Its pause is long by then. It holds up nobody.
+#[test]
+fn a_unit_that_rests_after_a_failure_is_given_away_at_once() {
+    let mut world = World::settled(2, 2);
+    let owner = world.owner(0);
+    for failures in 1..=5 {
+        // Nobody else takes it.
+        world.nodes[1 - owner].cordoned = true;
+        world.run(2 * SECOND);
+        world.fail(0);
+        if failures < 5 {
+            world.until(pause(failures) + SECOND, |world| is_owned(world, 0));
+        }
+    }
+    assert_eq!(world.owners(&unit(0)), [] as [usize; 0]);
+    world.nodes[1 - owner].cordoned = false;
+    world.run(2 * SECOND);
+    world.leave(owner);
+    world.until(SECOND, |world| world.owners(&unit(0)) == [1 - owner]);
+}
+
 #[test]
 fn a_unit_that_fails_everywhere_stays_and_is_tried_again() {
     let mut world = World::settled(2, 2);
