@@ -1,6 +1,6 @@
 //! Carries out effects as the library will.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use nats_elect_core::config::Membership;
@@ -260,14 +260,16 @@ impl World {
 
     /// What a member says of itself.
     pub fn info(&self, node: usize, key: EpochKey) -> MemberInfo {
-        let support = Support {
-            format: 1,
+        let process = self.nodes[node].process.as_ref();
+        let support = |name| Support {
+            format: 2,
             generation: 1,
+            failing: process.map_or_else(BTreeSet::new, |it| it.group.failing(name)),
             ..Support::default()
         };
         let groups = self.nodes[node].group.groups.keys();
         MemberInfo {
-            groups: groups.map(|name| (name.clone(), support.clone())).collect(),
+            groups: groups.map(|name| (name.clone(), support(name))).collect(),
             ..MemberInfo::new(key)
         }
     }
@@ -301,6 +303,11 @@ impl World {
             }
             GroupEffect::Extend { until } => {
                 let present = self.nodes[node].present_epoch();
+                let keeper = present.and_then(|epoch| self.keeper_of(node, epoch));
+                if let Some((epoch, key)) = keeper.map(|it| (it.epoch, it.identity.key)) {
+                    let info = Box::new(self.info(node, key));
+                    inputs.push_back(To::Keeper(epoch, Input::Tell(info)));
+                }
                 let now = self.nodes[node].clock.at(self.now);
                 let Some(process) = &mut self.nodes[node].process else {
                     return;

@@ -34,6 +34,8 @@ pub enum Fault {
     Watch(Duration),
     /// All handlers end by themselves.
     HandlersEnd,
+    /// All handlers fail their health checks.
+    HandlersUnhealthy,
     /// From now on handlers behave so.
     Handlers {
         listen: bool,
@@ -125,8 +127,9 @@ impl Fault {
                     Self::Watch(chance.upto(lag))
                 }
             },
-            FaultKind::Handlers => match chance.below(2) {
+            FaultKind::Handlers => match chance.below(4) {
                 0 => Self::HandlersEnd,
+                1 => Self::HandlersUnhealthy,
                 _ => Self::Handlers {
                     listen: chance.permille(400),
                     abort: chance.permille(500),
@@ -189,12 +192,17 @@ impl Fault {
                 world.schedule(until, Happening::ReadOn { node, life });
             }
             Self::Watch(lag) => world.watch(node, *lag),
-            Self::HandlersEnd => {
+            Self::HandlersEnd | Self::HandlersUnhealthy => {
                 let process = world.nodes[node].process.as_ref();
                 let terms = process.into_iter().flat_map(|it| it.terms.keys());
                 for (unit, sequence) in terms.cloned().collect::<Vec<_>>() {
-                    if !world.nodes[node].paused {
+                    if world.nodes[node].paused {
+                        break;
+                    }
+                    if matches!(self, Self::HandlersEnd) {
                         world.handler_ends(node, &unit, sequence);
+                    } else {
+                        world.group_input(node, GroupInput::Unhealthy { unit, sequence });
                     }
                 }
             }

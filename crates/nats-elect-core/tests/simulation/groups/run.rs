@@ -75,13 +75,17 @@ fn strike_and_heal(plan: &Plan, trace: bool) -> Ending<Tally, Violation> {
     }
 }
 
+/// For how long a handler's failure counts.
+const FAILURES_COUNT_FOR: Duration = Duration::from_secs(300);
+
 /// How long a unit may be without an owner once faults have stopped. In the worst case:
 ///
 /// - A member's lease ends (one ttl), and it waits for the leases that it finds when it joins again.
 /// - A value that nobody understands ages for the longest lease. What is written over it ages for
 ///   as long. A generation that is to be closed has such units, and its successor's units age
 ///   meanwhile.
-/// - A handler that did not listen is given its stop budget and one ttl.
+/// - A handler that did not listen is given its stop budget and one ttl. One that failed often rests
+///   for 32 heartbeats.
 /// - Each write may wait for the turns of all members, a heartbeat each, and be refused once. There
 ///   are up to four of them after one another: a tombstone, a creation, a record, a record over it.
 fn bound(plan: &Plan) -> Duration {
@@ -92,7 +96,7 @@ fn bound(plan: &Plan) -> Duration {
     let members = u32::try_from(plan.members.len()).expect("a few");
     let turns = heartbeat * (members + 1) * 4;
     // Clocks may be slow by a hundredth.
-    (LONGEST_LEASE * 2 + ttl * 3 + stop + turns) * 101 / 100 + ms(1000)
+    (LONGEST_LEASE * 2 + ttl * 3 + stop + heartbeat * 32 + turns) * 101 / 100 + ms(1000)
 }
 
 /// Owners that stay. Returns when it came to that.
@@ -115,12 +119,15 @@ fn served_within(world: &mut World, bound: Duration, plan: &Plan) -> Option<Dura
 }
 
 /// When each unit has its owner and no fault is at work, writes come to an end. Records and epochs
-/// that nobody needs are waited for during one longest lease. A member that was lost before settles
+/// that nobody needs are waited for during one longest lease. Failures of handlers count for five
+/// minutes, after which units may come back for the sake of balance. A member that was lost before settles
 /// then, and units come back to it, with a pause between two rounds of moves.
 fn grows_calm(world: &mut World, plan: &Plan) {
     let ttl = plan.longest_ttl();
     let policy = PolicySettings::new(Duration::ZERO);
-    world.run(LONGEST_LEASE + ttl + policy.settle_after_flap + policy.cool_down * 2);
+    world.run(
+        FAILURES_COUNT_FOR + LONGEST_LEASE + ttl + policy.settle_after_flap + policy.cool_down * 2,
+    );
     let before = world.checkers.writes;
     world.run(ttl);
     let more = world.checkers.writes - before;
