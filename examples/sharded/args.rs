@@ -41,6 +41,11 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
+    /// Begin with instances of another build of this example, of an earlier version. An instance that is
+    /// started again is of the present one.
+    #[arg(long, value_name = "PROGRAM")]
+    pub earlier: Option<PathBuf>,
+
     /// Draw who owned each shard over time into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

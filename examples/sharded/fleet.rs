@@ -27,6 +27,8 @@ pub struct Fleet {
     upstream: String,
     /// The arguments of each process.
     arguments: Vec<String>,
+    /// The program of each instance's first process.
+    first: PathBuf,
 }
 
 /// One instance: its way to NATS, and its process while it lives.
@@ -45,20 +47,22 @@ pub struct Node {
 
 impl Fleet {
     /// No process runs yet. The journals will be in `folder`.
-    pub fn new(args: &Args, server: &NatsServer, folder: &Path) -> Self {
+    pub fn new(args: &Args, server: &NatsServer, folder: &Path) -> io::Result<Self> {
         let text = |duration| exact(duration).to_string();
         let arguments = [
             ["--shards".to_owned(), args.shards.to_string()],
             ["--ttl".to_owned(), text(args.ttl)],
             ["--pace".to_owned(), text(args.pace)],
         ];
-        Self {
+        let first = args.earlier.clone();
+        Ok(Self {
             nodes: Vec::new(),
             faults: Vec::new(),
             folder: folder.to_owned(),
             upstream: format!("127.0.0.1:{}", server.port()),
             arguments: arguments.into_iter().flatten().collect(),
-        }
+            first: first.map_or_else(std::env::current_exe, Ok)?,
+        })
     }
 
     /// Adds an instance, whose process does not run yet. Returns its number.
@@ -82,7 +86,11 @@ impl Fleet {
         let name = format!("{}.{}", node.name, node.process);
         let journal = self.folder.join(format!("{name}.jsonl"));
         let log = File::create(self.folder.join(format!("{name}.log")))?;
-        let child = Command::new(std::env::current_exe()?)
+        let program = match node.process {
+            1 => self.first.clone(),
+            _ => std::env::current_exe()?,
+        };
+        let child = Command::new(program)
             .args(["--instance", &node.name])
             .arg("--journal")
             .arg(&journal)

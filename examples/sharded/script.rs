@@ -55,7 +55,7 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         .seed
         .unwrap_or_else(|| rand::random_range(0..1_000_000));
     let mut play = Play {
-        fleet: Fleet::new(args, &server, folder.path()),
+        fleet: Fleet::new(args, &server, folder.path())?,
         terms: Terms::default(),
         chance: StdRng::seed_from_u64(seed),
         args,
