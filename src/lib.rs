@@ -93,6 +93,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+mod growth;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
@@ -129,6 +130,7 @@ pub use async_nats;
 
 pub use crate::error::Error;
 pub use crate::group::{Group, placement};
+pub use crate::growth::{GroupGrowth, GrowthError, GrowthProgress};
 pub use crate::history::{History, HistoryError};
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{

@@ -49,7 +49,7 @@ pub use feed::Delivery;
 #[cfg(any(test, fuzzing))]
 pub use feed::Feed;
 pub use fenced::{DataWrite, MOST_WRITES};
-pub use group::{GroupDelivery, Shown};
+pub use group::{GroupDelivery, GroupWatch, Shown};
 pub use info::{BucketInfo, BucketNote, BucketReview, ONE_REPLICA};
 pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;

@@ -238,7 +238,7 @@ pub enum Command {
     /// Show and operate groups: their members, and who owns their units
     #[command(
         subcommand,
-        after_long_help = "Examples:\n  nats-elect group ls\n  nats-elect group show partitions\n  nats-elect group explain partitions 17\n  nats-elect group move partitions 17 node-2\n  nats-elect group drain node-1"
+        after_long_help = "Examples:\n  nats-elect group ls\n  nats-elect group show partitions\n  nats-elect group explain partitions 17\n  nats-elect group move partitions 17 node-2\n  nats-elect group drain node-1\n  nats-elect group grow partitions 512"
     )]
     Group(GroupCommand),
     /// Remove a role that is no longer used
@@ -262,7 +262,7 @@ pub enum RoleCommand {
     Retire(retire::Retire),
 }
 
-/// Commands that show groups, and move their units.
+/// Commands that show groups, move their units, and change their number of shards.
 #[derive(Debug, Subcommand)]
 pub enum GroupCommand {
     Ls(group::ls::Ls),
@@ -271,6 +271,7 @@ pub enum GroupCommand {
     Plan(group::plan::Plan),
     Move(group::transfer::Move),
     Drain(group::drain::Drain),
+    Grow(group::grow::Grow),
 }
 
 /// What `exec` starts by itself and nobody types: help and completions know nothing of it.

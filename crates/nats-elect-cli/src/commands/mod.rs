@@ -53,6 +53,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Group(GroupCommand::Plan(plan)) => block_on(plan.run(shared, output)),
         Command::Group(GroupCommand::Move(transfer)) => block_on(transfer.run(shared, output)),
         Command::Group(GroupCommand::Drain(drain)) => block_on(drain.run(shared, output)),
+        Command::Group(GroupCommand::Grow(grow)) => block_on(grow.run(shared, output)),
         Command::History(history) => block_on(history.run(shared, output)),
         Command::Inspect(inspect) => block_on(inspect.run(shared, output)),
         Command::Ls(ls) => block_on(ls.run(shared, output)),

@@ -1,7 +1,8 @@
-//! `group`: who owns the units of groups, who should, and moves by hand.
+//! `group`: who owns the units of groups, who should, moves by hand, and another number of shards.
 
 pub mod drain;
 pub mod explain;
+pub mod grow;
 pub mod ls;
 pub mod plan;
 pub mod show;

@@ -1,0 +1,222 @@
+//! `group grow`: gives a sharded group another number of shards.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use async_nats::Client;
+use clap::Args;
+use nats_elect::{GroupGrowth, GrowthError, GrowthProgress};
+use serde_json::json;
+
+use crate::cli::{Shared, duration};
+use crate::commands::step_down::progress;
+use crate::confirm::{can_confirm, confirm};
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::Output;
+use crate::text::lasted;
+
+/// How often it is said how long a wait still takes.
+const EVERY: u64 = 10;
+
+const MORE: &str = "\
+What it does:
+  It creates the units of the group's next generation, waits a minute until members may build on
+  them, and writes the group's record. Until then nothing changes. Then all instances end the terms
+  of the old units, close these for good, and take the new ones. For a moment no unit has an owner,
+  and never do an old and a new one have theirs at the same time.
+
+  No instance has to restart, and none has to run. Write the new number into the settings of all
+  instances afterwards: they count if the group has to be made again.
+
+  A key belongs to another shard then, and `term.store()` of each unit begins empty. What old units
+  kept there stays in the bucket, under _gdata.GROUP.GENERATION.
+
+  Fewer shards are possible in the same way, although the command is called `grow`.
+
+  It may be interrupted at any point: the same command goes on.
+
+The user needs the permissions of deploy/nats/grow.conf.
+
+Exit codes:
+  0  all new units have owners; with --no-wait: the group's record says the new number
+  1  JetStream is off
+  2  a number that no group can have, or there is no terminal to confirm it on, and no --yes
+  3  there is no such bucket or group
+  4  refused: the group has named units or this number already, grows already, is not understood, or
+     was changed meanwhile; the operator did not confirm; or a permission is missing
+  5  NATS did not answer in time, or new units have no owner after --timeout. They get them later
+
+Examples:
+  nats-elect group grow partitions 512
+  nats-elect group grow partitions 512 --yes --no-wait    for scripts";
+
+/// Give a sharded group another number of shards, more or fewer
+///
+/// Every unit of the group ends and begins anew, in a new generation. See `nats-elect group show` for
+/// the present number.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Grow {
+    /// The group
+    group: String,
+
+    /// The new number of shards, from 1 to 65536
+    shards: u32,
+
+    /// Do not ask for a confirmation, for scripts
+    #[arg(short, long)]
+    yes: bool,
+
+    /// End when the group's record says the new number
+    #[arg(long)]
+    no_wait: bool,
+
+    /// How long to wait at most until the new units have owners
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    timeout: Duration,
+}
+
+impl Grow {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+        if !self.yes && !can_confirm() {
+            return Err(
+                Failure::usage("there is no terminal to confirm it on").advice(
+                    "--yes grows the group without a confirmation: all its units end and begin anew",
+                ),
+            );
+        }
+        let growing = async |client, bucket: String| self.grow(client, &bucket, output).await;
+        shared.reading(growing).await
+    }
+
+    async fn grow(&self, client: Client, bucket: &str, output: Output) -> Outcome {
+        let (group, shards) = (&self.group, self.shards);
+        let begun = GroupGrowth::begin(client, bucket, group, shards).await;
+        let mut growth = begun.map_err(failure)?;
+        let goes_on = growth.is_written();
+        if !goes_on && !self.yes {
+            confirm(&format!(
+                "All {} units of {group} end, and {shards} new ones begin. Go on?",
+                growth.before()
+            ))
+            .await?;
+        }
+        let last = Cell::new(None);
+        let told = |step| {
+            let step = in_steps(step);
+            if last.replace(Some(step)) != Some(step) {
+                progress(output, &words(step));
+            }
+        };
+        growth.write(told).await.map_err(failure)?;
+        let mut is_done = false;
+        if !self.no_wait {
+            let followed = tokio::time::timeout(self.timeout, growth.follow(told)).await;
+            if let Ok(followed) = followed {
+                followed.map_err(failure)?;
+                is_done = true;
+            }
+        }
+        let left = match last.get() {
+            Some(GrowthProgress::Changing { unclosed, unowned }) => Some((unclosed, unowned)),
+            _ => None,
+        };
+        if output.is_data() {
+            output.data(&json!({
+                "group": group,
+                "shards": shards,
+                "before": growth.before(),
+                "generation": growth.generation(),
+                "written": !goes_on,
+                "unclosed": left.map(|(unclosed, _)| unclosed),
+                "unowned": left.map(|(_, unowned)| unowned),
+                "done": is_done,
+            }))?;
+        } else {
+            output.line(format!(
+                "{group} has {shards} shards now, in generation {}",
+                growth.generation()
+            ))?;
+            if is_done {
+                output.line("all of them have owners")?;
+            }
+        }
+        if is_done || self.no_wait {
+            return Ok(0);
+        }
+        let what = format!(
+            "after {} not all of the new units have owners: {}",
+            lasted(self.timeout),
+            last.get().map(words).unwrap_or_default()
+        );
+        Err(Failure::new(Code::Unreachable, what).advice(
+            "the members go on; `nats-elect group show GROUP` says what is missing, and the same command waits again",
+        ))
+    }
+}
+
+/// The steps of which each is told once: waits in parts of ten seconds.
+fn in_steps(progress: GrowthProgress) -> GrowthProgress {
+    match progress {
+        GrowthProgress::Ageing { left } => GrowthProgress::Ageing {
+            left: Duration::from_secs(left.as_secs().next_multiple_of(EVERY)),
+        },
+        progress => progress,
+    }
+}
+
+fn words(progress: GrowthProgress) -> String {
+    match progress {
+        GrowthProgress::Creating { missing } => format!("creating {missing} units"),
+        GrowthProgress::Ageing { left } => format!(
+            "{} until members may build on the new units; nothing changes before",
+            lasted(left)
+        ),
+        GrowthProgress::Changing { unclosed, unowned } => {
+            format!("{unclosed} old units are not closed, {unowned} new ones have no owner")
+        }
+        _ => "going on".into(),
+    }
+}
+
+fn failure(error: GrowthError) -> Failure {
+    let (code, advice) = match error {
+        GrowthError::Bucket(error) => return error.into(),
+        GrowthError::Name(_) | GrowthError::Shards(_) => (Code::Usage, None),
+        GrowthError::NoSuchGroup(_) => (
+            Code::NotFound,
+            Some("`nats-elect group ls` lists the groups"),
+        ),
+        GrowthError::NotUnderstood(_) => (
+            Code::Refused,
+            Some(
+                "nothing was done. Use the command of the instances' version; if the record was deleted or written by hand, see the runbook",
+            ),
+        ),
+        GrowthError::SameNumber { .. } => (Code::Refused, Some("nothing was done")),
+        GrowthError::StillGrowing { .. } => (
+            Code::Refused,
+            Some(
+                "nothing was done. `nats-elect group show GROUP` says what is missing; the command with the number that the group has now waits for it",
+            ),
+        ),
+        GrowthError::InTheWay { .. } => (
+            Code::Refused,
+            Some(
+                "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again",
+            ),
+        ),
+        GrowthError::Changed(_) => (
+            Code::Refused,
+            Some(
+                "`nats-elect group show GROUP` says what stands there now; the same command goes on from there",
+            ),
+        ),
+        _ => (Code::Refused, None),
+    };
+    let failure = Failure::new(code, error.to_string());
+    match advice {
+        Some(advice) => failure.advice(advice),
+        None => failure,
+    }
+}
