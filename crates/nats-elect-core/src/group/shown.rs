@@ -84,6 +84,13 @@ impl Group {
         self.record_of(group)
     }
 
+    /// The record of a group that has another kind of units than this member's settings. Then this
+    /// member takes no part in the group, and must not tell others that it does.
+    pub fn misfit(&self, group: &GroupName) -> Option<GroupRecord> {
+        let units = self.settings.groups.get(group)?;
+        self.view.known(group).filter(|it| !units.is_of(it.kind))
+    }
+
     /// The units of a group that this member knows, in the order of their generations and names.
     pub fn owners<'a>(
         &'a self,

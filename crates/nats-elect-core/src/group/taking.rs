@@ -100,13 +100,13 @@ impl Group {
 
     fn need(&mut self, unit: &UnitKey, epoch: Epoch) -> Need {
         let Some(record) = self.record_of(&unit.group) else {
-            return Need::Nothing;
+            return match self.misfit(&unit.group) {
+                Some(_) => self.need_elsewhere(unit, epoch),
+                None => Need::Nothing,
+            };
         };
-        if unit.generation > record.generation {
-            return self.need_beyond(unit, epoch);
-        }
-        if !self.is_unit(unit, &record) {
-            return Need::Nothing;
+        if unit.generation > record.generation || !self.is_unit(unit, &record) {
+            return self.need_elsewhere(unit, epoch);
         }
         let closing = unit.generation < record.generation;
         let Some(seen) = self.view.unit(unit).copied() else {
@@ -161,8 +161,9 @@ impl Group {
         }
     }
 
-    /// A unit of a generation that the group does not have is nobody's.
-    fn need_beyond(&self, unit: &UnitKey, epoch: Epoch) -> Need {
+    /// A unit that this member can't have is not to stay with it: one of a generation that the group
+    /// does not have, of another kind than its own settings, or for which it has no handler.
+    fn need_elsewhere(&self, unit: &UnitKey, epoch: Epoch) -> Need {
         let seen = self.view.unit(unit);
         let is_ours = self.view.owner_of(unit) == Some(epoch);
         match seen.filter(|_| is_ours) {
@@ -230,6 +231,9 @@ impl Group {
                 return None;
             }
             return self.tend_new_group(name, epoch, over, record);
+        }
+        if self.misfit(name).is_some() {
+            return None;
         }
         let generation = self.view.generation(name);
         // A group that is or was known is not new: somebody may own them.

@@ -640,6 +640,11 @@ impl View {
         self.groups.get(name)
     }
 
+    /// The last record of a group that counted, whatever became of its key.
+    pub fn known(&self, name: &GroupName) -> Option<GroupRecord> {
+        self.known.get(name).copied()
+    }
+
     pub fn member(&self, epoch: Epoch) -> Option<&Member> {
         self.members.get(&epoch)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::*;
 use super::world::*;
+use crate::name::UnitName;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -203,6 +204,65 @@ fn a_record_that_is_made_again_has_the_number_that_it_had() {
     assert_eq!(stands(&world), Some(record(4, 2, 2)));
     world.run(TTL);
     assert!(all_grown(&world, 4));
+}
+
+/// It owns nothing of it, is given nothing, and does not write the group's record by its settings.
+#[test]
+fn a_member_with_another_kind_of_units_takes_no_part_in_the_group() {
+    let mut world = World::settled(2, 4);
+    let names = vec![UnitName::new("scheduler").unwrap(), UnitName::shard(1)];
+    let misfit = world.join_as(Units::Named(names), None);
+    world.run(LONGEST_LEASE + TTL);
+    assert!(world.nodes[misfit].terms.is_empty());
+    let here = epoch(world.nodes[misfit].epoch);
+    for number in 0..4 {
+        let owner = world.owner(number);
+        assert_ne!(owner, misfit);
+        let hint = world.hint(number, here);
+        world.tell(owner, hint);
+    }
+    world.run(TTL);
+    assert!(world.nodes[misfit].terms.is_empty());
+    for number in 0..4 {
+        world.owner(number);
+    }
+    for node in 0..2 {
+        world.nodes[node].mute = true;
+    }
+    world.purge(&GroupKey::Group(group()));
+    world.watch(misfit);
+    world.run(LONGEST_LEASE * 3);
+    assert!(!world.keys.contains_key(&GroupKey::Group(group())));
+    assert!(world.nodes[misfit].terms.is_empty());
+}
+
+/// What a hint or a stranger gave to it does not stay there without a handler.
+#[test]
+fn a_unit_that_its_owner_has_no_handler_for_is_nobodys() {
+    let named = |names: &[&str]| {
+        let names = names.iter().map(|it| UnitName::new(it).unwrap());
+        Units::Named(names.collect())
+    };
+    let key = |name: &str| UnitKey {
+        unit: UnitName::new(name).unwrap(),
+        ..unit(0)
+    };
+    let mut world = World::new(0, 0);
+    world.join_as(named(&["a", "b"]), None);
+    world.run(LONGEST_LEASE * 2);
+    let other = world.join_as(named(&["a"]), None);
+    world.run(LONGEST_LEASE + TTL);
+    let given = UnitRecord::Owned(epoch(world.nodes[other].epoch));
+    let content = GroupContent::Unit {
+        key: key("b"),
+        record: Some(given),
+        signed: None,
+    };
+    world.store(GroupKey::Unit(key("b")), None, content);
+    world.until(LONGEST_LEASE * 2 + TTL, |world| {
+        world.owners(&key("b")) == [0]
+    });
+    assert!(!world.nodes[other].terms.contains_key(&key("b")));
 }
 
 /// A record of a later version is respected: nobody writes over it, and nobody takes a unit.

@@ -203,11 +203,15 @@ impl World {
     }
 
     pub fn join_with(&mut self, shards: u32, placement: Option<Placement>) -> usize {
+        self.join_as(Units::Shards(shards), placement)
+    }
+
+    pub fn join_as(&mut self, units: Units, placement: Option<Placement>) -> usize {
         let settings = GroupSettings {
             ttl: TTL,
             heartbeat: HEARTBEAT,
             stop_budget: STOP,
-            groups: BTreeMap::from([(group(), Units::Shards(shards))]),
+            groups: BTreeMap::from([(group(), units)]),
             placements: placement.into_iter().map(|it| (group(), it)).collect(),
         };
         let mut node = Node {
@@ -450,8 +454,10 @@ impl World {
             failing: node.group.failing(&group()),
             units: BTreeSet::new(),
         };
+        let takes_part = node.group.misfit(&group()).is_none();
+        let groups = takes_part.then(|| (group(), support));
         let info = MemberInfo {
-            groups: BTreeMap::from([(group(), support)]),
+            groups: groups.into_iter().collect(),
             labels: node.labels.clone(),
             most_units: node.most_units,
             cordoned: node.cordoned || node.is_joining,
