@@ -9,6 +9,7 @@ mod health;
 mod info;
 mod lease;
 mod meter;
+mod records;
 mod requests;
 mod units;
 
@@ -91,6 +92,10 @@ pub(super) struct MemberState {
     running: BTreeMap<UnitKey, Running>,
     /// Units that changed since they were entered on the board.
     touched: BTreeSet<UnitKey>,
+    /// Groups of which something was shown since their records were entered there.
+    told: BTreeSet<GroupName>,
+    /// In which groups the settings differ from what stands there, as it was logged.
+    differs: BTreeMap<GroupName, String>,
     proofs: Vec<Proof>,
     writes: Arc<Semaphore>,
     written: BTreeMap<nats_elect_core::OpId, UnitKey>,
@@ -183,6 +188,8 @@ impl Actor for MemberActor {
             next_epoch_at: clock::now(),
             running: BTreeMap::new(),
             touched: BTreeSet::new(),
+            told: BTreeSet::new(),
+            differs: BTreeMap::new(),
             proofs: Vec::new(),
             writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
             written: BTreeMap::new(),
@@ -296,6 +303,7 @@ impl MemberState {
         self.run(myself, &mut steps);
         self.keepers.retain(|it| !it.election.is_stopped());
         self.check_health(myself);
+        self.show_records();
         self.show();
         self.show_joined();
         self.show_gauges();

@@ -38,6 +38,10 @@ impl GroupHandle {
     /// `member.ttl` of theirs. Before, nobody gives it a unit. So let no other instance leave
     /// until this one has joined. It is `false` again when the instance loses its lease, and when
     /// it leaves. A cordon changes nothing.
+    ///
+    /// It stays `false` while the group has another kind of units than this instance's settings:
+    /// shards in place of names, or the reverse. This instance owns nothing of it then, and a warning
+    /// in its log says so.
     pub fn has_joined(&self) -> bool {
         self.scope.read(|board| board.joined)
     }

@@ -74,7 +74,8 @@ pub(crate) type AskGroup = Arc<dyn Fn(GroupRequest) + Send + Sync>;
 /// What this instance knows of a group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board {
-    /// The number of shards, once the group's record was seen.
+    /// The number of shards, once the group's record was seen. All of this is of the record by which
+    /// this member acts.
     pub shards: Option<u32>,
     pub generation: u32,
     /// The bucket's creation time, which is a part of fencing tokens.
@@ -206,9 +207,9 @@ impl GroupScope {
     pub fn start(
         &self,
         unit: &UnitKey,
+        shards: Option<u32>,
         start: &TermStart,
-        id: CorrelationId,
-        span: Span,
+        (id, span): (CorrelationId, Span),
         ask: Ask,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Option<RunningTerm> {
@@ -216,6 +217,7 @@ impl GroupScope {
         let setup = TermSetup {
             name: format!("{}/{}", self.name, unit.unit).into(),
             unit: Some(unit.unit.clone()),
+            shards,
             owner: DataOwner::Unit(unit.clone()),
             settings: &self.settings,
             labels: self.labels.clone(),

@@ -45,6 +45,8 @@ pub(super) struct TermSetup<'a> {
     pub name: Arc<str>,
     /// The unit, if it is no role but a unit of a group.
     pub unit: Option<UnitName>,
+    /// How many shards the group has, if it is a shard.
+    pub shards: Option<u32>,
     pub owner: DataOwner,
     pub settings: &'a RoleSettings,
     pub labels: Labels,
@@ -112,6 +114,7 @@ impl RunningTerm {
         let TermSetup {
             name,
             unit,
+            shards,
             owner,
             settings,
             labels,
@@ -132,6 +135,7 @@ impl RunningTerm {
             correlation_id: id,
             role: name,
             unit,
+            shards,
             lease_token: start.lease_token,
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),

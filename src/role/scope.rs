@@ -169,6 +169,7 @@ impl RoleScope {
         TermSetup {
             name: self.role.as_str().into(),
             unit: None,
+            shards: None,
             owner: self.role.clone().into(),
             settings: &self.settings,
             labels: self.labels.clone(),

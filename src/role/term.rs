@@ -69,6 +69,7 @@ pub(super) struct TermInner {
     pub correlation_id: CorrelationId,
     pub role: Arc<str>,
     pub unit: Option<UnitName>,
+    pub shards: Option<u32>,
     pub lease_token: LeaseToken,
     pub fencing_token: FencingToken,
     pub lease: Deadline,
@@ -153,6 +154,17 @@ impl Term {
         self.0
             .load
             .store(load.clamp(1, MOST_WEIGHT), Ordering::Relaxed);
+    }
+
+    /// Returns how many shards the group has in the generation of this term. It is `None` for anything
+    /// but a unit of a sharded group.
+    ///
+    /// It does not change while the term lasts. [`placement::shard_of`](crate::placement::shard_of)
+    /// with this number tells whether a key belongs to this shard. Do not ask the
+    /// [`GroupHandle`](crate::GroupHandle) for that: when the group gets another number of shards, it
+    /// tells the new one before the old terms have ended.
+    pub fn shards(&self) -> Option<u32> {
+        self.0.shards
     }
 
     /// Returns the ordered number of this term. The systems that the handler writes to compare it.

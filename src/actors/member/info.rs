@@ -15,6 +15,7 @@ impl MemberState {
     /// What its record is to say from now on.
     pub(super) fn info(&self, key: EpochKey, cordoned: bool) -> MemberInfo {
         let groups = self.groups.iter();
+        let groups = groups.filter(|(name, _)| self.group.misfit(name).is_none());
         MemberInfo {
             groups: groups
                 .map(|(name, scope)| (name.clone(), self.support(scope)))

@@ -169,8 +169,9 @@ impl MemberState {
         let told = self.keeper(epoch).and_then(|keeper| keeper.tell(info));
         steps.extend(told.map(|tell| Step::lease(epoch, tell)));
         if is_urgent {
-            for scope in self.groups.values() {
-                scope.write(|board| board.takes_units = !cordoned);
+            for (name, scope) in &*self.groups {
+                let takes = !cordoned && self.group.misfit(name).is_none();
+                scope.write(|board| board.takes_units = takes);
             }
             self.heartbeat(steps);
         }
@@ -182,8 +183,8 @@ impl MemberState {
         // Others give it nothing before its record says that it takes units.
         let is_told = || self.group.own_info().is_some_and(|it| !it.cordoned);
         self.joined = can_own && (self.joined || self.cordoned || is_told());
-        for scope in self.groups.values() {
-            scope.set_joined(self.joined);
+        for (name, scope) in &*self.groups {
+            scope.set_joined(self.joined && self.group.misfit(name).is_none());
         }
     }
 

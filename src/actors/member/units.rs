@@ -14,8 +14,7 @@ use crate::role::{Ask, UnitOnBoard};
 use crate::store::{Shown, StoreError};
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{
-    Epoch, GroupContent, GroupEffect, GroupInput, GroupKind, GroupWrite, Hint, MemberContent,
-    UnitKey,
+    Epoch, GroupContent, GroupEffect, GroupInput, GroupWrite, Hint, MemberContent, UnitKey,
 };
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{
@@ -43,21 +42,8 @@ impl MemberState {
                     steps.push_back(Step::lease(*epoch, Input::Observed(*entry)));
                 }
             }
-            GroupContent::Group(name, record) => {
-                if let (Some(scope), Some(record)) = (self.groups.get(name), record) {
-                    let shards = match record.kind {
-                        GroupKind::Sharded { shards, .. } => Some(shards),
-                        GroupKind::Spread => None,
-                    };
-                    let generation = record.generation;
-                    self.meter.unit_changed();
-                    scope.write(|board| {
-                        if board.generation != generation {
-                            board.units.clear();
-                        }
-                        (board.shards, board.generation) = (shards, generation);
-                    });
-                }
+            GroupContent::Group(name, _) => {
+                self.told.insert(name.clone());
             }
             GroupContent::Unit { key, signed, .. } => {
                 if let Some(signature) = signature
@@ -75,6 +61,7 @@ impl MemberState {
                     *signed = Some(giver);
                 }
                 self.touched.insert(key.clone());
+                self.told.insert(key.group.clone());
             }
         }
         steps.push_front(Step::Group(GroupInput::Shown(message)));
@@ -183,6 +170,7 @@ impl MemberState {
         let (Some(scope), Some(checked)) = (self.groups.get(&unit.group), &self.checked) else {
             return;
         };
+        let shards = self.group.record(&unit.group).and_then(|it| it.shards());
         let margin = self
             .settings
             .ttl
@@ -209,7 +197,7 @@ impl MemberState {
         let report = move |report| {
             let _ = reports.send_message(MemberMsg::Handler(of.clone(), report));
         };
-        let Some(term) = scope.start(&unit, &start, id, span, ask, report) else {
+        let Some(term) = scope.start(&unit, shards, &start, (id, span), ask, report) else {
             // Without a handler there is nothing to run. The machine gives the unit up.
             steps.push_back(Step::Group(GroupInput::HandlerEnded {
                 unit,

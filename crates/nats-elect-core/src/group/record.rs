@@ -230,6 +230,14 @@ impl GroupRecord {
         object.to_string().into_bytes()
     }
 
+    /// The number of shards. `None` for named units.
+    pub const fn shards(&self) -> Option<u32> {
+        match self.kind {
+            GroupKind::Sharded { shards, .. } => Some(shards),
+            GroupKind::Spread => None,
+        }
+    }
+
     /// The record by which a sharded group gets another number of shards, in a new generation. Units
     /// of that one begin when those of this one are closed.
     ///
@@ -251,11 +259,7 @@ impl GroupRecord {
     /// Whether members write this one over that one: a later generation, or the same one, made. A
     /// generation never gets other units.
     pub fn may_follow(&self, before: &Self) -> bool {
-        let units = |it: &Self| match it.kind {
-            GroupKind::Sharded { shards, .. } => Some(shards),
-            GroupKind::Spread => None,
-        };
-        let (now, then) = (units(self), units(before));
+        let (now, then) = (self.shards(), before.shards());
         match self.generation.cmp(&before.generation) {
             Ordering::Less => false,
             Ordering::Equal => now == then && (before.making || !self.making),
