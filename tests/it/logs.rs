@@ -11,7 +11,7 @@ use crate::support::user::{all_but, violations};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 /// The log records of one instance that contain this text.
-fn records(log: &str, id: &str, text: &str) -> Vec<String> {
+pub fn records(log: &str, id: &str, text: &str) -> Vec<String> {
     let of_instance = format!("instance_id={id} ");
     log.lines()
         .filter(|line| line.contains(&of_instance) && line.contains(text))

@@ -1,0 +1,167 @@
+//! Instances whose settings differ from the group, or break a rule.
+
+use nats_elect::{Error, Group, MemberConfig, RoleHandler, RoleManager, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
+
+use crate::logs::records;
+use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop};
+use crate::support::{SOON, logs, ms};
+
+fn waits() -> impl RoleHandler {
+    handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    })
+}
+
+fn spread(names: &[&str]) -> Group {
+    let group = Group::spread(GROUP);
+    names
+        .iter()
+        .fold(group, |group, it| group.unit(*it, waits()))
+}
+
+/// The only warning of this instance that has this text, which is logged and not repeated.
+async fn warned(id: &str, text: &str) {
+    let logs = logs::install();
+    eventually(SOON, text, async || {
+        let found = records(&logs.text(), id, text);
+        (!found.is_empty()).then_some(())
+    })
+    .await;
+    // Several heartbeats of both come meanwhile.
+    tokio::time::sleep(LEASE).await;
+    let found = records(&logs.text(), id, text);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(
+        found[0].contains(" WARN ") && found[0].contains(GROUP),
+        "{}",
+        found[0]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_number_of_shards_in_the_settings_is_warned_of_once_and_the_groups_own_counts() {
+    let logs = logs::install();
+    let server = NatsServer::start().expect("start");
+    let (first, other) = ("number-as-group", "number-differs");
+    let a = member_with(&server.url(), first, Group::sharded(GROUP, 8, waits())).await;
+    all_owned(&[&a], 8).await;
+    let b = member_with(&server.url(), other, Group::sharded(GROUP, 16, waits())).await;
+    warned(other, "nats-elect group grow partitions 16").await;
+    eventually(SOON, "half of the shards", async || {
+        (group(&b).mine().len() == 4).then_some(())
+    })
+    .await;
+    all_owned(&[&a, &b], 8).await;
+    assert_eq!((group(&a).shards(), group(&b).shards()), (Some(8), Some(8)));
+    let others = records(&logs.text(), first, "group grow");
+    assert_eq!(others, [""; 0], "its settings are right");
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_only_others_name_stay_with_them_and_are_warned_of_once() {
+    let server = NatsServer::start().expect("start");
+    let (first, other) = ("names-first", "names-other");
+    // A unit that is new in an old group would have no owner for a minute.
+    let all = ["metrics", "network", "scheduler"];
+    let before = member_with(&server.url(), "names-all", spread(&all)).await;
+    eventually(SOON, "all units", async || {
+        (group(&before).mine() == all).then_some(())
+    })
+    .await;
+    stop(before).await;
+    let a = member_with(&server.url(), first, spread(&["network", "scheduler"])).await;
+    let b = member_with(&server.url(), other, spread(&["metrics", "network"])).await;
+    let owner = |member: &RoleManager, unit: &str| Some(group(member).owner(unit)?.instance_id);
+    eventually(SOON, "an owner of each unit", async || {
+        let a_has = owner(&a, "scheduler")? == first && owner(&a, "network").is_some();
+        (a_has && owner(&b, "metrics")? == other).then_some(())
+    })
+    .await;
+    let metrics = "units of the group that the settings do not name: metrics.";
+    let scheduler = "units of the group that the settings do not name: scheduler.";
+    tokio::join!(warned(first, metrics), warned(other, scheduler));
+    stop(b).await;
+    eventually(SOON, "the unit that both know", async || {
+        (group(&a).mine() == ["network", "scheduler"]).then_some(())
+    })
+    .await;
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(group(&a).mine(), ["network", "scheduler"]);
+    assert_eq!(group(&a).owner("metrics"), None);
+    stop(a).await;
+}
+
+/// A group that is sharded here and spread there is what its record says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_with_another_kind_of_units_owns_nothing_and_says_why_and_is_not_ready() {
+    let server = NatsServer::start().expect("start");
+    let (first, other) = ("kind-as-group", "kind-differs");
+    let a = member_with(&server.url(), first, Group::sharded(GROUP, 4, waits())).await;
+    all_owned(&[&a], 4).await;
+    let b = member_with(&server.url(), other, spread(&["network", "3"])).await;
+    let text = "this instance owns nothing of the group: the group has shards, and the settings have named units";
+    warned(other, text).await;
+    // Longer than a member takes to join and to get its share.
+    tokio::time::sleep(LEASE * 2).await;
+    all_owned(&[&a], 4).await;
+    assert!(group(&a).has_joined() && !group(&b).has_joined());
+    let ready = b.probe().ready();
+    assert!(!ready.ready && !ready.groups[GROUP].ready, "{ready:?}");
+    let moved = group(&a).move_unit("0", other).await;
+    assert!(moved.is_err(), "{moved:?}");
+    assert_eq!(group(&b).owners().len(), 0);
+    // It takes nothing either when nobody else is there.
+    stop(a).await;
+    tokio::time::sleep(LEASE).await;
+    assert!(group(&b).mine().is_empty());
+    stop(b).await;
+}
+
+#[tokio::test]
+async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connects() {
+    let start = async |groups: Vec<Group>| {
+        let builder = RoleManager::builder().servers("nats://127.0.0.1:1");
+        let builder = groups
+            .into_iter()
+            .fold(builder, |it, group| it.group(group));
+        let started = builder.start_timeout(ms(60_000)).start().await;
+        started.expect_err("a broken rule")
+    };
+    let twice = start(vec![Group::sharded(GROUP, 4, waits()), spread(&["a"])]).await;
+    assert!(
+        matches!(&twice, Error::DuplicateGroup(name) if name.as_str() == GROUP),
+        "{twice:?}"
+    );
+    for name in ["", "a.b", "a b", "_a"] {
+        let no_group = start(vec![Group::sharded(name, 4, waits())]).await;
+        assert!(matches!(no_group, Error::Name(_)), "{name:?}: {no_group:?}");
+        let no_unit = start(vec![spread(&[name])]).await;
+        assert!(matches!(no_unit, Error::Name(_)), "{name:?}: {no_unit:?}");
+    }
+    let named = Group::sharded(GROUP, 4, waits()).unit("a", waits());
+    for (broken, setting) in [
+        (Group::sharded(GROUP, 0, waits()), "shards"),
+        (Group::sharded(GROUP, 65_537, waits()), "shards"),
+        (named, "shards"),
+        (Group::spread(GROUP), "units"),
+        (spread(&["a", "b", "a"]), "units"),
+        (spread(&["a"]).weight("b", 2000), "unit"),
+    ] {
+        let refused = start(vec![broken]).await;
+        let Error::GroupConfig { group, error } = &refused else {
+            panic!("{setting}: {refused:?}");
+        };
+        assert_eq!((&**group, &*error.field), (GROUP, setting), "{refused}");
+    }
+    let builder = RoleManager::builder().servers("nats://127.0.0.1:1");
+    let member = MemberConfig::default().ttl(ms(60_001));
+    let long = builder.member(member).group(spread(&["a"])).start().await;
+    assert!(
+        matches!(&long, Err(Error::Config(it)) if it.field == "member.ttl"),
+        "{long:?}"
+    );
+}
