@@ -126,6 +126,15 @@ impl Fleet {
 
     /// Starts one more member.
     pub fn spawn(&mut self) -> Result<usize, Problem> {
+        self.begin(false)
+    }
+
+    /// Starts one more member, which has a last will.
+    pub fn spawn_with_will(&mut self) -> Result<usize, Problem> {
+        self.begin(true)
+    }
+
+    fn begin(&mut self, has_will: bool) -> Result<usize, Problem> {
         let number = self.born;
         self.born += 1;
         let orders = Orders {
@@ -137,6 +146,7 @@ impl Fleet {
             // when its owner dies.
             least: if self.shards == 1 { 1 } else { self.size },
             ttl: self.ttl,
+            has_will,
         };
         let (variable, value) = orders.variable();
         let mut child = Command::new(std::env::current_exe()?)
@@ -247,7 +257,7 @@ impl Fleet {
         Ok(self.first.zip(last).ok_or("no shard")?)
     }
 
-    fn shards_of(&self, number: usize) -> Vec<u32> {
+    pub fn shards_of(&self, number: usize) -> Vec<u32> {
         let owned = self.owners.iter();
         let owned = owned.filter(|(_, (owner, _))| *owner == number);
         owned.map(|(shard, _)| *shard).collect()

@@ -86,6 +86,11 @@ fn goals<'a>(measured: &'a [Figures], args: &'a Args) -> Vec<Goal<'a>> {
             Box::new(|it| again(&it.kill_planner)),
         ),
         goal(
+            "a member with a last will is killed: all owned again within 0.1 s",
+            0.1,
+            Box::new(|it| again(&it.kill_with_will)),
+        ),
+        goal(
             "a planned move: without a handler for at most 20 ms, p99",
             20.0,
             Box::new(|it| {

@@ -84,6 +84,7 @@ impl Args {
 }
 
 fn main() -> ExitCode {
+    nats_elect::last_will::init();
     if let Some(orders) = member::Orders::of_this_process() {
         member::run(&orders);
         return ExitCode::SUCCESS;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{
-    BoxError, Group, GroupHandle, MemberConfig, RoleHandler, RoleManager, StopOptions, Term,
+    BoxError, Group, GroupHandle, LastWillConfig, LastWillStatus, MemberConfig, RoleHandler,
+    RoleManager, StopOptions, Term,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -28,6 +29,8 @@ pub struct Orders {
     /// Shards wait for so many members when the fleet starts.
     pub least: u32,
     pub ttl: Duration,
+    /// Whether it has a companion.
+    pub has_will: bool,
 }
 
 /// What it is told while it runs, a line each. It stops at the end of its input.
@@ -42,8 +45,15 @@ pub enum Order {
 /// What it tells, one line of JSON each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
-    Started { shard: u32, at: Moment },
-    Ended { shard: u32, at: Moment },
+    Started {
+        shard: u32,
+        at: Moment,
+    },
+    Ended {
+        shard: u32,
+        at: Moment,
+    },
+    /// It can own shards, and its companion is ready if it has one.
     Joined,
     Planner(Option<String>),
 }
@@ -100,7 +110,11 @@ async fn take_part(
     let policy = PolicySettings::new(Duration::from_secs(1)).min_members(orders.least);
     let group = Group::sharded("partitions", orders.shards, Handler(tell.clone()))
         .policy(Balanced::new(policy));
-    let manager = RoleManager::builder()
+    let mut builder = RoleManager::builder();
+    if orders.has_will {
+        builder = builder.last_will(LastWillConfig::on());
+    }
+    let manager = builder
         .servers(&orders.servers)
         .bucket_auto_create()
         .replicas(orders.replicas)
@@ -110,6 +124,9 @@ async fn take_part(
         .start()
         .await
         .expect("start");
+    while orders.has_will && manager.last_will() != Some(LastWillStatus::Ready) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let group = manager.group("partitions").expect("a group");
     let (joins, joined) = (group.clone(), tell.clone());
     tokio::spawn(async move {

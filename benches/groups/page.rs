@@ -144,16 +144,20 @@ fn crash(measured: &[Figures]) -> Table {
         "all",
     ]);
     for it in measured {
-        for (who, moves) in [("a member", &it.kill), ("the planner", &it.kill_planner)] {
+        for (who, moves) in [
+            ("a member", &it.kill),
+            ("the planner", &it.kill_planner),
+            ("a member with a last will", &it.kill_with_will),
+        ] {
             if moves.least == 0 {
                 continue;
             }
             table.row([
                 format!("{}, {who}", of(it)),
                 moves.least.to_string(),
-                seconds(moves.gaps.median()),
-                seconds(moves.gaps.p99()),
-                seconds(moves.gaps.most()),
+                precise(moves.gaps.median()),
+                precise(moves.gaps.p99()),
+                precise(moves.gaps.most()),
             ]);
         }
     }
@@ -207,6 +211,10 @@ fn range(shares: &[usize]) -> String {
 
 fn seconds(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64())
+}
+
+fn precise(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64())
 }
 
 fn percent(share: f64) -> String {

@@ -25,6 +25,7 @@ pub struct Figures {
     pub drain: Option<Moves>,
     pub kill: Moves,
     pub kill_planner: Moves,
+    pub kill_with_will: Moves,
 }
 
 pub struct Start {
@@ -121,6 +122,15 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         fleet.kill(number)?;
         fleet.until_owned()
     })?;
+    say("a member with a last will joins, and is killed");
+    let number = fleet.spawn_with_will()?;
+    fleet.until_joined(number)?;
+    fleet.settle()?;
+    let share = fleet.shards_of(number).len();
+    let kill_with_will = moves(&mut fleet, &idle, share, |fleet| {
+        fleet.kill(number)?;
+        fleet.until_owned()
+    })?;
     Ok(Figures {
         shards,
         replicas,
@@ -132,6 +142,7 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         drain,
         kill,
         kill_planner,
+        kill_with_will,
     })
 }
 

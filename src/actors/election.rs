@@ -26,7 +26,7 @@ use super::signatures::Signatures;
 use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
-use crate::model::bequests::Bequests;
+use crate::model::bequests::{Bequests, Lease};
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
@@ -319,7 +319,7 @@ impl ElectionState {
         };
         let bequest = self.election.bequest();
         if bequest != self.bequest {
-            bequests.set(&self.scope.role, bequest);
+            bequests.set(&Lease::Role(self.scope.role.clone()), bequest);
             self.bequest = bequest;
         }
     }

@@ -30,6 +30,7 @@ use super::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::metrics::UnitTermEnd;
+use crate::model::bequests::Bequests;
 use crate::model::config::{RoleSettings, Seat};
 use crate::repeated::Repeated;
 use crate::role::{GroupScope, HandlerReport, Instance, Request, RunningTerm};
@@ -66,6 +67,7 @@ pub(super) struct MemberSetup {
     pub settings: RoleSettings,
     pub seat: Seat,
     pub groups: Arc<Groups>,
+    pub bequests: Option<Arc<Bequests>>,
     pub cordoned: bool,
     pub link: Link,
     /// The number of this actor among all elections of its instance.
@@ -78,6 +80,7 @@ pub(super) struct MemberState {
     settings: RoleSettings,
     seat: Seat,
     groups: Arc<Groups>,
+    bequests: Option<Arc<Bequests>>,
     generation: u64,
     supervisor: ActorRef<SupervisorMsg>,
     link: Link,
@@ -176,6 +179,7 @@ impl Actor for MemberActor {
             settings: setup.settings,
             seat: setup.seat,
             groups: setup.groups,
+            bequests: setup.bequests,
             generation: setup.generation,
             supervisor: setup.supervisor,
             link: Link::Down,

@@ -8,6 +8,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use super::Link;
 use super::member::{Groups, MemberActor, MemberSetup};
 use super::messages::{MemberMsg, SupervisorMsg};
+use crate::model::bequests::Bequests;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{Instance, RunningTerm};
 use nats_elect_core::name::{GroupName, UnitName};
@@ -25,6 +26,7 @@ pub(crate) struct MembershipSetup {
 pub(super) struct Membership {
     setup: MembershipSetup,
     instance: Arc<Instance>,
+    bequests: Option<Arc<Bequests>>,
     /// `None` while handlers of a crashed actor still run, and after the end.
     actor: Option<ActorRef<MemberMsg>>,
     pub crashes: u32,
@@ -36,10 +38,15 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    pub const fn new(setup: MembershipSetup, instance: Arc<Instance>) -> Self {
+    pub const fn new(
+        setup: MembershipSetup,
+        instance: Arc<Instance>,
+        bequests: Option<Arc<Bequests>>,
+    ) -> Self {
         Self {
             setup,
             instance,
+            bequests,
             actor: None,
             crashes: 0,
             cordoned: false,
@@ -59,8 +66,12 @@ impl Membership {
             self.ended();
             return Ok(());
         }
+        if let Some(bequests) = &self.bequests {
+            bequests.forget_member();
+        }
         let setup = MemberSetup {
             instance: Arc::clone(&self.instance),
+            bequests: self.bequests.clone(),
             settings: self.setup.settings.clone(),
             seat: self.setup.seat.clone(),
             groups: Arc::clone(&self.setup.groups),

@@ -135,7 +135,8 @@ impl Actor for SupervisorActor {
             publisher: publisher.map(Publisher::new),
             admin_handler,
         };
-        let membership = membership.map(|setup| Membership::new(setup, Arc::clone(&instance)));
+        let membership =
+            membership.map(|setup| Membership::new(setup, Arc::clone(&instance), bequests.clone()));
         let mut state = SupervisorState {
             children: Children::start(children, myself.clone(), start_timeout, ready).await?,
             instance,

@@ -7,6 +7,7 @@ use tokio::sync::{Notify, watch};
 use crate::actors::Link;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
+use crate::model::bequests::Lease;
 use crate::store::{Bucket, StoreError};
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
@@ -16,8 +17,8 @@ use nats_elect_core::{LastWill, Moment, WillEnd, WillStep};
 
 /// How long a request may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// So many roles try as often as they may. The others wait longer, or for the first success: NATS
-/// is back for all roles at once.
+/// So many leases try as often as they may. The others wait longer, or for the first success: NATS
+/// is back for all of them at once.
 const PROBING: usize = 8;
 const SELDOM: u32 = 10;
 /// How long a released role may stay unclaimed before its candidates are told to look, and told
@@ -44,21 +45,30 @@ impl Executor {
     }
 
     /// Carries one of the wills out to its end. The process is dead.
-    pub async fn carry_out(&self, number: usize, role: RoleName, mut will: LastWill) {
+    pub async fn carry_out(&self, number: usize, lease: &Lease, mut will: LastWill) {
         let mut link = self.link.clone();
         let rarely = if number < PROBING { 1 } else { SELDOM };
         let mut step = will.died(self.died, certain_epoch(&link));
         let end = loop {
             step = match step {
                 WillStep::Release { over, release } => {
-                    let write = async |bucket: Bucket| {
-                        bucket.release(&role, over, &release, PATIENCE).await
+                    let write = async |bucket: Bucket| match lease {
+                        Lease::Role(role) => bucket.release(role, over, &release, PATIENCE).await,
+                        Lease::Member(identity) => {
+                            let retire = bucket.retire_member(identity, over, &release, PATIENCE);
+                            retire.await
+                        }
                     };
                     let written = ask(&mut link, write).await;
                     will.written(clock::now(), &outcome_of(written))
                 }
                 WillStep::Read => {
-                    let read = async |bucket: Bucket| bucket.snapshot(&role, PATIENCE).await;
+                    let read = async |bucket: Bucket| match lease {
+                        Lease::Role(role) => bucket.snapshot(role, PATIENCE).await,
+                        Lease::Member(identity) => {
+                            bucket.read_member(identity.epoch(), PATIENCE).await
+                        }
+                    };
                     let read = ask(&mut link, read).await;
                     will.read(clock::now(), &read.map_err(|error| failure_of(&error)))
                 }
@@ -76,8 +86,9 @@ impl Executor {
         if end != WillEnd::NotDue {
             self.answered.notify_waiters();
         }
-        if end == WillEnd::Released {
-            remind(&role, &mut will, &mut link).await;
+        // Nobody claims a member's lease, and members read nothing: their watch tells.
+        if let (WillEnd::Released, Lease::Role(role)) = (end, lease) {
+            remind(role, &mut will, &mut link).await;
         }
     }
 }

@@ -19,12 +19,13 @@ use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use crate::access::Access;
 use crate::actors::{Link, MonitorActor, MonitorSetup, Routes};
 use crate::clock;
+use crate::model::bequests::Lease;
 use crate::store::IfMissing;
-use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::name::BucketName;
 use nats_elect_core::{Bequest, LastWill};
 
 /// The present terms, as the parent has told of them.
-type Terms = BTreeMap<RoleName, Bequest>;
+type Terms = BTreeMap<Lease, Bequest>;
 
 /// Runs the companion to its end.
 pub(super) fn run() {
@@ -94,14 +95,19 @@ async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Op
     }
     let evidence = Evidence::listen(ends);
     let executor = Executor::new(link, since);
-    let carried_out = terms.into_iter().enumerate().map(|(number, (role, term))| {
-        let (evidence, executor) = (evidence.clone(), &executor);
-        async move {
-            if evidence.of(&role, &term).await {
-                executor.carry_out(number, role, LastWill::new(term)).await;
+    let carried_out = terms
+        .into_iter()
+        .enumerate()
+        .map(|(number, (lease, term))| {
+            let (evidence, executor) = (evidence.clone(), &executor);
+            async move {
+                if evidence.of(&lease, &term).await {
+                    executor
+                        .carry_out(number, &lease, LastWill::new(term))
+                        .await;
+                }
             }
-        }
-    });
+        });
     join_all(carried_out).await;
 }
 
@@ -125,11 +131,11 @@ async fn hear_all(
 fn note(terms: &mut Terms, message: ToCompanion) {
     match message {
         ToCompanion::Will(will) => {
-            if let (Ok(role), Some(bequest)) = (RoleName::new(&will.role), will.bequest()) {
-                terms.insert(role, bequest);
+            if let (Some(lease), Some(bequest)) = (will.of.lease(), will.bequest()) {
+                terms.insert(lease, bequest);
             }
         }
-        ToCompanion::Forget(role) => terms.retain(|of, _| of.as_str() != role),
+        ToCompanion::Forget(of) => drop(of.lease().and_then(|lease| terms.remove(&lease))),
         ToCompanion::Setup(_) => {}
     }
 }

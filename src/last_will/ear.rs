@@ -167,10 +167,10 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::last_will::told::line_of;
+    use crate::last_will::told::{Of, line_of};
 
     fn forget(role: &str) -> String {
-        line_of(&ToCompanion::Forget(role.into()))
+        line_of(&ToCompanion::Forget(Of::Role(role.into())))
     }
 
     #[test]
@@ -181,9 +181,11 @@ mod tests {
         let both = [forget("a"), forget(&"b".repeat(9000))].concat();
         let (begin, end) = both.split_at(5000);
         parent.write_all(begin.as_bytes()).expect("room");
-        assert!(matches!(ear.hear(), Some(ToCompanion::Forget(role)) if role == "a"));
+        assert!(matches!(ear.hear(), Some(ToCompanion::Forget(Of::Role(role))) if role == "a"));
         parent.write_all(end.as_bytes()).expect("room");
-        assert!(matches!(ear.hear(), Some(ToCompanion::Forget(role)) if role.len() == 9000));
+        assert!(
+            matches!(ear.hear(), Some(ToCompanion::Forget(Of::Role(role))) if role.len() == 9000)
+        );
         drop(parent);
         assert!(ear.hear().is_none());
     }
@@ -208,7 +210,9 @@ mod tests {
         });
         for expected in ["a", "b"] {
             let heard = told.recv().expect("a message");
-            assert!(matches!(heard, Heard::Told(ToCompanion::Forget(role)) if role == expected));
+            assert!(
+                matches!(heard, Heard::Told(ToCompanion::Forget(Of::Role(role))) if role == expected)
+            );
         }
         assert!(matches!(told.recv().expect("a sign"), Heard::Sign));
         let more = told.recv_timeout(Duration::from_millis(50));

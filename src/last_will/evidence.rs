@@ -9,6 +9,7 @@ use std::thread;
 
 use tokio::sync::watch;
 
+use crate::model::bequests::Lease;
 use nats_elect_core::Bequest;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::token::FencingToken;
@@ -71,9 +72,14 @@ impl Evidence {
     }
 
     /// Waits for the evidence, for a lease at most. Returns whether it is there.
-    pub async fn of(self, role: &RoleName, term: &Bequest) -> bool {
+    ///
+    /// A member's lease is for many units, and no line tells that nothing works for any of them.
+    pub async fn of(self, lease: &Lease, term: &Bequest) -> bool {
         let Self::Told(mut told) = self else {
             return true;
+        };
+        let Lease::Role(role) = lease else {
+            return false;
         };
         let of_term = (role.clone(), term.fencing_token);
         // It fails when nobody is left who could tell.
@@ -87,6 +93,7 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
+    use nats_elect_core::group::{EpochKey, Identity};
     use nats_elect_core::heirs::Heirs;
     use nats_elect_core::release::ReleaseSecret;
     use uuid::Uuid;
@@ -115,7 +122,7 @@ mod tests {
     async fn each_term_waits_for_its_own_line_and_none_for_longer_than_somebody_could_tell() {
         let (ends, mut tell) = std::io::pipe().expect("a pipe");
         let evidence = Evidence::listen(Some(ends.into()));
-        let [a, b] = ["a", "b"].map(|role| RoleName::new(role).expect("a name"));
+        let [a, b] = ["a", "b"].map(|role| Lease::Role(RoleName::new(role).expect("a name")));
         let mut say = |line: String| tell.write_all(line.as_bytes()).expect("a reader");
         let of = |role, term| {
             let evidence = evidence.clone();
@@ -134,5 +141,26 @@ mod tests {
         drop(tell);
         assert!(!of(&b, term(7, LONG)).await);
         assert!(Evidence::listen(None).of(&b, &term(7, SHORT)).await);
+    }
+
+    #[tokio::test]
+    async fn no_line_frees_a_member_whatever_it_says() {
+        let identity = Identity {
+            key: EpochKey::new([7; 32]),
+            ttl: LONG,
+            release: ReleaseSecret::new(17).hash(),
+        };
+        let (ends, mut tell) = std::io::pipe().expect("a pipe");
+        for name in [identity.epoch().to_string(), "partitions".to_owned()] {
+            let line = line_of_end(&name, token(3));
+            writeln!(tell, "{line}").expect("a reader");
+        }
+        let member = Lease::Member(identity);
+        assert!(
+            !Evidence::listen(Some(ends.into()))
+                .of(&member, &term(3, LONG))
+                .await
+        );
+        assert!(Evidence::listen(None).of(&member, &term(3, LONG)).await);
     }
 }

@@ -18,16 +18,15 @@ use tracing::Span;
 
 use super::handed::{Handed, NO_SIGNAL, hand_over};
 use super::surroundings;
-use super::told::{FromCompanion, SetUp, ToCompanion, Will, line_of};
+use super::told::{FromCompanion, Of, SetUp, ToCompanion, Will, line_of};
 use super::{ARGUMENT, is_initialised};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::metrics::InstanceLabels;
-use crate::model::bequests::{Bequests, LastWillStatus};
+use crate::model::bequests::{Bequests, LastWillStatus, Lease};
 use crate::model::config::ManagerConfig;
 use crate::role::Instance;
 use nats_elect_core::Bequest;
-use nats_elect_core::name::RoleName;
 use nats_elect_core::text::printable;
 
 /// The pause before a companion that died is replaced.
@@ -368,12 +367,11 @@ impl Keeping {
 
 impl Companion {
     /// Tells it what has changed.
-    fn learn(&mut self, changes: Vec<(RoleName, Option<Bequest>)>) -> io::Result<()> {
-        let told = changes.into_iter().map(|(role, bequest)| {
-            let role = role.as_str().to_owned();
+    fn learn(&mut self, changes: Vec<(Lease, Option<Bequest>)>) -> io::Result<()> {
+        let told = changes.into_iter().map(|(lease, bequest)| {
             line_of(&match bequest {
-                Some(bequest) => ToCompanion::Will(Box::new(Will::new(role, &bequest))),
-                None => ToCompanion::Forget(role),
+                Some(bequest) => ToCompanion::Will(Box::new(Will::new(&lease, &bequest))),
+                None => ToCompanion::Forget(Of::new(&lease)),
             })
         });
         self.tell(&told.collect::<String>())

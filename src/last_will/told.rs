@@ -5,9 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::model::bequests::Lease;
 use crate::model::config::ManagerConfig;
 use nats_elect_core::Bequest;
+use nats_elect_core::group::{Epoch, Identity};
 use nats_elect_core::heirs::Heirs;
+use nats_elect_core::name::RoleName;
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::FencingToken;
 
@@ -18,8 +21,16 @@ pub(super) enum ToCompanion {
     Setup(Box<SetUp>),
     /// A term began, or its record or its heirs changed.
     Will(Box<Will>),
-    /// The term of this role ended in good order, or is given up.
-    Forget(String),
+    /// The term of this lease ended in good order, or is given up.
+    Forget(Of),
+}
+
+/// The lease that a term is of.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Of {
+    Role(String),
+    Member { epoch: String, identity: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -33,10 +44,10 @@ pub(super) struct SetUp {
     pub config: ManagerConfig,
 }
 
-/// What releases the present term of a role.
+/// What releases the present term of a lease.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Will {
-    pub role: String,
+    pub of: Of,
     incarnation: Uuid,
     fencing_token: FencingToken,
     revision: u64,
@@ -58,8 +69,30 @@ pub(super) enum FromCompanion {
     Disconnected(String),
 }
 
+impl Of {
+    pub fn new(lease: &Lease) -> Self {
+        match lease {
+            Lease::Role(role) => Self::Role(role.to_string()),
+            Lease::Member(identity) => Self::Member {
+                epoch: identity.epoch().to_string(),
+                identity: identity.to_string(),
+            },
+        }
+    }
+
+    /// Returns nothing if it can't be read.
+    pub fn lease(&self) -> Option<Lease> {
+        match self {
+            Self::Role(role) => RoleName::new(role).ok().map(Lease::Role),
+            Self::Member { epoch, identity } => {
+                Identity::parse(identity, Epoch::parse(epoch)?).map(Lease::Member)
+            }
+        }
+    }
+}
+
 impl Will {
-    pub fn new(role: String, bequest: &Bequest) -> Self {
+    pub fn new(of: &Lease, bequest: &Bequest) -> Self {
         let Bequest {
             incarnation,
             fencing_token,
@@ -69,7 +102,7 @@ impl Will {
             lease,
         } = *bequest;
         Self {
-            role,
+            of: Of::new(of),
             incarnation,
             fencing_token,
             revision,
@@ -101,6 +134,8 @@ pub(super) fn line_of(message: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nats_elect_core::group::EpochKey;
+
     use super::*;
 
     #[test]
@@ -116,14 +151,22 @@ mod tests {
             line: [2, 3].map(Uuid::from_u128).into_iter().collect(),
             lease: Duration::from_secs(15),
         };
-        let told = ToCompanion::Will(Box::new(Will::new("jobs".into(), &bequest)));
-        let line = line_of(&told);
-        assert_eq!(line.find('\n'), Some(line.len() - 1));
-        let Ok(ToCompanion::Will(will)) = serde_json::from_str(&line) else {
-            panic!("{line}");
-        };
-        assert_eq!(will.role, "jobs");
-        assert_eq!(will.bequest(), Some(bequest));
+        let member = Lease::Member(Identity {
+            key: EpochKey::new([7; 32]),
+            ttl: bequest.lease,
+            release: bequest.secret.hash(),
+        });
+        let role = Lease::Role(RoleName::new("jobs").expect("a name"));
+        for lease in [role, member] {
+            let told = ToCompanion::Will(Box::new(Will::new(&lease, &bequest)));
+            let line = line_of(&told);
+            assert_eq!(line.find('\n'), Some(line.len() - 1));
+            let Ok(ToCompanion::Will(will)) = serde_json::from_str(&line) else {
+                panic!("{line}");
+            };
+            assert_eq!(will.of.lease(), Some(lease));
+            assert_eq!(will.bequest(), Some(bequest));
+        }
     }
 
     #[test]

@@ -8,7 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::lock;
 use nats_elect_core::Bequest;
+use nats_elect_core::group::Identity;
 use nats_elect_core::name::RoleName;
+
+/// A lease that a companion process can free.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lease {
+    Role(RoleName),
+    /// The lease for all units that this epoch of a member owns.
+    Member(Identity),
+}
 
 /// The state of a companion process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +42,9 @@ pub(crate) struct Bequests {
 
 #[derive(Default)]
 struct Terms {
-    present: BTreeMap<RoleName, Bequest>,
-    /// The roles whose changes nobody has taken yet.
-    changed: BTreeSet<RoleName>,
+    present: BTreeMap<Lease, Bequest>,
+    /// The leases whose changes nobody has taken yet.
+    changed: BTreeSet<Lease>,
 }
 
 impl Bequests {
@@ -57,20 +66,34 @@ impl Bequests {
         *lock(&self.companion) = status;
     }
 
-    /// Notes the present term of a role, or that there is none.
-    pub fn set(&self, role: &RoleName, bequest: Option<Bequest>) {
+    /// Notes the present term of a lease, or that there is none.
+    pub fn set(&self, lease: &Lease, bequest: Option<Bequest>) {
         let is_first = {
             let mut terms = lock(&self.terms);
             match bequest {
-                Some(bequest) => terms.present.insert(role.clone(), bequest),
-                None => terms.present.remove(role),
+                Some(bequest) => terms.present.insert(lease.clone(), bequest),
+                None => terms.present.remove(lease),
             };
             let is_first = terms.changed.is_empty();
-            terms.changed.insert(role.clone());
+            terms.changed.insert(lease.clone());
             is_first
         };
         if is_first {
             (self.changed)();
+        }
+    }
+
+    /// Strikes off the epochs of a member whose actor has crashed. Nobody else does.
+    pub fn forget_member(&self) {
+        let is_member = |lease: &&Lease| matches!(lease, Lease::Member(_));
+        let present = lock(&self.terms)
+            .present
+            .keys()
+            .filter(is_member)
+            .cloned()
+            .collect::<Vec<_>>();
+        for lease in present {
+            self.set(&lease, None);
         }
     }
 
@@ -80,14 +103,14 @@ impl Bequests {
         terms.changed = terms.present.keys().cloned().collect();
     }
 
-    /// Takes the roles whose terms have changed, each with its present term.
-    pub fn changes(&self) -> Vec<(RoleName, Option<Bequest>)> {
+    /// Takes the leases whose terms have changed, each with its present term.
+    pub fn changes(&self) -> Vec<(Lease, Option<Bequest>)> {
         let mut terms = lock(&self.terms);
         let changed = std::mem::take(&mut terms.changed).into_iter();
         changed
-            .map(|role| {
-                let bequest = terms.present.get(&role).copied();
-                (role, bequest)
+            .map(|lease| {
+                let bequest = terms.present.get(&lease).copied();
+                (lease, bequest)
             })
             .collect()
     }
@@ -105,6 +128,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
+    use nats_elect_core::group::EpochKey;
     use nats_elect_core::heirs::Heirs;
     use nats_elect_core::release::ReleaseSecret;
     use nats_elect_core::token::FencingToken;
@@ -133,7 +157,7 @@ mod tests {
         let bequests = Bequests::new(move || {
             tell.fetch_add(1, Ordering::Relaxed);
         });
-        let [a, b] = ["a", "b"].map(|role| RoleName::new(role).expect("a name"));
+        let [a, b] = ["a", "b"].map(|role| Lease::Role(RoleName::new(role).expect("a name")));
         bequests.set(&a, Some(bequest(1)));
         bequests.set(&a, Some(bequest(2)));
         bequests.set(&b, Some(bequest(3)));
@@ -146,5 +170,26 @@ mod tests {
         assert_eq!(bequests.changes(), [(a, None)]);
         bequests.start_over();
         assert_eq!(bequests.changes(), [(b, Some(bequest(3)))]);
+    }
+
+    #[test]
+    fn the_epochs_of_a_member_that_crashed_are_struck_off_and_no_role_is() {
+        let bequests = Bequests::new(|| {});
+        let role = Lease::Role(RoleName::new("a").expect("a name"));
+        let epochs = [1, 2].map(|number| {
+            Lease::Member(Identity {
+                key: EpochKey::new([number; 32]),
+                ttl: Duration::from_secs(15),
+                release: ReleaseSecret::new(1).hash(),
+            })
+        });
+        for lease in epochs.iter().chain([&role]) {
+            bequests.set(lease, Some(bequest(1)));
+        }
+        bequests.changes();
+        bequests.forget_member();
+        assert_eq!(bequests.changes(), epochs.map(|epoch| (epoch, None)));
+        bequests.start_over();
+        assert_eq!(bequests.changes(), [(role, Some(bequest(1)))]);
     }
 }

@@ -30,6 +30,8 @@ mod credentials;
 #[cfg(unix)]
 mod ends;
 #[cfg(unix)]
+mod groups;
+#[cfg(unix)]
 mod logins;
 #[cfg(unix)]
 mod losses;
@@ -83,6 +85,7 @@ fn main() {
         for (name, test) in [
             ends::TESTS,
             companions::TESTS,
+            groups::TESTS,
             copies::TESTS,
             losses::TESTS,
             secrets::TESTS,

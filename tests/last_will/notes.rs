@@ -1,4 +1,4 @@
-//! When a process acted last: one stamp in a file, which outlives the process.
+//! When a process acted last: a stamp in a file, which outlives the process.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -23,14 +23,30 @@ impl Notes {
     }
 
     pub fn write(&self, act: Stamp) {
-        let stamp = act.as_nanos().to_le_bytes();
-        self.0.write_all_at(&stamp, 0).expect("a note");
+        self.write_in(0, act);
     }
 
     pub fn last(path: &Path) -> Stamp {
+        Self::last_in(path, 0)
+    }
+
+    /// Each of several that act has a place of its own.
+    pub fn write_in(&self, place: u32, act: Stamp) {
+        let stamp = act.as_nanos().to_le_bytes();
+        let written = self.0.write_all_at(&stamp, offset(place));
+        written.expect("a note");
+    }
+
+    /// The zero of the clock if nobody acted there, and others did in later places.
+    pub fn last_in(path: &Path, place: u32) -> Stamp {
         let mut stamp = [0; 8];
         let file = File::open(path).expect("notes");
-        file.read_exact_at(&mut stamp, 0).expect("a note");
+        let read = file.read_exact_at(&mut stamp, offset(place));
+        read.expect("a note");
         Stamp::from_nanos(u64::from_le_bytes(stamp))
     }
+}
+
+fn offset(place: u32) -> u64 {
+    u64::from(place) * 8
 }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bound::Bond;
 use crate::clock::Stamp;
+use crate::groups;
 use crate::notes::{Notes, PACE};
 use crate::stage::SOON;
 
@@ -27,6 +28,8 @@ const ORDERS: &str = "NATS_ELECT_TEST_VICTIM";
 pub struct Orders {
     pub config: ManagerConfig,
     pub roles: Vec<String>,
+    /// Whether it takes part in a group of shards.
+    pub has_shards: bool,
     pub ttl: Duration,
     /// Where the handlers note when one of them acted last.
     pub acts: PathBuf,
@@ -72,6 +75,7 @@ impl Orders {
         Self {
             config: config.clone().last_will(last_will).instance_id("victim"),
             roles: vec![role.to_owned()],
+            has_shards: false,
             ttl,
             acts: folder.join(role),
             signing_seed: None,
@@ -287,6 +291,9 @@ async fn lead(orders: Orders) {
     for role in &orders.roles {
         builder = builder.role(role, RoleConfig::default().ttl(orders.ttl), handler());
     }
+    if orders.has_shards {
+        builder = builder.group(groups::of_victim(&notes));
+    }
     #[cfg(feature = "signing")]
     if let Some(seed) = &orders.signing_seed {
         let key = nats_elect::SigningKey::from_seed(seed);
@@ -304,7 +311,8 @@ async fn lead(orders: Orders) {
         async || {
             let is_ready = manager.last_will() == Some(LastWillStatus::Ready);
             let leads = roles.iter().all(nats_elect::RoleHandle::is_leader);
-            (is_ready && leads).then_some(())
+            let has_share = !orders.has_shards || groups::has_share(&manager);
+            (is_ready && leads && has_share).then_some(())
         },
     )
     .await;

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 pub struct ReleaseSecret(u128);
 
 /// The SHA-256 of a [`ReleaseSecret`], which the records of a term show.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReleaseHash([u8; 32]);
 
 impl ReleaseSecret {

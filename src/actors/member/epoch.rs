@@ -14,7 +14,7 @@ use nats_elect_core::group::{
 };
 use nats_elect_core::name::BucketName;
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{Candidate, Election, Input, TermId};
+use nats_elect_core::{Bequest, Candidate, Election, Input, TermId};
 
 /// The keeper of one epoch's lease.
 pub(super) struct Keeper {
@@ -22,6 +22,8 @@ pub(super) struct Keeper {
     pub identity: Identity,
     key: SigningKey,
     pub election: Election,
+    /// What a companion process was told of the lease last.
+    pub bequest: Option<Bequest>,
     pub asked: Asked,
     /// The term of the lease, once it is claimed and until it is over.
     pub term: Option<TermId>,
@@ -62,6 +64,7 @@ impl Keeper {
             identity,
             key,
             election: Election::new(candidate, clock::now()),
+            bequest: None,
             asked: Asked::default(),
             term: None,
             info,

@@ -11,6 +11,7 @@ use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
 use crate::metrics::UnitTermEnd;
+use crate::model::bequests::Lease;
 use nats_elect_core::event::Event;
 use nats_elect_core::group::{Epoch, GroupInput};
 use nats_elect_core::release::ReleaseSecret;
@@ -63,8 +64,23 @@ impl MemberState {
         };
         let effects = keeper.election.step(clock::now(), fresh(), input);
         let sequence = confirmed.max(keeper.election.status().revision);
+        self.bequeath(epoch);
         for effect in effects {
             self.carry_out_of_lease(myself, epoch, sequence, effect, steps);
+        }
+    }
+
+    /// Notes the lease for a companion process: before a unit's handler can start under it, and no
+    /// more before its own tombstone is sent.
+    fn bequeath(&mut self, epoch: Epoch) {
+        let keeper = self.keepers.iter_mut().find(|it| it.epoch == epoch);
+        let (Some(bequests), Some(keeper)) = (&self.bequests, keeper) else {
+            return;
+        };
+        let bequest = keeper.election.bequest();
+        if bequest != keeper.bequest {
+            bequests.set(&Lease::Member(keeper.identity), bequest);
+            keeper.bequest = bequest;
         }
     }
 

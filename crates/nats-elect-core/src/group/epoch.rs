@@ -20,11 +20,11 @@ const LONGEST_TEXT: usize = 43;
 pub struct Epoch([u8; 16]);
 
 /// The Ed25519 public key of an epoch. Its text has 43 characters of base64 for URLs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochKey([u8; 32]);
 
 /// The facts that an epoch's name proves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The key that signs the epoch's givings.
     pub key: EpochKey,

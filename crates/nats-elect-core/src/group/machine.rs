@@ -301,6 +301,12 @@ impl Group {
                 self.agenda.note(Subject::Epoch(epoch), now);
                 self.look_at_plans();
             }
+            Change::Freed(epoch) => {
+                if self.view.units_of(epoch).next().is_some() {
+                    self.rest_no_more();
+                }
+                self.look_at(Change::Member(epoch));
+            }
             Change::Group(name) => {
                 self.agenda.note(Subject::Plan(name.clone()), now);
                 self.agenda.note(Subject::Group(name), now);

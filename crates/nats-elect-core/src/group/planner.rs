@@ -48,6 +48,8 @@ pub(super) struct Planning {
 struct Hinted {
     /// The sequence of the record that the hint is about.
     sequence: u64,
+    /// The one that has to act.
+    by: Epoch,
     to: Epoch,
     /// Until when it counts as under way. The hint may be lost.
     until: Moment,
@@ -175,6 +177,13 @@ impl Group {
         }
     }
 
+    /// The next plans do not wait until some time has passed since the last ones.
+    pub(super) fn rest_no_more(&mut self) {
+        for planning in self.plans.values_mut() {
+            planning.rests_until = self.now;
+        }
+    }
+
     /// Tells each move to the one that has to act.
     fn hint(
         &mut self,
@@ -190,17 +199,18 @@ impl Group {
             let Some(sequence) = self.view.unit(&unit).map(|seen| seen.sequence) else {
                 continue;
             };
-            let (to, end) = match it.from {
+            let (by, end) = match it.from {
                 Some(owner) => (owner, self.settings.stop_budget),
                 None => (it.to, Duration::ZERO),
             };
             let hinted = Hinted {
                 sequence,
+                by,
                 to: it.to,
                 until: self.now + end + patience,
             };
             planning.hinted.insert(it.unit.clone(), hinted);
-            told.entry(to).or_default().push(Hint {
+            told.entry(by).or_default().push(Hint {
                 unit,
                 sequence,
                 to: it.to,
@@ -351,7 +361,8 @@ impl Group {
     ) -> bool {
         let unit = key(group, record, unit);
         let stands = self.view.unit(&unit).map(|it| it.sequence) == Some(hinted.sequence);
-        stands && self.now < hinted.until && self.is_candidate(&unit, hinted.to)
+        let acts = !self.view.is_deposed(hinted.by, self.now);
+        stands && acts && self.now < hinted.until && self.is_candidate(&unit, hinted.to)
     }
 
     /// What a policy plans from, with the state of a planner.

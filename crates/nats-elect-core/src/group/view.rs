@@ -83,6 +83,8 @@ pub(super) enum Change {
     /// A heartbeat of a member that has been well, and takes the same part as before.
     Heartbeat(Epoch),
     Member(Epoch),
+    /// The first tombstone of an epoch tells its secret: what it owned is free at once.
+    Freed(Epoch),
     Unit(UnitKey),
     Group(GroupName),
 }
@@ -245,6 +247,9 @@ impl View {
                 let own = told.is_some() && told == known.map(|known| known.release);
                 let watched = before.filter(|before| over == Some(before.sequence));
                 let over_at = if own {
+                    if before.is_none_or(|before| !before.deposed) {
+                        change = Change::Freed(epoch);
+                    }
                     now
                 } else {
                     // The lease of the very record that it replaces was watched from its receipt.

@@ -2,7 +2,7 @@
 
 use super::solo::{BUCKET, Solo, entry, ms, own, settings};
 use crate::config::{Membership, RoleSettings};
-use crate::election::{Effect, HandlerEnd, Input, Write, WriteKind};
+use crate::election::{Effect, HandlerEnd, Input, LastWill, WillStep, Write, WriteKind};
 use crate::group::{EpochKey, MemberInfo};
 use crate::record::Content;
 use crate::release::ReleaseSecret;
@@ -138,6 +138,38 @@ fn a_deposed_epoch_is_not_claimed_again() {
         }
     }
     assert!(ended && solo.election.is_stopped());
+}
+
+#[test]
+fn its_last_will_is_that_release_over_the_record_that_was_confirmed_last() {
+    let (mut solo, claim) = claiming();
+    assert_eq!(solo.election.bequest(), None);
+    solo.ack(&claim, 101);
+    solo.read(Some(entry(101, own(&claim, ms(1000)))), None);
+    let term = solo.started().unwrap();
+    solo.take();
+    solo.wait(ms(300));
+    let beat = solo.write();
+    assert_eq!(solo.election.bequest().map(|it| it.revision), Some(101));
+    solo.ack(&beat, 102);
+    let bequest = solo.election.bequest().unwrap();
+    assert_eq!((bequest.revision, bequest.secret), (102, SECRET));
+    let step = LastWill::new(bequest).died(solo.now, Some(bequest.fencing_token.epoch));
+    let WillStep::Release { over, release } = step else {
+        panic!("{step:?}");
+    };
+    assert_eq!(
+        (over, release.secret, release.heir),
+        (102, Some(SECRET), None)
+    );
+    solo.feed(Input::Stop { release: true });
+    let end = HandlerEnd::Returned;
+    solo.feed(Input::HandlerEnded { term, end });
+    assert_eq!(
+        solo.election.bequest(),
+        None,
+        "it releases its lease itself"
+    );
 }
 
 #[test]

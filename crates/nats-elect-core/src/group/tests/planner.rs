@@ -143,6 +143,35 @@ fn the_units_of_a_dead_member_are_spread_at_once() {
     assert_eq!(moves(&world, from).len(), 15);
 }
 
+/// Nobody waits for a turn, whoever died: the planner is another one as soon as the tombstone shows.
+#[test]
+fn the_units_of_a_dead_member_with_a_last_will_are_taken_at_once() {
+    for dead in 0..4 {
+        let mut world = World::settled(4, 60);
+        world.nodes[dead].alive = false;
+        world.retire(epoch(world.nodes[dead].epoch));
+        world.until(HEARTBEAT / 5, |world| all_owned(world, 60));
+        assert_eq!(world.owned(), [20, 20, 20]);
+    }
+}
+
+/// The planner has just planned, and waits for moves that the dead member was to make.
+#[test]
+fn a_last_will_amid_moves_is_not_waited_for() {
+    let mut world = World::settled(3, 60);
+    let planner = planner(&world);
+    let dead = (planner + 1) % 3;
+    world.join(60);
+    world.nodes[dead].deaf = true;
+    let before = world.nodes[planner].hinted;
+    world.until(TTL + SETTLED + 3 * SECOND, |world| {
+        world.nodes[planner].hinted > before
+    });
+    world.nodes[dead].alive = false;
+    world.retire(epoch(world.nodes[dead].epoch));
+    world.until(SECOND / 5, |world| all_owned(world, 60));
+}
+
 #[test]
 fn a_hundred_units_are_drained_and_none_moves_twice() {
     let mut world = World::settled(4, 400);

@@ -280,6 +280,38 @@ fn a_lost_lease_is_retired_and_its_units_go_on_at_once() {
     assert_ne!(world.stands(0), Some(UnitRecord::Owned(old)));
 }
 
+/// 5: the last will of a member whose process died. What the process had sent is still on its way.
+#[test]
+fn a_last_will_and_late_writes_of_the_dead_leave_one_owner() {
+    for giving_comes_first in [true, false] {
+        let mut world = World::settled(3, 1);
+        let dead = world.owner(0);
+        let old = epoch(world.nodes[dead].epoch);
+        let heir = (dead + 1) % 3;
+        let hint = world.hint(0, epoch(world.nodes[heir].epoch));
+        world.nodes[dead].delayed = true;
+        world.tell(dead, hint);
+        world.run(SECOND / 2);
+        let (key, over, giving) = world.ghosts.pop().expect("a giving");
+        let member = GroupKey::Member(old);
+        let beat = world.sequence(&member);
+        world.nodes[dead].alive = false;
+        world.retire(old);
+        let late = heartbeat(world.nodes[dead].epoch, false);
+        assert_eq!(world.store(member, Some(beat), late), None);
+        if giving_comes_first {
+            assert!(world.store(key, Some(over), giving).is_some());
+            world.until(SECOND, |world| world.owners(&unit(0)) == [heir]);
+        } else {
+            world.until(SECOND, |world| world.owners(&unit(0)).len() == 1);
+            assert_eq!(world.store(key, Some(over), giving), None);
+        }
+        let owner = world.owner(0);
+        world.run(TTL);
+        assert_eq!(world.owners(&unit(0)), [owner]);
+    }
+}
+
 /// 5: a wrong secret is no secret.
 #[test]
 fn a_tombstone_with_a_wrong_secret_frees_nothing_at_once() {

@@ -589,7 +589,9 @@ impl World {
         node.inbox.push_back(ended);
     }
 
-    fn retire(&mut self, old: Epoch) {
+    /// The tombstone of an epoch, with its secret: its own at the end of its lease, or that of its
+    /// last will.
+    pub fn retire(&mut self, old: Epoch) {
         let number = (1..=self.epochs).find(|number| epoch(*number) == old);
         let secret = number.map(secret);
         let identity = number.map(identity);

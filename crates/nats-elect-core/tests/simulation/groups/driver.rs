@@ -105,7 +105,9 @@ impl World {
         let due = keeper.election.next_wakeup();
         keeper.wake += 1;
         let wake = keeper.wake;
-        let held = keeper.election.bequest().map(|it| it.revision);
+        let (identity, bequest) = (keeper.identity, keeper.election.bequest());
+        let held = bequest.map(|it| it.revision);
+        self.bequeath(node, identity, bequest);
         for effect in effects {
             match effect {
                 Effect::StartTerm(start) => {

@@ -13,6 +13,7 @@
 //! | `driver.rs` | carries out effects |
 //! | `requests.rs` | requests to the server, and their answers |
 //! | `process.rs` | processes start, die, pause, are cut off, come back |
+//! | `wills.rs` | companions that release the leases of processes that died |
 //! | `strangers.rs` | what other hands write |
 //! | `faults.rs` | the faults, and how they are drawn |
 //! | `world.rs` | all there is, and the true time |
@@ -34,6 +35,7 @@ mod strangers;
 mod stream;
 mod tally;
 mod watching;
+mod wills;
 mod world;
 
 #[cfg(nats_elect_mutations)]

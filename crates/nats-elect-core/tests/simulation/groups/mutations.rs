@@ -2,7 +2,7 @@
 //!
 //! `SIM_RULES=DeposeEarly` chooses among them, and `SIM_GROUP_SEEDS=100000` looks further.
 
-use nats_elect_core::{GROUP_MUTATIONS, mend};
+use nats_elect_core::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 
 use super::plan::Plan;
 use super::run::run;
@@ -12,13 +12,18 @@ use crate::seeds::{number, say, survey};
 /// A breakage that so many seeds do not show goes unnoticed.
 const MOST: u64 = 100_000;
 
+/// The rules of elections that a member's lease needs as well, and that have a part of their own in
+/// this simulation.
+const OF_BOTH: [Mutation; 2] = [Mutation::WillBeforeDeath, Mutation::WillOverStrangers];
+
 /// Breaks the rules of groups one after another. Only one rule of all can be broken at a time, so
 /// this is a part of the one test of broken rules.
 pub fn each_broken_rule_of_groups_is_noticed() {
     let only = std::env::var("SIM_RULES").unwrap_or_default();
     let most = number("SIM_GROUP_SEEDS").unwrap_or(MOST);
     let mut unnoticed = Vec::new();
-    for (mutation, what) in GROUP_MUTATIONS {
+    let of_both = MUTATIONS.iter().filter(|(it, _)| OF_BOTH.contains(it));
+    for (mutation, what) in GROUP_MUTATIONS.iter().chain(of_both) {
         if !only.is_empty() && !only.contains(&format!("{mutation:?}")) {
             continue;
         }

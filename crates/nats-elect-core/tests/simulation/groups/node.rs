@@ -6,7 +6,7 @@ use std::time::Duration;
 use nats_elect_core::config::RoleSettings;
 use nats_elect_core::group::{Epoch, Group, GroupSettings, Identity, UnitKey};
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{Election, Moment, OpId, TermId};
+use nats_elect_core::{Bequest, Election, Moment, OpId, TermId};
 
 use super::requests::Kind;
 use super::watching::Watch;
@@ -109,6 +109,8 @@ pub struct Node {
     pub troubles: BTreeMap<Trouble, Duration>,
     /// What becomes of its next requests of a kind.
     pub plans: Vec<(Kind, Fate)>,
+    /// What the companion of its process was told of the process's leases.
+    pub told: BTreeMap<Identity, Bequest>,
 }
 
 impl Node {

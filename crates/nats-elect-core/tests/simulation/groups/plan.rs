@@ -114,6 +114,7 @@ impl Plan {
             backlog: Vec::new(),
             troubles: BTreeMap::new(),
             plans: Vec::new(),
+            told: BTreeMap::new(),
         };
         self.members.iter().map(node).collect()
     }

@@ -42,6 +42,7 @@ impl World {
         at.linked = false;
         at.paused = false;
         at.backlog.clear();
+        self.mourn(node);
     }
 
     pub fn connect(&mut self, node: usize) {
@@ -91,6 +92,7 @@ impl World {
         if self.nodes[node].process.is_some() {
             self.say(node, "is paused", &());
             self.nodes[node].paused = true;
+            self.fall_silent(node);
         }
     }
 

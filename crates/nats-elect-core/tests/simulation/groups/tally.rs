@@ -25,6 +25,8 @@ tally! {
     forged: "records of strangers",
     losses: "stream ends lost",
     grown: "groups grown",
+    mourned: "deaths that a companion saw",
+    willed: "leases released by a companion",
 }
 
 impl Tally {

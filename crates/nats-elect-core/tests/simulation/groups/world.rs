@@ -13,6 +13,7 @@ use super::requests::{Answer, Asker, Request};
 use super::stream::{Body, Stream};
 use super::tally::Tally;
 use super::watching::Brought;
+use super::wills::{Companions, Stage};
 use crate::chance::Chance;
 use crate::network::Weather;
 
@@ -79,6 +80,11 @@ pub enum Happening {
         trouble: Trouble,
     },
     Calm,
+    /// Something happens to a companion.
+    Will {
+        companion: u64,
+        stage: Stage,
+    },
 }
 
 impl Happening {
@@ -96,6 +102,7 @@ impl Happening {
             | Self::Watch { .. }
             | Self::ReadOn { .. }
             | Self::Relief { .. }
+            | Self::Will { .. }
             | Self::Calm => None,
         }
     }
@@ -114,6 +121,7 @@ pub struct World {
     /// For how long a watch that begins may be held up.
     pub slow_watch: Duration,
     pub chance: Chance,
+    pub companions: Companions,
     pub claimed: Vec<Claimed>,
     /// Epochs of strangers, whose keys they have.
     pub strangers: Vec<Claimed>,
@@ -140,6 +148,7 @@ impl World {
             hints_lost: 100,
             slow_watch: plan.longest_ttl() / 2,
             chance: Chance::new(plan.seed),
+            companions: Companions::of_seed(plan.seed),
             claimed: Vec::new(),
             strangers: Vec::new(),
             history_lost: false,
@@ -268,6 +277,7 @@ impl World {
                 ..
             } => self.handler_ends(node, &unit, sequence),
             Happening::Relief { node, trouble } => self.relieve(node, trouble),
+            Happening::Will { companion, stage } => self.will(companion, stage),
             Happening::Calm => {
                 if self.now >= self.storm_until {
                     self.weather = Weather::fair();
@@ -306,8 +316,11 @@ impl World {
 
     /// Removes what has no time left to happen: nothing is on its way any more.
     pub fn drop_requests(&mut self) {
-        self.queue
-            .retain(|_, happening| !matches!(happening, Happening::Arrive { .. }));
+        self.queue.retain(|_, happening| match happening {
+            Happening::Arrive { .. } => false,
+            Happening::Will { stage, .. } => !matches!(stage, Stage::Arrives { .. }),
+            _ => true,
+        });
     }
 
     /// Who may act on a unit now.
