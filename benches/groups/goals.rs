@@ -103,15 +103,7 @@ fn goals<'a>(measured: &'a [Figures], args: &'a Args) -> Vec<Goal<'a>> {
         goal(
             "balance after each join and leave: the most beyond the least, at most 1",
             1.0,
-            Box::new(|it| {
-                let after = [&it.join.moves.shares, &it.leave.shares];
-                let apart = after.map(|shares| {
-                    let least = shares.iter().min().copied().unwrap_or(0);
-                    let most = shares.iter().max().copied().unwrap_or(0);
-                    float(most - least)
-                });
-                apart.into_iter().reduce(f64::max)
-            }),
+            Box::new(apart),
         ),
         goal(
             "moves at a join and a leave, of the least possible, at most 1.05",
@@ -154,6 +146,17 @@ pub fn price(it: &Figures, measured: &[Figures], args: &Args) -> Option<f64> {
     let owned = f64::from(it.shards) / float(args.members);
     (it.shards >= 1000 && least.shards < it.shards)
         .then(|| (it.idle.memory - least.idle.memory) / owned)
+}
+
+/// By how many shards members differed after a join and a leave, at most.
+fn apart(it: &Figures) -> Option<f64> {
+    let after = [&it.join.moves.shares, &it.leave.shares];
+    let apart = after.map(|shares| {
+        let least = shares.iter().min().copied().unwrap_or(0);
+        let most = shares.iter().max().copied().unwrap_or(0);
+        float(most - least)
+    });
+    apart.into_iter().reduce(f64::max)
 }
 
 /// After how many seconds all shards of the dead had a handler.

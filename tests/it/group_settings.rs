@@ -127,7 +127,7 @@ async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connec
         let builder = RoleManager::builder().servers("nats://127.0.0.1:1");
         let builder = groups
             .into_iter()
-            .fold(builder, |it, group| it.group(group));
+            .fold(builder, nats_elect::RoleManagerBuilder::group);
         let started = builder.start_timeout(ms(60_000)).start().await;
         started.expect_err("a broken rule")
     };

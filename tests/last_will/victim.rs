@@ -25,6 +25,7 @@ use crate::stage::SOON;
 const ORDERS: &str = "NATS_ELECT_TEST_VICTIM";
 
 #[derive(Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "one switch for each wish")]
 pub struct Orders {
     pub config: ManagerConfig,
     pub roles: Vec<String>,

@@ -55,6 +55,7 @@ impl Scene {
             correlation_id: CorrelationId::new(Uuid::nil(), 1, 1),
             role: ROLE.into(),
             unit: None,
+            shards: None,
             lease_token: LeaseToken::new(Uuid::nil()),
             fencing_token: FencingToken {
                 epoch,

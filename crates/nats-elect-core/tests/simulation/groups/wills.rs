@@ -44,6 +44,7 @@ struct AtWork {
 
 /// What happens to a companion.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "dozens at a time")]
 pub enum Stage {
     /// It knows that its parent is dead.
     Died,

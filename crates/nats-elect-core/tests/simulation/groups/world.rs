@@ -19,7 +19,6 @@ use crate::network::Weather;
 
 /// Something that will happen.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "dozens at a time")]
 pub enum Happening {
     /// A timer of the machine, or of an epoch's election.
     Wake {
