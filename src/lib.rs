@@ -149,9 +149,9 @@ pub use crate::model::group_plan::{
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::{LastFailure, RoleStatus};
 pub use crate::observer::{
-    Change, ChangeCause, GroupProblem, Observed, ObservedGroup, ObservedGroups, ObservedMember,
-    ObservedUnit, Observer, ObserverBuilder, RoleChange, Standing, UnitKind, UnitStanding,
-    WatchStatus,
+    Change, ChangeCause, FollowedGroups, GroupProblem, Observed, ObservedGroup, ObservedGroups,
+    ObservedMember, ObservedUnit, Observer, ObserverBuilder, RoleChange, Standing, UnitKind,
+    UnitStanding, WatchStatus,
 };
 pub use crate::role::{
     BatchProblem, BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore,

@@ -5,15 +5,19 @@
 //!         └─ watching          one watch over all keys, and the data that it shows
 //!            └─ tracked_roles  the state of all roles: no I/O, no clock
 //!               └─ tracked_role  the state of one role
-//! groups ── observed_groups        the groups, read when they are asked for
+//! groups ── followed_groups        the groups: read when they are asked for, or followed
+//! └─ tracked_groups                what their watch has shown: no I/O, no clock
+//!    └─ observed_groups            the reports about them
 //! ```
 
 mod builder;
+mod followed_groups;
 mod groups;
 mod observed;
 mod observed_groups;
 #[cfg(test)]
 mod tests;
+mod tracked_groups;
 mod tracked_role;
 mod tracked_roles;
 mod watching;
@@ -25,16 +29,18 @@ use std::time::Duration;
 
 use futures::Stream;
 use ractor::ActorRef;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 pub use self::builder::ObserverBuilder;
+pub use self::followed_groups::FollowedGroups;
 pub use self::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
 pub use self::observed_groups::{
     GroupProblem, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitKind,
     UnitStanding,
 };
 use self::tracked_roles::TrackedRoles;
-use self::watching::{Reach, Shared};
+use self::watching::Shared;
 use crate::actors::MonitorMsg;
 use crate::broadcasts::until_ended;
 use crate::clock;
@@ -181,7 +187,7 @@ impl Observer {
     /// If the future is dropped, nothing is left running.
     pub async fn groups(&self, within: Duration) -> Result<ObservedGroups, Error> {
         let reach = self.inner.shared.reach.borrow().clone();
-        let Some(Reach { bucket, epoch }) = reach else {
+        let Some(reach) = reach else {
             return Err(Error::Unavailable {
                 after: Duration::ZERO,
                 reason: match self.connection() {
@@ -191,7 +197,24 @@ impl Observer {
             });
         };
         // The future's state is large. Boxing it spares the callers.
-        Box::pin(groups::read(&bucket, epoch, within)).await
+        Box::pin(groups::read(&reach, within)).await
+    }
+
+    /// Follows the groups of the bucket, with one more watch for as long as the result is kept. The
+    /// watch is restarted whenever it ends.
+    ///
+    /// Use it to ask again and again, as a router does: what it knows is in memory. It keeps
+    /// something of each key of groups in the bucket, about a hundred bytes for a unit. While the
+    /// bucket is idle it is told the heartbeats of the members, and no more.
+    ///
+    /// It runs as a task on the runtime on which this method is called. Nothing was read when the
+    /// method returns: [`FollowedGroups::wait_until`] waits for that.
+    ///
+    /// # Errors
+    /// Returns [`Error::NoRuntime`] outside of a runtime.
+    pub fn follow_groups(&self) -> Result<FollowedGroups, Error> {
+        Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        Ok(FollowedGroups::begin(self.clone()))
     }
 
     async fn until_current(&self) -> Result<(), Error> {

@@ -10,7 +10,8 @@ use nats_elect_core::labels;
 use nats_elect_core::token::FencingToken;
 
 /// The groups of a bucket, as an observer has read them. See
-/// [`Observer::groups`](super::Observer::groups).
+/// [`Observer::groups`](super::Observer::groups) and
+/// [`FollowedGroups::groups`](super::FollowedGroups::groups).
 ///
 /// Any client may have written what is told here. Names and ids are printable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -132,8 +133,8 @@ pub struct ObservedMember {
     pub cordoned: bool,
     /// The sequence of its last record.
     pub revision: u64,
-    /// Whether a heartbeat was received during this call. Otherwise the record may be of a member
-    /// that died.
+    /// Whether a heartbeat was received while the groups were watched, and its lease has not passed
+    /// since then. Otherwise the record may be of a member that died.
     pub confirmed: bool,
     /// Time since its last record was received here.
     pub age: Duration,

@@ -300,7 +300,7 @@ async fn look(reach: &Reach, role: &RoleName) -> Result<Snapshot, StoreError> {
     }
 }
 
-fn another_bucket() -> StoreError {
+pub(super) fn another_bucket() -> StoreError {
     StoreError::Unavailable("the bucket is another one than before".into())
 }
 

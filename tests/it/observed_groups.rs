@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv;
 use nats_elect::{
-    Error, Group, GroupProblem, MemberConfig, ObservedGroups, Observer, RoleManager, StopOptions,
-    UnitKind, UnitOwner, UnitStanding,
+    Error, FollowedGroups, Group, GroupProblem, MemberConfig, ObservedGroups, Observer, Release,
+    RoleManager, StopOptions, UnitKind, UnitOwner, UnitStanding, WatchStatus,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -37,6 +37,29 @@ async fn member(url: &str, id: &str, journal: &Journal) -> RoleManager {
 async fn observer(url: &str) -> Observer {
     let builder = Observer::builder().servers(url).bucket(BUCKET);
     builder.start().await.expect("start")
+}
+
+/// Follows the groups, from when they were read.
+async fn read(observer: &Observer) -> FollowedGroups {
+    let followed = observer.follow_groups().expect("a runtime");
+    followed.wait_until(|it| it.connection().is_current()).await;
+    followed
+}
+
+/// The instance that is known to live and to own the unit.
+fn owner(followed: &FollowedGroups, group: &str, unit: &str) -> Option<String> {
+    let (_, member) = followed.unit(group, unit)?;
+    member.filter(|it| it.confirmed).map(|it| it.instance_id)
+}
+
+/// Waits until this instance alone is known to own the shards.
+async fn owns_all(followed: &FollowedGroups, id: &str) {
+    let owns = |unit: u32| {
+        owner(followed, "partitions", &unit.to_string()).is_some_and(|owner| owner == id)
+    };
+    let all = followed.wait_until(|_| (0..SHARDS).all(owns));
+    let waited = tokio::time::timeout(SOON, all).await;
+    waited.expect("an owner of each shard");
 }
 
 /// Waits until the observer sees all units owned, by these instances alone.
@@ -125,6 +148,21 @@ async fn an_observer_sees_the_units_of_each_member_and_whether_it_lives() {
     assert_eq!(seen.problems(), [none("control"), none("partitions")]);
 }
 
+async fn are_followed_as_they_were_read(observer: &Observer, seen: &ObservedGroups) {
+    let followed = read(observer).await;
+    let again = followed.groups().expect("they were read");
+    assert_eq!((&again.groups, &again.ended), (&seen.groups, &seen.ended));
+    for unit in &seen.groups["shards"].units {
+        let found = followed.unit("shards", &unit.unit).expect("it");
+        assert_eq!(found.0, *unit);
+        assert_eq!(found.1.is_some(), unit.standing == UnitStanding::Owned);
+    }
+    for unit in ["7", "06", "-1", "\u{1b}", ""] {
+        assert_eq!(followed.unit("shards", unit), None, "{unit:?}");
+    }
+    assert_eq!(followed.shard_of("lost", "a"), None);
+}
+
 #[tokio::test]
 async fn what_strangers_left_of_groups_is_told_as_it_stands() {
     let server = NatsServer::start().expect("start");
@@ -169,6 +207,7 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
     store.delete("_group.u.shards.2.5").await.expect("delete");
 
     let seen = observer.groups(Duration::ZERO).await.expect("a look");
+    are_followed_as_they_were_read(&observer, &seen).await;
     let shards = &seen.groups["shards"];
     let standings: Vec<_> = shards.units.iter().map(|it| it.standing).collect();
     assert_eq!(
@@ -273,4 +312,124 @@ async fn more_units_are_read_than_the_server_sends_at_once() {
     let observer = observer(&server.url()).await;
     let seen = observer.groups(Duration::ZERO).await.expect("a look");
     assert_eq!(seen.groups["many"].count(UnitStanding::Free), units);
+    let followed = read(&observer).await;
+    // Who follows has them in memory, and asks nobody.
+    drop(server);
+    followed
+        .wait_until(|it| !it.connection().is_current())
+        .await;
+    let seen = followed.groups().expect("they were read");
+    assert_eq!(seen.groups["many"].count(UnitStanding::Free), units);
+    assert!(followed.unit("many", "9999").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", &journal).await;
+    let observer = observer(&server.url()).await;
+    let followed = read(&observer).await;
+    owns_all(&followed, "a").await;
+    let b = member(&server.url(), "b", &journal).await;
+    let owns = |it: &FollowedGroups, id: &str| {
+        let of = |unit: u32| owner(it, "partitions", &unit.to_string()).as_deref() == Some(id);
+        (0..SHARDS).filter(|unit| of(*unit)).count() == SHARDS as usize / 2
+    };
+    let spread = followed.wait_until(|it| owns(it, "a") && owns(it, "b"));
+    let waited = tokio::time::timeout(SOON, spread).await;
+    waited.expect("half of the shards on each");
+
+    let handle = b.group("partitions").expect("a group");
+    for key in ["", "customer-4711", "\u{0}\u{1b}", "ä"] {
+        // Either may be shown a move before the other one.
+        eventually(SOON, "what a member knows of the key", async || {
+            let (shard, owner) = handle.owner_of(key).expect("shards");
+            assert_eq!(followed.shard_of("partitions", key), Some(shard));
+            let (unit, member) = followed.unit("partitions", &shard.to_string())?;
+            let (owner, member) = (owner?, member?);
+            let same = unit.fencing_token == Some(owner.fencing_token)
+                && member.instance_id == owner.instance_id;
+            same.then_some(())
+        })
+        .await;
+    }
+    assert_eq!(
+        followed.shard_of("partitions", [0xff]),
+        handle.shard_of([0xff])
+    );
+    assert_eq!(
+        followed.shard_of("control", "a"),
+        None,
+        "its units have names"
+    );
+    assert_eq!(followed.shard_of("none", "a"), None);
+
+    b.stop(StopOptions::default()).await.expect("stop");
+    owns_all(&followed, "a").await;
+    // It keeps its records, and sends no heartbeat any more.
+    let kept = StopOptions::default().release(Release::Keep);
+    a.stop(kept).await.expect("stop");
+    eventually(SOON, "the end of its lease", async || {
+        owner(&followed, "partitions", "0").is_none().then_some(())
+    })
+    .await;
+    let (unit, member) = followed.unit("partitions", "0").expect("the shard");
+    let member = member.expect("its record stands there");
+    assert_eq!(unit.standing, UnitStanding::Owned);
+    assert!(member.age >= ms(3000), "{member:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_follows_says_when_it_sees_nothing_and_goes_on_when_nats_is_back() {
+    let mut server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", &journal).await;
+    let observer = observer(&server.url()).await;
+    let followed = read(&observer).await;
+    owns_all(&followed, "a").await;
+    server.kill();
+    let stale = followed.wait_until(|it| !it.connection().is_current());
+    tokio::time::timeout(SOON, stale)
+        .await
+        .expect("a stale view");
+    let status = followed.connection();
+    assert!(
+        matches!(&status, WatchStatus::Stale { reason, .. } if !reason.is_empty()),
+        "{status:?}"
+    );
+    // It shows what it knew, and vouches for nobody.
+    let (unit, member) = followed.unit("partitions", "0").expect("the shard");
+    assert_eq!(unit.instance_id.as_deref(), Some("a"));
+    assert!(member.is_some_and(|it| !it.confirmed));
+    server.restart().expect("restart");
+    owns_all(&followed, "a").await;
+    assert!(followed.connection().is_current());
+    a.stop(StopOptions::default()).await.expect("stop");
+}
+
+#[tokio::test]
+async fn who_follows_keeps_nothing_of_a_bucket_that_was_replaced() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let free = || r#"{"v":1}"#.into();
+    store.put("_group.u.old.1.a", free()).await.expect("put");
+    let observer = observer(&server.url()).await;
+    let followed = read(&observer).await;
+    let (before, _) = followed.unit("old", "a").expect("it");
+    let deleted = stranger.jetstream.delete_key_value(BUCKET).await;
+    deleted.expect("delete");
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    store.put("_group.u.new.1.a", free()).await.expect("put");
+    let replaced = followed.wait_until(|it| it.unit("new", "a").is_some());
+    tokio::time::timeout(SOON, replaced)
+        .await
+        .expect("the new bucket");
+    assert_eq!(followed.unit("old", "a"), None);
+    let (after, _) = followed.unit("new", "a").expect("it");
+    assert!(
+        after.fencing_token > before.fencing_token,
+        "of a later bucket"
+    );
 }

@@ -1,0 +1,320 @@
+//! The groups of a bucket, as a watch has shown them. It has no I/O and no clock, so that it can be
+//! tested as it is.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::observed_groups::{
+    ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitKind, UnitStanding,
+};
+use crate::store::{GroupDelivery, Shown};
+use nats_elect_core::Moment;
+use nats_elect_core::group::policy::shard_of;
+use nats_elect_core::group::{
+    Epoch, GroupContent, GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, SeenMember, UnitKey,
+    UnitRecord,
+};
+use nats_elect_core::name::{GroupName, UnitName};
+use nats_elect_core::token::FencingToken;
+
+/// What one watch has shown. Another watch begins with another one of these.
+#[derive(Debug)]
+pub(super) struct TrackedGroups {
+    /// The creation time of the bucket.
+    created: u64,
+    members: BTreeMap<Epoch, Member>,
+    groups: BTreeMap<GroupName, Group>,
+    /// How many units name an epoch, of all groups and generations.
+    owned: HashMap<Epoch, usize>,
+    caught_up: bool,
+}
+
+#[derive(Debug)]
+enum Member {
+    Ended,
+    Record {
+        seen: Box<SeenMember>,
+        revision: u64,
+        received: Moment,
+        /// It came while the watch was running.
+        is_live: bool,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// `None` if it is missing, was deleted or is not understood.
+    record: Option<GroupRecord>,
+    generations: BTreeMap<u32, BTreeMap<UnitName, Unit>>,
+}
+
+#[derive(Debug)]
+struct Unit {
+    sequence: u64,
+    /// `None` if it is not understood, or a delete marker.
+    record: Option<UnitRecord>,
+}
+
+impl TrackedGroups {
+    /// Those of the bucket that was created at this time. Nothing was shown yet.
+    pub fn new(created: u64) -> Self {
+        Self {
+            created,
+            members: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            owned: HashMap::new(),
+            caught_up: false,
+        }
+    }
+
+    pub fn take_all(&mut self, told: Vec<GroupDelivery>, now: Moment) {
+        for told in told {
+            match told {
+                GroupDelivery::Shown(shown) => self.take(shown, now),
+                GroupDelivery::CaughtUp(_) => self.caught_up = true,
+                GroupDelivery::Nothing => {}
+            }
+        }
+    }
+
+    fn take(&mut self, shown: Shown, now: Moment) {
+        let sequence = shown.message.sequence;
+        match shown.message.content {
+            GroupContent::Member(epoch, MemberContent::Tombstone { .. }) => {
+                self.members.insert(epoch, Member::Ended);
+            }
+            GroupContent::Member(epoch, MemberContent::Record(seen)) => {
+                let member = Member::Record {
+                    seen,
+                    revision: sequence,
+                    received: now,
+                    is_live: self.caught_up,
+                };
+                self.members.insert(epoch, member);
+            }
+            GroupContent::Group(name, record) => {
+                self.groups.entry(name).or_default().record = record;
+            }
+            GroupContent::Unit { key, record, .. } => self.take_unit(key, sequence, record),
+        }
+    }
+
+    fn take_unit(&mut self, key: UnitKey, sequence: u64, record: Option<UnitRecord>) {
+        let group = self.groups.entry(key.group).or_default();
+        let units = group.generations.entry(key.generation).or_default();
+        let unit = Unit { sequence, record };
+        if let Some(owner) = unit.owner() {
+            *self.owned.entry(owner).or_default() += 1;
+        }
+        let before = units.insert(key.unit, unit);
+        if let Some(owner) = before.and_then(|unit| unit.owner())
+            && let Some(units) = self.owned.get_mut(&owner)
+        {
+            *units -= 1;
+            if *units == 0 {
+                self.owned.remove(&owner);
+            }
+        }
+    }
+
+    /// Whether everything was shown that stood there when the watch began.
+    pub const fn has_caught_up(&self) -> bool {
+        self.caught_up
+    }
+
+    /// Whether each member was seen alive.
+    pub fn is_confirmed(&self) -> bool {
+        let mut members = self.members.values();
+        members.all(|member| !matches!(member, Member::Record { is_live, .. } if !is_live))
+    }
+
+    /// The watch is over. Nobody is known to live any more.
+    pub fn watch_ended(&mut self) {
+        for member in self.members.values_mut() {
+            if let Member::Record { is_live, .. } = member {
+                *is_live = false;
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn observed(&self, now: Moment) -> ObservedGroups {
+        let groups = self.groups.iter();
+        let members = self.members.iter();
+        let ended = members
+            .clone()
+            .filter(|(_, it)| matches!(it, Member::Ended));
+        ObservedGroups {
+            groups: groups
+                .map(|(name, group)| (name.to_string(), self.group(group)))
+                .collect(),
+            members: members
+                .filter_map(|(epoch, it)| {
+                    Some((epoch.to_string(), it.observed(self.owns(*epoch), now)?))
+                })
+                .collect(),
+            ended: ended
+                .map(|(epoch, _)| (epoch.to_string(), self.owns(*epoch)))
+                .collect(),
+        }
+    }
+
+    /// A unit of a group's present generation, and the member that it names.
+    pub fn unit(
+        &self,
+        group: &GroupName,
+        name: &UnitName,
+        now: Moment,
+    ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
+        let group = self.groups.get(group)?;
+        let Some(unit) = group.units().and_then(|units| units.get(name)) else {
+            let is_shard = name.as_shard().is_some_and(|it| it < group.shards());
+            return is_shard.then(|| (missing(name), None));
+        };
+        let owner = unit.owner().and_then(|epoch| {
+            let member = self.members.get(&epoch)?;
+            member.observed(self.owns(epoch), now)
+        });
+        Some((self.observed_unit(name, unit), owner))
+    }
+
+    /// The shard of a key. `None` if the group is not known to have shards.
+    pub fn shard_of(&self, group: &GroupName, key: &[u8]) -> Option<u32> {
+        let shards = NonZeroU32::new(self.groups.get(group)?.shards())?;
+        Some(shard_of(key, shards))
+    }
+
+    fn owns(&self, epoch: Epoch) -> usize {
+        self.owned.get(&epoch).copied().unwrap_or(0)
+    }
+
+    fn group(&self, group: &Group) -> ObservedGroup {
+        let kind = group.record.map(|record| match record.kind {
+            GroupKind::Sharded { .. } => UnitKind::Sharded,
+            GroupKind::Spread => UnitKind::Spread,
+        });
+        let is_open = |unit: &&Unit| unit.record != Some(UnitRecord::Closed);
+        let before = group.generations.range(..group.generation());
+        let before = before.flat_map(|(_, units)| units.values());
+        ObservedGroup {
+            kind,
+            shards: (kind == Some(UnitKind::Sharded)).then(|| group.shards()),
+            generation: group.generation(),
+            making: group.record.is_some_and(|record| record.making),
+            units: self.units(group),
+            unclosed: before.filter(is_open).count(),
+        }
+    }
+
+    /// The units of the group's present generation, those that are missing among them.
+    fn units(&self, group: &Group) -> Vec<ObservedUnit> {
+        let found = group.units().into_iter().flatten();
+        let mut units: Vec<_> = found
+            .map(|(name, unit)| (name.as_shard(), self.observed_unit(name, unit)))
+            .collect();
+        let there: HashSet<_> = units.iter().filter_map(|(shard, _)| *shard).collect();
+        let shards = (0..group.shards()).filter(|shard| !there.contains(shard));
+        units.extend(shards.map(|shard| (Some(shard), missing(&UnitName::shard(shard)))));
+        // Names are in their order already.
+        units.sort_by_key(|(shard, _)| *shard);
+        units.into_iter().map(|(_, unit)| unit).collect()
+    }
+
+    fn observed_unit(&self, name: &UnitName, unit: &Unit) -> ObservedUnit {
+        let owner = unit.owner();
+        let member = owner.and_then(|owner| self.members.get(&owner));
+        let standing = match (unit.record, member) {
+            (None, _) => UnitStanding::Unknown,
+            (Some(UnitRecord::Closed), _) => UnitStanding::Closed,
+            (Some(UnitRecord::Nobody), _) => UnitStanding::Free,
+            (Some(UnitRecord::Owned(_)), Some(Member::Record { .. })) => UnitStanding::Owned,
+            (Some(UnitRecord::Owned(_)), Some(Member::Ended)) => UnitStanding::Abandoned,
+            (Some(UnitRecord::Owned(_)), None) => UnitStanding::OwnerMissing,
+        };
+        let instance_id = match member {
+            Some(Member::Record { seen, .. }) if !seen.id.is_empty() => Some(seen.id.clone()),
+            _ => None,
+        };
+        ObservedUnit {
+            unit: name.to_string(),
+            standing,
+            owner: owner.map(|owner| owner.to_string()),
+            instance_id,
+            fencing_token: Some(FencingToken {
+                epoch: self.created,
+                sequence: unit.sequence,
+            }),
+        }
+    }
+}
+
+fn missing(name: &UnitName) -> ObservedUnit {
+    ObservedUnit {
+        unit: name.to_string(),
+        standing: UnitStanding::Missing,
+        owner: None,
+        instance_id: None,
+        fencing_token: None,
+    }
+}
+
+impl Group {
+    /// The present generation. Without a record it is the latest one that has units.
+    fn generation(&self) -> u32 {
+        let latest = || self.generations.keys().next_back().copied();
+        let told = self.record.map(|record| record.generation);
+        told.or_else(latest).unwrap_or_default()
+    }
+
+    /// The units of the present generation that have keys.
+    fn units(&self) -> Option<&BTreeMap<UnitName, Unit>> {
+        self.generations.get(&self.generation())
+    }
+
+    /// The number of shards. 0 for named units, and without a record.
+    fn shards(&self) -> u32 {
+        match self.record.map(|record| record.kind) {
+            Some(GroupKind::Sharded { shards, .. }) => shards,
+            Some(GroupKind::Spread) | None => 0,
+        }
+    }
+}
+
+impl Unit {
+    fn owner(&self) -> Option<Epoch> {
+        self.record.and_then(UnitRecord::owner)
+    }
+}
+
+impl Member {
+    fn observed(&self, units: usize, now: Moment) -> Option<ObservedMember> {
+        let Self::Record {
+            seen,
+            revision,
+            received,
+            is_live,
+        } = self
+        else {
+            return None;
+        };
+        let info = seen.info.as_ref();
+        let groups = info.into_iter().flat_map(|info| &info.groups);
+        let ttl: Option<Duration> = seen.identity.map(|identity| identity.ttl);
+        let age = now.since(*received);
+        Some(ObservedMember {
+            instance_id: seen.id.clone(),
+            understood: info.is_some(),
+            ttl,
+            groups: groups
+                .map(|(name, support)| (name.to_string(), support.load))
+                .collect(),
+            zone: info.and_then(|info| info.zone.clone()),
+            cordoned: info.is_some_and(|info| info.cordoned),
+            revision: *revision,
+            confirmed: *is_live && age < ttl.unwrap_or(LONGEST_LEASE),
+            age,
+            units,
+        })
+    }
+}
