@@ -215,39 +215,43 @@ impl ObservedGroups {
     /// Returns what is not as members leave it. A moment after a member has died or has joined,
     /// some of it is usual.
     pub fn problems(&self) -> Vec<GroupProblem> {
-        let mut problems = Vec::new();
-        for (name, group) in &self.groups {
-            let group_name = || name.clone();
-            if group.kind.is_none() {
-                problems.push(GroupProblem::NoRecord {
-                    group: group_name(),
-                });
-            }
-            if !group.making && self.members_of(name).next().is_none() {
-                problems.push(GroupProblem::NoMember {
-                    group: group_name(),
-                });
-            }
-            let units = group.count(UnitStanding::Missing);
-            if units > 0 && !group.making {
-                let group = group_name();
-                problems.push(GroupProblem::UnitsMissing { group, units });
-            }
-            let units = group.count(UnitStanding::Unknown);
-            if units > 0 {
-                let group = group_name();
-                problems.push(GroupProblem::UnitsUnknown { group, units });
-            }
-            let units = group.count(UnitStanding::OwnerMissing);
-            if units > 0 {
-                let group = group_name();
-                problems.push(GroupProblem::OwnerMissing { group, units });
-            }
-        }
+        let groups = self.groups.keys();
+        let mut problems: Vec<_> = groups.flat_map(|name| self.problems_of(name)).collect();
         let unknown = self.members.iter().filter(|(_, it)| !it.understood);
         problems.extend(unknown.map(|(epoch, _)| GroupProblem::MemberUnknown {
             epoch: epoch.clone(),
         }));
+        problems
+    }
+
+    /// Returns what is not as members leave it in one group.
+    pub fn problems_of(&self, group: &str) -> Vec<GroupProblem> {
+        let Some(found) = self.groups.get(group) else {
+            return Vec::new();
+        };
+        let name = || group.to_owned();
+        let mut problems = Vec::new();
+        if found.kind.is_none() {
+            problems.push(GroupProblem::NoRecord { group: name() });
+        }
+        if !found.making && self.members_of(group).next().is_none() {
+            problems.push(GroupProblem::NoMember { group: name() });
+        }
+        let units = found.count(UnitStanding::Missing);
+        if units > 0 && !found.making {
+            let group = name();
+            problems.push(GroupProblem::UnitsMissing { group, units });
+        }
+        let units = found.count(UnitStanding::Unknown);
+        if units > 0 {
+            let group = name();
+            problems.push(GroupProblem::UnitsUnknown { group, units });
+        }
+        let units = found.count(UnitStanding::OwnerMissing);
+        if units > 0 {
+            let group = name();
+            problems.push(GroupProblem::OwnerMissing { group, units });
+        }
         problems
     }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::problem::Problem;
-use super::view::{Asked, View};
+use super::view::{Asked, Freshness, View};
 use super::{Served, metrics, now};
 use crate::commands::candidates::json_of;
 use crate::commands::history::since;
@@ -32,7 +32,7 @@ pub const JSON: &str = "application/json";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-type Answer = Result<Response, Problem>;
+pub type Answer = Result<Response, Problem>;
 
 /// Which bucket is meant, where several are served.
 #[derive(Debug, Deserialize)]
@@ -51,7 +51,7 @@ pub struct When {
 }
 
 pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref())?;
+    let views = served.views(query(asked)?.bucket.as_deref(), View::freshness)?;
     let roles = views.iter().flat_map(|view| {
         let roles = view.roles().into_values();
         roles.map(|seen| role_json(view, &seen)).collect::<Vec<_>>()
@@ -65,7 +65,7 @@ pub async fn role(
     Path(role): Path<String>,
     asked: Parsed<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref())?;
+    let view = served.view(query(asked)?.bucket.as_deref(), View::freshness)?;
     let Some(seen) = view.role(&role) else {
         return Err(Problem::not_found("the bucket has no such role"));
     };
@@ -76,7 +76,7 @@ pub async fn role(
 }
 
 pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref())?;
+    let views = served.views(query(asked)?.bucket.as_deref(), View::freshness)?;
     let mut instances = Vec::new();
     for view in &views {
         view.asked(|asked| {
@@ -101,7 +101,7 @@ pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> An
 
 pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answer {
     let asked = query(asked)?;
-    let views = served.views(asked.bucket.as_deref())?;
+    let views = served.views(asked.bucket.as_deref(), View::freshness)?;
     let since = asked.since.as_deref().map(since).transpose();
     let since = since.map_err(|why| Problem::bad_request(format!("since: {why}")))?;
     let since = since.map_or(0, |since| {
@@ -135,7 +135,7 @@ pub async fn leader(
     Path((role, instance)): Path<(String, String)>,
     asked: Parsed<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref())?;
+    let view = served.view(query(asked)?.bucket.as_deref(), View::freshness)?;
     let seen = view.role(&role);
     let reason = match &seen {
         Some(seen) => doubt(seen, &instance),
@@ -163,10 +163,12 @@ pub async fn leader(
 
 /// Whether all buckets were read: then there is something to show.
 pub async fn ready(State(served): State<Served>) -> Answer {
-    match served.views.iter().find(|view| !view.freshness().read) {
-        Some(view) => Err(unread(view)),
-        None => Ok(told(&json!({ "ready": true }))),
+    for of in [View::freshness, View::groups_freshness] {
+        if let Some(view) = served.views.iter().find(|view| !of(view).read) {
+            return Err(unread(view, of));
+        }
     }
+    Ok(told(&json!({ "ready": true })))
 }
 
 pub async fn metrics(State(served): State<Served>) -> Response {
@@ -190,32 +192,35 @@ fn doubt(seen: &Seen, instance: &str) -> Option<&'static str> {
     }
 }
 
+/// Of what in a bucket it is asked whether it is current: its roles, or its groups.
+type Of = fn(&View) -> Freshness;
+
 impl Served {
-    /// The buckets that are meant. At least one of them was read.
-    fn views(&self, bucket: Option<&str>) -> Result<Vec<&Arc<View>>, Problem> {
+    /// The buckets that are meant. Of at least one of them this was read.
+    pub fn views(&self, bucket: Option<&str>, of: Of) -> Result<Vec<&Arc<View>>, Problem> {
         let is_meant = |view: &&Arc<View>| bucket.is_none_or(|bucket| view.bucket == bucket);
         let views: Vec<_> = self.views.iter().filter(is_meant).collect();
         if views.is_empty() {
             return Err(Problem::not_found("that bucket is not served here"));
         }
-        if views.iter().all(|view| !view.freshness().read) {
-            return Err(unread(views[0]));
+        if views.iter().all(|view| !of(view).read) {
+            return Err(unread(views[0], of));
         }
         Ok(views)
     }
 
     /// The one bucket that is meant.
-    fn view(&self, bucket: Option<&str>) -> Result<&Arc<View>, Problem> {
+    pub fn view(&self, bucket: Option<&str>, of: Of) -> Result<&Arc<View>, Problem> {
         if bucket.is_none() && self.views.len() > 1 {
             let why = "several buckets are served here: name one, as in ?bucket=leaders";
             return Err(Problem::bad_request(why));
         }
-        Ok(self.views(bucket)?[0])
+        Ok(self.views(bucket, of)?[0])
     }
 }
 
-fn unread(view: &View) -> Problem {
-    let why = view.freshness().stale.map(|(_, why)| why);
+fn unread(view: &View, of: Of) -> Problem {
+    let why = of(view).stale.map(|(_, why)| why);
     let why = why.unwrap_or_default();
     Problem::unavailable(format!("bucket {} was not read yet: {why}", view.bucket))
 }

@@ -20,7 +20,7 @@ use crate::seen::began;
 
 /// The pauses between attempts to reach the bucket: the first one, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// How often it is looked which roles nobody leads.
+/// How often it is looked which roles nobody leads, and what became of groups.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often it is asked how the bucket is.
 const INSPECTION: Duration = Duration::from_secs(10);
@@ -91,6 +91,7 @@ async fn go_on(
         () = ask_instances(view, admin, interval) => {
             Failure::new(Code::Failed, "the questions to instances have ended")
         }
+        failure = follow_groups(view, &observer) => failure,
         never = date_terms(view, &client, config) => match never {},
         never = read_history(view, &client) => match never {},
         never = inspect_bucket(view, &client) => match never {},
@@ -111,6 +112,22 @@ async fn follow_roles(view: &View, observer: &Observer) {
             _ = looks.tick() => {}
         }
         view.look();
+    }
+}
+
+/// Follows the groups, and looks at them now and then: however much changes, it is told once in that
+/// time.
+async fn follow_groups(view: &View, observer: &Observer) -> Failure {
+    let followed = match observer.follow_groups() {
+        Ok(followed) => Arc::new(followed),
+        Err(error) => return error.into(),
+    };
+    followed.wait_until(|it| it.connection().is_current()).await;
+    view.groups.followed_by(followed);
+    let mut looks = tokio::time::interval(LOOK);
+    loop {
+        looks.tick().await;
+        view.look_at_groups();
     }
 }
 

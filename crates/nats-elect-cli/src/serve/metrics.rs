@@ -10,6 +10,7 @@ use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
 
 use uuid::Uuid;
 
+use super::group_view::lacks;
 use super::view::{Asked, View};
 use super::{Served, now};
 use crate::seen::{Seen, is_known_alive};
@@ -19,7 +20,7 @@ use crate::text::clean;
 const MOST_VERSIONS: usize = 20;
 const OTHER_VERSIONS: &str = "other";
 
-const GAUGES: [(&str, &str); 18] = [
+const GAUGES: [(&str, &str); 24] = [
     (
         "election_observed_leader_known",
         "1 while a leader of the role is known to be alive, else 0",
@@ -59,6 +60,27 @@ const GAUGES: [(&str, &str); 18] = [
     (
         "election_observed_instances_age_seconds",
         "Time since the instances could be asked",
+    ),
+    ("election_observed_group_units", "Units of the group"),
+    (
+        "election_observed_group_units_owned",
+        "Units of the group with an owner that is known to live",
+    ),
+    (
+        "election_observed_group_units_unowned",
+        "Units of the group without an owner that is known to live, by why that is so",
+    ),
+    (
+        "election_observed_group_unowned_seconds",
+        "The longest time for which a unit has had no owner that is known to live, 0 while all have one; absent while stale",
+    ),
+    (
+        "election_observed_group_members",
+        "Members that are known to live and take units of the group",
+    ),
+    (
+        "election_observed_member_lease_ttl_seconds",
+        "How long the longest lease of a member of groups lasts without renewal",
     ),
     (
         "election_observed_current",
@@ -157,6 +179,7 @@ fn of_bucket(view: &View) {
             current,
         );
     }
+    of_groups(view, bucket[0]);
     let candidates = view.asked(|asked| of_instances(&bucket, asked));
     for (role, seen) in view.roles() {
         let able = candidates.by_role.get(&role).copied();
@@ -178,6 +201,36 @@ fn of_bucket(view: &View) {
             let able = able.unwrap_or(0) + usize::from(candidates.lack(&seen));
             set("election_observed_candidates", &labels, count(able));
         }
+    }
+}
+
+fn of_groups(view: &View, bucket: (&'static str, &str)) {
+    let groups = view.groups.groups();
+    for (name, group) in &groups.all.groups {
+        let labels = [bucket, ("group", &**name)];
+        let lacking = groups.lacking(group);
+        let unowned = |why| lacking.get(why).map_or(0, Vec::len);
+        for why in lacks() {
+            let labels = [labels[0], labels[1], ("standing", why)];
+            let units = count(unowned(why));
+            set("election_observed_group_units_unowned", &labels, units);
+        }
+        let (all, without) = (group.units.len(), lacks().map(unowned).sum::<usize>());
+        set("election_observed_group_units", &labels, count(all));
+        let owned = count(all - without);
+        set("election_observed_group_units_owned", &labels, owned);
+        if let Some(longest) = view.groups.unowned_for(name) {
+            let longest = longest.as_secs_f64();
+            set("election_observed_group_unowned_seconds", &labels, longest);
+        }
+        let members = groups.living(name).filter(|member| !member.cordoned);
+        let members = count(members.count());
+        set("election_observed_group_members", &labels, members);
+    }
+    let leases = groups.all.members.values().filter(|it| it.understood);
+    if let Some(ttl) = leases.filter_map(|member| member.ttl).max() {
+        let ttl = ttl.as_secs_f64();
+        set("election_observed_member_lease_ttl_seconds", &[bucket], ttl);
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! server ── connections with limits, and what every answer bears
 //! ├─ api       JSON: roles, instances, history, the check of a leader
+//! ├─ groups    JSON: groups, units, the owner of a key
 //! ├─ events    what happens, as it happens
 //! ├─ metrics   what Prometheus scrapes
 //! ├─ page      the same for people, with the timeline
@@ -11,11 +12,14 @@
 //! ├─ names     who is meant by a request, and which page sent it
 //! ├─ problem   answers that are errors
 //! └─ view      what is known of one bucket
+//!    ├─ group_view  its groups
 //!    └─ looking  tasks that find it out: an observer, questions to instances, the history
 //! ```
 
 mod api;
 mod events;
+mod group_view;
+mod groups;
 mod limits;
 mod looking;
 mod metrics;

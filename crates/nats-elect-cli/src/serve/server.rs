@@ -26,7 +26,7 @@ use super::metrics::Counts;
 use super::names::{self, Names};
 use super::operate::{self, Operate, Peer};
 use super::problem::Problem;
-use super::{Served, api, events, openapi, page};
+use super::{Served, api, events, groups, openapi, page};
 
 /// The longest request line, and the longest headers.
 const MOST_BYTES: usize = 16 * 1024;
@@ -154,6 +154,10 @@ fn routes(gate: Gate, served: Served, operate: Option<Operate>) -> Router {
         .route("/readyz", get(api::ready))
         .route("/api/v1/roles", get(api::roles))
         .route("/api/v1/roles/{role}", get(api::role))
+        .route("/api/v1/groups", get(groups::groups))
+        .route("/api/v1/groups/{group}", get(groups::group))
+        .route("/api/v1/groups/{group}/owner", get(groups::owner))
+        .route("/api/v1/groups/{group}/units/{unit}", get(groups::unit))
         .route("/api/v1/instances", get(api::instances))
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/events", get(events::events))

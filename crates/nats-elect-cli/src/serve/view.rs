@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::events::Events;
+use super::group_view::GroupView;
 use super::now;
 use crate::asking::{Report, Reports};
 use crate::past_event::{MOST, PastEvent, with_gaps};
@@ -30,6 +31,7 @@ pub struct View {
     began: Instant,
     /// Where it is told what changes.
     events: Arc<Events>,
+    pub groups: GroupView,
     known: Mutex<Known>,
 }
 
@@ -115,6 +117,7 @@ impl View {
             bucket: bucket.to_owned(),
             began: now(),
             events,
+            groups: GroupView::default(),
             known: Mutex::default(),
         }
     }
@@ -172,9 +175,33 @@ impl View {
         }
     }
 
+    /// The same of its groups, which have a watch of their own.
+    pub fn groups_freshness(&self) -> Freshness {
+        self.groups.freshness().unwrap_or_else(|| {
+            let began = || {
+                (
+                    now().duration_since(self.began),
+                    "they were not read yet".into(),
+                )
+            };
+            Freshness {
+                stale: Some(self.freshness().stale.unwrap_or_else(began)),
+                read: false,
+            }
+        })
+    }
+
     /// For programs: which bucket, and whether its roles are current.
     pub fn json(&self) -> Value {
-        let freshness = self.freshness();
+        self.freshness_json(&self.freshness())
+    }
+
+    /// For programs: which bucket, and whether its groups are current.
+    pub fn groups_json(&self) -> Value {
+        self.freshness_json(&self.groups_freshness())
+    }
+
+    fn freshness_json(&self, freshness: &Freshness) -> Value {
         let stale = freshness.stale.as_ref();
         let since = stale.and_then(|(since, _)| wall_clock().checked_sub(*since));
         json!({
@@ -199,6 +226,15 @@ impl View {
         let mut json = change_json(change);
         json["bucket"] = json!(self.bucket);
         self.events.tell("change", &json);
+    }
+
+    /// Takes note of units without known owners, and tells which groups have changed since the last
+    /// look.
+    pub fn look_at_groups(&self) {
+        for mut change in self.groups.look() {
+            change["bucket"] = json!(self.bucket);
+            self.events.tell("group", &change);
+        }
     }
 
     /// Takes note of roles without known leaders, and forgets roles that are gone.

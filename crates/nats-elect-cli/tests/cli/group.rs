@@ -11,7 +11,7 @@ use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, lines, output}
 
 const LEASE: Duration = Duration::from_secs(3);
 
-fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
+pub fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
     member_of(server, id, 12)
 }
 
@@ -33,7 +33,7 @@ fn member_of(server: &NatsServer, id: &str, shards: u32) -> RoleManagerBuilder {
 }
 
 /// Waits until these members own all units.
-async fn all_owned(members: &[&RoleManager]) {
+pub async fn all_owned(members: &[&RoleManager]) {
     eventually(SOON, "an owner for each unit", async || {
         let count = |name: &str| -> usize {
             let mine = members
@@ -46,7 +46,7 @@ async fn all_owned(members: &[&RoleManager]) {
     .await;
 }
 
-async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
+pub async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
     let a = member(server, "node-1").start().await.expect("start");
     let b = member(server, "node-2").start().await.expect("start");
     all_owned(&[&a, &b]).await;
@@ -54,7 +54,7 @@ async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
 }
 
 /// Two members, each with half of the shards and one of the two jobs.
-async fn pair_of(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
+pub async fn pair_of(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
     let a = member_of(server, "node-1", shards).start().await;
     let b = member_of(server, "node-2", shards).start().await;
     let (a, b) = (a.expect("start"), b.expect("start"));

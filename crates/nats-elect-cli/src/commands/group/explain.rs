@@ -56,12 +56,11 @@ pub struct Explain {
 }
 
 /// What is known of a unit.
-struct Facts<'a> {
-    all: &'a ObservedGroups,
-    name: &'a str,
-    group: &'a ObservedGroup,
-    unit: &'a ObservedUnit,
-    written: Option<SystemTime>,
+pub struct Facts<'a> {
+    pub all: &'a ObservedGroups,
+    pub name: &'a str,
+    pub group: &'a ObservedGroup,
+    pub unit: &'a ObservedUnit,
 }
 
 impl Explain {
@@ -80,12 +79,14 @@ impl Explain {
             name: &self.group,
             group,
             unit,
-            written: self.written(shared, group, unit).await?,
         };
+        let written = self.written(shared, group, unit).await?;
         if output.is_data() {
-            output.data(&facts.json())?;
+            let mut value = facts.json();
+            value["written_at"] = written.map(stamp).into();
+            output.data(&value)?;
         } else {
-            for line in facts.lines() {
+            for line in facts.lines(written) {
                 output.line(line)?;
             }
         }
@@ -116,7 +117,8 @@ impl Facts<'_> {
         self.all.members.get(self.unit.owner.as_ref()?)
     }
 
-    fn json(&self) -> serde_json::Value {
+    /// For programs.
+    pub fn json(&self) -> serde_json::Value {
         let mut value = unit_json(self.unit);
         let group = group_json(self.all, self.name, self.group);
         for field in [
@@ -129,7 +131,6 @@ impl Facts<'_> {
         ] {
             value[field] = group[field].clone();
         }
-        value["written_at"] = self.written.map(stamp).into();
         value["member"] = self.owner().map_or(serde_json::Value::Null, |seen| {
             let member = super::Member {
                 epoch: self.unit.owner.as_deref().unwrap_or_default(),
@@ -150,7 +151,7 @@ impl Facts<'_> {
         same.map(|it| it.unit.as_str()).collect()
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn lines(&self, written: Option<SystemTime>) -> Vec<String> {
         let unit = self.unit;
         let mut lines = vec![format!("unit {} of group {}", unit.unit, self.name)];
         let mut row = |name: &str, value: String| lines.push(format!("  {name:<14} {value}"));
@@ -163,7 +164,7 @@ impl Facts<'_> {
         if let Some(token) = unit.fencing_token {
             row("fencing token", token.to_string());
         }
-        if let Some(written) = self.written {
+        if let Some(written) = written {
             let since = wall_clock().duration_since(written).unwrap_or_default();
             row("written", format!("{} ({})", stamp(written), ago(since)));
         }

@@ -8,6 +8,7 @@ pub mod plan;
 pub mod show;
 pub mod transfer;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use nats_elect::duration::seconds::Seconds;
@@ -41,23 +42,25 @@ fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Fa
 }
 
 /// A member of a group, with the units that it owns there.
-struct Member<'a> {
-    epoch: &'a str,
-    seen: &'a ObservedMember,
-    units: Vec<&'a str>,
+pub struct Member<'a> {
+    pub epoch: &'a str,
+    pub seen: &'a ObservedMember,
+    pub units: Vec<&'a str>,
 }
 
 impl<'a> Member<'a> {
     /// The members of a group, and those that own units of it all the same, by their names.
-    fn all(all: &'a ObservedGroups, name: &'a str, group: &'a ObservedGroup) -> Vec<Self> {
-        let members = all.members.iter().map(|(epoch, seen)| {
-            let units = group.units.iter();
-            let units = units.filter(|unit| owner(unit) == Some(epoch));
-            Self {
-                epoch,
-                seen,
-                units: units.map(|unit| unit.unit.as_str()).collect(),
+    pub fn all(all: &'a ObservedGroups, name: &'a str, group: &'a ObservedGroup) -> Vec<Self> {
+        let mut owned = HashMap::<_, Vec<_>>::new();
+        for unit in &group.units {
+            if let Some(epoch) = owner(unit) {
+                owned.entry(epoch).or_default().push(unit.unit.as_str());
             }
+        }
+        let members = all.members.iter().map(|(epoch, seen)| Self {
+            epoch,
+            seen,
+            units: owned.remove(epoch.as_str()).unwrap_or_default(),
         });
         let mut members: Vec<_> = members
             .filter(|it| !it.units.is_empty() || it.seen.groups.contains_key(name))
@@ -66,7 +69,7 @@ impl<'a> Member<'a> {
         members
     }
 
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         if self.seen.instance_id.is_empty() {
             format!("(no name, {})", self.epoch)
         } else {
@@ -95,7 +98,7 @@ fn owner(unit: &ObservedUnit) -> Option<&str> {
 }
 
 /// What every command tells programs of a group.
-fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Value {
+pub fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Value {
     let members = Member::all(all, name, group);
     let counts = members.iter().map(|it| it.units.len());
     let standings = UnitStanding::ALL.iter();
@@ -121,12 +124,12 @@ fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Value 
 
 /// What is wrong with a group, in words.
 fn problems(all: &ObservedGroups, name: &str) -> Vec<String> {
-    let group = format!("group {name:?}");
-    let problems = all.problems().into_iter().map(|it| it.to_string());
-    problems.filter(|it| it.starts_with(&group)).collect()
+    let problems = all.problems_of(name).into_iter();
+    problems.map(|it| it.to_string()).collect()
 }
 
-fn member_json(member: &Member<'_>, group: &str) -> Value {
+/// What every command tells programs of a member.
+pub fn member_json(member: &Member<'_>, group: &str) -> Value {
     let seen = member.seen;
     json!({
         "epoch": member.epoch,
@@ -155,7 +158,7 @@ fn unit_json(unit: &ObservedUnit) -> Value {
 }
 
 /// Names of units in few words: numbers that follow each other as `3-7`.
-fn ranges(units: &[&str]) -> String {
+pub fn ranges(units: &[&str]) -> String {
     let mut parts: Vec<(String, Option<(u32, u32)>)> = Vec::new();
     for unit in units {
         let number = unit.parse::<u32>().ok();

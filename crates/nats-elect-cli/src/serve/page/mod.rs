@@ -1,6 +1,7 @@
 //! The page: a table that works without script, and a script that keeps it up to date. Templates
 //! escape all names.
 
+mod groups;
 mod picture;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use axum::response::{Html, IntoResponse, Response};
 use nats_elect::admin::RoleReport;
 use nats_elect::{Observed, RoleState, Standing};
 
+use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
 use super::problem::Problem;
 use super::timeline::{self, Mark};
@@ -53,6 +55,13 @@ struct Bucket {
     /// Otherwise: its kind, its sign, and what to say.
     well: Option<(&'static str, &'static str, String)>,
     roles: Vec<Role>,
+    groups: Vec<Group>,
+    /// The first groups with units that have no owner, and how many of how many groups.
+    unowned: Vec<Unowned>,
+    more_unowned: usize,
+    unowned_title: String,
+    /// Since when the groups are as they were last seen, and why, if roles are current.
+    stale_groups: Option<String>,
     instances: Vec<Instance>,
     /// How long ago the instances were asked.
     asked: Option<String>,
@@ -65,6 +74,13 @@ struct Bucket {
 struct Unled {
     id: String,
     name: String,
+}
+
+/// A group with units that have no owner.
+struct Unowned {
+    id: String,
+    name: String,
+    units: String,
 }
 
 struct Role {
@@ -142,11 +158,15 @@ pub async fn page(State(served): State<Served>) -> Response {
     let names: Vec<_> = views.iter().map(|view| &*view.name).collect();
     let roles = views.iter().flat_map(|view| &view.roles);
     let unled = roles.filter(|role| role.kind == Kind::Unled).count();
+    let groups = views.iter().flat_map(|view| &view.groups);
+    let unowned = groups.filter(|group| group.kind == groups::Kind::Unowned);
+    let unowned: usize = unowned.map(|group| group.unowned).sum();
     let stale = views.iter().filter(|view| view.stale.is_some()).count();
-    let warning = match (unled, stale) {
-        (0, 0) => String::new(),
-        (0, _) => "⚠ stale · ".into(),
-        (unled, _) => format!("✗ {unled} without leader · "),
+    let warning = match (unled, unowned, stale) {
+        (0, 0, 0) => String::new(),
+        (0, 0, _) => "⚠ stale · ".into(),
+        (0, unowned, _) => format!("✗ {unowned} units without owner · "),
+        (unled, ..) => format!("✗ {unled} without leader · "),
     };
     let page = Page {
         title: format!("{warning}Leaders of {}", names.join(", ")),
@@ -234,6 +254,18 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         name: role.name.clone(),
     };
     let named = of_kind(Kind::Unled).take(MOST_NAMES).map(linked).collect();
+    let groups = groups::all(view, number);
+    let is_unowned = |group: &&Group| group.kind == groups::Kind::Unowned;
+    let unowned = groups.iter().filter(is_unowned).count();
+    let first = groups.iter().filter(is_unowned).take(MOST_NAMES);
+    let first = first.map(|group| Unowned {
+        id: group.id.clone(),
+        name: group.name.clone(),
+        units: format!("{} of {}", group.unowned, group.units),
+    });
+    let first: Vec<_> = first.collect();
+    let stale_groups = view.groups_freshness().stale;
+    let stale_groups = stale_groups.filter(|_| freshness.stale.is_none() && !groups.is_empty());
     view.asked(|asked| Bucket {
         name: view.bucket.clone(),
         is_read: freshness.read,
@@ -250,6 +282,14 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         has_history: past.is_some(),
         changes,
         roles,
+        more_unowned: unowned - first.len(),
+        unowned: first,
+        unowned_title: format!(
+            "Units without an owner in {unowned} of {}",
+            groups_of(groups.len())
+        ),
+        stale_groups: stale_groups.map(|(since, why)| format!("{}: {why}.", lasted(since))),
+        groups,
     })
 }
 
@@ -258,6 +298,10 @@ fn of_all(roles: usize) -> String {
         1 => "The one role is".into(),
         many => format!("All {many} roles are"),
     }
+}
+
+fn groups_of(groups: usize) -> String {
+    format!("{groups} group{}", if groups == 1 { "" } else { "s" })
 }
 
 fn some(roles: usize) -> String {

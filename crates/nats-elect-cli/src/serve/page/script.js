@@ -156,7 +156,7 @@ function connect() {
   });
   events.addEventListener("change", changed);
   events.addEventListener("view", viewed);
-  for (const kind of ["hello", "instances", "history", "reload"]) events.addEventListener(kind, refresh);
+  for (const kind of ["hello", "group", "instances", "history", "reload"]) events.addEventListener(kind, refresh);
 }
 
 connect();

@@ -53,7 +53,7 @@ impl Events {
     }
 
     /// The next one. What is between the chunks of the body has none of these fields.
-    fn next(&mut self) -> Event {
+    pub fn next(&mut self) -> Event {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
             let line = self.line();

@@ -12,6 +12,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use super::groups::{foreign_epoch, foreign_group};
 use super::metrics::is_read_by_promtool;
 use super::{Answer, Serving};
 use crate::fleet::{SOON, at, client, leader};
@@ -130,6 +131,15 @@ async fn foreign_writer(client: &Client) -> JoinHandle<()> {
                 let _ = client.publish(subject, event.clone().into()).await;
             }
             let _ = client.publish("$KV.leaders.garbage", NASTY.into()).await;
+            let owned = json!({ "v": 1, "o": foreign_epoch() });
+            let member = json!({ "id": NASTY, "ttl_ms": 60_000, "meta": { NASTY: NASTY } });
+            let key = format!("m.{}", foreign_epoch());
+            let names = [NASTY_KEY.to_owned(), "u.odd.1.0".to_owned(), key.clone()];
+            for name in names {
+                let value = if name == key { &member } else { &owned };
+                let subject = format!("$KV.leaders._group.{name}");
+                let _ = client.publish(subject, value.to_string().into()).await;
+            }
         }
     })
 }
@@ -185,7 +195,9 @@ fn is_a_stream_of_events(text: &str) {
         let (field, value) = line.split_once(": ").unwrap_or((line, ""));
         let is_right = match field {
             "id" => is_id(value),
-            "event" => ["hello", "change", "history", "instances", "view"].contains(&value),
+            "event" => {
+                ["hello", "change", "group", "history", "instances", "view"].contains(&value)
+            }
             "data" => serde_json::from_str::<Value>(value).is_ok(),
             "retry" => value.parse::<u32>().is_ok(),
             // Between chunks there is their size.
@@ -200,6 +212,7 @@ fn is_a_stream_of_events(text: &str) {
 fn are_everywhere(answer: &Answer) -> bool {
     let tables = [
         ("Roles", 3),
+        ("Groups", 1),
         ("The last", 2),
         ("Instances", 6),
         ("Last changes", 3),
@@ -268,6 +281,7 @@ fn is_a_log(log: &str) {
 async fn text_of_strangers_is_nothing_but_text() {
     let server = NatsServer::start().expect("start");
     let _real = leader(&server, "node-1").await;
+    foreign_group(&server, "odd", 1).await;
     let client = client(&server).await;
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
@@ -320,6 +334,12 @@ async fn text_of_strangers_is_nothing_but_text() {
         "/api/v1/instances",
         "/api/v1/history",
         "/api/v1/leader/odd/node-1",
+        "/api/v1/groups",
+        "/api/v1/groups/odd",
+        "/api/v1/groups/odd/units/0",
+        "/api/v1/groups/odd/owner?unit=0",
+        "/api/v1/groups/%3Cscript%3E/owner?key=%0d%0aSet-Cookie:%20a=b",
+        "/api/v1/groups/odd/units/%1b%5b2J%3Cscript%3E",
         "/api/v1/openapi.json",
         "/api/v1/leader/%0d%0aSet-Cookie:%20a=b/%1b%5b2J%e2%80%ae%3Cscript%3E",
         "/api/v1/roles/%3Cscript%3Ealert(1)%3C/script%3E",

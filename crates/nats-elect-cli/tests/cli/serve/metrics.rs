@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use nats_elect::{METRICS, StopOptions};
+use nats_elect::{METRICS, Release, StopOptions};
 use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::json;
 
+use super::groups::foreign_group;
 use super::prometheus::programs;
 use super::{Answer, Serving, serving};
 use crate::fleet::{ROLE, at, bucket, client, instance, leader, stranger};
+use crate::group::{all_owned, member};
 
 /// The samples that begin with this.
 fn samples<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
@@ -41,6 +43,8 @@ async fn a_role_is_told_while_it_is_led_and_while_it_is_not() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
     let b = instance(&server, "node-2").start().await.expect("start");
+    // What is told of groups is told of one that has members, too.
+    let _member = member(&server, "node-3").start().await.expect("start");
     let serve = serving(&server, &[]);
     let led = |answer: &Answer| {
         let has = |sample: &str| answer.body.lines().any(|line| line == sample);
@@ -54,6 +58,8 @@ async fn a_role_is_told_while_it_is_led_and_while_it_is_not() {
             && has("election_observed_current{bucket=\"leaders\"} 1")
             && has("election_observed_bucket_replicas_current{bucket=\"leaders\"} 1")
             && samples(answer, "election_observed_fencing_token_sequence").len() == 1
+            && samples(answer, "election_observed_member_lease_ttl_seconds").len() == 1
+            && samples(answer, "election_observed_group_unowned_seconds").len() == 2
     };
     let led = serve.until("a leader's series", "/metrics", led).await;
     let kind = led.header("content-type");
@@ -92,6 +98,61 @@ async fn a_role_is_told_while_it_is_led_and_while_it_is_not() {
     let free = serve.until("a role without leader", "/metrics", free).await;
     assert_eq!(samples(&free, "election_observed_leader_info{"), [""; 0]);
     is_read_by_promtool(&free.body);
+}
+
+/// The value of the one sample that begins with this.
+#[track_caller]
+fn value(answer: &Answer, name: &str) -> f64 {
+    let [sample] = samples(answer, name)[..] else {
+        panic!("{name}: {}", answer.body)
+    };
+    let value = sample.rsplit(' ').next().expect("a value");
+    value.parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_of_a_group_are_counted_with_and_without_their_owner() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    foreign_group(&server, "odd", 3).await;
+    let serve = serving(&server, &[]);
+    let of = |name: &str, group: &str, more: &str| {
+        format!("election_observed_group_{name}{{bucket=\"leaders\",group=\"{group}\"{more}}}")
+    };
+    let owned = of("units_owned", "partitions", "");
+    let is_owned = |answer: &Answer| {
+        let sample = format!("{owned} 12");
+        answer.body.lines().any(|line| line == sample)
+    };
+    let told = serve.until("owned units", "/metrics", is_owned).await;
+    is_read_by_promtool(&told.body);
+    for (name, group, more, expected) in [
+        ("units", "partitions", "", 12.0),
+        ("members", "partitions", "", 1.0),
+        ("units_unowned", "partitions", ",standing=\"free\"", 0.0),
+        ("units", "odd", "", 3.0),
+        ("units_owned", "odd", "", 0.0),
+        ("units_unowned", "odd", ",standing=\"free\"", 3.0),
+        ("members", "odd", "", 0.0),
+    ] {
+        let name = of(name, group, more);
+        assert!(
+            (value(&told, &name) - expected).abs() < 0.1,
+            "{name}: {}",
+            told.body
+        );
+    }
+    let ttl = value(&told, "election_observed_member_lease_ttl_seconds{");
+    assert!((ttl - 3.0).abs() < 0.1, "{ttl}");
+
+    // It keeps all records, and sends no heartbeat any more.
+    let kept = StopOptions::default().release(Release::Keep);
+    a.stop(kept).await.expect("a stop");
+    let expired = of("units_unowned", "partitions", ",standing=\"expired\"");
+    let seconds = of("unowned_seconds", "partitions", "");
+    let gone = |answer: &Answer| value(answer, &expired) > 11.0 && value(answer, &seconds) > 1.0;
+    serve.until("units without owner", "/metrics", gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,6 +218,7 @@ async fn strangers_can_inject_nothing() {
 async fn an_outage_is_told_and_no_leader_is_known_beyond_the_lease() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
+    foreign_group(&server, "odd", 3).await;
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
     let mut command = at(&server, &["serve", "--interval", "1s"]);
     command.env("NATS_URL", proxy.url());
@@ -174,6 +236,8 @@ async fn an_outage_is_told_and_no_leader_is_known_beyond_the_lease() {
     };
     let cut_off = serve.until("the outage", "/metrics", cut_off).await;
     // Nobody can tell how long.
+    let unowned = samples(&cut_off, "election_observed_group_unowned_seconds{");
+    assert_eq!(unowned, [""; 0]);
     let leaderless = samples(&cut_off, "election_observed_leaderless_seconds{");
     assert_eq!(leaderless, [""; 0]);
     assert_eq!(

@@ -5,6 +5,7 @@ mod browser;
 #[path = "../../../../../tests/support/debian.rs"]
 mod debian;
 mod events;
+mod groups;
 mod injection;
 mod limits;
 mod metrics;

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use nats_elect::StepDown;
+use nats_elect::{StepDown, StopOptions};
 use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::{Value, json};
 
 use super::events::Events;
+use super::groups::{foreign_epoch, foreign_group, foreign_units};
 use super::operate::{Operating, SECRET, token};
 use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, at, instance, leader, silent, stranger};
+use crate::fleet::{ROLE, at, bucket, instance, leader, silent, stranger};
+use crate::group::{all_owned, member};
 use crate::pair::Fleet;
 
 /// The document, in which no object may have a field that it does not name.
@@ -97,6 +99,10 @@ const ONE: &str = "/api/v1/roles/{role}";
 const INSTANCES: &str = "/api/v1/instances";
 const HISTORY: &str = "/api/v1/history";
 const LEADER: &str = "/api/v1/leader/{role}/{instance}";
+const GROUPS: &str = "/api/v1/groups";
+const GROUP: &str = "/api/v1/groups/{group}";
+const UNIT: &str = "/api/v1/groups/{group}/units/{unit}";
+const OWNER: &str = "/api/v1/groups/{group}/owner";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_answer_is_what_the_document_says() {
@@ -157,6 +163,70 @@ async fn each_answer_is_what_the_document_says() {
     document.describes(INSTANCES, &instances);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_answer_about_groups_is_what_the_document_says() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    // Units without an owner and a member that nobody is.
+    foreign_group(&server, "odd", 3).await;
+    let owned = json!({ "v": 1, "o": foreign_epoch() }).to_string();
+    foreign_units(&server, "odd", 2, &owned).await;
+    let record = json!({ "id": "nobody", "ttl_ms": 60_000 }).to_string();
+    let key = format!("_group.m.{}", foreign_epoch());
+    let bucket = bucket(&server).await;
+    bucket.put(key, record.into()).await.expect("put");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut command = at(&server, &["serve", "--interval", "1s"]);
+    command.env("NATS_URL", proxy.url());
+    let serve = Serving::start(command);
+    let document = Document::of(&serve);
+    let path = "/api/v1/groups/partitions/owner?key=a";
+    let is_ok = |answer: &Answer| answer.status == 200;
+    let known = serve.until("an owner", path, is_ok).await;
+    document.describes(OWNER, &known);
+    let mut events = Events::open(&serve, None);
+    let all = [
+        (GROUPS, GROUPS),
+        (GROUPS, "/api/v1/groups?bucket=other"),
+        (GROUPS, "/api/v1/groups?bukket=x"),
+        (GROUP, "/api/v1/groups/partitions"),
+        (GROUP, "/api/v1/groups/control"),
+        (GROUP, "/api/v1/groups/odd"),
+        (GROUP, "/api/v1/groups/none"),
+        (UNIT, "/api/v1/groups/partitions/units/0"),
+        (UNIT, "/api/v1/groups/odd/units/0"),
+        (UNIT, "/api/v1/groups/odd/units/2"),
+        (UNIT, "/api/v1/groups/odd/units/3"),
+        (OWNER, "/api/v1/groups/control/owner?unit=network"),
+        (OWNER, "/api/v1/groups/control/owner?key=a"),
+        (OWNER, "/api/v1/groups/odd/owner?unit=2"),
+        (OWNER, "/api/v1/groups/odd/owner?unit=0"),
+        (OWNER, "/api/v1/groups/odd/owner?unit=9"),
+    ];
+    for (path, asked) in all {
+        document.describes(path, &serve.get(asked));
+    }
+    a.stop(StopOptions::default()).await.expect("stop");
+    let is_free = |it: &Value| it["group"] == "partitions" && it["unowned"] == 12;
+    for event in events.until(&["group"], is_free) {
+        if event.kind == "group" {
+            document.describes_event("GroupChange", &event.data);
+        }
+    }
+    bucket.delete("_group.g.odd").await.expect("delete");
+    let unknown = "/api/v1/groups/odd/owner?key=a";
+    let no_shards = |answer: &Answer| answer.body.contains("no record");
+    let unknown = serve.until("no record", unknown, no_shards).await;
+    document.describes(OWNER, &unknown);
+    proxy.black_hole();
+    let stale = |answer: &Answer| answer.json()["views"][0]["current"] == false;
+    serve.until("an outage", GROUPS, stale).await;
+    for (path, asked) in all {
+        document.describes(path, &serve.get(asked));
+    }
+}
+
 #[tokio::test]
 async fn before_anything_is_known_each_answer_is_what_the_document_says() {
     let server = NatsServer::start().expect("start");
@@ -168,6 +238,10 @@ async fn before_anything_is_known_each_answer_is_what_the_document_says() {
         (INSTANCES, INSTANCES),
         (HISTORY, HISTORY),
         (LEADER, "/api/v1/leader/scheduler/node-1"),
+        (GROUPS, GROUPS),
+        (GROUP, "/api/v1/groups/partitions"),
+        (UNIT, "/api/v1/groups/partitions/units/0"),
+        (OWNER, "/api/v1/groups/partitions/owner?key=a"),
     ] {
         let answer = serve.get(asked);
         assert_eq!(answer.status, 503, "{answer:?}");

@@ -6,10 +6,12 @@ use nats_elect::EventsConfig;
 use nats_elect_testing::NatsServer;
 use serde_json::json;
 
+use super::super::groups::{foreign_epoch, foreign_group, foreign_units};
 use super::super::serving;
 use super::devtools::Browser;
 use super::{axe, does_not_scroll_sideways, page};
 use crate::fleet::{ROLE, bucket, instance, stranger};
+use crate::group::{all_owned, member};
 
 /// Which labels of the timeline have too little contrast to their bar, for each of its colours: axe
 /// can't tell what is behind text in a picture.
@@ -60,10 +62,20 @@ async fn has_no_violation(events: EventsConfig, what: &str) {
         .await
         .expect("put");
     let _stranger = stranger(&server, None).await;
+    // A group whose units have owners, one whose units have none, one that may have some.
+    let c = member(&server, "node-3").start().await.expect("start");
+    all_owned(&[&c]).await;
+    foreign_group(&server, "orphans", 300).await;
+    foreign_group(&server, "odd", 2).await;
+    let owned = json!({ "v": 1, "o": foreign_epoch() }).to_string();
+    foreign_units(&server, "odd", 2, &owned).await;
+    let key = format!("_group.m.{}", foreign_epoch());
+    let nobody = json!({ "id": "nobody", "ttl_ms": 60_000 }).to_string();
+    bucket.put(key, nobody.into()).await.expect("put");
     let serve = serving(&server, &[]);
     let browser = Browser::start();
     page(&browser, &serve);
-    let whole = "['node-2: follower, paused', 'mute', 'no leader', 'unconfirmed', 'node-1: leader'].every(it => document.body.innerText.includes(it)) \
+    let whole = "['node-2: follower, paused', 'mute', 'no leader', 'unconfirmed', 'node-1: leader', 'node-3: 12', '300 free: 0-299', '2 unconfirmed: 0-1'].every(it => document.body.innerText.includes(it)) \
                  && document.getElementById('link').dataset.state === 'Live'";
     browser.until("all of it", whole).await;
     browser.value("document.getElementById('pause').click()");

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use nats_elect_testing::NatsServer;
 use serde_json::{Value, json};
 
+use super::super::groups::{foreign_group, foreign_units};
 use super::super::serving;
 use super::devtools::Browser;
 use super::{does_not_scroll_sideways, page, updates};
 use crate::fleet::{bucket, instance, leader};
+use crate::group::pair;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_it_weighs_little_and_comes_from_its_own_server() {
@@ -111,4 +113,55 @@ async fn two_hundred_roles_and_long_names_show_first_what_has_no_leader() {
     assert_eq!(before[1], "role-120");
     updates(&browser, 3).await;
     assert_eq!(browser.value(place), before);
+}
+
+/// Most of them with names as long as they can be, and of more members than a row has room for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_units_are_one_row_and_those_without_an_owner_come_first() {
+    const UNITS: usize = 10_000;
+    let server = NatsServer::start().expect("start");
+    let (_a, _b) = pair(&server).await;
+    let long = "z".repeat(255);
+    foreign_group(&server, &long, UNITS).await;
+    let bucket = bucket(&server).await;
+    for member in 0..40 {
+        let epoch = format!("{member:021}A");
+        let owned = json!({ "v": 1, "o": epoch }).to_string();
+        let unit = format!("_group.u.{long}.1.{}", member * 3);
+        bucket.put(unit, owned.into()).await.expect("put");
+        let record = json!({ "id": format!("{member}-{long}")[..255], "ttl_ms": 60_000 });
+        let key = format!("_group.m.{epoch}");
+        bucket
+            .put(key, record.to_string().into())
+            .await
+            .expect("put");
+    }
+    let serve = serving(&server, &[]);
+    let browser = Browser::start();
+    page(&browser, &serve);
+    let first = "document.querySelector('.groups tbody tr')";
+    let row =
+        format!("{first}?.id === 'g0-{long}' && {first}.innerText.includes('20 more members')");
+    browser.until("the group", &row).await;
+    let owned = "['control', 'partitions'].every(it => document.querySelector(`#g0-${it}.good`)?.innerText.includes('all owned'))";
+    browser.until("the other groups", owned).await;
+    let size = "fetch('/').then(it => it.text()).then(it => it.length)";
+    let size = browser.value(size).as_f64().expect("a number");
+    assert!(size <= 40.0 * 1024.0, "{size} bytes");
+    for width in [1280, 800, 400] {
+        browser.resize(width, 900);
+        does_not_scroll_sideways(&browser);
+    }
+    let title = browser.text("document.title");
+    assert!(title.starts_with("✗ 10000 units without owner"), "{title}");
+
+    // All of them change at once, and the page follows.
+    browser.value("window.mark = document.querySelector('.groups tbody tr')");
+    foreign_units(&server, &long, UNITS, r#"{"v":1,"c":1}"#).await;
+    let closed =
+        "document.querySelector('.groups tbody tr').innerText.includes('10000 closed: 0-9999')";
+    browser.until("the change", closed).await;
+    let same = "window.mark === document.querySelector('.groups tbody tr')";
+    assert_eq!(browser.value(same), true, "the row was replaced");
+    assert_eq!(browser.complaints(), Vec::<Value>::new());
 }

@@ -1,0 +1,241 @@
+//! What is known of the groups of one bucket.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nats_elect::{
+    FencingToken, FollowedGroups, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit,
+    UnitStanding, WatchStatus,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::now;
+use super::view::Freshness;
+use crate::text::clean;
+
+/// Units that an event names. Of more it tells the number.
+const MOST_NAMED: usize = 100;
+
+/// A record names a member that was not seen alive yet.
+pub const UNCONFIRMED: &str = "unconfirmed";
+/// A record names a member of which no heartbeat was seen for its whole lease.
+const EXPIRED: &str = "expired";
+
+/// All groups of a bucket, as far as they are known.
+#[derive(Default)]
+pub struct GroupView(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// Nothing until the groups were read.
+    followed: Option<Arc<FollowedGroups>>,
+    /// The groups at the last look, with their units. Nothing before the first one.
+    looked: Option<BTreeMap<String, HashMap<String, Looked>>>,
+}
+
+/// A unit at the last look.
+struct Looked {
+    token: Option<FencingToken>,
+    /// Since when it has had no owner that is known to live.
+    unowned_since: Option<Instant>,
+}
+
+/// All groups at one time.
+pub struct Groups {
+    pub all: ObservedGroups,
+    is_current: bool,
+}
+
+impl GroupView {
+    /// The groups were read. From now on this tells of them.
+    pub fn followed_by(&self, followed: Arc<FollowedGroups>) {
+        self.known().followed = Some(followed);
+    }
+
+    fn followed(&self) -> Option<Arc<FollowedGroups>> {
+        self.known().followed.clone()
+    }
+
+    /// Nothing until they were read.
+    pub fn freshness(&self) -> Option<Freshness> {
+        let stale = match self.followed()?.connection() {
+            WatchStatus::Stale { since, reason } => Some((since, clean(&reason))),
+            _ => None,
+        };
+        Some(Freshness { stale, read: true })
+    }
+
+    /// All groups, at the time of this call. None until they were read.
+    pub fn groups(&self) -> Groups {
+        let followed = self.followed();
+        let all = followed.as_ref().and_then(|it| it.groups());
+        Groups {
+            all: all.unwrap_or_default(),
+            is_current: followed.is_some_and(|it| it.connection().is_current()),
+        }
+    }
+
+    /// A unit and the member that its record names, at the time of this call.
+    pub fn unit(&self, group: &str, unit: &str) -> Option<(ObservedUnit, Option<ObservedMember>)> {
+        self.followed()?.unit(group, unit)
+    }
+
+    /// The shard of a key, if the group is known to have shards.
+    pub fn shard_of(&self, group: &str, key: &str) -> Option<u32> {
+        self.followed()?.shard_of(group, key)
+    }
+
+    /// The longest time for which a unit of the group has had no owner that is known to live. 0 if
+    /// all have one. Nothing while that can't be told.
+    pub fn unowned_for(&self, group: &str) -> Option<Duration> {
+        if self.freshness()?.stale.is_some() {
+            return None;
+        }
+        let known = self.known();
+        let units = known.looked.as_ref()?.get(group)?.values();
+        let since = units.filter_map(|unit| unit.unowned_since).min();
+        Some(since.map_or(Duration::ZERO, |since| now().duration_since(since)))
+    }
+
+    /// Takes note of units without an owner. Returns what has changed since the last look, of each
+    /// group in one. What is not current is not looked at.
+    pub fn look(&self) -> Vec<Value> {
+        let groups = self.groups();
+        if !groups.is_current {
+            return Vec::new();
+        }
+        let now = now();
+        let mut known = self.known();
+        let is_first = known.looked.is_none();
+        let mut before = known.looked.take().unwrap_or_default();
+        let mut looked = BTreeMap::new();
+        let mut told = Vec::new();
+        for (name, group) in &groups.all.groups {
+            let mut units = before.remove(name).unwrap_or_default();
+            let changed = groups.look_at(group, &mut units, now);
+            looked.insert(name.clone(), units);
+            if !changed.is_empty() {
+                told.push(groups.change(name, group, &changed));
+            }
+        }
+        for (name, units) in before {
+            let gone: Vec<_> = units.keys().map(String::as_str).collect();
+            told.push(groups.change(&name, &ObservedGroup::default(), &gone));
+        }
+        known.looked = Some(looked);
+        if is_first { Vec::new() } else { told }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Groups {
+    /// Why a unit has no owner that is known to live, as one word, if it has none.
+    pub fn lack(&self, unit: &ObservedUnit) -> Option<&'static str> {
+        let owner = unit.owner.as_ref();
+        let owner = owner.and_then(|owner| self.all.members.get(owner));
+        lack(unit, owner, self.is_current)
+    }
+
+    /// The units without an owner that is known to live, by why that is so.
+    pub fn lacking<'a>(&self, group: &'a ObservedGroup) -> BTreeMap<&'static str, Vec<&'a str>> {
+        let mut lacking = BTreeMap::<_, Vec<_>>::new();
+        for unit in &group.units {
+            if let Some(why) = self.lack(unit) {
+                lacking.entry(why).or_default().push(&*unit.unit);
+            }
+        }
+        lacking
+    }
+
+    /// The members of a group that are known to live.
+    pub fn living<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
+        let members = self.all.members_of(group).map(|(_, member)| member);
+        members.filter(|member| lives(member))
+    }
+
+    /// Takes note of the units of a group. Returns those that have changed since the last look, or
+    /// are gone.
+    fn look_at<'a>(
+        &self,
+        group: &'a ObservedGroup,
+        looked: &mut HashMap<String, Looked>,
+        now: Instant,
+    ) -> Vec<&'a str> {
+        let mut before = std::mem::take(looked);
+        let mut changed = Vec::new();
+        for unit in &group.units {
+            let was = before.remove(&unit.unit);
+            let unowned_since = self.lack(unit).map(|_| {
+                let since = was.as_ref().and_then(|was| was.unowned_since);
+                since.unwrap_or(now)
+            });
+            let is_same = was.is_some_and(|was| {
+                was.token == unit.fencing_token
+                    && was.unowned_since.is_some() == unowned_since.is_some()
+            });
+            if !is_same {
+                changed.push(&*unit.unit);
+            }
+            let token = unit.fencing_token;
+            let unit = (
+                unit.unit.clone(),
+                Looked {
+                    token,
+                    unowned_since,
+                },
+            );
+            looked.extend([unit]);
+        }
+        changed
+    }
+
+    /// For the stream of events.
+    fn change(&self, name: &str, group: &ObservedGroup, changed: &[&str]) -> Value {
+        let unowned = self.lacking(group).values().map(Vec::len).sum::<usize>();
+        let named = &changed[..changed.len().min(MOST_NAMED)];
+        json!({
+            "event": "group",
+            "group": name,
+            "unit_count": group.units.len(),
+            "unowned": unowned,
+            "changed_count": changed.len(),
+            "changed": named,
+        })
+    }
+}
+
+/// Why a unit has no owner that is known to live, as one word, if it has none. The member is the one
+/// that its record names.
+pub fn lack(
+    unit: &ObservedUnit,
+    owner: Option<&ObservedMember>,
+    is_current: bool,
+) -> Option<&'static str> {
+    let owner = owner.filter(|_| unit.standing == UnitStanding::Owned);
+    let Some(owner) = owner else {
+        return Some(unit.standing.as_str());
+    };
+    if lives(owner) {
+        return None;
+    }
+    // Who sees nothing can't tell that there was no heartbeat.
+    let is_over = is_current && owner.ttl.is_some_and(|ttl| owner.age >= ttl);
+    Some(if is_over { EXPIRED } else { UNCONFIRMED })
+}
+
+/// All that [`lack`] says.
+pub fn lacks() -> impl Iterator<Item = &'static str> {
+    let standings = UnitStanding::ALL.iter().map(|it| it.as_str());
+    let standings = standings.filter(|it| *it != UnitStanding::Owned.as_str());
+    standings.chain([UNCONFIRMED, EXPIRED])
+}
+
+/// Whether a member is known to live. Who writes a record that does not fit its epoch may be anyone.
+pub const fn lives(member: &ObservedMember) -> bool {
+    member.confirmed && member.understood
+}

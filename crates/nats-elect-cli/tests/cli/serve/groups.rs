@@ -1,0 +1,367 @@
+//! Groups over HTTP.
+
+use std::time::Duration;
+
+use nats_elect::{Release, RoleManager, StopOptions};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use serde_json::{Value, json};
+
+use super::events::Events;
+use super::{Answer, Serving, serving};
+use crate::fleet::{SOON, at, bucket, client, json, lines, output};
+use crate::group::{all_owned, member, pair};
+
+const GROUPS: &str = "/api/v1/groups";
+const GROUP: &str = "/api/v1/groups/partitions";
+const OWNER: &str = "/api/v1/groups/partitions/owner?unit=0";
+
+fn is_ok(answer: &Answer) -> bool {
+    answer.status == 200
+}
+
+fn is_unavailable(answer: &Answer) -> bool {
+    answer.status == 503
+}
+
+/// The name of a member that nobody is: its record does not fit it.
+pub fn foreign_epoch() -> String {
+    format!("{}A", "B".repeat(21))
+}
+
+/// A group of so many shards, as a stranger writes it, each of nobody.
+pub async fn foreign_group(server: &NatsServer, name: &str, units: usize) {
+    let bucket = bucket(server).await;
+    let record = json!({ "v": 1, "kind": "sharded", "n": units, "gen": 1 }).to_string();
+    let key = format!("_group.g.{name}");
+    bucket.put(key, record.into()).await.expect("put");
+    foreign_units(server, name, units, r#"{"v":1}"#).await;
+}
+
+/// Writes the records of so many units.
+pub async fn foreign_units(server: &NatsServer, name: &str, units: usize, record: &str) {
+    let jetstream = async_nats::jetstream::new(client(server).await);
+    let mut stored = Vec::new();
+    for unit in 0..units {
+        let subject = format!("$KV.leaders._group.u.{name}.1.{unit}");
+        let sent = jetstream.publish(subject, record.to_owned().into()).await;
+        stored.push(sent.expect("publish"));
+        if stored.len() == 1000 || unit + 1 == units {
+            for stored in stored.drain(..) {
+                stored.await.expect("stored");
+            }
+        }
+    }
+}
+
+/// The fields without those that move on from one look to the next, or that `serve` adds.
+fn still(value: &Value) -> Value {
+    let mut value = value.clone();
+    let fields = value.as_object_mut().expect("an object");
+    fields.retain(|name, _| {
+        ![
+            "age_seconds",
+            "remaining_seconds",
+            "revision",
+            "bucket",
+            "view",
+            "units",
+            "living_members",
+            "unowned",
+            "unowned_seconds",
+            "written_at",
+        ]
+        .contains(&name.as_str())
+    });
+    if let Some(member) = fields.get_mut("member").filter(|it| it.is_object()) {
+        *member = still(member);
+    }
+    value
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_and_units_are_what_the_other_commands_say() {
+    let server = NatsServer::start().expect("start");
+    let (a, b) = pair(&server).await;
+    let serve = serving(&server, &[]);
+    let well = |answer: &Answer| {
+        let json = answer.json();
+        let groups = json["groups"].as_array().cloned().unwrap_or_default();
+        let is_well = |it: &Value| it["unowned"] == 0 && it["unowned_seconds"] == 0;
+        groups.len() == 2 && groups.iter().all(is_well)
+    };
+    let all = serve.until("all groups", GROUPS, well).await.json();
+    let groups = all["groups"].as_array().expect("groups");
+    let listed = output(&server, &["group", "ls", "--json", "--wait", "30s"]);
+    let listed = lines(&listed);
+    for (group, listed) in groups.iter().zip(&listed) {
+        assert_eq!(still(group), still(listed));
+        assert_eq!(
+            (&group["bucket"], &group["living_members"]),
+            (&json!("leaders"), &json!(2))
+        );
+    }
+    assert_eq!(all["views"][0]["current"], true);
+
+    let group = serve.get(GROUP).json();
+    let shown = ["group", "show", "partitions", "--json", "--wait", "30s"];
+    let shown = json(&output(&server, &shown).stdout);
+    let members = group["members"].as_array().expect("members");
+    let mut owned = 0;
+    for (member, shown) in members.iter().zip(shown["members"].as_array().expect("it")) {
+        assert_eq!(still(member), still(shown));
+        assert!(member["remaining_seconds"].as_f64() > Some(0.0), "{member}");
+        let units = member["units"].as_array().expect("units");
+        assert_eq!(member["unit_count"], units.len());
+        let manager = if member["instance_id"] == "node-1" {
+            &a
+        } else {
+            &b
+        };
+        let mut mine = manager.group("partitions").expect("a group").mine();
+        mine.sort_by_key(|unit| unit.parse::<u32>().expect("a shard"));
+        assert_eq!(*units, mine, "{member}");
+        owned += units.len();
+    }
+    assert_eq!(owned, 12);
+    assert_eq!(group["without_owner"], json!({}));
+
+    let explained = [
+        "group",
+        "explain",
+        "partitions",
+        "7",
+        "--json",
+        "--wait",
+        "30s",
+    ];
+    let explained = json(&output(&server, &explained).stdout);
+    let unit = serve.get("/api/v1/groups/partitions/units/7").json();
+    assert_eq!(still(&unit), still(&explained));
+    for (path, status) in [
+        ("/api/v1/groups/none", 404),
+        ("/api/v1/groups/partitions/units/12", 404),
+        ("/api/v1/groups/partitions/units/07", 404),
+        ("/api/v1/groups/none/units/0", 404),
+        ("/api/v1/groups?bucket=other", 404),
+        ("/api/v1/groups?bukket=leaders", 400),
+    ] {
+        assert_eq!(serve.get(path).status, status, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_of_a_key_is_the_one_that_each_member_would_name() {
+    let server = NatsServer::start().expect("start");
+    let (a, _b) = pair(&server).await;
+    let serve = serving(&server, &[]);
+    serve.until("an owner", OWNER, is_ok).await;
+    let handle = a.group("partitions").expect("a group");
+    for (key, text) in [
+        ("customer-4711", "customer-4711"),
+        ("", ""),
+        ("%C3%A4%2F+b%00", "ä/ b\0"),
+    ] {
+        let path = format!("{GROUP}/owner?key={key}");
+        eventually(SOON, "the owner of a key", async || {
+            let answer = serve.get(&path);
+            let (shard, owner) = handle.owner_of(text)?;
+            let (owner, told) = (owner?, answer.json());
+            assert_eq!(told["shard"], shard, "{told}");
+            assert_eq!(told["unit"], shard.to_string());
+            let same = answer.status == 200
+                && told["instance_id"] == *owner.instance_id
+                && told["fencing_token"] == owner.fencing_token.to_string();
+            same.then(|| {
+                assert_eq!(
+                    (&told["has_owner"], &told["reason"]),
+                    (&json!(true), &Value::Null)
+                );
+                assert!(told["age_seconds"].as_f64() < Some(3.0), "{told}");
+                assert_eq!(told["view"]["current"], true);
+            })
+        })
+        .await;
+    }
+    let named = "/api/v1/groups/control/owner?unit=network";
+    let named = serve.until("an owner", named, is_ok).await.json();
+    assert_eq!(named["shard"], Value::Null);
+    for (path, status) in [
+        ("/api/v1/groups/none/owner?key=a", 404),
+        ("/api/v1/groups/none/owner?unit=a", 404),
+        ("/api/v1/groups/partitions/owner?unit=12", 404),
+        ("/api/v1/groups/partitions/owner", 400),
+        ("/api/v1/groups/partitions/owner?key=a&unit=1", 400),
+        // No text: its shard would be another one.
+        ("/api/v1/groups/partitions/owner?key=%ff", 400),
+        ("/api/v1/groups/control/owner?key=a", 400),
+    ] {
+        assert_eq!(serve.get(path).status, status, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sees_nothing_names_no_owner_and_shows_what_it_knew() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut command = at(&server, &["serve", "--interval", "1s"]);
+    command.env("NATS_URL", proxy.url());
+    let serve = Serving::start(command);
+    serve.until("an owner", OWNER, is_ok).await;
+    proxy.black_hole();
+    let stale = serve.until("an outage", OWNER, is_unavailable).await.json();
+    assert_eq!(
+        (&stale["has_owner"], &stale["reason"]),
+        (&json!(false), &json!("unconfirmed"))
+    );
+    assert_eq!(stale["instance_id"], "node-1", "it may still be the owner");
+    assert_eq!(stale["view"]["current"], false);
+    assert!(
+        stale["view"]["stale_seconds"].as_f64() > Some(0.0),
+        "{stale}"
+    );
+    let group = serve.get(GROUP).json();
+    assert_eq!(group["unit_count"], 12);
+    assert_eq!(group["unowned_seconds"], Value::Null, "nobody can tell");
+    assert!(is_ok(&serve.get("/readyz")), "what was seen can be shown");
+    proxy.restore();
+    serve.until("the owner again", OWNER, is_ok).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_of_an_owner_that_died_are_without_one_after_its_lease() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    let serve = serving(&server, &[]);
+    serve.until("an owner", OWNER, is_ok).await;
+    let mut events = Events::open(&serve, None);
+    // It keeps all records, and sends no heartbeat any more.
+    let kept = StopOptions::default().release(Release::Keep);
+    a.stop(kept).await.expect("stop");
+    let gone = serve.until("the end of its lease", OWNER, is_unavailable);
+    assert_eq!(gone.await.json()["reason"], "expired");
+    let told = events.until(&["group"], |it| {
+        it["group"] == "partitions" && it["unowned"] == 12
+    });
+    let told = told.last().expect("an event");
+    assert_eq!(told.data["changed_count"], 12);
+    let long = |answer: &Answer| answer.json()["unowned_seconds"].as_f64() > Some(1.0);
+    let group = serve.until("a while", GROUP, long).await.json();
+    let units: Vec<_> = (0..12).map(|unit| unit.to_string()).collect();
+    assert_eq!(group["without_owner"], json!({ "expired": units }));
+    assert_eq!(group["living_members"], 0);
+    let page = serve.get("/").body;
+    for expected in [
+        "Units without an owner in 2 of 2 groups:",
+        "12 expired: 0-11",
+        "node-1: 12, not seen alive",
+        "<title>✗ 14 units without owner",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+
+    let b = member(&server, "node-2").start().await.expect("start");
+    let of_b = |answer: &Answer| is_ok(answer) && answer.json()["instance_id"] == "node-2";
+    serve.until("the next owner", OWNER, of_b).await;
+    stop(b).await;
+    let free = |answer: &Answer| answer.json()["reason"] == "free";
+    serve.until("a unit of nobody", OWNER, free).await;
+}
+
+async fn stop(member: RoleManager) {
+    let options = StopOptions::default();
+    member.stop(options).await.expect("stop");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_thousand_units_are_answered_quickly_and_flood_nobody() {
+    const UNITS: usize = 2000;
+    let server = NatsServer::start().expect("start");
+    foreign_group(&server, "many", UNITS).await;
+    let serve = serving(&server, &[]);
+    serve.until("the bucket", "/readyz", is_ok).await;
+    let group = serve.get("/api/v1/groups/many").json();
+    assert_eq!(
+        (&group["unit_count"], &group["unowned"]),
+        (&json!(UNITS), &json!(UNITS))
+    );
+    let free = group["without_owner"]["free"].as_array().map(Vec::len);
+    assert_eq!(free, Some(UNITS));
+    // As fast as it can be asked, by a build without optimisation.
+    let asking = async {
+        for key in 0..200 {
+            let answer = serve.get(&format!("/api/v1/groups/many/owner?key={key}"));
+            assert_eq!(answer.status, 503);
+            tokio::task::yield_now().await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(10), asking).await;
+    asked.expect("two hundred answers");
+    let page = serve.get("/").body;
+    assert!(page.contains("2000 free: 0-1999"), "{page}");
+    assert!(page.len() < 20 * 1024, "{} bytes", page.len());
+
+    // All move at once.
+    let mut events = Events::open(&serve, None);
+    let owned = json!({ "v": 1, "o": foreign_epoch() }).to_string();
+    foreign_units(&server, "many", UNITS, &owned).await;
+    let missing = |answer: &Answer| {
+        let group = answer.json();
+        group["without_owner"]["owner_missing"]
+            .as_array()
+            .map(Vec::len)
+            == Some(UNITS)
+    };
+    serve
+        .until("all units", "/api/v1/groups/many", missing)
+        .await;
+    let (mut changed, mut told) = (0, Vec::new());
+    while changed < UNITS as u64 {
+        let event = events.next();
+        if event.kind == "group" {
+            changed += event.data["changed_count"].as_u64().expect("a number");
+            told.push(event);
+        }
+    }
+    assert!(told.len() <= 10, "{} events", told.len());
+    for event in told {
+        let named = event.data["changed"].as_array().expect("units");
+        assert!(named.len() <= 100, "{}", named.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_strangers_made_has_no_owner_that_is_vouched_for() {
+    let server = NatsServer::start().expect("start");
+    foreign_group(&server, "odd", 2).await;
+    let bucket = bucket(&server).await;
+    let owned = json!({ "v": 1, "o": foreign_epoch() }).to_string();
+    bucket
+        .put("_group.u.odd.1.0", owned.into())
+        .await
+        .expect("put");
+    let key = format!("_group.m.{}", foreign_epoch());
+    let serve = serving(&server, &[]);
+    let path = "/api/v1/groups/odd/owner?unit=0";
+    let missing =
+        |answer: &Answer| answer.status == 503 && answer.json()["reason"] == "owner_missing";
+    serve.until("a unit of nobody known", path, missing).await;
+    // It sends heartbeats like a member, and its record does not fit its name.
+    let record = json!({ "id": "node-1\u{1b}[2J", "ttl_ms": 60_000 }).to_string();
+    let told = eventually(SOON, "its record", async || {
+        bucket.put(&key, record.clone().into()).await.expect("put");
+        let answer = serve.get(path);
+        (answer.json()["reason"] == "unconfirmed").then_some(answer)
+    })
+    .await;
+    assert_eq!(told.status, 503, "{told:?}");
+    assert!(!told.body.contains('\u{1b}'), "{told:?}");
+    // The group's record is gone: then nobody knows its shards.
+    bucket.delete("_group.g.odd").await.expect("delete");
+    let by_key = "/api/v1/groups/odd/owner?key=a";
+    let unknown = |answer: &Answer| answer.body.contains("no record");
+    let unknown = serve.until("no record", by_key, unknown).await;
+    assert_eq!(unknown.status, 503, "{unknown:?}");
+}
