@@ -36,12 +36,14 @@ enum Need {
 impl Group {
     /// The record that should follow a term of ours: `None` if the term should go on.
     pub(super) fn wanted(&mut self, unit: &UnitKey, epoch: Epoch) -> Option<UnitRecord> {
-        let record = self.record_of(&unit.group)?;
-        if unit.generation < record.generation {
-            return Some(UnitRecord::Closed);
-        }
-        if let Some(to) = self.hinted(unit).filter(|to| *to != epoch) {
-            return Some(UnitRecord::Owned(to));
+        // Without a record that is understood it owns on, and takes nothing. It may leave all the same.
+        if let Some(record) = self.record_of(&unit.group) {
+            if unit.generation < record.generation {
+                return Some(UnitRecord::Closed);
+            }
+            if let Some(to) = self.hinted(unit).filter(|to| *to != epoch) {
+                return Some(UnitRecord::Owned(to));
+            }
         }
         self.draining.then(|| self.parting(unit))
     }

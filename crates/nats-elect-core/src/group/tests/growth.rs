@@ -273,6 +273,10 @@ fn a_groups_record_that_is_not_understood_stays() {
     put(&mut world, None);
     world.run(SECOND);
     assert_eq!(world.owner(0), owner, "its owner acts on");
+    // A member can leave, and one can die.
+    let other = 1 - owner;
+    world.tell(other, GroupInput::Drain);
+    world.until(2 * SECOND, |world| world.nodes[other].group.is_idle());
     world.nodes[owner].alive = false;
     world.run(LONGEST_LEASE + TTL);
     assert_eq!(stands(&world), None);
