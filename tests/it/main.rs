@@ -23,6 +23,7 @@ mod group_settings;
 mod group_units;
 mod groups;
 mod groups_operated;
+mod growing;
 mod handlers;
 mod handoff;
 #[cfg(feature = "health")]
