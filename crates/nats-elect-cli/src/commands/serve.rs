@@ -40,6 +40,8 @@ With --allow-operate, for POST requests with the secret and a body of JSON:
   /api/v1/instances/ID/pause            what `pause`, `resume` and `cordon` do
   /api/v1/instances/ID/resume
   /api/v1/instances/ID/cordon
+  /api/v1/instances/ID/drain            what `group drain` and `group move` do
+  /api/v1/groups/GROUP/units/UNIT/move
 
 Exit codes:
   0  it was told to end
@@ -80,8 +82,8 @@ pub struct Serve {
     #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     interval: Duration,
 
-    /// Let requests with the secret of --token-file have leaders step down, and pause, resume and
-    /// cordon instances. Each of them is logged
+    /// Let requests with the secret of --token-file have leaders step down, pause, resume, cordon and
+    /// drain instances, and move units. Each of them is logged
     #[arg(long, requires = "token_file")]
     allow_operate: bool,
 

@@ -3,14 +3,18 @@
 //! ```text
 //! step_down   a leader hands its role over
 //! orders      an instance stands for election, or does not
+//! drain       all units leave an instance, and its roles as well
+//! unit_move   a unit is given to an instance
 //! stepped     what became of a term that was ended on purpose
 //! standby     which candidates could take a role over
 //! ```
 
+pub mod drain;
 pub mod orders;
 pub mod standby;
 pub mod step_down;
 pub mod stepped;
+pub mod unit_move;
 
 use std::time::Duration;
 

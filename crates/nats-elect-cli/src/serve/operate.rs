@@ -1,5 +1,6 @@
-//! Operations: leaders step down, and instances take orders. They are what the commands `step-down`,
-//! `pause`, `resume` and `cordon` do, for requests that show the secret.
+//! Operations: leaders step down, instances take orders, and units move. They are what the commands
+//! `step-down`, `pause`, `resume`, `cordon`, `group move` and `group drain` do, for requests that show
+//! the secret.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,12 +28,16 @@ use super::problem::Problem;
 use super::server::Lasting;
 use crate::exit::{Code, Failure};
 use crate::operating::orders::{self, Order, failure_of};
-use crate::operating::{operating, step_down};
+use crate::operating::{drain, operating, step_down, unit_move};
 use crate::secret::Secret;
 use crate::text::clean;
 
 /// The largest body of a request.
 const MOST_BYTES: usize = 4 * 1024;
+/// How long units are waited for if nobody says how long, and at most: a drain ends before its
+/// connection does.
+const DRAIN: Duration = Duration::from_secs(5 * 60);
+const MOST_DRAIN: Duration = Duration::from_secs(50 * 60);
 /// Between two refusals that are logged.
 const REFUSALS: Duration = Duration::from_secs(1);
 
@@ -80,12 +85,27 @@ struct Ordered {
     roles: Vec<String>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Moving {
+    to: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Draining {
+    #[serde(default, with = "nats_elect::duration::seconds::option")]
+    timeout_seconds: Option<Duration>,
+}
+
 pub fn routes(operate: Operate) -> Router {
     Router::new()
         .route("/api/v1/roles/{role}/step-down", post(stepping_down))
+        .route("/api/v1/groups/{group}/units/{unit}/move", post(moving))
         .route("/api/v1/instances/{instance}/pause", post(pause))
         .route("/api/v1/instances/{instance}/resume", post(resume))
         .route("/api/v1/instances/{instance}/cordon", post(cordon))
+        .route("/api/v1/instances/{instance}/drain", post(draining))
         .layer(middleware::from_fn_with_state(operate.clone(), permitted))
         .with_state(operate)
 }
@@ -293,6 +313,66 @@ async fn give(
         json,
         shortfall: done.shortfall(),
     })
+}
+
+async fn draining(asked: Asked, body: Bytes) -> Result<Response, Problem> {
+    let (State(operate), Path(instance), asked, Extension(peer), Extension(lasting)) = asked;
+    let config = operate.bucket(asked)?;
+    let said: Draining = read(&body)?;
+    let timeout = said.timeout_seconds.unwrap_or(DRAIN);
+    if timeout > MOST_DRAIN {
+        return Err(Problem::bad_request("timeout_seconds: at most 3000"));
+    }
+    let what = format!("drain of {instance}, {}", config.bucket);
+    let request = drain::Request { instance, timeout };
+    let act = async move {
+        let acting = async |admin: AdminClient| {
+            let patience = config.start_timeout;
+            let done = request.carry_out(&admin, patience, |_| {}).await?;
+            let mut json = done.json();
+            json["bucket"] = json!(config.bucket);
+            let mut words = done.words();
+            words.extend(done.failure().map(|it| it.what));
+            Ok(Came {
+                words: words.join("; "),
+                json,
+                shortfall: done.shortfall(),
+            })
+        };
+        operating(&config, acting).await
+    };
+    carried_out(what, peer, &lasting, act).await
+}
+
+async fn moving(
+    State(operate): State<Operate>,
+    Path((group, unit)): Path<(String, String)>,
+    asked: Parsed<Where>,
+    Extension(peer): Extension<Peer>,
+    Extension(lasting): Extension<Lasting>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let config = operate.bucket(asked)?;
+    let said: Moving = read(&body)?;
+    let to = said.to;
+    let what = format!("move of unit {unit} of {group} to {to}, {}", config.bucket);
+    let request = unit_move::Request { group, unit, to };
+    request.validate()?;
+    let act = async move {
+        let acting = async |admin: AdminClient| {
+            let patience = config.start_timeout;
+            let done = request.carry_out(&admin, patience, |_| {}).await?;
+            let mut json = done.json();
+            json["bucket"] = json!(config.bucket);
+            Ok(Came {
+                words: done.words(),
+                json,
+                shortfall: None,
+            })
+        };
+        operating(&config, acting).await
+    };
+    carried_out(what, peer, &lasting, act).await
 }
 
 /// Does it to its end, also if nobody waits for the answer any more; and logs who asked for what,

@@ -1,15 +1,13 @@
 //! `group move`: gives a unit to an instance.
 
 use clap::Args;
-use nats_elect::admin::{AdminClient, Instance, ProblemCode};
-use nats_elect::{FencingToken, GroupName};
-use serde_json::json;
+use nats_elect::admin::AdminClient;
 
 use crate::cli::Shared;
 use crate::commands::step_down::progress;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::operating::operating;
-use crate::operating::orders::failure_of;
+use crate::operating::unit_move::Request;
 use crate::output::Output;
 
 const MORE: &str = "\
@@ -51,51 +49,22 @@ pub struct Move {
 
 impl Move {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        GroupName::new(&self.group).map_err(|error| Failure::usage(error.to_string()))?;
+        let request = Request {
+            group: self.group,
+            unit: self.unit,
+            to: self.instance,
+        };
+        request.validate()?;
         let moving = async |admin: AdminClient| {
-            let found = admin.instance(&self.instance, shared.patience()).await;
-            let instance = found.map_err(|error| failure_of(&error))?;
-            progress(output, "waiting until the present owner gives it away");
-            let taken = admin.take_unit(&instance, &self.group, &self.unit).await;
-            let taken = match taken {
-                Ok(fence) => Some(fence),
-                Err(error) if error.refusal() == Some(ProblemCode::AlreadyThere) => None,
-                Err(error) => return Err(Failure::from(&error).advice(advice(error.refusal()))),
-            };
-            self.tell(&instance, taken, output)
+            let tell = |what: &str| progress(output, what);
+            let done = request.carry_out(&admin, shared.patience(), tell).await?;
+            if output.is_data() {
+                output.data(&done.json())?;
+            } else {
+                output.line(done.words())?;
+            }
+            Ok(0)
         };
         operating(&shared.config()?, moving).await
-    }
-
-    fn tell(&self, instance: &Instance, taken: Option<FencingToken>, output: Output) -> Outcome {
-        let (group, unit) = (&self.group, &self.unit);
-        if output.is_data() {
-            output.data(&json!({
-                "group": group,
-                "unit": unit,
-                "instance_id": instance.instance_id,
-                "incarnation": instance.incarnation,
-                "moved": taken.is_some(),
-                "fencing_token": taken,
-            }))?;
-            return Ok(0);
-        }
-        output.line(match taken {
-            Some(fence) => format!("{instance} owns unit {unit} of {group} now (token {fence})"),
-            None => format!("{instance} owns unit {unit} of {group} already"),
-        })?;
-        Ok(0)
-    }
-}
-
-const fn advice(refusal: Option<ProblemCode>) -> &'static str {
-    match refusal {
-        Some(ProblemCode::UnknownUnit) => "`nats-elect group show GROUP --units` lists the units",
-        Some(ProblemCode::TakenBack) => {
-            "give the unit a weight, or the policy a wider band, in the program's settings"
-        }
-        Some(ProblemCode::TakesNone) => "`nats-elect resume` ends a cordon",
-        Some(ProblemCode::UnknownGroup) => "`nats-elect group show GROUP` lists its members",
-        _ => "`nats-elect group explain GROUP UNIT` shows who owns it",
     }
 }

@@ -11,6 +11,7 @@ mod limits;
 mod metrics;
 mod openapi;
 mod operate;
+mod operate_groups;
 mod page;
 #[path = "../../../../../tests/prometheus/programs.rs"]
 mod prometheus;

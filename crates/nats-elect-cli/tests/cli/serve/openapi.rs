@@ -15,10 +15,10 @@ use crate::group::{all_owned, member};
 use crate::pair::Fleet;
 
 /// The document, in which no object may have a field that it does not name.
-struct Document(Value);
+pub struct Document(Value);
 
 impl Document {
-    fn of(serve: &Serving) -> Self {
+    pub fn of(serve: &Serving) -> Self {
         // Names of fields are no values: it is not in the notation itself.
         let document = serve.get("/api/v1/openapi.json").body;
         let mut document: Value = serde_json::from_str(&document).expect("JSON");
@@ -28,7 +28,7 @@ impl Document {
 
     /// The answer has the form that the document gives for its path, status and kind.
     #[track_caller]
-    fn describes(&self, path: &str, answer: &Answer) {
+    pub fn describes(&self, path: &str, answer: &Answer) {
         let kind = answer.header("content-type").expect("a kind");
         let responses = &self.operation(path)["responses"];
         let content = &responses[answer.status.to_string()]["content"][kind];
@@ -338,7 +338,7 @@ async fn each_path_of_the_document_is_served_and_no_more_of_the_api() {
     let looking = routed(include_str!("../../../src/serve/server.rs"));
     assert_eq!(named(&serving(&server, &[])), looking);
     let operations = routed(include_str!("../../../src/serve/operate.rs"));
-    assert_eq!(operations.len(), 4);
+    assert_eq!(operations.len(), 6);
     let operating = Operating::start(&server, &[]);
     assert_eq!(named(&operating.serve), &looking | &operations);
 }

@@ -94,6 +94,8 @@ async fn unless_it_is_allowed_there_are_no_such_paths() {
         "/api/v1/instances/node-1/pause",
         "/api/v1/instances/node-1/resume",
         "/api/v1/instances/node-1/cordon",
+        "/api/v1/instances/node-1/drain",
+        "/api/v1/groups/partitions/units/0/move",
     ] {
         let headers =
             format!("Authorization: Bearer {SECRET}\r\nContent-Type: application/json\r\n");
@@ -103,7 +105,14 @@ async fn unless_it_is_allowed_there_are_no_such_paths() {
         }
     }
     let document = serve.get("/api/v1/openapi.json").body;
-    for word in ["step-down", "/cordon", "bearer", "\"post\""] {
+    for word in [
+        "step-down",
+        "/cordon",
+        "/drain",
+        "/move",
+        "bearer",
+        "\"post\"",
+    ] {
         assert!(!document.contains(word), "{word}");
     }
     assert!(fleet.first.role("scheduler").expect("a role").is_leader());

@@ -1,0 +1,137 @@
+//! Drains: all units leave an instance, and its roles as well.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use nats_elect::admin::{AdminClient, Instance};
+use serde_json::{Value, json};
+
+use super::orders::{self, Order, failure_of};
+use crate::exit::{Code, Failure};
+use crate::text::lasted;
+
+/// The pause between two questions how many units are left.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is asked for.
+pub struct Request {
+    /// The id of the instance, or its incarnation.
+    pub instance: String,
+    /// How long the units are waited for at most.
+    pub timeout: Duration,
+}
+
+/// What came of it.
+pub struct Done {
+    order: orders::Request,
+    ordered: orders::Done,
+    /// The units that it still owns, by group.
+    left: BTreeMap<String, usize>,
+    timeout: Duration,
+}
+
+impl Request {
+    /// Cordons the instance, and waits until it owns no unit. `tell` hears how many are left.
+    pub async fn carry_out(
+        &self,
+        admin: &AdminClient,
+        patience: Duration,
+        tell: impl Fn(&str),
+    ) -> Result<Done, Failure> {
+        let found = admin.instance(&self.instance, patience).await;
+        let instance = found.map_err(|error| failure_of(&error))?;
+        let order = orders::Request::new(Order::Cordon, Vec::new())?;
+        // The units leave while the roles do.
+        let (ordered, left) = tokio::join!(
+            order.give(admin, instance.clone(), patience),
+            self.left(admin, &instance, tell)
+        );
+        if let Some(failure) = ordered.failure() {
+            return Err(failure);
+        }
+        Ok(Done {
+            order,
+            ordered,
+            left: left?,
+            timeout: self.timeout,
+        })
+    }
+
+    /// Waits until the instance owns no unit. Returns how many are left of each group.
+    async fn left(
+        &self,
+        admin: &AdminClient,
+        instance: &Instance,
+        tell: impl Fn(&str),
+    ) -> Result<BTreeMap<String, usize>, Failure> {
+        let mut over = pin!(tokio::time::sleep(self.timeout));
+        let (mut told, mut was_empty) = (None, false);
+        loop {
+            let report = admin.status(instance).await;
+            let report = report.map_err(|error| failure_of(&error))?;
+            let takes_units = report.groups.values().any(|it| it.takes_units);
+            let groups = report.groups.into_iter();
+            let left: BTreeMap<_, _> = groups
+                .map(|(name, it)| (name, it.units))
+                .filter(|(_, units)| *units > 0)
+                .collect();
+            // The order may not have come yet, or a last unit may be on its way there.
+            let is_empty = left.is_empty() && !takes_units;
+            if is_empty && was_empty || over.is_elapsed() {
+                return Ok(left);
+            }
+            was_empty = is_empty;
+            let units: usize = left.values().sum();
+            if told.replace(units) != Some(units) {
+                tell(&format!("{units} units are left"));
+            }
+            tokio::select! {
+                () = &mut over => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+}
+
+impl Done {
+    pub fn json(&self) -> Value {
+        let mut value = self.ordered.json();
+        value["units_left"] = json!(self.left);
+        value
+    }
+
+    pub fn words(&self) -> Vec<String> {
+        let mut lines = self.order.words(&self.ordered);
+        if self.left.is_empty() {
+            lines.push(format!("{} owns no unit", self.ordered.instance));
+        }
+        lines
+    }
+
+    /// Why it is no success, if units are left.
+    pub fn failure(&self) -> Option<Failure> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let left: Vec<_> = self
+            .left
+            .iter()
+            .map(|(group, units)| format!("{units} of {group}"))
+            .collect();
+        let what = format!(
+            "{} still owns units after {}: {}",
+            self.ordered.instance,
+            lasted(self.timeout),
+            left.join(", ")
+        );
+        let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them";
+        Some(Failure::new(Code::Unreachable, what).advice(advice))
+    }
+
+    /// Why it is no success, if it is none.
+    pub fn shortfall(&self) -> Option<Code> {
+        let left = self.failure().map(|failure| failure.code);
+        left.or(self.ordered.shortfall())
+    }
+}
