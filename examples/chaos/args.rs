@@ -8,6 +8,7 @@ use nats_elect::duration;
 
 use crate::drill::fault::Kind;
 use crate::drill::plan::{Launch, Plan, Role, Sabotage};
+use crate::drill::shards::Shards;
 
 /// Elections in bad times: real instances, a NATS cluster, and faults at random.
 ///
@@ -15,7 +16,8 @@ use crate::drill::plan::{Launch, Plan, Role, Sabotage};
 /// behind a faulty network. Then, for as long as you say, things go wrong: instances are killed,
 /// paused and cut off, NATS nodes die, keys are deleted. Each instance writes down when it was a
 /// valid leader, by a clock that all share. At the end the histories are read for two leaders at a
-/// time, fencing tokens that do not grow, lost or double work, and roles that found no leader.
+/// time, fencing tokens that do not grow, lost or double work, and roles that found no leader. The
+/// same is done for the shards of a group.
 ///
 /// The last line says what was found; the exit code is 0 only if that is nothing.
 #[derive(Debug, Parser)]
@@ -41,6 +43,11 @@ pub struct Args {
     /// How many roles.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     roles: u8,
+
+    /// How many shards each instance shares with the others, beside the roles; 0 for none. Every
+    /// other instance has the default lease for them, the others have a short one.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(0..=1024))]
+    shards: u32,
 
     /// How long leases last. The last role has the default lease of 15 s: the short ones are lost
     /// with each NATS node that leads the stream and dies, and so change hands often; the long one
@@ -96,11 +103,14 @@ impl Args {
         let length = self.seconds.unwrap_or(self.minutes * 60.0);
         let length = Duration::try_from_secs_f64(length).map_err(std::io::Error::other)?;
         let out = self.out.clone();
+        let instances = usize::from(self.instances);
+        let shards = (self.shards > 0).then(|| Shards::several(self.shards, instances, self.ttl));
         Ok(Plan {
             seed,
             length,
-            instances: usize::from(self.instances),
+            instances,
             roles: Role::several(usize::from(self.roles), self.ttl),
+            shards,
             faults: self.faults.clone().unwrap_or_else(|| Kind::all().to_vec()),
             out: out.unwrap_or_else(|| PathBuf::from(format!("target/chaos/{seed}"))),
             sabotage: self.sabotage,
@@ -118,6 +128,7 @@ const AFTER_HELP: &str = "\
 Faults:
   of instances  kill pause-short pause-long restart
   of networks   black-hole deaf mute reset slow acks-lost
+  of the group  delete-unit purge-unit foreign-unit purge-member foreign-member purge-group
   of roles      step-down delete-key purge-key foreign-record
   of NATS       move-stream kill-server kill-stream-leader pause-server restart-server lame-duck restart-all
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::drill::fault::Kind;
 use crate::drill::plan::{Launch, Plan, Role};
+use crate::drill::shards::Shards;
 use crate::drill::{instance, run};
 
 const SEED: u64 = 5;
@@ -48,6 +49,7 @@ fn nothing_that_goes_wrong_makes_two_leaders_or_none() {
         length: LENGTH,
         instances: 3,
         roles: vec![role("scheduler", 1), role("network", 3)],
+        shards: Some(Shards::several(8, 3, Duration::ZERO)),
         faults: FAULTS.to_vec(),
         out: out.path().join("drill"),
         sabotage: None,

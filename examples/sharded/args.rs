@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use nats_elect::duration;
+
+use crate::script::Scene;
 
 /// A sharded group on several processes, which are killed, stopped, cut off and restarted.
 ///
@@ -30,6 +32,10 @@ pub struct Args {
     /// How long a shard's owner waits between two counts.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     pub pace: Duration,
+
+    /// Only these scenes, separated by commas, in this order.
+    #[arg(long, value_enum, value_delimiter = ',', hide_default_value = true, default_values_t = Scene::value_variants().to_vec())]
+    pub scenes: Vec<Scene>,
 
     /// Begin no further scene after so many seconds. Scenes are repeated in a random order until
     /// then. Default: each scene once.

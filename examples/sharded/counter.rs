@@ -6,7 +6,7 @@ use std::time::Duration;
 use nats_elect::{BoxError, FencedError, FencedStore, RoleHandler, Term};
 use tokio::time::sleep;
 
-use crate::journal::Journal;
+use super::journal::Journal;
 
 /// The key of the counter, in the shard's own part of the bucket.
 const KEY: &str = "count";

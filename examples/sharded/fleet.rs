@@ -184,6 +184,12 @@ impl Fleet {
         self.nodes[instance].child.is_some()
     }
 
+    /// The instances that were killed, and when.
+    pub fn kills(&self) -> Vec<(usize, Moment)> {
+        let kills = self.faults.iter().filter(|fault| fault.kind == Kind::Kill);
+        kills.map(|fault| (fault.instance, fault.from)).collect()
+    }
+
     /// Reads the journals on.
     pub fn read(&mut self, terms: &mut Terms) -> Result<(), BoxError> {
         for (instance, node) in self.nodes.iter_mut().enumerate() {

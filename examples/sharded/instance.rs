@@ -9,8 +9,9 @@ use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::Args;
+use crate::clock::Moment;
 use crate::counter::Counter;
-use crate::journal::Journal;
+use crate::journal::{Event, Journal, Line};
 
 /// The bucket in which the instances meet.
 pub const BUCKET: &str = "sharded";
@@ -45,7 +46,10 @@ pub async fn run(id: &str, args: &Args) -> Result<(), BoxError> {
     let group = manager.group(GROUP)?;
     tokio::spawn(async move {
         group.wait_until(GroupHandle::has_joined).await;
-        journal.joined();
+        journal.write(Line {
+            at: Moment::now(),
+            event: Event::Joined,
+        });
     });
     let end = async {
         tokio::select! {

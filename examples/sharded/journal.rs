@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use nats_elect::{FencedError, FencingToken, Term};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Moment;
+use super::clock::Moment;
 
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,14 +68,6 @@ impl Journal {
         })
     }
 
-    /// The process can own shards.
-    pub fn joined(&self) {
-        self.write(Line {
-            at: Moment::now(),
-            event: Event::Joined,
-        });
-    }
-
     /// A handler begins.
     pub fn begin<'a>(&'a self, term: &'a Term) -> Page<'a> {
         let page = Page {
@@ -86,7 +78,8 @@ impl Journal {
         page
     }
 
-    fn write(&self, line: Line) {
+    /// Writes a line.
+    pub fn write(&self, line: Line) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk shows as a journal with a hole, and the verdict says so.
         if let Ok(mut text) = serde_json::to_vec(&line) {

@@ -12,6 +12,7 @@
 //! the rules.
 
 mod args;
+mod chart;
 #[path = "../control_plane/clock.rs"]
 mod clock;
 mod counter;
@@ -19,6 +20,7 @@ mod fault;
 mod fleet;
 mod instance;
 mod journal;
+mod ownership;
 mod picture;
 mod script;
 #[path = "../chaos/drill/svg.rs"]

@@ -1,140 +1,139 @@
-//! The run as a picture: time from left to right, above what was done to the instances, below a row
-//! per shard in the colour of its owner.
+//! The run as a picture: time from left to right. Above a lane per instance, below a row per shard
+//! in the colour of its owner.
 
-use crate::clock::Moment;
+use std::time::Duration;
+
+use crate::chart::{Chart, colour};
+use crate::fault::Fault;
 use crate::svg::{Anchor, Place, Svg};
 use crate::verdict::Evidence;
 
 const LEFT: f64 = 60.0;
-const WIDTH: f64 = 1240.0;
+const WIDTH: f64 = 880.0;
 const RIGHT: f64 = 20.0;
-const LANE: f64 = 16.0;
-const TOP: f64 = 52.0;
+const TOP: f64 = 60.0;
+const LANE: f64 = 22.0;
+/// Between the lanes and the rows.
+const GAP: f64 = 20.0;
 /// The height of all rows of shards together.
-const SHARDS: f64 = 768.0;
-
-/// One for each instance. They can be told apart without seeing red and green.
-const COLOURS: [&str; 8] = [
-    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#ee8866",
-];
+const SHARDS: f64 = 512.0;
 
 /// Draws it as SVG.
 pub fn draw(evidence: &Evidence) -> String {
-    let lanes = f64::from(u32::try_from(evidence.names.len()).unwrap_or(u32::MAX)) * LANE;
-    let row = (SHARDS / f64::from(evidence.shards)).clamp(2.0, 20.0);
-    let shards = TOP + lanes + 24.0;
-    let bottom = shards + row * f64::from(evidence.shards);
-    let length = evidence.ended.since(evidence.began).as_secs_f64().max(1.0);
+    let names = &evidence.ownership.names;
+    let lanes = TOP + LANE * f64::from(u32::try_from(names.len()).unwrap_or(u32::MAX));
+    let shards = f64::from(evidence.ownership.shards);
+    let row = (SHARDS / shards).clamp(1.5, 20.0);
+    let bottom = lanes + GAP + row * shards;
+    let left = (evidence.opening, LEFT);
+    let right = (evidence.closing, LEFT + WIDTH);
     let mut page = Page {
-        svg: Svg::new(LEFT + WIDTH + RIGHT, bottom + 30.0),
-        began: evidence.began,
-        scale: WIDTH / length,
+        svg: Svg::new(LEFT + WIDTH + RIGHT, bottom + 40.0),
+        chart: Chart::new(&evidence.ownership, left, right),
     };
     page.head(evidence);
-    page.faults(evidence);
-    page.grid(length, bottom);
-    for term in evidence.terms.all() {
-        let y = shards + row * f64::from(term.shard);
-        let place = page.span(term.began, term.last(), y, (row - 0.4).max(1.6));
-        let told = format!(
-            "shard {}: {}, token {}",
-            term.shard, evidence.names[term.instance], term.token
-        );
-        page.svg.area(place, colour(term.instance), &told);
+    page.lanes(evidence);
+    page.grid(evidence, bottom);
+    page.chart.rows(&mut page.svg, lanes + GAP, row);
+    let label = (LEFT - 6.0, lanes + GAP + 10.0);
+    page.svg.text(label, 10, Anchor::End, "shards");
+    for fault in faults_of(evidence) {
+        let x = page.chart.x(fault.from);
+        page.svg.line((x, lanes), (x, bottom), "#00000055");
     }
-    for fault in &evidence.faults {
-        let x = page.x(fault.from);
-        page.svg.line((x, shards - 4.0), (x, bottom), "#00000055");
-    }
-    page.svg
-        .text((LEFT - 6.0, shards + 9.0), 10, Anchor::End, "shard 0");
-    let last = (evidence.shards - 1).to_string();
-    page.svg.text((LEFT - 6.0, bottom), 10, Anchor::End, &last);
     page.svg.finish()
 }
 
-struct Page {
-    svg: Svg,
-    began: Moment,
-    scale: f64,
+/// What was done to the instances before the final stop.
+fn faults_of(evidence: &Evidence) -> impl Iterator<Item = &Fault> {
+    let faults = evidence.faults.iter();
+    faults.filter(|fault| fault.from < evidence.closing)
 }
 
-impl Page {
-    fn x(&self, moment: Moment) -> f64 {
-        LEFT + moment.since(self.began).as_secs_f64() * self.scale
-    }
+struct Page<'a> {
+    svg: Svg,
+    chart: Chart<'a>,
+}
 
-    fn span(&self, from: Moment, until: Moment, y: f64, height: f64) -> Place {
-        let x = self.x(from);
-        Place {
-            x,
-            y,
-            width: (self.x(until) - x).max(0.5),
-            height,
-        }
-    }
-
+impl Page<'_> {
     fn head(&mut self, evidence: &Evidence) {
         let title = format!(
             "{} shards on {} instances, lease {} s: who owned each shard",
-            evidence.shards,
-            evidence.names.len(),
+            evidence.ownership.shards,
+            evidence.ownership.names.len(),
             evidence.ttl.as_secs_f64()
         );
         self.svg.text((LEFT, 20.0), 15, Anchor::Start, &title);
-        let legend =
-            "A lane per instance shows what was done to it. White is a shard without owner.";
-        self.svg.text((LEFT, 38.0), 11, Anchor::Start, legend);
+        let legend = [
+            "Above: how many shards each instance owned, in its colour; black: what was done to it.",
+            "Below: a row per shard in the colour of its owner, in the order of the first owners; \
+             white: no owner.",
+        ];
+        for (y, text) in [36.0, 51.0].into_iter().zip(legend) {
+            self.svg.text((LEFT, y), 11, Anchor::Start, text);
+        }
     }
 
-    /// A lane per instance, with its colour and its faults.
-    fn faults(&mut self, evidence: &Evidence) {
+    /// A lane per instance, with its colour, the number of its shards, and its faults.
+    fn lanes(&mut self, evidence: &Evidence) {
         let mut y = TOP;
-        for (instance, name) in evidence.names.iter().enumerate() {
+        // A lane has room for twice the fair share.
+        let shares = evidence.ownership.names.len();
+        let shares = f64::from(u32::try_from(shares).unwrap_or(u32::MAX)) / 2.0;
+        for (instance, name) in evidence.ownership.names.iter().enumerate() {
             let swatch = Place {
-                x: LEFT - 16.0,
-                y: y + 2.0,
+                x: LEFT - 18.0,
+                y: y + 5.0,
                 width: 12.0,
-                height: LANE - 4.0,
+                height: 12.0,
             };
             self.svg.area(swatch, colour(instance), "");
-            let label = (LEFT - 20.0, y + 12.0);
+            let label = (LEFT - 22.0, y + 15.0);
             self.svg.text(label, 11, Anchor::End, name);
-            let lane = Place {
-                x: LEFT,
-                y: y + 1.0,
-                width: self.svg.width() - LEFT - RIGHT,
-                height: LANE - 2.0,
-            };
-            self.svg.area(lane, "#00000009", "");
-            for fault in evidence.faults.iter().filter(|it| it.instance == instance) {
-                let until = fault.until.unwrap_or(evidence.ended);
-                let mut place = self.span(fault.from, until, y + 3.0, LANE - 6.0);
-                place.width = place.width.max(2.0);
-                self.svg.area(place, "#222222", fault.kind.name());
-                if fault.from < evidence.closing {
-                    let label = (place.x + place.width + 3.0, y + 12.0);
-                    self.svg.text(label, 10, Anchor::Start, fault.kind.name());
+            let room = (y + LANE - 1.0, LANE - 3.0);
+            self.chart.lane(&mut self.svg, instance, room, shares);
+            let right = self.svg.width() - RIGHT;
+            self.svg.line((LEFT, room.0), (right, room.0), "#cccccc");
+            for fault in faults_of(evidence) {
+                if fault.instance == instance {
+                    self.fault(fault, evidence, y);
                 }
             }
             y += LANE;
         }
     }
 
-    /// A line each five seconds, with its time.
-    fn grid(&mut self, length: f64, bottom: f64) {
-        let mut second = 0.0;
-        while second <= length {
-            let x = LEFT + second * self.scale;
+    fn fault(&mut self, fault: &Fault, evidence: &Evidence, y: f64) {
+        let x = self.chart.x(fault.from);
+        let until = fault.until.unwrap_or(evidence.closing);
+        let place = Place {
+            x,
+            y: y + 13.0,
+            width: (self.chart.x(until) - x).max(2.0),
+            height: 5.0,
+        };
+        self.svg.area(place, "#222222", fault.kind.name());
+        let label = (x + place.width + 3.0, y + 19.0);
+        self.svg.text(label, 10, Anchor::Start, fault.kind.name());
+    }
+
+    /// A line at each of some round times.
+    fn grid(&mut self, evidence: &Evidence, bottom: f64) {
+        let length = evidence.closing.since(evidence.opening);
+        let steps = [1, 2, 5, 10, 20, 60, 120, 600].map(Duration::from_secs);
+        let step = steps.into_iter().find(|step| length <= *step * 16);
+        let step = step.unwrap_or(length);
+        let mut time = Duration::ZERO;
+        while time <= length {
+            let x = self.chart.x(evidence.opening + time);
             self.svg.line((x, TOP), (x, bottom), "#e4e4e4");
-            let label = format!("{second:.0} s");
+            let label = format!("{} s", time.as_secs());
             self.svg
                 .text((x, bottom + 14.0), 10, Anchor::Middle, &label);
-            second += if length > 120.0 { 20.0 } else { 5.0 };
+            time += step;
         }
+        let middle = (LEFT + WIDTH / 2.0, bottom + 30.0);
+        let what = "time since the first scene began";
+        self.svg.text(middle, 11, Anchor::Middle, what);
     }
-}
-
-fn colour(instance: usize) -> &'static str {
-    COLOURS[instance % COLOURS.len()]
 }

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use async_nats::jetstream;
+use clap::ValueEnum;
 use nats_elect::BoxError;
+use nats_elect::admin::AdminClient;
 use nats_elect::duration::exact;
 use nats_elect_testing::NatsServer;
 use rand::SeedableRng as _;
@@ -16,35 +17,34 @@ use crate::args::Args;
 use crate::clock::Moment;
 use crate::fleet::Fleet;
 use crate::instance::{BUCKET, GROUP};
+use crate::ownership::{Ownership, finals};
 use crate::picture::draw;
-use crate::terms::Terms;
-use crate::verdict::{Evidence, Finals, judge};
+use crate::terms::{Term, Terms};
+use crate::verdict::{Evidence, judge};
 
 const POLL: Duration = Duration::from_millis(20);
+/// How long the search for instances may take.
+const SEARCH: Duration = Duration::from_secs(1);
 
 /// Something that happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scene {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scene {
+    /// An instance is killed.
     Kill,
+    /// The instance that plans for the group is killed.
+    KillPlanner,
+    /// An instance gives its shards away and ends.
     Drain,
-    Pause,
-    Cut,
+    /// An instance is killed while another one drains.
     KillAmidDrain,
+    /// All instances are restarted, one after the other.
     RollingRestart,
+    /// An instance stands still for longer than its lease.
+    Pause,
+    /// An instance is cut off from NATS for longer than its lease.
+    Cut,
+    /// A new instance joins.
     Join,
-}
-
-impl Scene {
-    /// What costs little time comes first, for short runs.
-    const ALL: [Self; 7] = [
-        Self::Kill,
-        Self::Drain,
-        Self::KillAmidDrain,
-        Self::RollingRestart,
-        Self::Pause,
-        Self::Cut,
-        Self::Join,
-    ];
 }
 
 /// Plays the scenes. Returns whether all holds that should.
@@ -54,7 +54,9 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
     let seed = args
         .seed
         .unwrap_or_else(|| rand::random_range(0..1_000_000));
+    let url = server.url();
     let mut play = Play {
+        url: &url,
         fleet: Fleet::new(args, &server, folder.path())?,
         terms: Terms::default(),
         chance: StdRng::seed_from_u64(seed),
@@ -62,6 +64,7 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         began: Moment::now(),
         rolling: Vec::new(),
         bad_ends: Vec::new(),
+        opening: Moment::now(),
     };
     play.say(&format!(
         "{} shards, {} instances, ttl {}, seed {seed}",
@@ -73,17 +76,20 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         played = play.play() => played?,
         _ = ctrl_c() => return Err("interrupted".into()),
     };
-    let finals = finals(&server, args.shards).await?;
     let evidence = Evidence {
-        shards: args.shards,
+        ownership: Ownership {
+            shards: args.shards,
+            names: play.fleet.nodes.iter().map(|it| it.name.clone()).collect(),
+            terms: std::mem::take(&mut play.terms),
+            finals: finals(&url, BUCKET, GROUP, args.shards).await?,
+            kills: play.fleet.kills(),
+        },
         ttl: args.ttl,
-        names: play.fleet.nodes.iter().map(|it| it.name.clone()).collect(),
-        terms: std::mem::take(&mut play.terms),
         faults: std::mem::take(&mut play.fleet.faults),
         rolling: play.rolling,
         bad_ends: play.bad_ends,
-        finals,
         began: play.began,
+        opening: play.opening,
         closing,
         ended: Moment::now(),
     };
@@ -100,6 +106,8 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
 }
 
 struct Play<'a> {
+    /// The server's address.
+    url: &'a str,
     fleet: Fleet,
     terms: Terms,
     chance: StdRng,
@@ -109,6 +117,8 @@ struct Play<'a> {
     rolling: Vec<(Moment, Moment)>,
     /// Processes that did not end as they should.
     bad_ends: Vec<String>,
+    /// When the first scene began.
+    opening: Moment,
 }
 
 impl Play<'_> {
@@ -121,9 +131,12 @@ impl Play<'_> {
             self.fleet.start(instance)?;
         }
         self.all_owned("all shards have an owner").await?;
+        self.settled().await?;
         // So that everybody has counted before anything happens.
         self.until(self.args.pace * 2, |_| false).await?;
-        let mut scenes = Scene::ALL.to_vec();
+        self.opening = Moment::now();
+        let all = self.args.scenes.clone();
+        let mut scenes = all.clone();
         loop {
             for scene in scenes {
                 if is_over(self.began) {
@@ -134,7 +147,7 @@ impl Play<'_> {
             if limit.is_none() || is_over(self.began) {
                 break;
             }
-            scenes = vec![*Scene::ALL.choose(&mut self.chance).ok_or("no scene")?];
+            scenes = vec![*all.choose(&mut self.chance).ok_or("no scene")?];
         }
         let closing = Moment::now();
         self.say("all instances end");
@@ -149,8 +162,11 @@ impl Play<'_> {
 
     async fn play_scene(&mut self, scene: Scene) -> Result<(), BoxError> {
         match scene {
-            Scene::Kill => {
-                let victim = self.victim(None)?;
+            Scene::Kill | Scene::KillPlanner => {
+                let victim = match scene {
+                    Scene::KillPlanner => self.planner().await?,
+                    _ => self.victim(None)?,
+                };
                 self.tell("kill -9", victim);
                 self.fleet.kill(victim, &mut self.terms)?;
                 self.all_owned("its shards have owners").await?;
@@ -190,9 +206,7 @@ impl Play<'_> {
                 let process = self.fleet.nodes[leaver].process;
                 let limit = self.patience();
                 self.until(limit, |play| {
-                    let of_it = |term: &&crate::terms::Term| {
-                        (term.instance, term.process) == (leaver, process)
-                    };
+                    let of_it = |term: &&Term| (term.instance, term.process) == (leaver, process);
                     let mut terms = play.terms.all().filter(of_it);
                     terms.any(|term| term.ended.is_some())
                 })
@@ -211,8 +225,9 @@ impl Play<'_> {
                     self.fleet.drain(instance)?;
                     self.gone(instance).await?;
                     self.back(instance).await?;
+                    // If the next one leaves before, shards move more often.
+                    self.settled().await?;
                 }
-                self.all_owned("all shards have an owner").await?;
                 self.rolling.push((begun, Moment::now()));
                 Ok(())
             }
@@ -234,6 +249,20 @@ impl Play<'_> {
             .collect();
         let victim = owners.choose(&mut self.chance);
         Ok(*victim.ok_or("no instance owns anything")?)
+    }
+
+    /// The instance that plans.
+    async fn planner(&self) -> Result<usize, BoxError> {
+        let client = async_nats::connect(self.url).await?;
+        let admin = AdminClient::new(client, BUCKET)?;
+        for member in admin.fleet(SEARCH).await? {
+            if admin.group_plan(&member.instance, GROUP).await?.is_planners {
+                let id = member.instance.instance_id;
+                let mut nodes = self.fleet.nodes.iter();
+                return Ok(nodes.position(|node| node.name == id).ok_or(id)?);
+            }
+        }
+        Err("nobody plans".into())
     }
 
     /// Starts an instance again, and waits until it can own shards, as those who restart a service
@@ -308,11 +337,9 @@ impl Play<'_> {
         let since = Moment::now();
         let limit = self.patience();
         let is_owned = |play: &Self| {
-            let newest = (0..play.args.shards).map(|shard| play.terms.newest(shard));
-            newest.into_iter().all(|term| {
-                term.is_some_and(|term| {
-                    term.ended.is_none() && play.fleet.is_well(term.instance, term.process)
-                })
+            let mut running = play.running();
+            running.all(|term| {
+                term.is_some_and(|term| play.fleet.is_well(term.instance, term.process))
             })
         };
         let is_done = self.until(limit, is_owned).await?;
@@ -349,11 +376,16 @@ impl Play<'_> {
     /// How many shards each instance owns.
     fn owned(&self) -> Vec<usize> {
         let mut owned = vec![0; self.fleet.nodes.len()];
-        let newest = (0..self.args.shards).filter_map(|shard| self.terms.newest(shard));
-        for term in newest.filter(|term| term.ended.is_none()) {
+        for term in self.running().flatten() {
             owned[term.instance] += 1;
         }
         owned
+    }
+
+    /// The newest term of each shard, if it has not ended.
+    fn running(&self) -> impl Iterator<Item = Option<&Term>> {
+        let newest = (0..self.args.shards).map(|shard| self.terms.of(shard).pop());
+        newest.map(|term| term.filter(|term| term.ended.is_none()))
     }
 
     fn tell(&self, what: &str, instance: usize) {
@@ -367,19 +399,4 @@ impl Play<'_> {
         // A reader that went away is no reason to fail.
         let _ = writeln!(std::io::stdout(), "{time:6.1} s  {text}");
     }
-}
-
-/// The counters as they stand in the bucket.
-async fn finals(server: &NatsServer, shards: u32) -> Result<Finals, BoxError> {
-    let client = async_nats::connect(server.url()).await?;
-    let bucket = jetstream::new(client).get_key_value(BUCKET).await?;
-    let mut finals = Finals::new();
-    for shard in 0..shards {
-        // Where `Term::store` keeps the data of a shard of the first generation.
-        let key = format!("_gdata.{GROUP}.1.{shard}.count");
-        if let Some(value) = bucket.get(key).await? {
-            finals.insert(shard, std::str::from_utf8(&value)?.parse()?);
-        }
-    }
-    Ok(finals)
 }

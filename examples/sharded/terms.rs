@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nats_elect::FencingToken;
 
-use crate::clock::Moment;
-use crate::journal::{Event, Line, What};
+use super::clock::Moment;
+use super::journal::{Event, Line, What};
 
 /// A term of a shard, as its process wrote it down.
 #[derive(Clone, Debug)]
 pub struct Term {
-    pub shard: u32,
     pub token: FencingToken,
     /// The number of the instance, from 0.
     pub instance: usize,
@@ -44,6 +43,11 @@ impl Term {
         }
     }
 
+    /// Whether it could act at that moment, as far as its process wrote it down.
+    pub fn owns_at(&self, moment: Moment) -> bool {
+        self.began <= moment && self.last() >= moment
+    }
+
     /// The counts that were sent, and had no answer that says what happened. A kill may have come
     /// before the answer.
     pub fn open(&self) -> impl Iterator<Item = u64> {
@@ -75,7 +79,6 @@ impl Terms {
         let of_shard = self.by_shard.entry(shard).or_default();
         if what == What::Began {
             let term = Term {
-                shard,
                 token,
                 instance,
                 process,
@@ -123,10 +126,15 @@ impl Terms {
         terms
     }
 
-    /// The term of a shard with the greatest token.
-    pub fn newest(&self, shard: u32) -> Option<&Term> {
-        let (_, term) = self.by_shard.get(&shard)?.last_key_value()?;
-        Some(term)
+    /// How many shards each of so many instances owned at that moment.
+    pub fn owned_at(&self, moment: Moment, instances: usize) -> Vec<usize> {
+        let mut owned = vec![0; instances];
+        for terms in self.by_shard.values() {
+            if let Some(term) = terms.values().rfind(|term| term.owns_at(moment)) {
+                owned[term.instance] += 1;
+            }
+        }
+        owned
     }
 
     /// All of them.

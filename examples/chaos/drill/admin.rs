@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream;
+use async_nats::jetstream::{self, Context};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -30,6 +30,8 @@ pub enum Deed<'a> {
     PurgeKey(&'a str),
     /// A record of the Go library's form, without a look at what is there.
     ForeignRecord(&'a str),
+    /// What stands under the first key, under the second one.
+    Copy(&'a str, &'a str),
     /// Makes the stream's leader give its place to another node.
     MoveStream,
 }
@@ -45,7 +47,20 @@ impl Admin {
 
     /// Does it at the node with this address. Success means that NATS has confirmed it.
     pub fn act(&self, url: &str, deed: Deed<'_>) -> Result<(), Problem> {
-        let done = async { tokio::time::timeout(TIMEOUT, carry_out(url, deed)).await };
+        self.within_time(carry_out(url, deed))
+    }
+
+    /// Reads what stands under a key, from the stream's leader.
+    pub fn read(&self, url: &str, key: &str) -> Result<Value, Problem> {
+        let read = self.within_time(async {
+            let context = jetstream::new(async_nats::connect(url).await?);
+            read(&context, key).await
+        });
+        Ok(serde_json::from_slice(&read?)?)
+    }
+
+    fn within_time<T>(&self, deed: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+        let done = async { tokio::time::timeout(TIMEOUT, deed).await };
         let done = self.0.block_on(done);
         done.map_err(|_| "no answer from NATS")?
     }
@@ -67,6 +82,10 @@ async fn carry_out(url: &str, deed: Deed<'_>) -> Result<(), Problem> {
             let record = r#"{"id":"stranger","token":"00000000-0000-4000-8000-000000000000"}"#;
             context.publish(subject(key), record.into()).await?.await?;
         }
+        Deed::Copy(from, to) => {
+            let record = read(&context, from).await?;
+            context.publish(subject(to), record.into()).await?.await?;
+        }
         Deed::MoveStream => {
             let order = format!("$JS.API.STREAM.LEADER.STEPDOWN.{}", stream());
             let answer = client.request(order, "".into()).await?;
@@ -77,6 +96,14 @@ async fn carry_out(url: &str, deed: Deed<'_>) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+async fn read(context: &Context, key: &str) -> Result<Vec<u8>, Problem> {
+    let stream = context.get_stream_no_info(stream()).await?;
+    let message = stream
+        .get_last_raw_message_by_subject(&subject(key))
+        .await?;
+    Ok(message.payload.to_vec())
 }
 
 fn subject(key: &str) -> String {

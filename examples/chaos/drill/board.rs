@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::clock::Moment;
 use super::history::{Record, What, parse};
-use super::plan::Role;
+use super::plan::Plan;
+use super::shards::Live;
 
 /// Who was not heard for so long does not lead any more, as far as this board is concerned.
 const FRESH: Duration = Duration::from_millis(300);
@@ -20,6 +21,8 @@ pub struct Board {
     tails: Vec<Tail>,
     /// By role: who last showed that it leads, and when that was.
     claims: Vec<Option<(usize, Moment)>>,
+    /// Who owns the group's shards.
+    pub shards: Live,
 }
 
 #[derive(Debug)]
@@ -34,11 +37,12 @@ struct Tail {
 }
 
 impl Board {
-    pub fn new(roles: &[Role]) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         Self {
-            roles: roles.iter().map(|role| role.name.clone()).collect(),
+            roles: plan.roles.iter().map(|role| role.name.clone()).collect(),
             tails: Vec::new(),
-            claims: vec![None; roles.len()],
+            claims: vec![None; plan.roles.len()],
+            shards: Live::new(plan.instances),
         }
     }
 
@@ -98,14 +102,17 @@ impl Board {
         claims.all(|claim| claim.is_some_and(|(_, at)| at > moment))
     }
 
-    /// The leaders, on one line.
+    /// The leaders, and how many shards each instance owns, on one line.
     pub fn describe(&self, instances: &[String]) -> String {
         let roles = self.roles.iter().enumerate();
         let told = roles.map(|(index, role)| {
             let leader = self.leader(index).map_or("—", |leader| &instances[leader]);
             format!("{role} {leader}")
         });
-        told.collect::<Vec<_>>().join("  ")
+        let owned = self.shards.owned();
+        let shards = owned.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let shards = format!("shards {}", shards.join(" "));
+        told.chain([shards]).collect::<Vec<_>>().join("  ")
     }
 }
 

@@ -10,12 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 use super::clock::Moment;
-use super::fault::Fault;
+use super::fault::{Fault, Kind};
 use super::gaps::{Gap, gaps};
 use super::history::{Record, Tenure, read_lines, tenures};
 use super::ledger::{Entry, Replay, Ruling, path_of};
 use super::onlooker::{SIGHTS, Sight};
 use super::plan::{Folders, Role};
+use super::shards::ownership::{Finals, Ownership};
+use super::shards::verdict::ShardsVerdict;
+use super::shards::{self, Shards};
 use super::view::ViewVerdict;
 
 /// What only the drill itself can tell; everything else is in the histories.
@@ -24,6 +27,10 @@ pub struct Notes {
     pub seed: u64,
     pub instances: Vec<String>,
     pub roles: Vec<Role>,
+    /// The group beside them.
+    pub shards: Option<Shards>,
+    /// The shards' counters, as they stood in the bucket at the end.
+    pub finals: Finals,
     /// When every role had a leader, before the first fault.
     pub begun: Moment,
     /// When all faults were over and undone.
@@ -44,6 +51,8 @@ pub struct Evidence {
     pub tenures: Vec<Tenure>,
     /// By role.
     pub ledgers: BTreeMap<String, Vec<Entry>>,
+    /// Nothing if there was no group.
+    pub shards: Option<Ownership>,
     /// What was seen of `serve`; nothing if it was not there.
     pub onlooker: Vec<Record<Sight>>,
 }
@@ -64,6 +73,8 @@ pub struct Verdict {
     pub refused: u64,
     pub terms: usize,
     pub gaps: Vec<Gap>,
+    /// What is to be said of the group, if there was one. Its violations are among the others.
+    pub shards: Option<ShardsVerdict>,
     /// What `serve` showed, if it was there.
     pub view: Option<ViewVerdict>,
 }
@@ -73,6 +84,17 @@ const NOTES: &str = "drill.json";
 impl Notes {
     pub fn write(&self, out: &Path) -> Result<(), Problem> {
         Ok(serde_json::to_writer(File::create(out.join(NOTES))?, self)?)
+    }
+
+    /// The instances that were killed, and when.
+    fn kills(&self) -> Vec<(usize, Moment)> {
+        let kills = self.faults.iter().filter(|fault| fault.kind == Kind::Kill);
+        let kills = kills.filter_map(|fault| {
+            let mut instances = self.instances.iter();
+            let instance = instances.position(|name| *name == fault.target)?;
+            Some((instance, fault.from))
+        });
+        kills.collect()
     }
 }
 
@@ -102,10 +124,21 @@ impl Evidence {
         } else {
             Vec::new()
         };
+        let shards = match &notes.shards {
+            Some(shards) => Some(Ownership {
+                shards: shards.count,
+                names: notes.instances.clone(),
+                terms: shards::read(&folders.journals, &notes.instances)?,
+                finals: notes.finals.clone(),
+                kills: notes.kills(),
+            }),
+            None => None,
+        };
         Ok(Self {
             notes,
             tenures: read,
             ledgers,
+            shards,
             onlooker,
         })
     }
@@ -138,6 +171,9 @@ impl Verdict {
             verdict.judge_work(evidence, role);
             verdict.judge_gaps(evidence, role);
         }
+        if let (Some(shards), Some(ownership)) = (&evidence.notes.shards, &evidence.shards) {
+            verdict.judge_shards(&evidence.notes, shards, ownership);
+        }
         if !evidence.onlooker.is_empty() {
             verdict.view = Some(ViewVerdict::on(evidence));
         }
@@ -154,6 +190,9 @@ impl Verdict {
             ("stuck", &self.stuck),
             ("bad ends", &self.bad_ends),
         ];
+        if let Some(shards) = &self.shards {
+            findings.push(("uneven", &shards.uneven));
+        }
         if let Some(view) = &self.view {
             findings.push(("wrong views", &view.wrong));
         }
@@ -163,6 +202,17 @@ impl Verdict {
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
         self.findings().iter().all(|(_, found)| found.is_empty())
+    }
+
+    /// Enters what is wrong with the group beside what is wrong with roles.
+    fn judge_shards(&mut self, notes: &Notes, shards: &Shards, ownership: &Ownership) {
+        let found = ShardsVerdict::on(notes, shards, ownership);
+        self.overlaps.extend_from_slice(&found.overlaps);
+        self.disorders.extend_from_slice(&found.disorders);
+        self.lost.extend_from_slice(&found.counts.lost);
+        self.doubled.extend_from_slice(&found.counts.doubled);
+        self.stuck.extend_from_slice(&found.stuck);
+        self.shards = Some(found);
     }
 
     /// Two terms seen to be valid at one time, and tokens that do not grow.

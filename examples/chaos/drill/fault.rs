@@ -51,6 +51,18 @@ pub enum Kind {
     PurgeKey,
     /// Somebody writes a record of his own over a role's key.
     ForeignRecord,
+    /// The key of a group's unit is deleted by hand.
+    DeleteUnit,
+    /// It is purged from the stream.
+    PurgeUnit,
+    /// Somebody writes the record of another unit over it. It may name a living owner.
+    ForeignUnit,
+    /// The lease of a group's member that owns a unit is purged from the stream.
+    PurgeMember,
+    /// Somebody writes a record of his own over it.
+    ForeignMember,
+    /// The group's own record is purged from the stream.
+    PurgeGroup,
     /// The bucket's stream is told to choose another leader.
     MoveStream,
     /// A NATS node is killed (SIGKILL) and started again later.
@@ -77,6 +89,8 @@ pub enum Subject {
     Network,
     /// A role.
     Role,
+    /// The group: one of its units, the owner of that, or its own record.
+    Group,
     /// The stream.
     Stream,
     /// NATS nodes: never two at once, so that the cluster keeps its quorum.
@@ -87,7 +101,7 @@ pub enum Subject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     pub kind: Kind,
-    /// An instance, a role, a node.
+    /// An instance, a role, a shard, a node.
     pub target: String,
     pub from: Moment,
     /// When it was undone; the same as `from` where nothing is to be undone.
@@ -133,6 +147,12 @@ impl Kind {
             Self::DeleteKey => "del",
             Self::PurgeKey => "pur",
             Self::ForeignRecord => "for",
+            Self::DeleteUnit => "ud",
+            Self::PurgeUnit => "up",
+            Self::ForeignUnit => "uf",
+            Self::PurgeMember => "mp",
+            Self::ForeignMember => "mf",
+            Self::PurgeGroup => "gp",
             Self::MoveStream => "mv",
             Self::KillStreamLeader => "KL",
             Self::LameDuck => "L",
@@ -153,6 +173,12 @@ impl Kind {
             Self::StepDown | Self::DeleteKey | Self::PurgeKey | Self::ForeignRecord => {
                 Subject::Role
             }
+            Self::DeleteUnit
+            | Self::PurgeUnit
+            | Self::ForeignUnit
+            | Self::PurgeMember
+            | Self::ForeignMember
+            | Self::PurgeGroup => Subject::Group,
             Self::MoveStream => Subject::Stream,
             Self::KillServer
             | Self::KillStreamLeader
@@ -181,6 +207,12 @@ impl Kind {
             | Self::DeleteKey
             | Self::PurgeKey
             | Self::ForeignRecord
+            | Self::DeleteUnit
+            | Self::PurgeUnit
+            | Self::ForeignUnit
+            | Self::PurgeMember
+            | Self::ForeignMember
+            | Self::PurgeGroup
             | Self::MoveStream => (Duration::ZERO, Duration::ZERO),
         }
     }
@@ -203,6 +235,7 @@ impl Fault {
         let in_place = match self.kind.subject() {
             Subject::Process | Subject::Network => leader == Some(&self.target),
             Subject::Role => self.target == role,
+            Subject::Group => false,
             Subject::Stream | Subject::Server => true,
         };
         self.is_done() && in_place

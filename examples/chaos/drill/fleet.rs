@@ -14,8 +14,9 @@ use super::Problem;
 use super::board::Board;
 use super::clock::Moment;
 use super::fault::Kind;
-use super::instance::{ORDERS, Orders, STOP_TIMEOUT};
+use super::instance::{Membership, ORDERS, Orders, STOP_TIMEOUT};
 use super::plan::{BUCKET, NODES, Plan};
+use super::shards::journal_of;
 
 /// All instances. Dropping it kills them.
 pub struct Fleet {
@@ -56,7 +57,7 @@ impl Fleet {
         };
         Ok(Self {
             names: plan.instance_names(),
-            board: Board::new(&plan.roles),
+            board: Board::new(plan),
             plan: plan.clone(),
             nodes: (0..plan.instances)
                 .map(|_| node())
@@ -75,6 +76,12 @@ impl Fleet {
         let name = &self.names[index];
         let history = format!("{name}.{:03}.jsonl", node.processes);
         let folders = plan.folders();
+        let process = node.processes;
+        let shards = plan.shards.as_ref().map(|shards| Membership {
+            shards: shards.count,
+            ttl: shards.ttls[index],
+            journal: journal_of(&folders.journals, name, process),
+        });
         let orders = Orders {
             instance: name.clone(),
             process: node.processes,
@@ -82,6 +89,7 @@ impl Fleet {
             bucket: BUCKET.to_owned(),
             replicas: NODES,
             roles: plan.roles.clone(),
+            shards: shards.clone(),
             history: folders.histories.join(history),
             ledgers: folders.ledgers,
             sabotage: plan.sabotage,
@@ -106,6 +114,10 @@ impl Fleet {
         node.child = Some(child);
         node.leaving = false;
         self.board.follow(index, orders.history);
+        if let Some(shards) = shards {
+            let live = &mut self.board.shards;
+            live.follow(index, process, shards.journal)?;
+        }
         Ok(())
     }
 
@@ -175,8 +187,9 @@ impl Fleet {
     }
 
     /// Reads the histories, and notes whose process has ended.
-    pub fn look(&mut self) {
+    pub fn look(&mut self) -> Result<(), Problem> {
         self.board.read();
+        self.board.shards.read()?;
         for (node, name) in self.nodes.iter_mut().zip(&self.names) {
             let ended = node.child.as_mut().map(Child::try_wait);
             let Some(Ok(Some(status))) = ended else {
@@ -192,13 +205,14 @@ impl Fleet {
                 self.bad_ends.push(bad);
             }
         }
+        Ok(())
     }
 
     /// Waits for the ends of those that were asked to stop, and kills those that do not.
-    pub fn wait_for_ends(&mut self, asked: Moment) {
+    pub fn wait_for_ends(&mut self, asked: Moment) -> Result<(), Problem> {
         let leaves = |node: &Node| node.child.is_some() && node.leaving;
         while Moment::now().since(asked) < STOP_TIMEOUT && self.nodes.iter().any(leaves) {
-            self.look();
+            self.look()?;
             thread::sleep(Duration::from_millis(10));
         }
         for index in 0..self.nodes.len() {
@@ -206,6 +220,7 @@ impl Fleet {
                 self.overdue(index);
             }
         }
+        Ok(())
     }
 
     /// Kills an instance that did not stop in time.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use nats_elect::{
-    BoxError, EventsConfig, FencingToken, LastWillConfig, RoleConfig, RoleHandler, RoleManager,
-    StepDown, StopOptions, Term,
+    BoxError, EventsConfig, FencingToken, LastWillConfig, MemberConfig, RoleConfig, RoleHandler,
+    RoleManager, StepDown, StopOptions, Term,
 };
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,6 +21,9 @@ use super::clock::Moment;
 use super::history::{What, Writer};
 use super::ledger::{Entry, Ledger};
 use super::plan::{Role, Sabotage};
+use super::shards::counter::Counter;
+use super::shards::journal::Journal;
+use super::shards::{PACE, Shards};
 
 /// The environment variable with an instance's orders.
 pub const ORDERS: &str = "NATS_ELECT_CHAOS_ORDERS";
@@ -46,6 +49,8 @@ pub struct Orders {
     pub bucket: String,
     pub replicas: usize,
     pub roles: Vec<Role>,
+    /// Nothing if it takes part in no group.
+    pub shards: Option<Membership>,
     pub history: PathBuf,
     pub ledgers: PathBuf,
     pub sabotage: Option<Sabotage>,
@@ -53,6 +58,14 @@ pub struct Orders {
     pub last_will: bool,
     /// Whether terms are reported, and the reports kept for a while.
     pub publish: bool,
+}
+
+/// What an instance is told of the group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Membership {
+    pub shards: u32,
+    pub ttl: Duration,
+    pub journal: PathBuf,
 }
 
 /// The instance that the environment describes, until it is stopped.
@@ -106,6 +119,15 @@ async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
             terms: Arc::clone(&terms),
         };
         builder = builder.role(&role.name, RoleConfig::default().ttl(role.ttl), worker);
+    }
+    if let Some(of) = &orders.shards {
+        let counter = Counter {
+            pace: PACE,
+            journal: Arc::new(Journal::create(&of.journal)?),
+        };
+        builder = builder
+            .member(MemberConfig::default().ttl(of.ttl))
+            .group(Shards::group(of.shards, counter));
     }
     let manager = tokio::select! {
         started = builder.start() => started?,

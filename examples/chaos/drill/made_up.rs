@@ -13,6 +13,7 @@ use super::fault::{Fault, Kind, Outcome};
 use super::history::Tenure;
 use super::ledger::Entry;
 use super::plan::{Folders, Role};
+use super::shards::ownership::Finals;
 
 const ROLE: &str = "scheduler";
 const TTL: Duration = Duration::from_secs(2);
@@ -48,6 +49,8 @@ impl Story {
                     name: ROLE.to_owned(),
                     ttl: TTL,
                 }],
+                shards: None,
+                finals: Finals::new(),
                 begun: at(0),
                 healed: at(END - 40_000),
                 ended: at(END),
@@ -57,6 +60,7 @@ impl Story {
             },
             tenures: Vec::new(),
             ledgers: BTreeMap::from([(ROLE.to_owned(), Vec::new())]),
+            shards: None,
             onlooker: Vec::new(),
         })
     }

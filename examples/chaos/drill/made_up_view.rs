@@ -12,6 +12,7 @@ use super::fault::{Fault, Kind, Outcome};
 use super::history::{Record, Tenure};
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::plan::Role;
+use super::shards::ownership::Finals;
 use super::view::ViewVerdict;
 
 const ROLE: &str = "scheduler";
@@ -45,6 +46,8 @@ impl Story {
                 name: ROLE.to_owned(),
                 ttl: Duration::from_secs(2),
             }],
+            shards: None,
+            finals: Finals::new(),
             begun: at(0),
             healed: at(END),
             ended: at(END),
@@ -57,6 +60,7 @@ impl Story {
                 notes,
                 tenures: Vec::new(),
                 ledgers: BTreeMap::new(),
+                shards: None,
                 onlooker: Vec::new(),
             },
             event: 0,

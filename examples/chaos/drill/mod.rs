@@ -3,7 +3,8 @@
 //!
 //! Where to look first: `instance.rs` is what each process does, `nemesis.rs` what is done to them,
 //! `checker.rs` what must be true of the histories afterwards. `onlooker.rs` runs `nats-elect serve`
-//! beside it, `asking.rs` asks it, and `view.rs` is what must be true of what that shows.
+//! beside it, `asking.rs` asks it, and `view.rs` is what must be true of what that shows. `shards` is
+//! the sharded group that the instances have beside their roles.
 
 pub mod admin;
 pub mod asking;
@@ -27,6 +28,7 @@ pub mod plan;
 pub mod probe;
 pub mod run;
 pub mod schedule;
+pub mod shards;
 pub mod shown;
 pub mod summary;
 pub mod svg;

@@ -11,6 +11,7 @@ use super::fleet::Fleet;
 use super::instance::STOP_TIMEOUT;
 use super::plan::{NODES, Plan};
 use super::schedule::{Aim, Planned};
+use super::shards::GROUP;
 use super::{Problem, say, seconds};
 
 /// When to try again what could not be done.
@@ -40,6 +41,8 @@ struct Active {
 enum Victim {
     Instance(usize),
     Role(usize),
+    Shard(u32),
+    Group,
     Node(usize),
     AllNodes,
     Stream,
@@ -77,7 +80,7 @@ impl<'a> Nemesis<'a> {
         // What could not be done in time is tried on. Not so for nodes of NATS, which may have
         // queued up.
         while (self.elapsed() < self.plan.length || !others.is_empty()) && !enough() {
-            self.fleet.look();
+            self.fleet.look()?;
             self.undo_due(self.elapsed())?;
             let due = |planned: &mut Planned, elapsed| planned.at <= elapsed;
             let elapsed = self.elapsed();
@@ -170,6 +173,8 @@ impl<'a> Nemesis<'a> {
         match victim {
             Victim::Instance(index) => self.fleet.names[index].clone(),
             Victim::Role(index) => self.plan.roles[index].name.clone(),
+            Victim::Shard(shard) => format!("shard {shard}"),
+            Victim::Group => GROUP.to_owned(),
             Victim::Node(index) => format!("nats-{}", index + 1),
             Victim::AllNodes => "all".to_owned(),
             Victim::Stream => "stream".to_owned(),
@@ -179,6 +184,8 @@ impl<'a> Nemesis<'a> {
     fn choose(&self, kind: Kind, aim: Aim) -> Result<Victim, &'static str> {
         match kind.subject() {
             Subject::Role => Ok(Victim::Role(aim.role)),
+            Subject::Group if kind == Kind::PurgeGroup => Ok(Victim::Group),
+            Subject::Group => Ok(Victim::Shard(aim.shard)),
             Subject::Stream => Ok(Victim::Stream),
             Subject::Process | Subject::Network => self.choose_instance(kind, aim),
             Subject::Server if kind == Kind::RestartAll => Ok(Victim::AllNodes),
@@ -244,6 +251,12 @@ impl<'a> Nemesis<'a> {
                     },
                 )?;
             }
+            (kind, Victim::Shard(shard)) => self.hit_shard(kind, shard)?,
+            (_, Victim::Group) => {
+                let record = format!("_group.g.{GROUP}");
+                self.admin
+                    .act(&self.living_node()?, Deed::PurgeKey(&record))?;
+            }
             (_, Victim::Stream) => self.admin.act(&self.living_node()?, Deed::MoveStream)?,
             (kind, Victim::Node(index)) => {
                 let node = self.cluster.node_mut(index);
@@ -261,6 +274,25 @@ impl<'a> Nemesis<'a> {
             }
         }
         Ok(())
+    }
+
+    fn hit_shard(&self, kind: Kind, shard: u32) -> Result<(), Problem> {
+        let shards = self.plan.shards.as_ref().ok_or("there is no group")?;
+        let unit = |shard: u32| format!("_group.u.{GROUP}.1.{shard}");
+        let (node, key) = (self.living_node()?, unit(shard));
+        let neighbour = unit((shard + 1) % shards.count);
+        let member = || -> Result<String, Problem> {
+            let record = self.admin.read(&node, &key)?;
+            let owner = record["o"].as_str().ok_or("nobody owns it")?;
+            Ok(format!("_group.m.{owner}"))
+        };
+        match kind {
+            Kind::DeleteUnit => self.admin.act(&node, Deed::DeleteKey(&key)),
+            Kind::PurgeUnit => self.admin.act(&node, Deed::PurgeKey(&key)),
+            Kind::PurgeMember => self.admin.act(&node, Deed::PurgeKey(&member()?)),
+            Kind::ForeignMember => self.admin.act(&node, Deed::ForeignRecord(&member()?)),
+            _ => self.admin.act(&node, Deed::Copy(&neighbour, &key)),
+        }
     }
 
     /// The address of a node that no fault has hit.
@@ -319,7 +351,7 @@ impl<'a> Nemesis<'a> {
                     self.cluster.node_mut(index).restart()?;
                 }
             }
-            (_, Victim::Role(_) | Victim::Stream) => {}
+            (_, Victim::Role(_) | Victim::Shard(_) | Victim::Group | Victim::Stream) => {}
         }
         Ok(true)
     }
@@ -327,7 +359,7 @@ impl<'a> Nemesis<'a> {
     fn heal(&mut self) -> Result<(), Problem> {
         while !self.active.is_empty() {
             self.undo_due(Duration::MAX)?;
-            self.fleet.look();
+            self.fleet.look()?;
             std::thread::sleep(Duration::from_millis(10));
         }
         for index in 0..self.plan.instances {

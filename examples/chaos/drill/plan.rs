@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Kind;
+use super::shards::Shards;
 
 /// The Key-Value bucket of the drill.
 pub const BUCKET: &str = "chaos";
@@ -20,6 +21,8 @@ pub struct Plan {
     pub length: Duration,
     pub instances: usize,
     pub roles: Vec<Role>,
+    /// The sharded group beside the roles.
+    pub shards: Option<Shards>,
     pub faults: Vec<Kind>,
     /// Where everything is written to. What is there is removed.
     pub out: PathBuf,
@@ -86,6 +89,8 @@ pub struct Folders {
     pub histories: PathBuf,
     /// A ledger for each role.
     pub ledgers: PathBuf,
+    /// What each process wrote down of its shards.
+    pub journals: PathBuf,
 }
 
 impl Folders {
@@ -93,6 +98,7 @@ impl Folders {
         Self {
             histories: out.join("history"),
             ledgers: out.join("work"),
+            journals: out.join("shards"),
         }
     }
 }

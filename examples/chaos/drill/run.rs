@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use nats_elect_testing::NatsCluster;
 
+use super::board::Board;
 use super::checker::{Evidence, Notes, Verdict};
 use super::clock::Moment;
 use super::fleet::Fleet;
 use super::nemesis::Nemesis;
 use super::onlooker::Onlooker;
-use super::plan::{NODES, Plan, Role, Sabotage};
+use super::plan::{BUCKET, NODES, Plan, Role, Sabotage};
 use super::probe::Probe;
 use super::schedule::schedule;
+use super::shards::ownership::{Finals, finals};
+use super::shards::{GROUP, Shards};
 use super::{Problem, say, seconds};
 use super::{summary, timeline};
 
@@ -38,6 +41,7 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
     }
     fs::create_dir_all(&folders.histories)?;
     fs::create_dir_all(&folders.ledgers)?;
+    fs::create_dir_all(&folders.journals)?;
     let mut cluster = NatsCluster::start(NODES)?;
     let (major, minor, patch) = cluster.node(0).version();
     say(&format!(
@@ -72,8 +76,13 @@ fn rehearse(
     for index in 0..plan.instances {
         fleet.start(index)?;
     }
-    if !all_led(&mut fleet, started, FIRST_ELECTION) {
+    if !all_led(&mut fleet, started, FIRST_ELECTION)? {
         return Err("the roles found no leaders: see the instances' logs".into());
+    }
+    if let Some(shards) = &plan.shards
+        && !spread(&mut fleet, shards, started, FIRST_ELECTION)?
+    {
+        return Err("the shards found no owners: see the instances' logs".into());
     }
     let begun = Moment::now();
     say(&format!(
@@ -100,7 +109,7 @@ fn rehearse(
     ));
     let patience = plan.roles.iter().map(Role::patience).max();
     let patience = patience.unwrap_or_default();
-    let led = all_led(&mut fleet, healed, patience);
+    let led = all_led(&mut fleet, healed, patience)?;
     let leaders = fleet.board.describe(&fleet.names);
     let after = seconds(Moment::now().since(healed));
     say(&if led {
@@ -108,9 +117,20 @@ fn rehearse(
     } else {
         format!("some role has no leader {after} later: {leaders}")
     });
+    if let Some(shards) = &plan.shards {
+        let patience = shards.patience(&faults) + shards.patience_for_balance();
+        let spread = spread(&mut fleet, shards, healed, patience)?;
+        let owned = fleet.board.shards.owned();
+        let after = seconds(Moment::now().since(healed));
+        say(&if spread {
+            format!("all shards are spread over the instances {after} later: {owned:?}")
+        } else {
+            format!("the shards are not spread over the instances {after} later: {owned:?}")
+        });
+    }
     let calm = Moment::now();
     while Moment::now().since(calm) < CALM {
-        fleet.look();
+        fleet.look()?;
         thread::sleep(Duration::from_millis(20));
     }
     let ended = Moment::now();
@@ -123,11 +143,22 @@ fn rehearse(
             fleet.resume(index)?;
         }
     }
-    fleet.wait_for_ends(ended);
+    fleet.wait_for_ends(ended)?;
+    let finals = match &plan.shards {
+        Some(shards) => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(finals(&cluster.node(0).url(), BUCKET, GROUP, shards.count))?
+        }
+        None => Finals::new(),
+    };
     Ok(Notes {
         seed: plan.seed,
         instances: fleet.names.clone(),
         roles: plan.roles.clone(),
+        shards: plan.shards.clone(),
+        finals,
         begun,
         healed,
         ended,
@@ -138,14 +169,36 @@ fn rehearse(
 }
 
 /// Waits until each role was led after `since`.
-fn all_led(fleet: &mut Fleet, since: Moment, patience: Duration) -> bool {
+fn all_led(fleet: &mut Fleet, since: Moment, patience: Duration) -> Result<bool, Problem> {
+    until(fleet, since + patience, |board| board.all_led_after(since))
+}
+
+/// Waits until each shard has an owner and none has too many.
+fn spread(
+    fleet: &mut Fleet,
+    shards: &Shards,
+    since: Moment,
+    patience: Duration,
+) -> Result<bool, Problem> {
+    until(fleet, since + patience, |board| {
+        let owned = board.shards.owned();
+        let all: usize = owned.iter().sum();
+        u32::try_from(all) == Ok(shards.count) && shards.is_balanced(&owned)
+    })
+}
+
+fn until(
+    fleet: &mut Fleet,
+    limit: Moment,
+    holds: impl Fn(&Board) -> bool,
+) -> Result<bool, Problem> {
     loop {
-        fleet.look();
-        if fleet.board.all_led_after(since) {
-            return true;
+        fleet.look()?;
+        if holds(&fleet.board) {
+            return Ok(true);
         }
-        if Moment::now().since(since) > patience {
-            return false;
+        if Moment::now() > limit {
+            return Ok(false);
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -13,6 +13,8 @@ use super::plan::{NODES, Plan};
 const WARM_UP: Duration = Duration::from_secs(2);
 /// The mean time between the starts of two faults, in a long drill.
 const PACE: Duration = Duration::from_secs(2);
+/// The same for faults of a group's keys: a shard is without an owner for a minute after each.
+const GROUP_PACE: Duration = Duration::from_secs(10);
 /// A fault of an instance may find too many that suffer, a fault of the bucket may find NATS away.
 const TRIES: u8 = 12;
 /// What a cluster is given, at least and at most, to recover from the loss of a node before it
@@ -39,6 +41,7 @@ pub struct Aim {
     pub role: usize,
     pub instance: usize,
     pub node: usize,
+    pub shard: u32,
 }
 
 impl Planned {
@@ -51,13 +54,17 @@ impl Planned {
 
 /// The faults of a plan, in order.
 pub fn schedule(plan: &Plan) -> Vec<Planned> {
-    let (servers, others): (Vec<_>, Vec<_>) = plan
-        .faults
-        .iter()
-        .partition(|kind| kind.subject() == Subject::Server);
-    // Draws of the one never change the other.
+    let of = |is_meant: &dyn Fn(Subject) -> bool| -> Vec<Kind> {
+        let kinds = plan.faults.iter().copied();
+        kinds.filter(|kind| is_meant(kind.subject())).collect()
+    };
+    // Draws of the one never change the others.
+    let others = of(&|subject| !matches!(subject, Subject::Server | Subject::Group));
     let mut faults = series(plan, &others, 1);
-    faults.extend(series(plan, &servers, 2));
+    faults.extend(series(plan, &of(&|subject| subject == Subject::Server), 2));
+    if plan.shards.is_some() {
+        faults.extend(series(plan, &of(&|subject| subject == Subject::Group), 3));
+    }
     faults.sort_by_key(|fault| fault.at);
     faults
 }
@@ -72,7 +79,9 @@ fn series(plan: &Plan, kinds: &[Kind], salt: u64) -> Vec<Planned> {
     let ttl = shortest.unwrap_or(PACE);
     let count = u32::try_from(kinds.len()).unwrap_or(u32::MAX);
     // A short drill has room for each of them all the same.
-    let pace = PACE.min(plan.length.saturating_sub(WARM_UP) * 3 / 4 / count);
+    let is_of_group = kinds.iter().all(|kind| kind.subject() == Subject::Group);
+    let pace = if is_of_group { GROUP_PACE } else { PACE };
+    let pace = pace.min(plan.length.saturating_sub(WARM_UP) * 3 / 4 / count);
     let mut at = WARM_UP;
     let mut round = Vec::new();
     loop {
@@ -88,6 +97,10 @@ fn series(plan: &Plan, kinds: &[Kind], salt: u64) -> Vec<Planned> {
             role: rng.random_range(0..plan.roles.len()),
             instance: rng.random_range(0..plan.instances),
             node: rng.random_range(0..NODES),
+            shard: match &plan.shards {
+                Some(shards) if is_of_group => rng.random_range(0..shards.count),
+                _ => 0,
+            },
         };
         if at >= plan.length {
             return faults;
@@ -115,6 +128,7 @@ fn between(rng: &mut StdRng, (least, most): (Duration, Duration)) -> Duration {
 mod tests {
     use super::*;
     use crate::drill::plan::{Launch, Role};
+    use crate::drill::shards::Shards;
 
     fn plan(seed: u64, length: u64) -> Plan {
         Plan {
@@ -122,6 +136,7 @@ mod tests {
             length: Duration::from_secs(length),
             instances: 5,
             roles: Role::several(3, Duration::from_secs(2)),
+            shards: Some(Shards::several(32, 5, Duration::from_secs(2))),
             faults: Kind::all().to_vec(),
             out: "unused".into(),
             sabotage: None,

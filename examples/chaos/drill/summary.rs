@@ -7,6 +7,7 @@ use super::checker::{Evidence, Verdict};
 use super::fault::Kind;
 use super::gaps::Gap;
 use super::seconds;
+use super::shards::verdict::ShardsVerdict;
 
 /// More violations of a kind than that tell nothing new.
 const SHOWN: usize = 10;
@@ -26,6 +27,9 @@ pub fn summary(evidence: &Evidence, verdict: &Verdict) -> String {
         text,
         "\n{terms} terms did {work} pieces of work; fencing tokens kept {refused} out that came too late."
     );
+    if let Some(shards) = &verdict.shards {
+        group(&mut text, evidence, shards);
+    }
     if let Some(view) = &verdict.view {
         let _ = writeln!(text, "\n{view}");
     }
@@ -138,4 +142,27 @@ fn roles(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
             seconds(role.patience()),
         );
     }
+}
+
+/// What became of the group.
+fn group(text: &mut String, evidence: &Evidence, verdict: &ShardsVerdict) {
+    let owned: Vec<_> = verdict.owned.iter().map(ToString::to_string).collect();
+    let _ = writeln!(
+        text,
+        "\n{} shards had owners {:.1}% of the time, in {} terms. Without an owner for {} (median), {} (p99), {} (most).\n\
+         {} counts confirmed; {} more had no answer, of which {} were stored.\n\
+         After the last fault, each had an owner again within {}, allowed {}. At the end: {}.",
+        verdict.shards,
+        100.0 * verdict.owned_part(&evidence.notes),
+        verdict.terms,
+        seconds(verdict.gap(50)),
+        seconds(verdict.gap(99)),
+        seconds(verdict.gap(100)),
+        verdict.counts.confirmed,
+        verdict.counts.open,
+        verdict.counts.landed,
+        seconds(verdict.recovery),
+        seconds(verdict.allowed),
+        owned.join(" ")
+    );
 }

@@ -65,6 +65,26 @@ impl Svg {
         ));
     }
 
+    /// A filled area within straight lines from corner to corner.
+    pub fn shape(&mut self, corners: &[(f64, f64)], fill: &str) {
+        self.add(format_args!("<path fill=\"{fill}\" d=\"M"));
+        for (x, y) in corners {
+            self.add(format_args!("{x:.1} {y:.1} "));
+        }
+        self.add(format_args!("z\"/>\n"));
+    }
+
+    /// Level strokes of one width, each from one x to another at its y.
+    pub fn strokes(&mut self, strokes: &[(f64, f64, f64)], width: f64, colour: &str) {
+        self.add(format_args!(
+            "<path stroke=\"{colour}\" stroke-width=\"{width:.1}\" d=\""
+        ));
+        for (from, to, y) in strokes {
+            self.add(format_args!("M{from:.1} {y:.2}H{to:.1}"));
+        }
+        self.add(format_args!("\"/>\n"));
+    }
+
     /// A text of that size on its base line.
     pub fn text(&mut self, at: (f64, f64), size: u32, anchor: Anchor, text: &str) {
         let anchor = match anchor {

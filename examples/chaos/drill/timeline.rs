@@ -4,6 +4,8 @@ use super::checker::{Evidence, Verdict};
 use super::clock::Moment;
 use super::fault::{Fault, Kind, Subject};
 use super::plan::NODES;
+use super::shards::chart::Chart;
+use super::shards::ownership::Ownership;
 use super::svg::{Anchor, Place, Svg};
 
 const LEFT: f64 = 110.0;
@@ -11,6 +13,8 @@ const RIGHT: f64 = 80.0;
 const TOP: f64 = 84.0;
 const LANE: f64 = 17.0;
 const BLOCK: f64 = 26.0;
+/// The height of a shard's row.
+const ROW: f64 = 4.0;
 
 /// Draws it as SVG.
 pub fn draw(evidence: &Evidence, verdict: &Verdict) -> String {
@@ -19,12 +23,18 @@ pub fn draw(evidence: &Evidence, verdict: &Verdict) -> String {
     let scale = (1500.0 / length).clamp(7.0, 40.0);
     let instances = notes.instances.len();
     // Headings, and the lanes: servers, roles' keys, instances' faults; per role one for each
-    // instance and one for gaps.
+    // instance and one for gaps; of the group one for its faults and one for each instance, and its
+    // shards' rows.
     let lanes = NODES + 2 + notes.roles.len() + instances + notes.roles.len() * (instances + 1);
     let blocks = 3 + notes.roles.len();
+    let of_group = evidence.shards.as_ref().map_or(0.0, |shards| {
+        #[allow(clippy::cast_precision_loss)] // Some dozens.
+        let lanes = (instances + 1) as f64;
+        BLOCK + lanes * LANE + f64::from(shards.shards) * ROW
+    });
     let width = LEFT + length * scale + RIGHT;
     #[allow(clippy::cast_precision_loss)] // Some dozens.
-    let height = TOP + lanes as f64 * LANE + blocks as f64 * BLOCK + 40.0;
+    let height = TOP + lanes as f64 * LANE + blocks as f64 * BLOCK + of_group + 40.0;
     let mut page = Page {
         svg: Svg::new(width, height),
         begun: notes.begun,
@@ -38,6 +48,9 @@ pub fn draw(evidence: &Evidence, verdict: &Verdict) -> String {
     page.faults(evidence);
     for role in &notes.roles {
         page.role(evidence, verdict, &role.name);
+    }
+    if let Some(shards) = &evidence.shards {
+        page.group(evidence, shards);
     }
     page.svg.finish()
 }
@@ -136,17 +149,9 @@ impl Page {
 
     fn faults(&mut self, evidence: &Evidence) {
         let notes = &evidence.notes;
-        let done: Vec<_> = notes
-            .faults
-            .iter()
-            .filter(|fault| fault.is_done())
-            .collect();
         let draw_lane = |page: &mut Self, name: &str, is_here: &dyn Fn(&Fault) -> bool| {
             page.lane(name);
-            for fault in done.iter().filter(|fault| is_here(fault)) {
-                page.fault(fault);
-            }
-            page.y += LANE;
+            page.marks(evidence, is_here);
         };
         self.heading("Faults of NATS");
         for node in 1..=NODES {
@@ -179,6 +184,16 @@ impl Page {
                 matches!(subject, Subject::Process | Subject::Network) && fault.target == *name
             });
         }
+    }
+
+    /// The faults of the current lane.
+    fn marks(&mut self, evidence: &Evidence, is_here: &dyn Fn(&Fault) -> bool) {
+        for fault in &evidence.notes.faults {
+            if fault.is_done() && is_here(fault) {
+                self.fault(fault);
+            }
+        }
+        self.y += LANE;
     }
 
     fn fault(&mut self, fault: &Fault) {
@@ -257,6 +272,27 @@ impl Page {
         self.y += LANE;
     }
 
+    /// How many shards each instance owned, and a row per shard in the colour of its owner.
+    fn group(&mut self, evidence: &Evidence, shards: &Ownership) {
+        let notes = &evidence.notes;
+        self.heading(&format!("Group of {} shards", shards.shards));
+        self.lane("keys");
+        self.marks(evidence, &|fault| fault.kind.subject() == Subject::Group);
+        let left = (notes.begun, LEFT);
+        let right = (notes.ended, LEFT + self.length * self.scale);
+        let chart = Chart::new(shards, left, right);
+        for (index, instance) in notes.instances.iter().enumerate() {
+            self.lane(instance);
+            self.shade(evidence, instance);
+            let room = (self.y + LANE - 2.0, LANE - 4.0);
+            chart.lane(&mut self.svg, index, room, 2.0);
+            self.y += LANE;
+        }
+        chart.rows(&mut self.svg, self.y, ROW);
+        self.svg
+            .text((LEFT - 6.0, self.y + 12.0), 11, Anchor::End, "shards");
+    }
+
     /// Where an instance suffers, so that one sees why its bars end.
     fn shade(&mut self, evidence: &Evidence, instance: &str) {
         for fault in &evidence.notes.faults {
@@ -273,7 +309,7 @@ impl Page {
 const TERMS: [&str; 2] = ["#2e7d4f", "#5fae7f"];
 const NO_LEADER: &str = "#d93025";
 const SUFFERS: &str = "#f4b40055";
-const LEGEND: [(&[&str], &str); 10] = [
+const LEGEND: [(&[&str], &str); 11] = [
     (&TERMS, "a term each"),
     (&[NO_LEADER], "no leader, in seconds; NATS takes no writes"),
     (&[SUFFERS], "the instance suffers"),
@@ -296,6 +332,10 @@ const LEGEND: [(&[&str], &str); 10] = [
         &[colour_of(Kind::StepDown)],
         "SD step down, mv stream moved; key: del deleted, pur purged, for overwritten",
     ),
+    (
+        &[colour_of(Kind::PurgeUnit)],
+        "of the group: u unit, m member, g group; d deleted, p purged, f overwritten",
+    ),
 ];
 
 const fn colour_of(kind: Kind) -> &'static str {
@@ -310,6 +350,12 @@ const fn colour_of(kind: Kind) -> &'static str {
         | Kind::DeleteKey
         | Kind::PurgeKey
         | Kind::ForeignRecord
+        | Kind::DeleteUnit
+        | Kind::PurgeUnit
+        | Kind::ForeignUnit
+        | Kind::PurgeMember
+        | Kind::ForeignMember
+        | Kind::PurgeGroup
         | Kind::MoveStream => "#c2185b",
     }
 }

@@ -1,29 +1,26 @@
 //! What must hold, judged from what the processes wrote down and from the counters in the bucket.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod table;
+
 use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::fault::Fault;
-use crate::terms::{Term, Terms};
-
-/// The counter of each shard, as it stands in the bucket at the end.
-pub type Finals = BTreeMap<u32, u64>;
+use crate::ownership::Ownership;
+use table::table;
 
 /// All that is known of a run.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    pub shards: u32,
+    pub ownership: Ownership,
     pub ttl: Duration,
-    /// The names of the instances.
-    pub names: Vec<String>,
-    pub terms: Terms,
     pub faults: Vec<Fault>,
     pub rolling: Vec<(Moment, Moment)>,
     pub bad_ends: Vec<String>,
-    pub finals: Finals,
     pub began: Moment,
+    /// When the first scene began.
+    pub opening: Moment,
     /// When all instances were asked to end. From then on nothing needs an owner.
     pub closing: Moment,
     pub ended: Moment,
@@ -82,9 +79,9 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     let mut verdict = Verdict::default();
     let gaps = gaps(evidence);
     verdict.table = table(evidence, &gaps);
-    verdict.enter("one owner at a time", never_overlapped(evidence));
-    verdict.enter("tokens grew", tokens_grew(evidence));
-    verdict.enter("counts", counted(evidence));
+    verdict.enter("one owner at a time", never_overlapped(&evidence.ownership));
+    verdict.enter("tokens grew", tokens_grew(&evidence.ownership));
+    verdict.enter("counts", counted(&evidence.ownership));
     verdict.enter("owned again in time", in_time(evidence, &gaps));
     let ends = match &evidence.bad_ends[..] {
         [] => Ok("all processes that were asked to end did so".to_owned()),
@@ -94,93 +91,45 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     verdict
 }
 
-/// No two terms of a shard at one time: see [`Term::last`] for the time that counts.
-fn never_overlapped(evidence: &Evidence) -> Result<String, String> {
-    for shard in 0..evidence.shards {
-        let mut longest: Option<&Term> = None;
-        for term in evidence.terms.of(shard) {
-            if let Some(before) = longest
-                && term.began < before.last()
-            {
-                return Err(format!(
-                    "shard {shard}: {} began while {} could act for another {}",
-                    evidence.names[term.instance],
-                    evidence.names[before.instance],
-                    seconds(before.last().since(term.began))
-                ));
-            }
-            if longest.is_none_or(|before| before.last() < term.last()) {
-                longest = Some(term);
-            }
-        }
-    }
-    let terms = evidence.terms.all().count();
+/// No two terms of a shard at one time.
+fn never_overlapped(ownership: &Ownership) -> Result<String, String> {
+    none_of(&ownership.overlaps())?;
+    let terms = ownership.terms.all().count();
     Ok(format!(
         "{terms} terms, each from its handler's begin to its end, or to the end of its lease"
     ))
 }
 
-fn tokens_grew(evidence: &Evidence) -> Result<String, String> {
-    if let Some((shard, token)) = evidence.terms.twice.first() {
-        return Err(format!("shard {shard}: two terms with token {token}"));
+fn tokens_grew(ownership: &Ownership) -> Result<String, String> {
+    none_of(&ownership.disorders())?;
+    let shards = 0..ownership.shards;
+    let later = shards.map(|shard| ownership.terms.of(shard).len().saturating_sub(1));
+    match later.sum::<usize>() {
+        0 => Err("no shard had a second term".into()),
+        compared => Ok(format!("{compared} times from term to term")),
     }
-    let mut compared = 0;
-    for shard in 0..evidence.shards {
-        for pair in evidence.terms.of(shard).windows(2) {
-            if pair[1].token <= pair[0].token {
-                let (before, after) = (pair[0].token, pair[1].token);
-                return Err(format!("shard {shard}: {after} after {before}"));
-            }
-            compared += 1;
-        }
-    }
-    if compared == 0 {
-        return Err("no shard had a second term".into());
-    }
-    Ok(format!("{compared} times from term to term"))
 }
 
-/// Each number from 1 to the counter in the bucket was confirmed once, or was sent and had no
-/// answer. Nothing else was confirmed.
-fn counted(evidence: &Evidence) -> Result<String, String> {
-    let (mut all, mut open, mut landed) = (0, 0, 0);
-    for shard in 0..evidence.shards {
-        let terms = evidence.terms.of(shard);
-        let mut confirmed = BTreeSet::new();
-        for count in terms.iter().flat_map(|term| &term.confirmed) {
-            if !confirmed.insert(*count) {
-                return Err(format!("shard {shard}: {count} was confirmed twice"));
-            }
-        }
-        let unanswered: Vec<u64> = terms.iter().flat_map(|term| term.open()).collect();
-        open += unanswered.len();
-        // The next owner may have written the same number. Then this one was not stored.
-        let unanswered: BTreeSet<u64> = unanswered
-            .into_iter()
-            .filter(|count| !confirmed.contains(count))
-            .collect();
-        let last = evidence.finals.get(&shard).copied().unwrap_or(0);
-        for count in 1..=last {
-            if !confirmed.contains(&count) && !unanswered.contains(&count) {
-                return Err(format!(
-                    "shard {shard}: the counter is {last}, but nobody wrote {count}"
-                ));
-            }
-        }
-        if let Some(most) = confirmed.last().filter(|most| **most > last) {
-            return Err(format!(
-                "shard {shard}: {most} was confirmed, and the counter is {last}"
-            ));
-        }
-        all += confirmed.len();
-        landed += unanswered.iter().filter(|count| **count <= last).count();
-    }
-    if all == 0 {
+fn counted(ownership: &Ownership) -> Result<String, String> {
+    let counts = ownership.counts();
+    none_of(&counts.doubled)?;
+    none_of(&counts.lost)?;
+    if counts.confirmed == 0 {
         return Err("nobody counted".into());
     }
     Ok(format!(
-        "{all} confirmed, and none lost or doubled; {open} more had no answer, of which {landed} were stored"
+        "{} confirmed, and none lost or doubled; {} more had no answer, of which {} were stored",
+        counts.confirmed, counts.open, counts.landed
     ))
+}
+
+/// Fails with the first violation, and says how many more there are.
+fn none_of(found: &[String]) -> Result<(), String> {
+    match found {
+        [] => Ok(()),
+        [only] => Err(only.clone()),
+        [first, more @ ..] => Err(format!("{first}, and {} more", more.len())),
+    }
 }
 
 /// The time between the end of a lease and the next term's begin. One heartbeat is for a member
@@ -198,7 +147,7 @@ fn heartbeat(ttl: Duration) -> Duration {
 
 /// The gaps of all shards until the final stop.
 fn gaps(evidence: &Evidence) -> Vec<Gap> {
-    let shards = 0..evidence.shards;
+    let shards = 0..evidence.ownership.shards;
     shards
         .flat_map(|shard| gaps_of(evidence, shard))
         .filter(|gap| gap.from < evidence.closing)
@@ -206,7 +155,7 @@ fn gaps(evidence: &Evidence) -> Vec<Gap> {
 }
 
 fn gaps_of(evidence: &Evidence, shard: u32) -> Vec<Gap> {
-    let terms = evidence.terms.of(shard);
+    let terms = evidence.ownership.terms.of(shard);
     let next = terms.iter().skip(1).map(Some).chain([None]);
     let pairs = terms.iter().zip(next);
     let gaps = pairs.map(|(term, next)| {
@@ -249,8 +198,8 @@ fn gaps_of(evidence: &Evidence, shard: u32) -> Vec<Gap> {
 
 /// Each shard had a next owner in time.
 fn in_time(evidence: &Evidence, gaps: &[Gap]) -> Result<String, String> {
-    for shard in 0..evidence.shards {
-        if evidence.terms.of(shard).is_empty() {
+    for shard in 0..evidence.ownership.shards {
+        if evidence.ownership.terms.of(shard).is_empty() {
             return Err(format!("shard {shard} never had an owner"));
         }
     }
@@ -283,76 +232,6 @@ fn in_time(evidence: &Evidence, gaps: &[Gap]) -> Result<String, String> {
         seconds(slack(evidence.ttl)),
         seconds(HANDOVER)
     ))
-}
-
-/// What happened, line by line.
-fn table(evidence: &Evidence, gaps: &[Gap]) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{:>8}  {:<14} {:>6}  {:>13}  {:>8}",
-        "at", "what", "shards", "without owner", "median"
-    )];
-    let mut row = |at: Option<Moment>, what: &str, gaps: Vec<&Gap>| {
-        let lengths = gaps
-            .iter()
-            .filter_map(|gap| Some(gap.until?.since(gap.from)));
-        let mut lengths: Vec<_> = lengths.collect();
-        lengths.sort();
-        let shown = |time: Option<&Duration>| time.map_or("-".into(), |time| seconds(*time));
-        lines.push(format!(
-            "{:>8}  {what:<14} {:>6}  {:>13}  {:>8}",
-            at.map_or("-".into(), |at| seconds(at.since(evidence.began))),
-            gaps.len(),
-            shown(lengths.last()),
-            shown(lengths.get(lengths.len() / 2)),
-        ));
-    };
-    for (index, fault) in evidence.faults.iter().enumerate() {
-        if fault.from >= evidence.closing {
-            continue;
-        }
-        let what = format!("{} {}", evidence.names[fault.instance], fault.kind.name());
-        let of_it = gaps.iter().filter(|gap| gap.fault == Some(index));
-        row(Some(fault.from), &what, of_it.collect());
-    }
-    let others: Vec<_> = gaps.iter().filter(|gap| gap.fault.is_none()).collect();
-    row(None, "other moves", others);
-    for (from, until) in &evidence.rolling {
-        let moves = (0..evidence.shards).map(|shard| {
-            let terms = evidence.terms.of(shard);
-            let within = terms
-                .iter()
-                .filter(|it| *from <= it.began && it.began < *until);
-            within.count()
-        });
-        let moves: Vec<_> = moves.collect();
-        lines.push(format!(
-            "rolling restart in {}: {} moves, at most {} of one shard",
-            seconds(until.since(*from)),
-            moves.iter().sum::<usize>(),
-            moves.iter().max().unwrap_or(&0)
-        ));
-    }
-    lines.push(balance(evidence));
-    lines
-}
-
-/// How many shards each instance owned before the final stop.
-fn balance(evidence: &Evidence) -> String {
-    let mut owned = vec![0_usize; evidence.names.len()];
-    for shard in 0..evidence.shards {
-        let terms = evidence.terms.of(shard);
-        let owns = |term: &&&Term| {
-            term.began < evidence.closing && term.ended.is_none_or(|end| end >= evidence.closing)
-        };
-        if let Some(term) = terms.iter().rfind(owns) {
-            owned[term.instance] += 1;
-        }
-    }
-    let (least, most) = (owned.iter().min(), owned.iter().max());
-    let spread = most.unwrap_or(&0) - least.unwrap_or(&0);
-    let all = evidence.names.iter().zip(&owned);
-    let all: Vec<_> = all.map(|(name, owned)| format!("{name} {owned}")).collect();
-    format!("at the end: {}; max − min {spread}", all.join(", "))
 }
 
 fn seconds(duration: Duration) -> String {

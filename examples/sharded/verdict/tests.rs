@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use nats_elect::FencingToken;
 
-use super::{Evidence, Finals, judge};
+use super::{Evidence, judge};
 use crate::clock::Moment;
 use crate::fault::{Fault, Kind};
 use crate::journal::{Event, Line, What};
+use crate::ownership::{Finals, Ownership};
 use crate::terms::Terms;
 
 /// A run of one shard. `i1` counts to 2 and is killed after 10 s. `i2` owns the shard from the 13th
 /// second on, and counts to 3.
 struct Run {
     zero: Moment,
-    terms: Terms,
     evidence: Evidence,
 }
 
@@ -30,23 +30,23 @@ impl Run {
             until: Some(at(10)),
         };
         let evidence = Evidence {
-            shards: 1,
+            ownership: Ownership {
+                shards: 1,
+                names: vec!["i1".into(), "i2".into()],
+                terms: Terms::default(),
+                finals: Finals::from([(0, 3)]),
+                kills: vec![(0, at(10))],
+            },
             ttl: Duration::from_secs(3),
-            names: vec!["i1".into(), "i2".into()],
-            terms: Terms::default(),
             faults: vec![killed],
             rolling: Vec::new(),
             bad_ends: Vec::new(),
-            finals: Finals::from([(0, 3)]),
             began: zero,
+            opening: zero,
             closing: at(20),
             ended: at(22),
         };
-        Self {
-            zero,
-            terms: Terms::default(),
-            evidence,
-        }
+        Self { zero, evidence }
     }
 
     /// An event at this second, in a term whose lease lasts to that second.
@@ -65,7 +65,7 @@ impl Run {
             at: second(at),
             event,
         };
-        self.terms.take(instance, 1, line);
+        self.evidence.ownership.terms.take(instance, 1, line);
     }
 
     fn first_term(&mut self) {
@@ -84,8 +84,7 @@ impl Run {
     }
 
     /// The findings that do not hold.
-    fn wrong(mut self) -> Vec<String> {
-        self.evidence.terms = self.terms;
+    fn wrong(self) -> Vec<String> {
         let verdict = judge(&self.evidence);
         let wrong = verdict.findings.into_iter().filter(|(holds, _)| !holds);
         wrong.map(|(_, text)| text).collect()
@@ -162,7 +161,7 @@ fn a_confirmed_count_that_the_bucket_lost_is_noticed() {
     let mut run = Run::new();
     run.first_term();
     run.second_term(6, 13);
-    run.evidence.finals.insert(0, 2);
+    run.evidence.ownership.finals.insert(0, 2);
     assert_wrong(
         run,
         "counts: shard 0: 3 was confirmed, and the counter is 2",
@@ -174,7 +173,7 @@ fn a_count_that_nobody_sent_is_noticed() {
     let mut run = Run::new();
     run.first_term();
     run.second_term(6, 13);
-    run.evidence.finals.insert(0, 4);
+    run.evidence.ownership.finals.insert(0, 4);
     assert_wrong(run, "counts: shard 0: the counter is 4, but nobody wrote 4");
 }
 
@@ -187,7 +186,7 @@ fn a_count_without_an_answer_may_have_been_stored_also_if_a_later_try_was_refuse
     run.note(1, 6, (19, 22), What::Unclear(4));
     run.note(1, 6, (19, 22), What::Sending(4));
     run.note(1, 6, (19, 22), What::Refused(4));
-    run.evidence.finals.insert(0, 4);
+    run.evidence.ownership.finals.insert(0, 4);
     assert_eq!(run.wrong(), Vec::<String>::new());
 }
 
@@ -219,7 +218,7 @@ fn a_drained_shard_is_not_given_a_leases_time() {
 fn a_shard_that_has_no_owner_any_more_is_noticed() {
     let mut run = Run::new();
     run.first_term();
-    run.evidence.finals.insert(0, 2);
+    run.evidence.ownership.finals.insert(0, 2);
     let wrong = run.wrong();
     // Nothing was compared, either.
     assert_eq!(wrong.len(), 2, "{wrong:?}");

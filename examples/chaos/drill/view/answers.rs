@@ -141,7 +141,7 @@ impl ViewVerdict {
         let holds = notes.faults.iter().filter(|fault| {
             let can_hold = match fault.kind.subject() {
                 Subject::Process => matches!(fault.kind, Kind::PauseShort | Kind::PauseLong),
-                Subject::Role => false,
+                Subject::Role | Subject::Group => false,
                 Subject::Network | Subject::Stream | Subject::Server => true,
             };
             can_hold && fault.concerns(&of.role.name, Some(answer.instance))

@@ -1,0 +1,182 @@
+//! The sharded group beside the roles: who owns what, and what must be true of it.
+//!
+//! Handlers, journals and most rules are those of the example `sharded`.
+
+#[path = "../../../sharded/chart.rs"]
+pub mod chart;
+#[path = "../../../sharded/counter.rs"]
+pub mod counter;
+#[path = "../../../sharded/journal.rs"]
+pub mod journal;
+#[cfg(test)]
+mod made_up;
+#[path = "../../../sharded/ownership.rs"]
+pub mod ownership;
+#[path = "../../../sharded/terms.rs"]
+pub mod terms;
+pub mod verdict;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use nats_elect::placement::{Balanced, PolicySettings};
+use nats_elect::{Group, MemberConfig};
+use serde::{Deserialize, Serialize};
+
+use self::counter::Counter;
+use self::journal::Tail;
+use self::terms::Terms;
+use super::Problem;
+use super::clock::Moment;
+use super::fault::{Fault, Subject};
+// The files of `sharded` look for them beside themselves.
+use super::{clock, svg};
+
+/// The name of the group.
+pub const GROUP: &str = "shards";
+/// The wait of a shard's owner between two counts.
+pub const PACE: Duration = Duration::from_millis(500);
+/// No member's lease is longer.
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
+/// The shortest lease that a member may have.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+/// The pause between two rounds of balancing.
+const COOL_DOWN: Duration = Duration::from_secs(2);
+/// How long a member that was lost gets no shards for balance.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// The group of a drill.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Shards {
+    pub count: u32,
+    /// How long the lease of each instance lasts.
+    pub ttls: Vec<Duration>,
+}
+
+impl Shards {
+    /// So many shards. Every other instance has a lease of `ttl`, or the shortest that there is. The
+    /// rest has the default lease, which rides through the loss of a NATS node.
+    pub fn several(count: u32, instances: usize, ttl: Duration) -> Self {
+        let long = MemberConfig::default().ttl;
+        let short = ttl.max(SHORTEST_LEASE).min(long);
+        let ttls = [long, short].into_iter().cycle().take(instances);
+        Self {
+            count,
+            ttls: ttls.collect(),
+        }
+    }
+
+    /// What an instance takes part in. Its policy is the usual one, with shorter waits, so that
+    /// shards move often.
+    pub fn group(count: u32, counter: Counter) -> Group {
+        let policy = PolicySettings::new(Duration::from_secs(1))
+            .settle_after_flap(SETTLE)
+            .cool_down(COOL_DOWN);
+        Group::sharded(GROUP, count, counter).policy(Balanced::new(policy))
+    }
+
+    /// How long a shard may be without an owner after the last fault. That is the bound of the
+    /// simulation: three leases (one runs out, one is waited for by a member that joins, one is that
+    /// of a handler that overran), a stop budget, and the turns of all members for four writes. A
+    /// key that was purged or overwritten ages for the longest lease, and so does what is written
+    /// over it. The rest is for a connection to NATS, as for roles.
+    pub fn patience(&self, faults: &[Fault]) -> Duration {
+        let is_stranger = |fault: &Fault| fault.is_done() && fault.kind.subject() == Subject::Group;
+        let aging = if faults.iter().any(is_stranger) {
+            LONGEST_LEASE * 2
+        } else {
+            Duration::ZERO
+        };
+        let longest = self.ttls.iter().max().copied().unwrap_or_default();
+        let second = Duration::from_secs(1);
+        let (heartbeat, stop) = ((longest / 5).min(second), (longest / 5).min(second * 3));
+        let turns = heartbeat * (u32::try_from(self.ttls.len()).unwrap_or(u32::MAX) + 1) * 4;
+        aging + longest * 3 + stop + turns + second * 10
+    }
+
+    /// How long it may take from then until the shards are spread evenly: members settle, and join
+    /// again if they have to, and all shards move in rounds.
+    pub fn patience_for_balance(&self) -> Duration {
+        let longest = self.ttls.iter().max().copied().unwrap_or_default();
+        let rounds = self.count.div_ceil(16) + 2;
+        longest * 2 + SETTLE + COOL_DOWN * rounds
+    }
+
+    /// Whether so many shards each are as even as they can be, or within the policy's band.
+    pub fn is_balanced(&self, owned: &[usize]) -> bool {
+        let (least, most) = (owned.iter().min(), owned.iter().max());
+        let (least, most) = (least.unwrap_or(&0), most.unwrap_or(&0));
+        let all: usize = owned.iter().sum();
+        let band = usize::try_from(PolicySettings::new(Duration::ZERO).band).unwrap_or(0);
+        let percent = |owned: usize| owned * self.ttls.len() * 100;
+        let is_within =
+            percent(*most) <= all * (100 + band) && percent(*least) >= all * (100 - band);
+        most - least <= 1 || is_within
+    }
+}
+
+/// Who owns what at this moment, as the owners write it.
+#[derive(Debug)]
+pub struct Live {
+    /// Of each instance, the journal of its newest process and the number of that.
+    tails: Vec<(u32, Tail)>,
+    terms: Terms,
+}
+
+impl Live {
+    pub fn new(instances: usize) -> Self {
+        let none = || (0, Tail::new(PathBuf::new()));
+        Self {
+            tails: (0..instances).map(|_| none()).collect(),
+            terms: Terms::default(),
+        }
+    }
+
+    /// Reads the journal of an instance's new process, and no longer that of its last one.
+    pub fn follow(&mut self, instance: usize, process: u32, path: PathBuf) -> io::Result<()> {
+        self.read()?;
+        self.tails[instance] = (process, Tail::new(path));
+        Ok(())
+    }
+
+    /// Takes note of what was written since the last time.
+    pub fn read(&mut self) -> io::Result<()> {
+        for (instance, (process, tail)) in self.tails.iter_mut().enumerate() {
+            for line in tail.read()? {
+                self.terms.take(instance, *process, line);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many shards each instance owns.
+    pub fn owned(&self) -> Vec<usize> {
+        self.terms.owned_at(Moment::now(), self.tails.len())
+    }
+}
+
+/// The file for the journal of an instance's process.
+pub fn journal_of(folder: &Path, instance: &str, process: u32) -> PathBuf {
+    folder.join(format!("{instance}.{process:03}.jsonl"))
+}
+
+/// Reads the journals in that folder.
+pub fn read(folder: &Path, instances: &[String]) -> Result<Terms, Problem> {
+    let mut terms = Terms::default();
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let name = path.file_stem().and_then(OsStr::to_str);
+        let (name, process) = name
+            .and_then(|name| name.rsplit_once('.'))
+            .ok_or("not a journal")?;
+        let instance = instances.iter().position(|instance| instance == name);
+        let instance = instance.ok_or("a journal of an unknown instance")?;
+        let process = process.parse()?;
+        for line in Tail::new(path.clone()).read()? {
+            terms.take(instance, process, line);
+        }
+    }
+    Ok(terms)
+}

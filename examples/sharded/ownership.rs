@@ -1,0 +1,151 @@
+//! What must hold of terms and counters, whatever was done to the instances.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_nats::jetstream;
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use nats_elect::BoxError;
+
+use super::clock::Moment;
+use super::terms::{Term, Terms};
+
+/// The counter of each shard, as it stands in the bucket at the end.
+pub type Finals = BTreeMap<u32, u64>;
+
+/// Who owned which shard, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Ownership {
+    pub shards: u32,
+    /// The names of the instances.
+    pub names: Vec<String>,
+    pub terms: Terms,
+    pub finals: Finals,
+    /// The instances that were killed, and when.
+    pub kills: Vec<(usize, Moment)>,
+}
+
+/// What the owners counted.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub confirmed: usize,
+    /// Those that had no answer.
+    pub open: usize,
+    /// Those of them that were stored.
+    pub landed: usize,
+    /// Counts that are in the bucket or in a journal, and not in both: a text for each.
+    pub lost: Vec<String>,
+    /// Counts that were confirmed twice.
+    pub doubled: Vec<String>,
+}
+
+impl Ownership {
+    /// When the handler of a term ran at the latest: a kill ends it before its lease.
+    pub fn end_of(&self, term: &Term) -> Moment {
+        let kills = self.kills.iter().filter(|(instance, at)| {
+            *instance == term.instance && term.ended.is_none() && *at >= term.began
+        });
+        let first = kills.map(|(_, at)| *at).min();
+        first.map_or(term.last(), |at| at.min(term.last()))
+    }
+
+    /// Two terms of a shard at one time, each from its begin to its [`last`](Term::last) moment.
+    pub fn overlaps(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for shard in 0..self.shards {
+            let mut longest: Option<&Term> = None;
+            for term in self.terms.of(shard) {
+                if let Some(before) = longest
+                    && term.began < before.last()
+                {
+                    found.push(format!(
+                        "shard {shard}: {} began while {} could act for another {:.3} s (processes {} and {})",
+                        self.names[term.instance],
+                        self.names[before.instance],
+                        before.last().since(term.began).as_secs_f64(),
+                        term.process,
+                        before.process
+                    ));
+                }
+                if longest.is_none_or(|before| before.last() < term.last()) {
+                    longest = Some(term);
+                }
+            }
+        }
+        found
+    }
+
+    /// Tokens that do not grow from term to term.
+    pub fn disorders(&self) -> Vec<String> {
+        let twice = self.terms.twice.iter();
+        let twice =
+            twice.map(|(shard, token)| format!("shard {shard}: two terms with token {token}"));
+        let mut found: Vec<_> = twice.collect();
+        for shard in 0..self.shards {
+            for pair in self.terms.of(shard).windows(2) {
+                let (before, after) = (pair[0].token, pair[1].token);
+                if after <= before {
+                    found.push(format!("shard {shard}: {after} after {before}"));
+                }
+            }
+        }
+        found
+    }
+
+    /// Each number from 1 to the counter in the bucket was confirmed once, or was sent and had no
+    /// answer. Nothing else was confirmed.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for shard in 0..self.shards {
+            let terms = self.terms.of(shard);
+            let mut confirmed = BTreeSet::new();
+            for count in terms.iter().flat_map(|term| &term.confirmed) {
+                if !confirmed.insert(*count) {
+                    let text = format!("shard {shard}: {count} was confirmed twice");
+                    counts.doubled.push(text);
+                }
+            }
+            let unanswered: Vec<u64> = terms.iter().flat_map(|term| term.open()).collect();
+            counts.open += unanswered.len();
+            // The next owner may have written the same number. Then this one was not stored.
+            let unanswered: BTreeSet<u64> = unanswered
+                .into_iter()
+                .filter(|count| !confirmed.contains(count))
+                .collect();
+            let last = self.finals.get(&shard).copied().unwrap_or(0);
+            for count in 1..=last {
+                if !confirmed.contains(&count) && !unanswered.contains(&count) {
+                    counts.lost.push(format!(
+                        "shard {shard}: the counter is {last}, but nobody wrote {count}"
+                    ));
+                }
+            }
+            if let Some(most) = confirmed.last().filter(|most| **most > last) {
+                counts.lost.push(format!(
+                    "shard {shard}: {most} was confirmed, and the counter is {last}"
+                ));
+            }
+            counts.confirmed += confirmed.len();
+            counts.landed += unanswered.iter().filter(|count| **count <= last).count();
+        }
+        counts
+    }
+}
+
+/// Reads the counters from the leader of the bucket's stream.
+pub async fn finals(url: &str, bucket: &str, group: &str, shards: u32) -> Result<Finals, BoxError> {
+    let client = async_nats::connect(url).await?;
+    let bucket = jetstream::new(client).get_key_value(bucket).await?;
+    let mut finals = Finals::new();
+    for shard in 0..shards {
+        // Where `Term::store` keeps the data of a shard of the first generation.
+        let key = format!("$KV.{}._gdata.{group}.1.{shard}.count", bucket.name);
+        match bucket.stream.get_last_raw_message_by_subject(&key).await {
+            Ok(message) => {
+                finals.insert(shard, std::str::from_utf8(&message.payload)?.parse()?);
+            }
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(finals)
+}
