@@ -1,6 +1,8 @@
 //! Instances whose settings differ from the group, or break a rule.
 
-use nats_elect::{Error, Group, MemberConfig, RoleHandler, RoleManager, Term, handler_fn};
+use nats_elect::{
+    Error, Group, MemberConfig, RoleHandler, RoleManager, RoleManagerBuilder, Term, handler_fn,
+};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::logs::records;
@@ -125,9 +127,7 @@ async fn an_instance_with_another_kind_of_units_owns_nothing_and_says_why_and_is
 async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connects() {
     let start = async |groups: Vec<Group>| {
         let builder = RoleManager::builder().servers("nats://127.0.0.1:1");
-        let builder = groups
-            .into_iter()
-            .fold(builder, nats_elect::RoleManagerBuilder::group);
+        let builder = groups.into_iter().fold(builder, RoleManagerBuilder::group);
         let started = builder.start_timeout(ms(60_000)).start().await;
         started.expect_err("a broken rule")
     };

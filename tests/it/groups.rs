@@ -8,7 +8,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, LEASE, all_owned, group, member, member_with, stop};
+use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member, member_with, stop};
 use crate::support::{BUCKET, SOON, ms};
 
 /// The key of a unit of the first generation.
@@ -90,25 +90,9 @@ async fn a_forged_record_ends_the_owners_term_and_gives_nobody_one_before_its_ag
     let role = format!("{GROUP}/0");
     let owner = journal.started(&role, 0).await;
     let other = if owner.instance == "a" { "b" } else { "a" };
-    // The other member's epoch stands in the record of the other shard, or in a member's record.
     let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.store().await;
-    let mut keys = store.keys().await.expect("keys");
-    let mut epoch = None;
-    while let Some(key) = futures::TryStreamExt::try_next(&mut keys)
-        .await
-        .expect("key")
-    {
-        let Some(name) = key.strip_prefix("_group.m.") else {
-            continue;
-        };
-        let record = store.get(&*key).await.expect("get").expect("a record");
-        let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
-        if record["id"] == other {
-            epoch = Some(name.to_owned());
-        }
-    }
-    let forged = format!(r#"{{"v":1,"o":"{}"}}"#, epoch.expect("the other member"));
+    let epoch = epoch_of(&stranger, other).await;
+    let forged = format!(r#"{{"v":1,"o":"{epoch}"}}"#);
     let jetstream = &stranger.jetstream;
     let stored = jetstream
         .publish(unit(0), forged.into())

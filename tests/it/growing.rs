@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
+use async_nats::jetstream::kv;
 use nats_elect::placement::shard_of;
 use nats_elect::{BoxError, Group, GroupGrowth, GrowthError, GrowthProgress, RoleManager, Term};
 use nats_elect_testing::{NatsServer, eventually};
@@ -180,84 +181,74 @@ async fn a_group_grows_or_shrinks_however_often_that_is_interrupted_and_no_key_h
     tokio::join!(gets(8, 16), gets(6, 2));
 }
 
+/// A bucket in which a stranger writes all that stands there.
+async fn by_hand(server: &NatsServer) -> (Stranger, kv::Store) {
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    (stranger, store)
+}
+
+const fn kind(error: &GrowthError) -> &'static str {
+    match error {
+        GrowthError::NamedUnits(_) => "named units",
+        GrowthError::BeingMade(_) => "being made",
+        GrowthError::NotUnderstood(_) => "not understood",
+        GrowthError::SameNumber { .. } => "same number",
+        GrowthError::Shards(_) => "shards",
+        GrowthError::StillGrowing { unclosed: 2, .. } => "still growing",
+        GrowthError::LastGeneration(_) => "last generation",
+        _ => "another",
+    }
+}
+
 #[tokio::test]
 async fn a_group_that_can_not_grow_is_left_as_it_is() {
     let server = NatsServer::start().expect("start");
     let no_bucket = begin(&server, 8).await.expect_err("no bucket");
-    assert!(
-        matches!(
-            &no_bucket,
-            GrowthError::Bucket(nats_elect::Error::BucketMissing(_))
-        ),
-        "{no_bucket}"
+    let is_missing = matches!(
+        &no_bucket,
+        GrowthError::Bucket(nats_elect::Error::BucketMissing(_))
     );
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(Default::default()).await;
+    assert!(is_missing, "{no_bucket}");
+    let (stranger, store) = by_hand(&server).await;
     let key = format!("_group.g.{GROUP}");
     let none = begin(&server, 8).await.expect_err("no group");
     assert!(matches!(none, GrowthError::NoSuchGroup(_)), "{none}");
-    let refusals: [(&str, u32, fn(&GrowthError) -> bool); 12] = [
-        (r#"{"v":1,"kind":"spread","gen":1}"#, 8, |it| {
-            matches!(it, GrowthError::NamedUnits(_))
-        }),
+    let four = r#"{"v":1,"kind":"sharded","n":4,"gen":1}"#;
+    for (record, shards, expected) in [
+        (r#"{"v":1,"kind":"spread","gen":1}"#, 8, "named units"),
         (
             r#"{"v":1,"kind":"sharded","n":4,"gen":1,"making":true}"#,
             8,
-            |it| matches!(it, GrowthError::BeingMade(_)),
+            "being made",
         ),
-        (r#"{"v":99,"kind":"sharded","n":4,"gen":1}"#, 8, |it| {
-            matches!(it, GrowthError::NotUnderstood(_))
-        }),
-        ("\u{7f}\u{1b}[2J", 8, |it| {
-            matches!(it, GrowthError::NotUnderstood(_))
-        }),
-        (r#"{"v":1,"kind":"sharded","n":0,"gen":1}"#, 8, |it| {
-            matches!(it, GrowthError::NotUnderstood(_))
-        }),
-        (r#"{"v":1,"kind":"sharded","n":4,"gen":1}"#, 4, |it| {
-            matches!(
-                it,
-                GrowthError::SameNumber {
-                    shards: 4,
-                    generation: 1,
-                    ..
-                }
-            )
-        }),
-        (r#"{"v":1,"kind":"sharded","n":4,"gen":1}"#, 0, |it| {
-            matches!(it, GrowthError::Shards(0))
-        }),
-        (r#"{"v":1,"kind":"sharded","n":4,"gen":1}"#, 65_537, |it| {
-            matches!(it, GrowthError::Shards(65_537))
-        }),
+        (
+            r#"{"v":99,"kind":"sharded","n":4,"gen":1}"#,
+            8,
+            "not understood",
+        ),
+        ("\u{7f}\u{1b}[2J", 8, "not understood"),
+        (
+            r#"{"v":1,"kind":"sharded","n":0,"gen":1}"#,
+            8,
+            "not understood",
+        ),
+        // A delete marker.
+        ("", 8, "not understood"),
+        (four, 4, "same number"),
+        (four, 0, "shards"),
+        (four, 65_537, "shards"),
         (
             r#"{"v":1,"kind":"sharded","n":4,"gen":2,"before":2}"#,
             8,
-            |it| {
-                matches!(
-                    it,
-                    GrowthError::StillGrowing {
-                        shards: 4,
-                        unclosed: 2,
-                        ..
-                    }
-                )
-            },
+            "still growing",
         ),
         (
             r#"{"v":1,"kind":"sharded","n":4,"gen":4294967295}"#,
             8,
-            |it| matches!(it, GrowthError::LastGeneration(_)),
+            "last generation",
         ),
-        // A delete marker.
-        ("", 8, |it| matches!(it, GrowthError::NotUnderstood(_))),
-        (
-            r#"{"v":1,"kind":"sharded","n":3,"gen":6,"before":0}"#,
-            8,
-            |it| matches!(it, GrowthError::NotUnderstood(_)),
-        ),
-    ];
-    for (record, shards, is_it) in refusals {
+    ] {
         if record.is_empty() {
             store.delete(&*key).await.expect("deleted");
         } else {
@@ -265,28 +256,33 @@ async fn a_group_that_can_not_grow_is_left_as_it_is() {
         }
         let before = stranger.find("_group.>").await.expect("it").sequence;
         let refused = begin(&server, shards).await.expect_err(record);
-        assert!(is_it(&refused), "{record}: {refused}");
+        assert_eq!(kind(&refused), expected, "{record}: {refused}");
         let last = stranger.find("_group.>").await.expect("it").sequence;
         assert_eq!(last, before, "nothing was written");
     }
+}
 
+#[tokio::test]
+async fn what_stands_in_the_way_of_a_growth_is_named_and_left_there() {
+    let server = NatsServer::start().expect("start");
+    let (_, store) = by_hand(&server).await;
+    let key = format!("_group.g.{GROUP}");
     let grows = r#"{"v":1,"kind":"sharded","n":2,"gen":1}"#;
     store.put(&*key, grows.into()).await.expect("put");
     let unit = format!("_group.u.{GROUP}.2.3");
-    for value in [
-        r#"{"v":1,"c":1}"#,
-        r#"{"v":1,"o":"AAAAAAAAAAAAAAAAAAAAAA"}"#,
-        r#"{"v":99}"#,
-        "x",
-    ] {
+    let owned = r#"{"v":1,"o":"AAAAAAAAAAAAAAAAAAAAAA"}"#;
+    for value in [r#"{"v":1,"c":1}"#, owned, r#"{"v":99}"#, "x"] {
         store.put(&*unit, value.into()).await.expect("put");
         let refused = begin(&server, 4).await.expect_err(value);
         assert_eq!(refused, GrowthError::InTheWay { key: unit.clone() });
+        let stands = store.get(&*unit).await.expect("get").expect("it");
+        assert_eq!(stands, value);
     }
     store.delete(&*unit).await.expect("deleted");
     let refused = begin(&server, 4).await.expect_err("a delete marker");
     assert_eq!(refused, GrowthError::InTheWay { key: unit.clone() });
-    // As the error says.
+
+    // As the command advises.
     store.put(&*unit, r#"{"v":1}"#.into()).await.expect("put");
     let mut growth = begin(&server, 4).await.expect("begun");
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -300,13 +296,8 @@ async fn a_group_that_can_not_grow_is_left_as_it_is() {
         written = timeout(SOON, writing) => written.expect("at once"),
         () = changing => unreachable!(),
     };
-    assert!(
-        matches!(written, Err(GrowthError::Changed(_))),
-        "{written:?}"
-    );
+    let is_changed = matches!(written, Err(GrowthError::Changed(_)));
+    assert!(is_changed, "{written:?}");
     let stands = store.get(&*key).await.expect("get").expect("it");
-    assert_eq!(
-        stands, grows,
-        "what somebody else wrote is not written over"
-    );
+    assert_eq!(stands, grows, "what somebody else wrote stays");
 }

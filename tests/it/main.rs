@@ -29,6 +29,7 @@ mod handoff;
 #[cfg(feature = "health")]
 mod health;
 mod hostile;
+mod hostile_groups;
 mod last_will;
 mod lifecycle;
 mod logs;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use nats_elect::{Group, GroupHandle, MemberConfig, RoleManager, StopOptions};
 use nats_elect_testing::eventually;
 
+use super::bucket::Stranger;
 use super::instance::Recorded;
 use super::journal::Journal;
 use super::{BUCKET, SOON};
@@ -47,6 +49,20 @@ pub async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String
         (owned.values().sum::<usize>() == shards as usize).then_some(owned)
     })
     .await
+}
+
+/// The epoch of a member that lives, by its instance id.
+pub async fn epoch_of(stranger: &Stranger, id: &str) -> String {
+    let store = stranger.store().await;
+    let mut keys = store.keys().await.expect("keys");
+    while let Some(key) = keys.try_next().await.expect("a key") {
+        if let Some(epoch) = key.strip_prefix("_group.m.")
+            && stranger.record_of(&key).await["id"] == id
+        {
+            return epoch.to_owned();
+        }
+    }
+    panic!("no record of {id}");
 }
 
 pub async fn stop(member: RoleManager) {
