@@ -1,92 +1,32 @@
 //! Explores a configuration and tells what was found.
 
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::fmt::{Debug, Write as _};
+use std::hash::Hash;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};
-
-use crate::action::{self, Action};
-use crate::bucket::ModelBucket;
-use crate::configuration::{Configuration, TICK};
-use crate::fault::Faults;
-use crate::instance::Instance;
-use crate::properties::{self, Witnessed};
-use crate::state::State;
-use crate::turn::Turn;
+use stateright::{Checker, Expectation, HasDiscoveries, Model, Path};
 
 /// How often a long exploration says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// All that one configuration can do.
-#[derive(Clone)]
-pub struct Space(pub Configuration);
+pub trait Space:
+    Model<
+        State: Clone + Debug + PartialEq + Hash + Send + Sync,
+        Action: Clone + Debug + PartialEq + Send + Sync,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    fn name(&self) -> &'static str;
 
-impl Model for Space {
-    type State = State;
-    type Action = Action;
+    /// What each of those that take part does when this happens.
+    fn tell(&self, state: &Self::State, action: Self::Action) -> Vec<String>;
 
-    fn init_states(&self) -> Vec<State> {
-        let bucket = ModelBucket::new();
-        let instance = |_| {
-            Arc::new(Instance {
-                life: 0,
-                process: None,
-            })
-        };
-        let state = State {
-            bucket: Arc::new(bucket),
-            instances: (0..self.0.instances).map(instance).collect(),
-            ghosts: Vec::new(),
-            wills: Vec::new(),
-            faults: Faults::new(self.0.faults),
-            last_token: None,
-            leaderless: 0,
-            look_back: u64::from(self.0.settings.ttl.subsec_nanos() + TICK.subsec_nanos()),
-            ranked: self.0.ranked,
-            time: 0,
-            broken: None,
-            witnessed: Witnessed::default(),
-        };
-        let mut turn = Turn::new(&self.0, &state);
-        for index in 0..self.0.started {
-            turn.start(index);
-        }
-        let mut state = turn.state;
-        while self.0.led && !is_settled(&state) {
-            let mut actions = Vec::new();
-            self.actions(&state, &mut actions);
-            let prompt = actions.iter().find(|action| action.is_prompt());
-            let action = prompt.copied().unwrap_or(Action::Advance);
-            state = self.next_state(&state, action).expect("it goes on");
-        }
-        state.witnessed = Witnessed::default();
-        vec![state]
-    }
-
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        action::possible(&self.0, state, actions);
-    }
-
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        let mut turn = Turn::new(&self.0, state);
-        turn.take(action);
-        Some(turn.state)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        properties::of(&self.0)
-    }
-}
-
-/// Somebody leads, and nothing is under way.
-fn is_settled(state: &State) -> bool {
-    let idle = |instance: &Arc<Instance>| {
-        let process = instance.process.as_ref();
-        process.is_none_or(|process| process.request.is_none() && process.watch.is_empty())
-    };
-    state.instances.iter().any(|instance| instance.leads()) && state.instances.iter().all(idle)
+    /// Whether time passes.
+    fn is_tick(action: &Self::Action) -> bool;
 }
 
 /// What an exploration came to.
@@ -137,10 +77,9 @@ impl std::fmt::Display for Findings {
     clippy::disallowed_methods,
     reason = "tells how long an exploration takes"
 )]
-pub fn explore(configuration: Configuration, limit: Option<usize>) -> Findings {
-    let name = configuration.name;
+pub fn explore<S: Space>(space: &S, limit: Option<usize>) -> Findings {
+    let name = space.name();
     let began = Instant::now();
-    let space = Space(configuration);
     let mut builder = space
         .clone()
         .checker()
@@ -172,7 +111,7 @@ pub fn explore(configuration: Configuration, limit: Option<usize>) -> Findings {
                 violation = Some(Violation {
                     property: property.name,
                     events: path.clone().into_actions().len(),
-                    tale: tale(&space.0, path.clone()),
+                    tale: tale(space, path.clone()),
                 });
             }
             _ => {}
@@ -192,24 +131,16 @@ pub fn explore(configuration: Configuration, limit: Option<usize>) -> Findings {
 }
 
 /// The events, with what each instance did.
-fn tale(configuration: &Configuration, path: Path<State, Action>) -> String {
+fn tale<S: Space>(space: &S, path: Path<S::State, S::Action>) -> String {
     let mut tale = String::new();
     let mut ticks = 0;
     for (state, action) in path.into_vec() {
         let Some(action) = action else { break };
         let _ = writeln!(tale, "{ticks:>4} {action:?}");
-        let mut turn = Turn::new(configuration, &state);
-        turn.tale = Some(Vec::new());
-        turn.take(action);
-        for line in turn.tale.unwrap_or_default() {
+        ticks += u32::from(S::is_tick(&action));
+        for line in space.tell(&state, action) {
             tale.push_str(&line);
             tale.push('\n');
-        }
-        if matches!(action, Action::Advance | Action::AdvanceWithout(_)) {
-            ticks += 1;
-        }
-        if let Some(broken) = turn.state.broken {
-            let _ = writeln!(tale, "     {broken:?}");
         }
     }
     tale

@@ -1,7 +1,9 @@
 //! What may go wrong, and how often.
 
+use std::marker::PhantomData;
+
 /// Something that may go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A request does not reach the server before its sender gives it up. It arrives at any later
     /// time, or never.
@@ -44,26 +46,44 @@ pub enum Fault {
     Stop,
 }
 
-const KINDS: usize = Fault::Stop as usize + 1;
+impl Kind for Fault {
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A kind of fault, with its number.
+pub trait Kind: Copy {
+    fn index(self) -> usize;
+}
+
+/// More than there are kinds of fault.
+const KINDS: usize = 24;
 
 /// How often each fault may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Faults([u8; KINDS]);
+pub struct Faults<K = Fault> {
+    left: [u8; KINDS],
+    kind: PhantomData<K>,
+}
 
-impl Faults {
-    pub fn new(counts: &[(Fault, u8)]) -> Self {
+impl<K: Kind> Faults<K> {
+    pub fn new(counts: &[(K, u8)]) -> Self {
         let mut left = [0; KINDS];
         for (fault, count) in counts {
-            left[*fault as usize] = *count;
+            left[fault.index()] = *count;
         }
-        Self(left)
+        Self {
+            left,
+            kind: PhantomData,
+        }
     }
 
-    pub const fn may(&self, fault: Fault) -> bool {
-        self.0[fault as usize] > 0
+    pub fn may(&self, fault: K) -> bool {
+        self.left[fault.index()] > 0
     }
 
-    pub const fn spend(&mut self, fault: Fault) {
-        self.0[fault as usize] -= 1;
+    pub fn spend(&mut self, fault: K) {
+        self.left[fault.index()] -= 1;
     }
 }

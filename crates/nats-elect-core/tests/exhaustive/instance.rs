@@ -11,14 +11,7 @@ use uuid::Uuid;
 
 use crate::configuration::{Configuration, TICK};
 use crate::peers::PeerMessage;
-
-/// Clocks begin here: far above all other numbers, so that a fingerprint can tell times by their
-/// size.
-pub const CLOCK_BASE: u64 = 1 << 60;
-/// The upper half of every incarnation.
-pub const INCARNATION_MARK: u64 = 0xe1ec_0000_0000_0000;
-/// Beats of different incarnations differ in the bits from here on.
-pub const BEAT_SHIFT: u32 = 32;
+use crate::scribe::{BEAT_SHIFT, CLOCK_BASE, NAME_MARK};
 
 /// A process, dead or alive.
 #[derive(Clone, Debug)]
@@ -143,7 +136,7 @@ impl Request {
 impl Instance {
     pub fn incarnation(index: usize, life: u8) -> Uuid {
         let index = u64::try_from(index).expect("a few");
-        Uuid::from_u64_pair(INCARNATION_MARK, index << 8 | u64::from(life))
+        Uuid::from_u64_pair(NAME_MARK, index << 8 | u64::from(life))
     }
 
     /// The next incarnation of this instance, at its start.

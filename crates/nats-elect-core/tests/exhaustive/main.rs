@@ -17,7 +17,9 @@ mod life;
 mod peers;
 mod properties;
 mod requests;
+mod scribe;
 mod server;
+mod space;
 mod state;
 mod turn;
 
@@ -25,16 +27,16 @@ mod turn;
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod bucket;
 
-use configuration::Configuration;
-use explore::{Findings, explore};
+use explore::{Findings, Space, explore};
+use space::Roles;
 
 /// An exploration that takes this many transitions stops without having seen all.
 const MOST_TRANSITIONS: usize = 12_000_000;
 
 /// Explores all of a configuration, and insists on what it promises and on what it must be able to
 /// bring about.
-fn check(configuration: Configuration, limit: Option<usize>) -> Findings {
-    let findings = explore(configuration, limit);
+fn check<S: Space>(space: &S, limit: Option<usize>) -> Findings {
+    let findings = explore(space, limit);
     println!("{findings}");
     if let Some(violation) = &findings.violation {
         panic!(
@@ -53,7 +55,7 @@ fn check(configuration: Configuration, limit: Option<usize>) -> Findings {
 
 fn check_all_of(name: &str) {
     let configuration = catalogue::find(name).expect("a configuration of this name");
-    assert!(check(configuration, None).exhausted);
+    assert!(check(&Roles(configuration), None).exhausted);
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn three_instances_of_which_one_leaves() {
 
 #[test]
 fn a_clock_slower_than_the_margin_is_found_out() {
-    let findings = explore(catalogue::beyond(), None);
+    let findings = explore(&Roles(catalogue::beyond()), None);
     println!("{findings}");
     let violation = findings.violation.expect("more than the margin covers");
     assert_eq!(violation.property, "at most one valid lease at any instant");
@@ -121,6 +123,6 @@ fn large_configurations() {
             .collect(),
     };
     for configuration in configurations {
-        check(configuration, Some(MOST_TRANSITIONS));
+        check(&Roles(configuration), Some(MOST_TRANSITIONS));
     }
 }

@@ -3,7 +3,7 @@
 use stateright::Property;
 
 use crate::configuration::Configuration;
-use crate::explore::Space;
+use crate::space::Roles;
 use crate::state::State;
 
 /// A promise that was broken.
@@ -84,7 +84,7 @@ impl Witnessed {
 }
 
 /// All properties of a configuration.
-pub fn of(configuration: &Configuration) -> Vec<Property<Space>> {
+pub fn of(configuration: &Configuration) -> Vec<Property<Roles>> {
     let mut properties = vec![
         Property::always(
             "at most one valid lease at any instant",
@@ -116,7 +116,7 @@ pub fn of(configuration: &Configuration) -> Vec<Property<Space>> {
 
 /// The property that this can be brought about. A property's condition can capture nothing, hence
 /// one for each.
-fn possible(witness: Witness) -> Property<Space> {
+fn possible(witness: Witness) -> Property<Roles> {
     macro_rules! possible {
         ($($witness:ident: $name:literal)*) => {
             match witness {
