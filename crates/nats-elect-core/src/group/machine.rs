@@ -34,7 +34,7 @@ pub struct Group {
     /// Epochs of this member that are over, while their handlers run.
     pub(super) lost: BTreeSet<Epoch>,
     /// All earlier epochs of this member. None comes back.
-    past: BTreeSet<Epoch>,
+    pub(super) past: BTreeSet<Epoch>,
     /// The generation of each group whose units may have owners: all before it are closed.
     pub(super) begun: BTreeMap<GroupName, u32>,
     /// By unit: the record that the hint is about, and to whom it should go.
@@ -49,10 +49,13 @@ pub struct Group {
     /// The writes that are not answered yet, and their keys.
     pub(super) sent: BTreeMap<OpId, GroupWrite>,
     pub(super) busy: BTreeSet<GroupKey>,
+    /// The keys whose last write was refused, each with the sequence that it expected, and since
+    /// when.
+    pub(super) refused: BTreeMap<GroupKey, (u64, Moment)>,
     /// When a new watch was last asked for.
-    rewatched: Option<Moment>,
+    pub(super) rewatched: Option<Moment>,
     pub(super) draining: bool,
-    last_op: u64,
+    pub(super) last_op: u64,
     pub(super) now: Moment,
     pub(super) out: Vec<GroupEffect>,
 }
@@ -77,6 +80,7 @@ impl Group {
             agenda: Agenda::default(),
             sent: BTreeMap::new(),
             busy: BTreeSet::new(),
+            refused: BTreeMap::new(),
             rewatched: None,
             draining: false,
             last_op: 0,
@@ -249,6 +253,10 @@ impl Group {
         // What it knows has gaps, and would have to age. It owns nothing, as if it had just begun.
         self.view.join_again(self.now);
         self.begun.clear();
+        self.rewatch();
+    }
+
+    fn rewatch(&mut self) {
         self.rewatched = Some(self.now);
         self.out.push(GroupEffect::Rewatch);
     }
@@ -265,8 +273,7 @@ impl Group {
             since + self.settings.heartbeat
         });
         if unseen.is_some_and(|due| due <= self.now) {
-            self.rewatched = Some(self.now);
-            self.out.push(GroupEffect::Rewatch);
+            self.rewatch();
             let again = self.now + self.settings.heartbeat;
             return Some(ends_at.map_or(again, |ends_at| ends_at.min(again)));
         }
@@ -371,11 +378,34 @@ impl Group {
     }
 
     pub(super) fn write(&mut self, write: GroupWrite) {
+        if self.is_refused(&write) {
+            let again = self.now + self.settings.heartbeat;
+            self.agenda.note(write.subject(), again);
+            return;
+        }
         self.last_op += 1;
         let op = OpId(self.last_op);
         self.busy.insert(write.key());
         self.sent.insert(op, write.clone());
         self.out.push(GroupEffect::Write { op, write });
+    }
+
+    /// Whether such a write has been refused for a heartbeat, and the watch has not shown why: no
+    /// watch shows that a key was purged. So the member begins a new one before it tries again.
+    fn is_refused(&mut self, write: &GroupWrite) -> bool {
+        let key = write.key();
+        let Some((over, since)) = self.refused.get(&key).copied() else {
+            return false;
+        };
+        let lasts = since + self.settings.heartbeat <= self.now;
+        if over != write.over() || lasts {
+            self.refused.remove(&key);
+        }
+        let is_refused = lasts && over == write.over();
+        if is_refused && self.rewatched.is_none_or(|at| at <= since) {
+            self.rewatch();
+        }
+        is_refused
     }
 
     fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
@@ -387,9 +417,14 @@ impl Group {
         let WriteOutcome::Acked { revision } = *outcome else {
             // A refusal proves nothing. The watch will show what stands there.
             self.agenda.note(write.subject(), again);
+            if matches!(outcome, WriteOutcome::Conflict { .. }) {
+                let refused = (write.over(), self.now);
+                self.refused.entry(write.key()).or_insert(refused);
+            }
             return;
         };
         let now = self.now;
+        self.refused.remove(&write.key());
         self.agenda.note(write.subject(), now);
         match write {
             GroupWrite::Depose { epoch, over, .. } => {
@@ -417,6 +452,13 @@ impl GroupWrite {
             Self::Unit { key, .. } => GroupKey::Unit(key.clone()),
             Self::Depose { epoch, .. } => GroupKey::Member(*epoch),
             Self::Group { group, .. } => GroupKey::Group(group.clone()),
+        }
+    }
+
+    /// The sequence that it expects.
+    const fn over(&self) -> u64 {
+        match self {
+            Self::Unit { over, .. } | Self::Depose { over, .. } | Self::Group { over, .. } => *over,
         }
     }
 

@@ -400,6 +400,43 @@ fn a_purged_unit_ages_before_anybody_owns_it() {
     world.until(10 * SECOND, |world| world.owners(&unit(0)).len() == 1);
 }
 
+/// A watch shows no purge. Who is refused for a heartbeat looks anew.
+#[test]
+fn a_purged_unit_of_an_owner_that_dies_gets_an_owner() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.nodes[owner].alive = false;
+    let most = TTL + LONGEST_LEASE + 8 * HEARTBEAT;
+    world.until(most, |world| world.owners(&unit(0)) == [other]);
+    assert_eq!(world.nodes[other].rewatched, 1);
+}
+
+/// The same for the record of the owner that died.
+#[test]
+fn the_units_of_a_dead_member_whose_record_was_purged_get_owners() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.purge(&GroupKey::Member(epoch(world.nodes[owner].epoch)));
+    world.nodes[owner].alive = false;
+    let most = TTL + LONGEST_LEASE + 8 * HEARTBEAT;
+    world.until(most, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// The same for an owner that gives a purged unit away.
+#[test]
+fn a_purged_unit_that_is_given_away_gets_an_owner() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    let hint = world.hint(0, epoch(world.nodes[other].epoch));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.tell(owner, hint);
+    world.run(HEARTBEAT);
+    assert!(world.owners(&unit(0)).is_empty());
+    let most = LONGEST_LEASE + 8 * HEARTBEAT;
+    world.until(most, |world| world.owners(&unit(0)).len() == 1);
+}
+
 /// 7: a member whose watch is silent loses its lease, although its heartbeats are confirmed.
 #[test]
 fn a_heartbeat_that_is_not_shown_extends_nothing() {
