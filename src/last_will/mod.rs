@@ -1,11 +1,12 @@
-//! A companion process that releases the roles of a process that dies.
+//! A companion process that releases the roles of a process that dies, and its units of groups.
 //!
 //! A lease is long, so that a leader rides through trouble with NATS. So the next leader waits long
 //! for a process that was killed, although the kernel knows of its end at once. With
 //! [`last_will`](crate::RoleManagerBuilder::last_will) the manager keeps a small process beside
 //! its own. When the kernel confirms that the application's process is dead, and so are all its
-//! handlers, the companion releases the roles that the process led. The next leader then starts as
-//! after a graceful stop.
+//! handlers, the companion releases the roles that the process led, and the lease of all units of
+//! [groups](crate::docs::groups) that it owned. The next leaders and owners then start as after a
+//! graceful stop.
 //!
 //! The companion runs the application's own program, so call [`init`] first in `main`:
 //!
@@ -28,14 +29,15 @@
 //! Or set [`program`](crate::LastWillConfig::program) to the path of the command `nats-elect`.
 //!
 //! The companion knows nothing that its parent does not tell it through a pipe: how to connect, and
-//! for each term what proves a release. It never claims and never renews. If it dies, the manager
+//! for each term, and for the lease of the units, what proves a release. It never claims and never renews. If it dies, the manager
 //! starts another one, and until then a crash takes as long as without it. It works on Unix; death
 //! is known by a pidfd on Linux 5.3 or later, elsewhere by the new parent, and by the closed pipe. A
 //! fork of the process that lives on holds the pipe: then the lease decides.
 //!
 //! Programs that a handler started are not seen. Bind them to your process, for instance with
 //! `PR_SET_PDEATHSIG`, or have the companion wait for their ends, with
-//! [`last_will_after`](crate::RoleManagerBuilder::last_will_after). The page about
+//! [`last_will_after`](crate::RoleManagerBuilder::last_will_after): units of groups wait for the
+//! lease then. The page about
 //! [failover](crate::docs::failover) lists which ends of a process
 //! a companion sees.
 

@@ -125,8 +125,8 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Keeps a companion process that releases this instance's roles when, and only when, this
-    /// process is dead: see [`last_will`](mod@crate::last_will). Default: there is none.
+    /// Keeps a companion process that releases this instance's roles, and its units of groups, when,
+    /// and only when, this process is dead: see [`last_will`](mod@crate::last_will). Default: there is none.
     ///
     /// The companion makes a connection of its own by the configuration. So `start` fails if a
     /// [`client`](Self::client) or [`connect_options`](Self::connect_options) are given as well.
@@ -142,7 +142,8 @@ impl RoleManagerBuilder {
     /// this one. `ends` is the read end of a pipe. When this process is dead, the companion frees a
     /// role only once it has read the line of its term from there:
     /// [`line_of_end`](crate::last_will::line_of_end), and a newline. If that does not come while
-    /// the lease lasts, or nobody holds the write end any more, the lease decides. Other lines are
+    /// the lease lasts, or nobody holds the write end any more, the lease decides. It decides for
+    /// units of groups in any case: no line tells that nothing works for any unit. Other lines are
     /// ignored. Nobody can be told of them, because the process that could log them is dead.
     ///
     /// Give the write end to a process that outlives this one and confirms that all others have

@@ -1,11 +1,11 @@
-//! Whether a companion process releases the roles of a process that dies.
+//! Whether a companion process releases the roles and units of a process that dies.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether this instance has a companion process that releases its roles when the process dies:
-/// see [`last_will`](mod@crate::last_will). Default: it has none.
+/// Whether this instance has a companion process that releases its roles, and its units of groups,
+/// when the process dies: see [`last_will`](mod@crate::last_will). Default: it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
 
 use nats_elect::LastWillStatus;
 use nats_elect::admin::InstanceReport;
@@ -14,19 +13,30 @@ use super::findings::Findings;
 const NAMES: usize = 5;
 
 pub fn check(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
-    if reports.iter().all(|report| report.roles.is_empty()) {
-        return Ok(());
+    let has_roles = reports.iter().any(|it| !it.roles.is_empty());
+    let has_groups = reports.iter().any(|it| !it.groups.is_empty());
+    if has_roles || has_groups {
+        last_wills(reports, has_groups, findings)?;
     }
-    last_wills(reports, findings)?;
-    candidates(reports, findings)
+    if has_roles {
+        candidates(reports, findings)?;
+    }
+    Ok(())
 }
 
 /// How soon the others learn of it.
-fn last_wills(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+fn last_wills(
+    reports: &[InstanceReport],
+    has_groups: bool,
+    findings: &mut Findings,
+) -> io::Result<()> {
     let check = "last will";
-    let ttls = reports.iter().flat_map(|report| report.roles.values());
-    let longest = ttls.map(|role| role.ttl).max().unwrap_or(Duration::ZERO);
-    let wait = format!("a role waits for its lease, up to {}", exact(longest));
+    let roles = reports.iter().flat_map(|report| report.roles.values());
+    let longest = roles.map(|role| role.ttl).max();
+    let role = longest.map(|ttl| format!("a role waits for its lease, up to {}", exact(ttl)));
+    let unit = has_groups.then(|| "a unit of a group waits for its member's lease".to_owned());
+    let wait = [role, unit].into_iter().flatten().collect::<Vec<_>>();
+    let wait = wait.join(", and ");
     let (with, without): (Vec<_>, Vec<_>) = reports
         .iter()
         .partition(|report| report.last_will.is_some());

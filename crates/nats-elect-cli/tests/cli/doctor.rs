@@ -549,7 +549,7 @@ async fn two_processes_of_one_id_are_told() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
-    use nats_elect::LastWillConfig;
+    use nats_elect::{Group, LastWillConfig, Term, handler_fn};
 
     let server = NatsServer::start().expect("a server");
     let folder = tempfile::tempdir().expect("a folder");
@@ -573,7 +573,12 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
     alone.says("last will", "ok", "1 of 1 instances");
     alone.says("candidates", "warn", "node-1 alone stands for");
 
-    let _plain = started(builder(server.url(), "node-2")).await;
+    let handler = handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    });
+    let shards = Group::sharded("partitions", 2, handler);
+    let _plain = started(builder(server.url(), "node-2").group(shards)).await;
     answer(&server, 2).await;
     // No other one can be started.
     std::fs::remove_file(&program).expect("a link");
@@ -592,6 +597,11 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
     );
     two.says("last will", "ok", "0 of 2 instances");
     two.says("last will", "ok", "is off for node-2");
+    two.says(
+        "last will",
+        "ok",
+        "a unit of a group waits for its member's",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
