@@ -69,7 +69,7 @@
           alert(
             'NatsElectObserverStale', 'critical', 'fleet:election_observed_stale_seconds:min', '> 60',
             'No `nats-elect serve` sees the bucket.',
-            'What `nats-elect serve` shows of %s is {{ $value | humanizeDuration }} old. Alerts on roles that rest on it alone are silent ' % fleet
+            'What `nats-elect serve` shows of %s is {{ $value | humanizeDuration }} old. Alerts on roles and groups that rest on it alone are silent ' % fleet
             + 'meanwhile.',
             '1m'
           ),

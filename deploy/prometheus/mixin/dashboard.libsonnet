@@ -161,7 +161,7 @@
       graph('Units of each member', 'Units whose handlers run there and may act.', [
         target('max by (%s, %s) (%s)' % [group, instance, of_group('election_group_units')], the_member),
       ]),
-      graph('Units without a living owner', 'As the members see them. After a crash for some heartbeats, else 0.', [
+      graph('Units without a living owner', 'As the members see them, or `nats-elect serve` where none is scraped. After a crash for some heartbeats, else 0.', [
         target(rec_group('group:election_group_units_unowned:min'), the_group),
       ]),
       graph('Imbalance', 'By how much the most loaded member is above its fair share, and how much of that the planned moves would take away.', [

@@ -12,6 +12,8 @@
   // The least that a member with a lease sees: one that has just started, or is cut off, sees more. If none has a lease,
   // the most.
   local seen(metric) = 'min by (%s) %s or max by (%s) %s' % [group, ofHolders(metric), group, ofMembers(metric)],
+  // What `serve` tells of groups that had a living member within an hour. A group that all have left stays in the bucket.
+  local observed(how, series) = '%s by (%s) (%s and max_over_time(%s[1h]) > 0)' % [how, group, series, s('election_observed_group_members')],
   // Of roles that this instance has not left.
   local here(metric) = '(%s and %s == 1)' % [s(metric), s('election_standing')],
   local grown(metric, window, keep=standing, matchers='') =
@@ -115,13 +117,24 @@
         [if $._config.interval != null then 'interval']: $._config.interval,
         rules: [
           rule('group:election_group_units:sum', 'sum by (%s) (%s)' % [group, s('election_group_units')]),
-          rule('group:election_group_units_unowned:min', seen('election_group_units_unowned')),
-          rule('group:election_group_unowned_seconds:min', seen('election_group_unowned_seconds')),
+          // Where no member is scraped, as `nats-elect serve` sees it: one that is cut off sees no owners, and one that has
+          // just started does not know for how long.
+          rule(
+            'group:election_group_units_unowned:min',
+            '%s or %s' % [
+              seen('election_group_units_unowned'),
+              observed('min', 'sum without (standing) (%s)' % s('election_observed_group_units_unowned')),
+            ]
+          ),
+          rule(
+            'group:election_group_unowned_seconds:min',
+            '%s or %s' % [seen('election_group_unowned_seconds'), observed('max', s('election_observed_group_unowned_seconds'))]
+          ),
           // In leases of members. Those of one group may differ; the longest counts.
           rule(
             'group:election_group_unowned:leases',
-            'group:election_group_unowned_seconds:min / on (%s) group_left max by (%s) (%s > 0)'
-            % [$.fleet, $.fleet, s('election_member_lease_ttl_seconds')]
+            'group:election_group_unowned_seconds:min / on (%s) group_left max by (%s) (%s > 0 or max_over_time(%s[1h]))'
+            % [$.fleet, $.fleet, s('election_member_lease_ttl_seconds'), s('election_observed_member_lease_ttl_seconds')]
           ),
           // A group that nobody has any more counts zero for an hour.
           rule(
