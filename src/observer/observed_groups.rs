@@ -95,7 +95,7 @@ pub enum UnitStanding {
     /// The record names a member that has no record. Its lease is waited for, and ended then.
     OwnerMissing,
     /// The record is not understood, or a delete marker. Members wait for a minute before they
-    /// build on it.
+    /// write over it, and for another one before somebody owns it.
     Unknown,
     /// There is no key. Members create it.
     Missing,
@@ -197,7 +197,7 @@ impl fmt::Display for GroupProblem {
             }
             Self::UnitsUnknown { group, units } => write!(
                 f,
-                "group {group:?}: units whose value was deleted or is not understood: {units}. They have no owner for a minute"
+                "group {group:?}: units whose value was deleted or is not understood: {units}. They have no owner for two minutes"
             ),
             Self::OwnerMissing { group, units } => write!(
                 f,
