@@ -17,12 +17,13 @@ use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     include_str!("../../deploy/nats/candidate.conf"),
     include_str!("../../deploy/nats/observer.conf"),
     include_str!("../../deploy/nats/admin.conf"),
     include_str!("../../deploy/nats/operator.conf"),
     include_str!("../../deploy/nats/retire.conf"),
+    include_str!("../../deploy/nats/grow.conf"),
 ];
 const PASSWORD: &str = "change-me";
 
@@ -359,6 +360,31 @@ async fn who_retires_roles_writes_no_fence_record_and_no_data_and_orders_nothing
         format!("$JS.API.DIRECT.GET.KV_{BUCKET}"),
         format!("nats-elect-admin.{BUCKET}.cordon.{incarnation}"),
         format!("nats-elect-admin.{BUCKET}.end-lease.{incarnation}.{ROLE}"),
+    ] {
+        user.may_not_publish(&subject).await;
+    }
+}
+
+/// What it may is tried with the command, in `crates/nats-elect-cli/tests/cli/grow.rs`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_a_group_grow_writes_nothing_else_and_orders_nothing() {
+    let server = server();
+    make_bucket(&server).await;
+    let user = User::connect(&server.url(), "grow", PASSWORD).await;
+    let incarnation = "00000000-0000-0000-0000-000000000001";
+    for subject in [
+        format!("$KV.{BUCKET}.{ROLE}"),
+        format!("$KV.{BUCKET}._fence.{ROLE}"),
+        format!("$KV.{BUCKET}._group.m.AAAAAAAAAAAAAAAAAAAAAA"),
+        format!("$KV.{BUCKET}._group.g.others"),
+        format!("$KV.{BUCKET}._group.u.others.2.0"),
+        format!("$KV.{BUCKET}._gdata.partitions.2.0.cursor"),
+        format!("$JS.API.STREAM.UPDATE.KV_{BUCKET}"),
+        format!("$JS.API.STREAM.PURGE.KV_{BUCKET}"),
+        format!("$JS.API.STREAM.DELETE.KV_{BUCKET}"),
+        format!("$JS.API.DIRECT.GET.KV_{BUCKET}"),
+        format!("nats-elect-admin.{BUCKET}.cordon.{incarnation}"),
+        format!("nats-elect.{BUCKET}._member.AAAAAAAAAAAAAAAAAAAAAA"),
     ] {
         user.may_not_publish(&subject).await;
     }

@@ -15,6 +15,7 @@ mod documents;
 mod end_lease;
 mod fleet;
 mod group;
+mod grow;
 mod history;
 mod inspect;
 mod ls;
