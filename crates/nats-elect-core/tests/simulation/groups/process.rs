@@ -167,7 +167,6 @@ impl World {
             for (unit, sequence) in stuck {
                 self.handler_ends(node, &unit, sequence);
             }
-            self.break_watch(node);
             self.connect(node);
         }
     }
