@@ -9,7 +9,7 @@ use crate::model::config::{ElectionsConfig, ManagerConfig, RoleConfig, Takeover}
 const DOCS: &str = include_str!("../../../../docs/configuration.md");
 
 /// Texts of which each setting takes one.
-const SAMPLES: [&str; 9] = [
+const SAMPLES: [&str; 10] = [
     "1234ms",
     "7",
     "true",
@@ -19,6 +19,7 @@ const SAMPLES: [&str; 9] = [
     "exit",
     "cooperative",
     r#"{"region":"eu"}"#,
+    r#"["disk=ssd"]"#,
 ];
 
 /// The paths of all settings of a configuration, as its parser tells them.
