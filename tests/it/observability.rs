@@ -35,7 +35,14 @@ fn labels<T: Copy>(all: &[T], as_str: fn(T) -> &'static str) -> Vec<&'static str
     all.iter().copied().map(as_str).collect()
 }
 
-const UNIT_TERM_ENDS: [&str; 5] = ["given", "drained", "handler", "overrun", "lost"];
+const UNIT_TERM_ENDS: [&str; 6] = [
+    "given",
+    "drained",
+    "handler",
+    "unhealthy",
+    "overrun",
+    "lost",
+];
 
 const STAGES: [&str; 4] = ["detection", "claim", "fence", "start"];
 
