@@ -167,7 +167,7 @@ async fn who_may_only_look_learns_which_permission_is_missing() {
     let arguments = ["group", "grow", "partitions", "8", "--yes"];
     let denied = ended(at(&server, &arguments).envs(login));
     assert_eq!(denied.code, Some(4), "{}", denied.stderr);
-    let subject = "$KV.leaders._group.u.partitions.2.";
+    let subject = "$KV.leaders._group.u.partitions.";
     assert!(denied.stderr.contains(subject), "{}", denied.stderr);
     assert_eq!(member.group("partitions").expect("it").shards(), Some(4));
     member.stop(StopOptions::default()).await.expect("stop");
