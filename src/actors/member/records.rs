@@ -31,7 +31,7 @@ impl MemberState {
             if self.differs.get(&name) == Some(&difference) {
                 continue;
             }
-            // Whoever writes records on and on does not fill the log.
+            // A stranger that writes records on and on does not fill the log.
             let trouble = format!("settings of group {name}");
             if self.logged.is_due(&trouble, clock::now()).is_some() {
                 tracing::warn!(group = %name, "{difference}");

@@ -89,11 +89,15 @@ impl Group {
             .hinted
             .retain(|unit, it| self.is_under_way(group, &record, unit, it));
         if planning.weigh_at <= self.now {
-            let fleet = self.seen_fleet(group, &record, false);
-            let weights = self.weights(group, &fleet);
-            // An owner that does not tell yet does not make the others' loads forgotten.
-            if !weights.is_empty() || !self.tells_load(group) {
-                planning.weights = weights;
+            if self.tells_load(group) {
+                let fleet = self.seen_fleet(group, &record, false);
+                let weights = self.weights(group, &fleet);
+                // An owner that does not tell yet does not make the others' loads forgotten.
+                if !weights.is_empty() {
+                    planning.weights = weights;
+                }
+            } else {
+                planning.weights.clear();
             }
             planning.weigh_at = self.now + self.settings.heartbeat * CALM_BEATS;
         }

@@ -79,9 +79,12 @@ impl Group {
                     self.plan_again(&unit.group);
                 }
                 if !takes || self.hinted(unit) != Some(epoch) {
-                    // A free unit waits for a hint first.
-                    let hint = self.settings.heartbeat * u32::from(takes);
-                    let turn = since + hint + self.turn(unit, epoch);
+                    // A free unit waits for a hint first. Turns take long to compute for thousands.
+                    let hint = since + self.settings.heartbeat * u32::from(takes);
+                    if self.now < hint {
+                        return Some(hint);
+                    }
+                    let turn = hint + self.turn(unit, epoch);
                     if self.now < turn {
                         return Some(turn);
                     }
