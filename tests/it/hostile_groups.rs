@@ -47,6 +47,20 @@ fn count(journal: &Journal, group: &str, shards: u32) -> Vec<usize> {
     roles.map(|role| journal.terms(&role).len()).collect()
 }
 
+/// Waits until a handler runs for each shard; a unit is told as one's own a moment before its
+/// handler begins. Returns the terms that they had so far.
+async fn all_run(journal: &Journal, group: &str, shards: u32) -> Vec<usize> {
+    let runs = |shard| {
+        let last = journal.terms(&format!("{group}/{shard}")).pop();
+        last.is_some_and(|last| last.end.is_none())
+    };
+    eventually(SOON, "a handler for each shard", async || {
+        (0..shards).all(runs).then_some(())
+    })
+    .await;
+    count(journal, group, shards)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_by_hand_costs_a_unit_its_owner_for_as_long_as_the_protocol_says() {
     let server = NatsServer::start().expect("start");
@@ -59,8 +73,8 @@ async fn what_is_written_by_hand_costs_a_unit_its_owner_for_as_long_as_the_proto
         (half(&a) && half(&b)).then_some(())
     })
     .await;
-    let before = count(&journal, GROUP, SHARDS);
-    let later_before = count(&journal, LATER, 4);
+    let before = all_run(&journal, GROUP, SHARDS).await;
+    let later_before = all_run(&journal, LATER, 4).await;
     let owner = journal.terms(&role(3)).pop().expect("a term").instance;
     let other = if owner == "a" { "b" } else { "a" };
     let stranger = Stranger::connect(&server.url()).await;
@@ -166,7 +180,8 @@ async fn rubbish_over_a_members_lease_costs_it_what_it_owns_until_a_lease_is_ove
         (half(&a) && half(&b)).then_some(())
     })
     .await;
-    let (mine, before) = (group(&a).mine(), count(&journal, GROUP, SHARDS));
+    let before = all_run(&journal, GROUP, SHARDS).await;
+    let mine = group(&a).mine();
     let stranger = Stranger::connect(&server.url()).await;
     let epoch = epoch_of(&stranger, "a").await;
     let store = stranger.store().await;

@@ -1,13 +1,8 @@
 //! An observer of elections: what it tells of them, and what it costs.
 
-use std::time::Duration;
-
 use async_nats::jetstream::kv;
 use futures::StreamExt;
-use nats_elect::{
-    Change, ChangeCause, Distrust, Error, Observer, RoleConfig, SigningKey, Standing, StepDown,
-    TrustedKeys,
-};
+use nats_elect::{Change, ChangeCause, Error, Observer, RoleConfig, Standing, StepDown};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
@@ -272,8 +267,12 @@ async fn what_strangers_write_is_told_as_far_as_it_can_be_read_and_stops_nothing
     assert_eq!(seen.revision, None);
 }
 
+#[cfg(feature = "signing")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_whom_a_trusted_key_signed_for_is_told_as_a_leader() {
+    use nats_elect::{Distrust, SigningKey, TrustedKeys};
+    use std::time::Duration;
+
     let pair = nkeys::KeyPair::new_user();
     let key = SigningKey::from_seed(&pair.seed().expect("a seed")).expect("a key");
     let trusted: TrustedKeys = [key.public_key().clone()].into_iter().collect();
