@@ -44,6 +44,9 @@ use nats_elect_core::{Input, Moment, Reply};
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
+/// lacks.
+const WATCH_ANEW: Duration = Duration::from_secs(300);
 /// The pause before a subscription to hints that ended begins again.
 const HINTS_AGAIN: Duration = Duration::from_secs(1);
 /// The most writes of units under way.
@@ -250,6 +253,7 @@ impl MemberState {
             MemberMsg::LinkChanged(link) => self.link_changed(myself, link, &mut steps),
             MemberMsg::BeginWatch(number) if self.watch.is(number) => self.begin_watch(myself),
             MemberMsg::WatchBegan(number) if self.watch.is(number) => {
+                myself.send_after(WATCH_ANEW, move || MemberMsg::BeginWatch(number));
                 steps.push_back(Step::Group(GroupInput::WatchBegan));
             }
             MemberMsg::Watched {

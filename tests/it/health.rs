@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::instance::{Instance, instance};
+use crate::support::instance::{Instance, instance, leading_deafly};
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, all_owned, group, member, member_with, stop};
 use crate::support::{ROLE, SOON, leased_for, ms, patient};
@@ -290,23 +290,4 @@ async fn who_never_reads_its_answers_holds_up_nobody() {
     }
     becomes(&health, "/livez", 200).await;
     drop(deaf);
-}
-
-/// Leads, and blocks its thread until it is told to end: nothing in this process can end it sooner.
-async fn leading_deafly(server: &NatsServer) -> (Instance, Sender<()>) {
-    let journal = Journal::default();
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let a = instance("a", server.url(), &journal)
-        .working(ROLE, leased_for(ms(3000)), move |_term| {
-            let held = held.clone();
-            async move {
-                let _ = held.lock().expect("alone").recv();
-                Ok(())
-            }
-        })
-        .start()
-        .await;
-    a.wait_until_leader().await;
-    (a, release)
 }

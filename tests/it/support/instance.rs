@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use nats_elect::{
     BoxError, Error, Event, LeaderInfo, RoleConfig, RoleHandle, RoleHandler, RoleManager,
     RoleManagerBuilder, RoleState, StopOptions, Storage, Term,
 };
-use nats_elect_testing::eventually;
+use nats_elect_testing::{NatsServer, eventually};
 use tokio::task::JoinHandle;
 
 use super::clock::Stamp;
 use super::journal::Journal;
-use super::{BUCKET, ROLE, SOON};
+use super::{BUCKET, ROLE, SOON, leased_for, ms};
 
 type Work = Arc<dyn Fn(Term) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
@@ -334,4 +335,23 @@ pub async fn never(what: &str, window: Duration, mut happens: impl FnMut() -> bo
         assert!(!happens(), "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Leads, and blocks its thread until it is told to end: nothing in this process can end it sooner.
+pub async fn leading_deafly(server: &NatsServer) -> (Instance, Sender<()>) {
+    let journal = Journal::default();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let a = instance("a", server.url(), &journal)
+        .working(ROLE, leased_for(ms(3000)), move |_term| {
+            let held = held.clone();
+            async move {
+                let _ = held.lock().expect("alone").recv();
+                Ok(())
+            }
+        })
+        .start()
+        .await;
+    a.wait_until_leader().await;
+    (a, release)
 }

@@ -46,6 +46,8 @@ pub enum Fault {
     Hint,
     Grow,
     PurgeUnit,
+    /// The next unit that changes hands is purged before all watches have read that.
+    PurgeNext,
     PurgeMember,
     PurgeGroup,
     /// The stream loses its last changes.
@@ -141,9 +143,10 @@ impl Fault {
                 _ => Self::Hint,
             },
             FaultKind::Growth => Self::Grow,
-            FaultKind::Purges => match chance.below(6) {
+            FaultKind::Purges => match chance.below(8) {
                 0 => Self::PurgeGroup,
                 1 => Self::PurgeMember,
+                2 | 3 => Self::PurgeNext,
                 _ => Self::PurgeUnit,
             },
             FaultKind::Strangers => Self::Stranger(Stranger::draw(chance)),
@@ -231,9 +234,13 @@ impl Fault {
             }
             Self::Hint => world.hint(node),
             Self::Grow => world.grow(),
-            Self::PurgeUnit => world.purge(&|key| matches!(key, GroupKey::Unit(_))),
-            Self::PurgeMember => world.purge(&|key| matches!(key, GroupKey::Member(_))),
-            Self::PurgeGroup => world.purge(&|key| matches!(key, GroupKey::Group(_))),
+            Self::PurgeUnit => world.purge_one(&|key| matches!(key, GroupKey::Unit(_))),
+            Self::PurgeNext => {
+                world.purges_next = true;
+                world.hint(node);
+            }
+            Self::PurgeMember => world.purge_one(&|key| matches!(key, GroupKey::Member(_))),
+            Self::PurgeGroup => world.purge_one(&|key| matches!(key, GroupKey::Group(_))),
             Self::LoseEnd(changes) => {
                 world.tally.losses += 1;
                 world.history_lost = true;
@@ -334,7 +341,7 @@ impl World {
     }
 
     /// An operator purges a key. A group is not removed under its members: something of it stays.
-    fn purge(&mut self, of: &dyn Fn(&GroupKey) -> bool) {
+    fn purge_one(&mut self, of: &dyn Fn(&GroupKey) -> bool) {
         let keys: Vec<GroupKey> = self.stream.keys().filter(|key| of(key)).cloned().collect();
         if keys.is_empty() {
             return;
@@ -364,11 +371,14 @@ impl World {
                 return;
             }
         }
+        self.purge(&key);
+    }
+
+    pub fn purge(&mut self, key: &GroupKey) {
         self.tally.purges += 1;
         if self.trace {
             eprintln!("{:>13.6?} {key} is purged", self.now);
         }
-        let now = self.now;
-        self.stream.purge(&key, now);
+        self.stream.purge(key, self.now);
     }
 }

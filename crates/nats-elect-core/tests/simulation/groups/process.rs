@@ -140,6 +140,7 @@ impl World {
     pub fn heal(&mut self) {
         self.weather = Weather::fair();
         self.hints_lost = 0;
+        self.purges_next = false;
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
         self.drop_requests();
@@ -167,6 +168,16 @@ impl World {
             for (unit, sequence) in stuck {
                 self.handler_ends(node, &unit, sequence);
             }
+            self.reconnect_if_needed(node);
+        }
+    }
+
+    /// A watch at work goes on: what it did not show stays hidden.
+    fn reconnect_if_needed(&mut self, node: usize) {
+        let at = &self.nodes[node];
+        let watch = at.process.as_ref().and_then(|it| it.watch.as_ref());
+        let whole = at.linked && at.wire == Wire::Whole && watch.is_some_and(|it| !it.broken);
+        if !whole {
             self.connect(node);
         }
     }

@@ -9,6 +9,7 @@ use nats_elect_core::group::policy::PolicySettings;
 use super::checkers::{Promise, Violation};
 use super::plan::Plan;
 use super::tally::Tally;
+use super::watching::WATCH_ANEW;
 use super::world::World;
 use crate::seeds::Ending;
 use crate::world::ms;
@@ -88,6 +89,7 @@ const FAILURES_COUNT_FOR: Duration = Duration::from_secs(300);
 ///   for 32 heartbeats.
 /// - Each write may wait for the turns of all members, a heartbeat each, and be refused once. There
 ///   are up to four of them after one another: a tombstone, a creation, a record, a record over it.
+/// - What no watch shows is found when the next watch begins.
 fn bound(plan: &Plan) -> Duration {
     let settings = || plan.members.iter().map(|member| &member.settings);
     let ttl = plan.longest_ttl();
@@ -96,7 +98,8 @@ fn bound(plan: &Plan) -> Duration {
     let members = u32::try_from(plan.members.len()).expect("a few");
     let turns = heartbeat * (members + 1) * 4;
     // Clocks may be slow by a hundredth.
-    (LONGEST_LEASE * 2 + ttl * 3 + stop + heartbeat * 32 + turns) * 101 / 100 + ms(1000)
+    (WATCH_ANEW + LONGEST_LEASE * 2 + ttl * 3 + stop + heartbeat * 32 + turns) * 101 / 100
+        + ms(1000)
 }
 
 /// Owners that stay. Returns when it came to that.

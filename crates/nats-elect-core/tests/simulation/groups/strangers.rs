@@ -152,8 +152,7 @@ impl World {
         };
         let group = GroupKey::Group(unit.group.clone());
         let key = GroupKey::Unit(unit);
-        self.tally.purges += 1;
-        self.stream.purge(&key, self.now);
+        self.purge(&key);
         self.forge(key, true, Body::Unit(Some(UnitRecord::Nobody), None));
         if let Some(made) = self.stream.get(&group).map(|it| it.body.clone()) {
             self.forge(group, true, made);

@@ -12,6 +12,9 @@ use super::stream::{Body, Stored};
 use super::world::{Happening, World};
 use crate::network::Wire;
 
+/// A member begins its watch anew after so long.
+pub const WATCH_ANEW: Duration = Duration::from_secs(300);
+
 /// A watch of a process, and the server's side of it.
 #[derive(Debug)]
 pub struct Watch {
@@ -114,6 +117,12 @@ impl World {
         }
     }
 
+    pub fn watch_anew(&mut self, node: usize, id: u64) {
+        if self.watch_of(node, id).is_some() {
+            self.watch(node, Duration::ZERO);
+        }
+    }
+
     fn watch_of(&mut self, node: usize, id: u64) -> Option<&mut Watch> {
         let watch = self.nodes[node].process.as_mut()?.watch.as_mut();
         watch.filter(|watch| watch.id == id)
@@ -201,7 +210,12 @@ impl World {
             return;
         }
         let input = match brought {
-            Brought::Began => GroupInput::WatchBegan,
+            Brought::Began => {
+                let (at, life) = (self.now + WATCH_ANEW, self.nodes[node].life);
+                let watch = id;
+                self.schedule(at, Happening::WatchAnew { node, life, watch });
+                GroupInput::WatchBegan
+            }
             Brought::CaughtUp(last) => GroupInput::CaughtUp { last },
             Brought::Message(stored) => {
                 let message = self.understand(node, &stored);

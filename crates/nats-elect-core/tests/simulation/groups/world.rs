@@ -48,6 +48,12 @@ pub enum Happening {
         node: usize,
         life: u64,
     },
+    /// The process begins its watch anew, for one may miss what no watch shows.
+    WatchAnew {
+        node: usize,
+        life: u64,
+        watch: u64,
+    },
     Brought {
         node: usize,
         life: u64,
@@ -92,6 +98,7 @@ impl Happening {
         match self {
             Self::Wake { node, life, .. }
             | Self::Brought { node, life, .. }
+            | Self::WatchAnew { node, life, .. }
             | Self::Link { node, life }
             | Self::Claim { node, life }
             | Self::Hinted { node, life, .. }
@@ -119,6 +126,8 @@ pub struct World {
     pub outage_until: Duration,
     /// For how long a watch that begins may be held up.
     pub slow_watch: Duration,
+    /// The next record that is written over a unit's is purged before all watches have read it.
+    pub purges_next: bool,
     pub chance: Chance,
     pub companions: Companions,
     pub claimed: Vec<Claimed>,
@@ -146,6 +155,7 @@ impl World {
             outage_until: Duration::ZERO,
             hints_lost: 100,
             slow_watch: plan.longest_ttl() / 2,
+            purges_next: false,
             chance: Chance::new(plan.seed),
             companions: Companions::of_seed(plan.seed),
             claimed: Vec::new(),
@@ -256,6 +266,7 @@ impl World {
                     self.read_on(node, false);
                 }
             }
+            Happening::WatchAnew { node, watch, .. } => self.watch_anew(node, watch),
             Happening::Brought {
                 node,
                 watch,
@@ -301,8 +312,24 @@ impl World {
                 body => eprintln!("{now:>13.6?} {key} = {sequence} over {over:?}: {body:?}"),
             }
         }
-        self.announce();
+        let is_given = over.is_some_and(|over| over > 0) && matches!(stored.key, GroupKey::Unit(_));
+        if is_given && std::mem::take(&mut self.purges_next) {
+            self.purge_half_read(&stored.key);
+        } else {
+            self.announce();
+        }
         Ok(stored.sequence)
+    }
+
+    /// Purges what was stored last, which not all watches have read.
+    fn purge_half_read(&mut self, key: &GroupKey) {
+        for node in 0..self.nodes.len() {
+            if self.chance.permille(500) {
+                self.read_on(node, false);
+            }
+        }
+        self.purge(key);
+        self.announce();
     }
 
     /// A group's record as it stands.
