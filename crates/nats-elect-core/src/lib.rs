@@ -179,9 +179,10 @@
 //! # Testing
 //!
 //! The simulation, the exhaustive exploration and the fuzz tests of the state machine are in this
-//! crate's `tests/`. [`Election::hash_state`] is for model checkers, which must tell new situations
-//! from known ones. With `--cfg nats_elect_mutations` the crate also exports its mutations: rules
-//! that a test breaks one at a time, to show that the checkers notice.
+//! crate's `tests/`. [`Election::hash_state`] and [`Group::hash_state`](group::Group::hash_state) are
+//! for model checkers, which must tell new situations from known ones. With
+//! `--cfg nats_elect_mutations` the crate also exports its mutations: rules that a test breaks one at
+//! a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -9,7 +9,7 @@ use crate::moment::Moment;
 use crate::name::GroupName;
 
 /// Something to look at. Looking tells when to look again.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Subject {
     Lease,
     Epoch(Epoch),
@@ -22,8 +22,8 @@ pub(super) enum Subject {
 /// Each subject has one time at most.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
-    by_time: BTreeSet<(Moment, Subject)>,
-    times: BTreeMap<Subject, Moment>,
+    pub by_time: BTreeSet<(Moment, Subject)>,
+    pub times: BTreeMap<Subject, Moment>,
 }
 
 impl Agenda {

@@ -68,7 +68,7 @@ pub enum GroupEffect {
 }
 
 /// A message to publish. Every one is a compare-and-set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupWrite {
     /// The record of a unit.
     Unit {

@@ -50,6 +50,16 @@ impl Failures {
         );
     }
 
+    /// By unit: how many failures in a row count, and until when. More of them make no difference.
+    pub fn counting(&self, now: Moment) -> impl Iterator<Item = (&UnitKey, u32, Moment)> {
+        let counting = self.0.iter().filter(move |(_, it)| it.counts(now));
+        counting.map(|(unit, failed)| {
+            let Failed { in_a_row, last } = failed;
+            let most = MOST_IN_A_ROW.max(MOST_DOUBLED + 1);
+            (unit, (*in_a_row).min(most), *last + COUNTS_FOR)
+        })
+    }
+
     /// Whether the unit is to go elsewhere, if it can.
     pub fn keeps_failing(&self, unit: &UnitKey, now: Moment) -> bool {
         self.0.get(unit).is_some_and(|it| it.keeps_failing(now))

@@ -9,7 +9,7 @@ use crate::election::mutation::mutated;
 use crate::moment::Moment;
 
 /// A confirmed write that the watch has not shown yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Grant {
     sequence: u64,
     until: Moment,
@@ -17,7 +17,7 @@ struct Grant {
 }
 
 /// The lease of one epoch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Lease {
     pub epoch: Epoch,
     granted: Vec<Grant>,

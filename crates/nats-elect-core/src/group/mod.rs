@@ -24,6 +24,7 @@
 //! | `taking.rs` | creating units, deposing their owners, taking them |
 //! | `planner.rs` | who plans, and whom the plan is told |
 //! | `shown.rs` | the view of a member, for others to read |
+//! | `hashing.rs` | [`Group::hash_state`], for model checkers |
 //! | `condition.rs` | over which record a message was written, by the condition stored with it |
 //! | `policy/` | the plan of which member should own which unit |
 
@@ -32,6 +33,7 @@ mod condition;
 mod effect;
 mod epoch;
 mod failures;
+mod hashing;
 mod hint;
 mod input;
 mod key;

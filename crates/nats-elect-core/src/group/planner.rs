@@ -32,37 +32,37 @@ const CALM_BEATS: u32 = 10;
 /// The state of a planner.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Planning {
-    round: Round,
+    pub round: Round,
     /// The moves that were hinted, and are not done.
-    hinted: BTreeMap<UnitName, Hinted>,
-    rests_until: Moment,
+    pub hinted: BTreeMap<UnitName, Hinted>,
+    pub rests_until: Moment,
     /// The weights that follow from the loads that members told. They stay as they are while units
     /// move: loads follow later, and units would move on and on.
-    weights: BTreeMap<UnitName, u32>,
-    weigh_at: Moment,
+    pub weights: BTreeMap<UnitName, u32>,
+    pub weigh_at: Moment,
     /// Of the last plan: before its moves, and after them.
     pub imbalance: Option<(Imbalance, Imbalance)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Hinted {
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Hinted {
     /// The sequence of the record that the hint is about.
-    sequence: u64,
+    pub sequence: u64,
     /// The one that has to act.
-    by: Epoch,
-    to: Epoch,
+    pub by: Epoch,
+    pub to: Epoch,
     /// Until when it counts as under way. The hint may be lost.
-    until: Moment,
+    pub until: Moment,
 }
 
 /// A member's own plan, for what it does without hints.
 #[derive(Clone, Debug)]
 pub(super) struct Advice {
-    at: Moment,
+    pub at: Moment,
     /// By unit of this member that leaves: the next owner.
-    heirs: BTreeMap<UnitName, Epoch>,
+    pub heirs: BTreeMap<UnitName, Epoch>,
     /// The units that the policy leaves without an owner.
-    withheld: BTreeSet<UnitName>,
+    pub withheld: BTreeSet<UnitName>,
 }
 
 impl Group {
@@ -115,7 +115,7 @@ impl Group {
         [plan.again, lost, weigh].into_iter().flatten().min()
     }
 
-    fn tells_load(&self, group: &GroupName) -> bool {
+    pub(super) fn tells_load(&self, group: &GroupName) -> bool {
         let infos = self.view.members().filter_map(|(_, it)| it.info.as_ref());
         let mut supports = infos.filter_map(|it| it.groups.get(group));
         supports.any(|it| it.load > 0)

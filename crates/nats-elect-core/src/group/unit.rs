@@ -12,7 +12,7 @@ use crate::election::mutation::mutated;
 use crate::moment::Moment;
 
 /// A unit whose record named this member when its term began, or whose handler still runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Tenure {
     pub epoch: Epoch,
     /// The sequence of the record. It is the term's fencing token.
@@ -36,7 +36,7 @@ impl Tenure {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     Acting,
     /// The handler was told to end.

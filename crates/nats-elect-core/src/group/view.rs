@@ -20,9 +20,9 @@ use crate::name::{GroupName, UnitName};
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     /// The sequence of its last record. 0 if it is missing.
-    sequence: u64,
+    pub sequence: u64,
     /// It was proved once, and cannot change.
-    identity: Option<Identity>,
+    pub identity: Option<Identity>,
     /// The id of its instance.
     pub id: String,
     pub info: Option<MemberInfo>,
@@ -31,10 +31,10 @@ pub(super) struct Member {
     pub since: Moment,
     /// It was silent or missing shortly before.
     pub flapped: bool,
-    deposed: bool,
+    pub deposed: bool,
     /// Until when its lease may last, as far as this member has watched it.
     pub over_at: Moment,
-    watch: u64,
+    pub watch: u64,
 }
 
 /// What is known of a unit.
@@ -46,14 +46,14 @@ pub(super) struct Unit {
     /// Until when an owner before the one in the record may act. Nobody builds on the record before.
     pub quiet_until: Moment,
     /// Whether it is known by its creation as nobody's alone.
-    newborn: bool,
+    pub newborn: bool,
     /// Whether it stood there when this member joined, as members write it.
-    was_found: bool,
-    watch: u64,
+    pub was_found: bool,
+    pub watch: u64,
 }
 
 /// What stands under a unit's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum KnownUnit {
     Record(UnitRecord),
     /// A value that is not understood, or a delete marker.
@@ -68,12 +68,12 @@ pub(super) struct SeenGroup {
     /// The record that counts. `None` if what stands there is not understood.
     pub record: Option<GroupRecord>,
     /// The first sequence at which a record of this generation was shown.
-    since: u64,
+    pub since: u64,
     /// Whether the record there goes back behind the one that counts.
     pub is_behind: bool,
     /// Whether this record began the group where nothing was.
-    began: bool,
-    watch: u64,
+    pub began: bool,
+    pub watch: u64,
 }
 
 /// What a message changed.
@@ -91,36 +91,36 @@ pub(super) enum Change {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    members: BTreeMap<Epoch, Member>,
-    units: BTreeMap<UnitKey, Unit>,
+    pub members: BTreeMap<Epoch, Member>,
+    pub units: BTreeMap<UnitKey, Unit>,
     /// The units whose records name an epoch.
-    owned: BTreeMap<Epoch, BTreeSet<UnitKey>>,
-    groups: BTreeMap<GroupName, SeenGroup>,
+    pub owned: BTreeMap<Epoch, BTreeSet<UnitKey>>,
+    pub groups: BTreeMap<GroupName, SeenGroup>,
     /// The last record of each group that counted, whatever became of its key.
-    known: BTreeMap<GroupName, GroupRecord>,
+    pub known: BTreeMap<GroupName, GroupRecord>,
     /// The most shards that each generation was ever said to have.
-    shards: BTreeMap<(GroupName, u32), u32>,
+    pub shards: BTreeMap<(GroupName, u32), u32>,
     /// The number of the watch.
-    watch: u64,
+    pub watch: u64,
     pub caught_up: bool,
     /// When the first watch had caught up.
     pub joined: Moment,
-    last: u64,
+    pub last: u64,
     /// The last sequence that was shown when the present watch began.
-    last_before: u64,
+    pub last_before: u64,
     /// Until when what this member found when it joined may have another owner.
     pub found_until: Moment,
     /// Whether the present watch still shows what stood there when it began.
-    looks_back: bool,
+    pub looks_back: bool,
     /// Keys for which it has shown less than is known, and what is known.
-    behind: BTreeMap<GroupKey, u64>,
+    pub behind: BTreeMap<GroupKey, u64>,
     /// Whether the present watch has shown other content than is known, at the same sequence.
-    contradicts: bool,
+    pub contradicts: bool,
     /// The stream had lost its end. Until then this member relies on nothing that it finds.
     pub regressed_until: Option<Moment>,
     /// The latest generation of each group that was known before this member joined again. Such a
     /// group is not new, whatever became of its keys.
-    earlier: BTreeMap<GroupName, u32>,
+    pub earlier: BTreeMap<GroupName, u32>,
 }
 
 impl View {

@@ -7,7 +7,7 @@ use crate::moment::Moment;
 /// Whether a round is under way. A round begins when the imbalance leaves the band, or when a wish
 /// can be met. It goes on until nothing can be made better, also within the band. Between rounds
 /// is a cool-down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Round {
     /// A new planner does not know whether its predecessor carried a round through. So it does.
     #[default]
