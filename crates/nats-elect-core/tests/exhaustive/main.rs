@@ -1,9 +1,11 @@
 //! All that a few instances of the real core can do, with a bounded number of faults and no bound
-//! on time.
+//! on time: with one role, and as members of a group (`groups/`).
 //!
 //! `cargo test --test exhaustive` explores the small configurations. The large ones want a release
 //! build: `cargo test --release --test exhaustive -- --ignored --nocapture`;
-//! `EXHAUSTIVE=<name>,<name>` chooses among them.
+//! `EXHAUSTIVE=<name>,<name>` chooses among them. With broken rules:
+//! `RUSTFLAGS="--cfg nats_elect_mutations" cargo test --release --test exhaustive --target-dir
+//! target/mutations mutations`.
 
 mod action;
 mod catalogue;
@@ -12,6 +14,7 @@ mod configuration;
 mod explore;
 mod fault;
 mod fingerprint;
+mod groups;
 mod instance;
 mod life;
 mod peers;
@@ -28,6 +31,7 @@ mod turn;
 mod bucket;
 
 use explore::{Findings, Space, explore};
+use groups::Members;
 use space::Roles;
 
 /// An exploration that takes this many transitions stops without having seen all.
@@ -111,18 +115,89 @@ fn a_clock_slower_than_the_margin_is_found_out() {
     assert_eq!(violation.property, "at most one valid lease at any instant");
 }
 
+fn members(names: &[&str]) {
+    for name in names {
+        let configuration = groups::catalogue::find(name).expect("a configuration of this name");
+        assert!(check(&Members(configuration), None).exhausted);
+    }
+}
+
+#[test]
+fn two_members_start() {
+    members(&["members-start"]);
+}
+
+#[test]
+fn two_members_of_which_one_dies_or_stands_still() {
+    members(&["members-rest", "members-crash", "members-pause"]);
+}
+
+#[test]
+fn two_members_of_which_one_leaves_or_gives_a_unit_away() {
+    members(&["members-drain", "members-hint"]);
+}
+
+#[test]
+fn two_members_whose_messages_are_late() {
+    members(&["members-late", "members-unanswered"]);
+}
+
+#[test]
+fn two_members_whose_watches_are_slow_or_break() {
+    members(&["members-lag", "members-break"]);
+}
+
+#[test]
+fn two_members_whose_handlers_fail() {
+    members(&["members-returned", "members-unhealthy"]);
+}
+
+#[test]
+fn two_members_and_a_purge() {
+    members(&[
+        "members-purge",
+        "members-purge-member",
+        "members-purge-group",
+    ]);
+}
+
+#[test]
+fn two_members_and_a_stranger() {
+    members(&["members-forge", "members-spoil", "members-bury"]);
+}
+
+#[test]
+fn two_members_whose_group_grows() {
+    members(&["members-grow"]);
+}
+
+/// The large configurations, or those that `EXHAUSTIVE` names.
+fn chosen<C>(large: fn() -> Vec<C>, find: fn(&str) -> Option<C>) -> Vec<C> {
+    match std::env::var("EXHAUSTIVE").ok().as_deref() {
+        None | Some("1") => large(),
+        Some(names) => names.split(',').filter_map(find).collect(),
+    }
+}
+
 #[test]
 #[ignore = "takes minutes, in a release build"]
 fn large_configurations() {
-    let only = std::env::var("EXHAUSTIVE").ok();
-    let configurations = match only.as_deref() {
-        None | Some("1") => catalogue::large(),
-        Some(names) => names
-            .split(',')
-            .map(|name| catalogue::find(name).expect("a configuration of this name"))
-            .collect(),
-    };
-    for configuration in configurations {
+    for configuration in chosen(catalogue::large, catalogue::find) {
         check(&Roles(configuration), Some(MOST_TRANSITIONS));
     }
+}
+
+#[test]
+#[ignore = "takes minutes, in a release build"]
+fn large_configurations_of_groups() {
+    for configuration in chosen(groups::catalogue::large, groups::catalogue::find) {
+        check(&Members(configuration), Some(MOST_TRANSITIONS));
+    }
+}
+
+/// Only one rule of all can be broken at a time, so this is a run of its own.
+#[cfg(nats_elect_mutations)]
+#[test]
+fn mutations_of_groups() {
+    groups::mutations::each_broken_rule_is_noticed();
 }

@@ -1,0 +1,56 @@
+//! The exploration of members can fail: each rule that is broken on purpose is noticed by a small
+//! configuration.
+
+use nats_elect_core::{GROUP_MUTATIONS, Mutation, mend};
+
+use super::configuration::Configuration;
+use super::fault::Fault::{Crash, Forge, Grow, Lag, Prepare};
+use super::{Members, catalogue};
+use crate::explore::explore;
+
+/// A breakage that so many transitions do not show goes unnoticed.
+const MOST_TRANSITIONS: usize = 200_000;
+
+/// The configuration in which a broken rule is noticed soonest.
+fn noticed_in(mutation: Mutation) -> Configuration {
+    let one_unit = catalogue::with_one_unit;
+    let name = match mutation {
+        Mutation::TakeFromLiving | Mutation::DeposeEarly => "members-rest",
+        Mutation::GiveBeforeEnd | Mutation::NeverRevoke => "members-hint-deaf",
+        Mutation::BeginAgain => "members-returned",
+        Mutation::KeepLostEpoch => "members-pause",
+        Mutation::IgnoreForeignRecord | Mutation::BelieveUnsigned => "members-forge",
+        Mutation::UnknownIsOfAge => return one_unit("one-unit-forge", &[(Forge, 1)]),
+        Mutation::ExtendUnshown => return one_unit("one-unit-forge-lag", &[(Forge, 1), (Lag, 1)]),
+        Mutation::JoinAtOnce => {
+            return one_unit("one-unit-forge-crash", &[(Forge, 1), (Crash, 1)]);
+        }
+        Mutation::BeginBesideOldUnits => {
+            return one_unit("one-unit-grow-prepared", &[(Prepare, 1), (Grow, 1)]);
+        }
+        other => unreachable!("{other:?} is of roles"),
+    };
+    catalogue::find(name).expect("a configuration of this name")
+}
+
+/// Breaks the rules one after another, and tells the shortest way to what that breaks.
+pub fn each_broken_rule_is_noticed() {
+    let mut unnoticed = Vec::new();
+    for (mutation, rule) in GROUP_MUTATIONS {
+        mutation.choose();
+        let findings = explore(&Members(noticed_in(*mutation)), Some(MOST_TRANSITIONS));
+        let name = findings.name;
+        match findings.violation {
+            Some(violation) => println!(
+                "{mutation:?}:{rule}\n  breaks \"{}\" in {name}, {} events, {} states:\n{}",
+                violation.property, violation.events, findings.states, violation.tale
+            ),
+            None => {
+                println!("{mutation:?}:{rule}\n  unnoticed in {findings}");
+                unnoticed.push(*mutation);
+            }
+        }
+    }
+    mend();
+    assert!(unnoticed.is_empty(), "unnoticed: {unnoticed:?}");
+}

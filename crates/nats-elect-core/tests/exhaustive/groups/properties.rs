@@ -1,0 +1,193 @@
+//! What must always hold among members, and what must be possible.
+
+use stateright::Property;
+
+use super::Members;
+use super::configuration::{Configuration, unit};
+use super::state::State;
+use nats_elect_core::group::{GroupKey, GroupKind, UnitKey};
+
+use super::configuration::group;
+
+/// A promise that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    /// Two members hold valid terms of a unit at one true instant.
+    TwoOwners,
+    /// A unit has a valid term beside one of another generation.
+    TwoGenerations,
+    /// A term's token is not above those of all terms of the unit before.
+    TokenOrder,
+    /// A member does what is against its own rules.
+    Conduct(Misconduct),
+    /// Nothing has gone wrong for long enough, and a unit has no owner.
+    Unserved,
+}
+
+/// What a member must not do, whatever comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Misconduct {
+    StartedASecondHandler,
+    WroteOverAUnitOnWhichItActs,
+    WroteOverAClosedUnit,
+    SignedForAnother,
+    WroteOverWhatItDoesNotKnow,
+    /// By what it knows itself.
+    TookFromALivingOwner,
+    /// In truth.
+    DeposedAMemberWithALease,
+    WroteAFenceRecord,
+    /// A timer is due again at once.
+    WantedToWakeInThePast,
+    /// The stream has lost nothing.
+    TookTheStreamForShortened,
+    /// Assertions of the machines failed.
+    Panicked,
+}
+
+/// What a configuration must be able to bring about, or its faults do not bite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// A term begins on a unit that had none before.
+    Owned,
+    /// A second term of a unit.
+    OwnedAgain,
+    /// A write of the machine is refused.
+    Refused,
+    /// A living owner gives its unit to another member.
+    Given,
+    /// A tombstone is written over another's epoch.
+    Deposed,
+    /// A member loses its lease.
+    LeaseLost,
+    /// A write that was given up takes effect.
+    GhostLanded,
+    /// A term is revoked while its lease lasts.
+    Revoked,
+    /// A missing unit is created.
+    Created,
+    /// A member has left in good order.
+    Left,
+    /// A unit is closed for good.
+    Closed,
+    /// A term of the second generation begins.
+    Grown,
+}
+
+/// A set of witnesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Witnessed(u32);
+
+impl Witnessed {
+    pub const fn add(&mut self, witness: Witness) {
+        self.0 |= 1 << witness as u32;
+    }
+
+    const fn has(self, witness: Witness) -> bool {
+        self.0 & 1 << witness as u32 != 0
+    }
+}
+
+/// All properties of a configuration.
+pub fn of(configuration: &Configuration) -> Vec<Property<Members>> {
+    let mut properties = vec![
+        Property::always("no unit has two valid terms", |_, state: &State| {
+            state.broken != Some(Broken::TwoOwners)
+        }),
+        Property::always("no two generations act", |_, state: &State| {
+            state.broken != Some(Broken::TwoGenerations)
+        }),
+        Property::always("the tokens of a unit grow", |_, state: &State| {
+            state.broken != Some(Broken::TokenOrder)
+        }),
+        Property::always("members keep to their rules", |_, state: &State| {
+            !matches!(state.broken, Some(Broken::Conduct(_)))
+        }),
+        Property::always(
+            "without faults each unit has an owner in time",
+            |_, state: &State| state.broken != Some(Broken::Unserved),
+        ),
+    ];
+    properties.extend(configuration.witnesses.iter().map(|it| possible(*it)));
+    properties
+}
+
+/// The property that this can be brought about. A property's condition can capture nothing, hence
+/// one for each.
+fn possible(witness: Witness) -> Property<Members> {
+    macro_rules! possible {
+        ($($witness:ident: $name:literal)*) => {
+            match witness {
+                $(Witness::$witness => Property::sometimes($name, |_, state: &State| {
+                    state.witnessed.has(Witness::$witness)
+                }),)*
+            }
+        };
+    }
+    possible! {
+        Owned: "a unit gets an owner"
+        OwnedAgain: "a second term of a unit begins"
+        Refused: "a write is refused"
+        Given: "a unit is given away"
+        Deposed: "an epoch is deposed"
+        LeaseLost: "a member loses its lease"
+        GhostLanded: "a write that was given up takes effect"
+        Revoked: "a term is revoked within its lease"
+        Created: "a missing unit is created"
+        Left: "a member leaves"
+        Closed: "a unit is closed"
+        Grown: "a unit of the second generation gets an owner"
+    }
+}
+
+/// The most ticks without a fault after which each unit has an owner: two longest leases, a lease
+/// that runs out, the wait of a member that joins, an overrun; the turns of all members for four
+/// writes, and a tick in which each of them is shown.
+fn patience(configuration: &Configuration) -> usize {
+    15 + 4 * (configuration.members + 1)
+}
+
+impl State {
+    /// Whether each unit of the group's present generation has an owner.
+    pub fn is_served(&self) -> bool {
+        // A purge shows when a watch begins anew.
+        let known = self.living().find_map(|(_, it)| it.group.record(&group()));
+        let record = self.group_record().map(|(_, record)| record).or(known);
+        let Some((record, GroupKind::Sharded { shards, .. })) = record.map(|it| (it, it.kind))
+        else {
+            return false;
+        };
+        let is_owned = |number| {
+            let unit = unit(record.generation, number);
+            let mut terms = self.living().flat_map(|(_, it)| it.valid_terms(self.now));
+            terms.any(|it| *it == unit) || self.is_gone_unseen(&unit)
+        };
+        (0..shards).all(is_owned)
+    }
+
+    /// Whether a unit's record was purged, and all take it for the living owner's: nobody notices
+    /// before a watch begins anew.
+    fn is_gone_unseen(&self, unit: &UnitKey) -> bool {
+        let lives = |epoch| self.living().any(|(_, it)| it.present == Some(epoch));
+        let missing = self.stream.get(&GroupKey::Unit(unit.clone())).is_none();
+        missing
+            && self.living().all(|(_, it)| {
+                let owner = it.group.unit_owner(unit).and_then(|(_, owner)| owner);
+                owner.is_some_and(lives)
+            })
+    }
+
+    /// Counts a tick in which nothing went wrong and not each unit had an owner.
+    pub fn count_unserved(&mut self, configuration: &Configuration) {
+        let some_take_units = self.living().any(|(_, it)| !it.leaves);
+        let troubled = self.living().any(|(_, it)| it.is_troubled());
+        if troubled || !some_take_units || self.is_served() {
+            self.unserved = 0;
+            return;
+        }
+        self.unserved += 1;
+        if usize::from(self.unserved) > patience(configuration) {
+            self.broken.get_or_insert(Broken::Unserved);
+        }
+    }
+}
