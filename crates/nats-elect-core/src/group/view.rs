@@ -45,6 +45,9 @@ pub(super) struct Unit {
     pub known: KnownUnit,
     /// Until when an owner before the one in the record may act. Nobody builds on the record before.
     pub quiet_until: Moment,
+    /// Whether it had to age when it was shown. It may have been purged since, before an owner of
+    /// before was shown it. So whom it names writes over it before a term begins.
+    pub aged: bool,
     /// Whether it is known by its creation as nobody's alone.
     pub newborn: bool,
     /// Whether it stood there when this member joined, as members write it.
@@ -324,14 +327,16 @@ impl View {
                 self.note_missing(owner, now);
             }
         }
+        let quiet_until = if mutated!(UnknownIsOfAge) {
+            now
+        } else {
+            quiet_until
+        };
         let unit = Unit {
             sequence,
             known: record.map_or(KnownUnit::Opaque, KnownUnit::Record),
-            quiet_until: if mutated!(UnknownIsOfAge) {
-                now
-            } else {
-                quiet_until
-            },
+            quiet_until,
+            aged: now < quiet_until && !mutated!(BeginOnAged),
             newborn: is_created && record == Some(UnitRecord::Nobody),
             was_found: is_trusted,
             watch,

@@ -144,6 +144,8 @@ mutations! {
         DeposeEarly,
         /// Records that were written over something unknown are of age at once. (Rule 6)
         UnknownIsOfAge,
+        /// A term begins on a record that had to age, and may have been purged. (Rule 6)
+        BeginOnAged,
         /// A heartbeat extends the lease as soon as it is confirmed. (Rule 7)
         ExtendUnshown,
         /// A member acts on when its lease is over. (Rule 1)

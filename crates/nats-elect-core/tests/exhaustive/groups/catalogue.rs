@@ -175,6 +175,11 @@ const PAIRS: &[Line] = &[
         &[Closed, Grown],
     ),
     (
+        "members-grow-purge-spoil",
+        &[(Grow, 1), (Purge, 1), (Spoil, 1)],
+        &[Closed, Grown],
+    ),
+    (
         "members-unhealthy-crash",
         &[(Unhealthy, 1), (Crash, 1)],
         &[Given],
@@ -202,7 +207,12 @@ pub fn small() -> Vec<Configuration> {
     let start = Configuration::new("members-start", 2, 1);
     let start = start.until(6).witnesses(&[Created, Owned]);
     let single = SINGLE.iter().map(|line| settled(line, 2, 2));
-    single.chain([start]).collect()
+    let hidden: Line = (
+        "one-unit-purge-forge",
+        &[(Purge, 1), (Forge, 1)],
+        &[Created, Refused],
+    );
+    single.chain([start, settled(&hidden, 2, 1)]).collect()
 }
 
 /// Those that want a release build, and some of them minutes.

@@ -237,7 +237,11 @@ impl Fault {
             Self::PurgeUnit => world.purge_one(&|key| matches!(key, GroupKey::Unit(_))),
             Self::PurgeNext => {
                 world.purges_next = true;
-                world.hint(node);
+                if world.chance.permille(500) {
+                    world.hint(node);
+                } else {
+                    Stranger::FORGED.strike(world);
+                }
             }
             Self::PurgeMember => world.purge_one(&|key| matches!(key, GroupKey::Member(_))),
             Self::PurgeGroup => world.purge_one(&|key| matches!(key, GroupKey::Group(_))),

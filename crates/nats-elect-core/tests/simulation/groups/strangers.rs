@@ -56,6 +56,13 @@ pub enum Stranger {
 }
 
 impl Stranger {
+    /// The record of a unit that names a living member.
+    pub const FORGED: Self = Self::Unit {
+        named: Named::Living,
+        knows: true,
+        signs: false,
+    };
+
     pub fn draw(chance: &mut Chance) -> Self {
         let knows = chance.permille(600);
         match chance.below(11) {
