@@ -22,6 +22,8 @@ pub struct Ownership {
     pub finals: Finals,
     /// The instances that were killed, and when.
     pub kills: Vec<(usize, Moment)>,
+    /// Whether an instance that is killed frees its shards at once: no lease is waited for.
+    pub last_wills: bool,
 }
 
 /// What the owners counted.
@@ -48,25 +50,34 @@ impl Ownership {
         first.map_or(term.last(), |at| at.min(term.last()))
     }
 
-    /// Two terms of a shard at one time, each from its begin to its [`last`](Term::last) moment.
+    /// Until when nobody else may own a shard because of that term.
+    fn holds_until(&self, term: &Term) -> Moment {
+        if self.last_wills {
+            self.end_of(term)
+        } else {
+            term.last()
+        }
+    }
+
+    /// Two terms of a shard at one time.
     pub fn overlaps(&self) -> Vec<String> {
         let mut found = Vec::new();
         for shard in 0..self.shards {
             let mut longest: Option<&Term> = None;
             for term in self.terms.of(shard) {
                 if let Some(before) = longest
-                    && term.began < before.last()
+                    && term.began < self.holds_until(before)
                 {
                     found.push(format!(
                         "shard {shard}: {} began while {} could act for another {:.3} s (processes {} and {})",
                         self.names[term.instance],
                         self.names[before.instance],
-                        before.last().since(term.began).as_secs_f64(),
+                        self.holds_until(before).since(term.began).as_secs_f64(),
                         term.process,
                         before.process
                     ));
                 }
-                if longest.is_none_or(|before| before.last() < term.last()) {
+                if longest.is_none_or(|it| self.holds_until(it) < self.holds_until(term)) {
                     longest = Some(term);
                 }
             }

@@ -83,6 +83,7 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
             terms: std::mem::take(&mut play.terms),
             finals: finals(&url, BUCKET, GROUP, args.shards).await?,
             kills: play.fleet.kills(),
+            last_wills: false,
         },
         ttl: args.ttl,
         faults: std::mem::take(&mut play.fleet.faults),

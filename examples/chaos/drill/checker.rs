@@ -29,6 +29,8 @@ pub struct Notes {
     pub roles: Vec<Role>,
     /// The group beside them.
     pub shards: Option<Shards>,
+    /// Whether instances that are killed free what they have at once.
+    pub last_wills: bool,
     /// The shards' counters, as they stood in the bucket at the end.
     pub finals: Finals,
     /// When every role had a leader, before the first fault.
@@ -131,6 +133,7 @@ impl Evidence {
                 terms: shards::read(&folders.journals, &notes.instances)?,
                 finals: notes.finals.clone(),
                 kills: notes.kills(),
+                last_wills: notes.last_wills,
             }),
             None => None,
         };

@@ -51,6 +51,7 @@ impl Story {
                 }],
                 shards: None,
                 finals: Finals::new(),
+                last_wills: false,
                 begun: at(0),
                 healed: at(END - 40_000),
                 ended: at(END),

@@ -48,6 +48,7 @@ impl Story {
             }],
             shards: None,
             finals: Finals::new(),
+            last_wills: false,
             begun: at(0),
             healed: at(END),
             ended: at(END),

@@ -158,6 +158,7 @@ fn rehearse(
         instances: fleet.names.clone(),
         roles: plan.roles.clone(),
         shards: plan.shards.clone(),
+        last_wills: plan.last_wills,
         finals,
         begun,
         healed,

@@ -36,6 +36,7 @@ impl Run {
                 terms: Terms::default(),
                 finals: Finals::from([(0, 3)]),
                 kills: vec![(0, at(10))],
+                last_wills: false,
             },
             ttl: Duration::from_secs(3),
             faults: vec![killed],
@@ -115,6 +116,24 @@ fn an_owner_that_begins_within_the_lease_of_one_that_was_killed_is_noticed() {
         run,
         "one owner at a time: shard 0: i2 began while i1 could act",
     );
+}
+
+#[test]
+fn an_owner_may_begin_within_the_lease_of_one_that_was_killed_and_had_a_last_will() {
+    let mut run = Run::new();
+    run.evidence.ownership.last_wills = true;
+    run.first_term();
+    run.second_term(6, 11);
+    assert_eq!(run.wrong(), Vec::<String>::new());
+}
+
+#[test]
+fn an_owner_that_begins_before_one_with_a_last_will_is_killed_is_noticed() {
+    let mut run = Run::new();
+    run.evidence.ownership.last_wills = true;
+    run.first_term();
+    run.second_term(6, 9);
+    assert_wrong(run, "one owner at a time");
 }
 
 #[test]

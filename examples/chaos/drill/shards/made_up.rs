@@ -40,6 +40,7 @@ impl Story {
                 ttls: vec![TTL; 2],
             }),
             finals: Finals::new(),
+            last_wills: false,
             begun: at(0),
             healed: at(HEALED),
             ended: at(END),
@@ -53,6 +54,7 @@ impl Story {
             terms: Terms::default(),
             finals: Finals::new(),
             kills: Vec::new(),
+            last_wills: false,
         };
         Self { notes, ownership }.owned(1, 1, (0, END + 1))
     }
