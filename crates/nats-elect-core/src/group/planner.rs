@@ -404,6 +404,7 @@ impl Group {
         for (key, seen) in known.filter(|(key, _)| self.is_present(key, record)) {
             self.add_unit(key, *seen, &mut fleet);
         }
+        self.add_failures(group, &mut fleet);
         for (key, tenure) in &self.tenures {
             let counts = key.group == *group && self.is_present(key, record);
             if let Some(heir) = tenure.heir().filter(|_| counts)
@@ -483,7 +484,6 @@ impl Group {
         if matches!(self.settings.groups.get(&unit.group), Some(Units::Named(_))) {
             known.requires.insert(handler(&unit.unit));
         }
-        known.failing_on = self.failing_on(unit);
         known.owner = record.owner();
         // The order of writes is that of moves, and the same for all planners.
         known.moved = Some(Moment::from_nanos(seen.sequence));
@@ -504,16 +504,22 @@ impl Group {
         has.map(handler).collect()
     }
 
-    /// The members on which a unit keeps failing.
-    fn failing_on(&self, unit: &UnitKey) -> BTreeSet<Epoch> {
-        let fails = |(epoch, member): (Epoch, &super::view::Member)| {
-            let support = member.info.as_ref()?.groups.get(&unit.group)?;
-            support.failing.contains(&unit.unit).then_some(epoch)
+    /// Adds on which members units keep failing, as these members tell.
+    fn add_failures(&self, group: &GroupName, fleet: &mut Fleet) {
+        let mut fails = |unit: &UnitName, epoch| {
+            if let Some(unit) = fleet.units.get_mut(unit) {
+                unit.failing_on.insert(epoch);
+            }
         };
-        let told = self.view.members().filter_map(fails);
-        let own = self.lease.as_ref().map(|it| it.epoch);
-        let own = own.filter(|_| self.failures.keeps_failing(unit, self.now));
-        told.chain(own).collect()
+        for (epoch, member) in self.view.members() {
+            let support = member.info.as_ref().and_then(|it| it.groups.get(group));
+            let failing = support.into_iter().flat_map(|it| &it.failing);
+            failing.for_each(|unit| fails(unit, epoch));
+        }
+        if let Some(own) = self.lease.as_ref().map(|it| it.epoch) {
+            let failing = self.failures.of(group, self.now);
+            failing.for_each(|unit| fails(unit, own));
+        }
     }
 
     /// The units of a group that keep failing on this member, for its record.
