@@ -1,0 +1,206 @@
+//! Rule 6: how old a record is, and what becomes of keys that are purged. The numbers are
+//! those in `docs/protocol.md`.
+
+use std::time::Duration;
+
+use super::super::*;
+use super::world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// 6: what is created while the group is new had no owner before.
+#[test]
+fn the_units_of_a_new_group_have_owners_at_once() {
+    let mut world = World::new(3, 8);
+    world.until(5 * HEARTBEAT, |world| {
+        (0..8).all(|number| world.owners(&unit(number)).len() == 1)
+    });
+}
+
+/// 6: a unit that is created after its group was made ages.
+#[test]
+fn a_unit_that_is_created_after_its_group_was_made_ages() {
+    let mut world = World::new(2, 1);
+    world.until(5 * HEARTBEAT, |world| world.owners(&unit(0)).len() == 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+}
+
+/// 6: a group's record that is made anew beside units is not that of a new group.
+#[test]
+fn a_groups_record_that_was_purged_makes_no_unit_free() {
+    let mut world = World::settled(2, 2);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    world.purge(&GroupKey::Group(group()));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    let stands = &world.keys[&GroupKey::Group(group())].message.content;
+    let GroupContent::Group(_, Some(record)) = stands else {
+        panic!("no record: {stands:?}");
+    };
+    assert!(!record.making);
+    assert!(world.owners(&unit(0)).is_empty());
+}
+
+/// 6: what a first watch shows is as old as it says. So a member that joins is given units at once,
+/// and takes what its predecessors left.
+#[test]
+fn a_member_that_joins_owns_what_it_is_given_and_what_is_free() {
+    let mut world = World::settled(1, 4);
+    let joined = world.join(4);
+    world.run(TTL + 2 * SECOND);
+    world.tell(0, GroupInput::Drain);
+    world.until(2 * SECOND, |world| {
+        (0..4).all(|number| world.owners(&unit(number)) == [joined])
+    });
+    world.nodes[0].alive = false;
+    world.nodes[joined].alive = false;
+    let last = world.join(4);
+    world.until(TTL + 4 * SECOND, |world| {
+        (0..4).all(|number| world.owners(&unit(number)) == [last])
+    });
+}
+
+/// 6: what follows on a found record while the first watch catches up is as old as what it found.
+#[test]
+fn a_unit_given_away_while_a_member_joins_waits_for_the_leases_and_no_longer() {
+    let mut world = World::settled(1, 1);
+    let shown = |world: &World, key: &GroupKey| world.keys[key].message.clone();
+    let key = GroupKey::Unit(unit(0));
+    let member = shown(&world, &GroupKey::Member(epoch(1)));
+    let owned = shown(&world, &key);
+    world.leave(0);
+    world.run(SECOND);
+    let given = shown(&world, &key);
+    assert_eq!(given.over, Some(owned.sequence));
+    // The joiner's watch had begun before that.
+    let mut joiner = Group::new(world.nodes[0].group.settings.clone(), world.now);
+    joiner.step(world.now, GroupInput::WatchBegan);
+    for message in [member, owned, given] {
+        joiner.step(world.now, GroupInput::Shown(message));
+    }
+    joiner.step(world.now, GroupInput::CaughtUp { last: world.last });
+    let group = group();
+    let unit = joiner.owners(&group).next().expect("the unit");
+    assert_eq!(unit.quiet_until, world.now + TTL);
+}
+
+/// 6: a member that lost its lease with all keys of its group does not take the group for a new one:
+/// another member may act on.
+#[test]
+fn a_group_whose_keys_are_gone_is_not_new_for_those_who_knew_it() {
+    let mut world = World::settled(2, 2);
+    for number in 0..2 {
+        world.purge(&GroupKey::Unit(unit(number)));
+        world.purge(&GroupKey::Member(epoch(
+            world.nodes[usize::from(number > 0)].epoch,
+        )));
+    }
+    world.purge(&GroupKey::Group(group()));
+    world.until(TTL, |world| {
+        (0..2).all(|number| world.owners(&unit(number)).is_empty())
+    });
+    world.run_short_of(LONGEST_LEASE, TTL);
+    assert!((0..2).all(|number| world.owners(&unit(number)).is_empty()));
+    world.until(2 * TTL, |world| {
+        (0..2).all(|number| world.owners(&unit(number)).len() == 1)
+    });
+}
+
+/// 6: but a creation that a first watch shows may follow a purge.
+#[test]
+fn a_member_that_joins_lets_a_unit_age_that_was_created_again() {
+    let mut world = World::settled(1, 1);
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(0);
+    world.until(2 * SECOND, |world| {
+        world.stands(0) == Some(UnitRecord::Nobody)
+    });
+    world.nodes[0].alive = false;
+    world.join(1);
+    world.run_short_of(LONGEST_LEASE, 2 * SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(10 * SECOND, |world| !world.owners(&unit(0)).is_empty());
+}
+
+/// 6: a purged unit is created by whoever notices, and owned after the longest lease.
+#[test]
+fn a_purged_unit_ages_before_anybody_owns_it() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run(3 * SECOND);
+    assert_eq!(world.stands(0), Some(UnitRecord::Nobody));
+    assert!(
+        world.owners(&unit(0)).is_empty(),
+        "the owner saw it: {owner}"
+    );
+    world.run_short_of(LONGEST_LEASE, 4 * SECOND);
+    assert_eq!(world.stands(0), Some(UnitRecord::Nobody));
+    world.until(10 * SECOND, |world| world.owners(&unit(0)).len() == 1);
+}
+
+/// A watch shows no purge. Who is refused for a heartbeat looks anew.
+#[test]
+fn a_purged_unit_of_an_owner_that_dies_gets_an_owner() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.nodes[owner].alive = false;
+    let most = TTL + LONGEST_LEASE + 8 * HEARTBEAT;
+    world.until(most, |world| world.owners(&unit(0)) == [other]);
+    assert_eq!(world.nodes[other].rewatched, 1);
+}
+
+/// The same for the record of the owner that died.
+#[test]
+fn the_units_of_a_dead_member_whose_record_was_purged_get_owners() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.purge(&GroupKey::Member(epoch(world.nodes[owner].epoch)));
+    world.nodes[owner].alive = false;
+    let most = TTL + LONGEST_LEASE + 8 * HEARTBEAT;
+    world.until(most, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// The same for an owner that gives a purged unit away.
+#[test]
+fn a_purged_unit_that_is_given_away_gets_an_owner() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    let hint = world.hint(0, epoch(world.nodes[other].epoch));
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.tell(owner, hint);
+    world.run(HEARTBEAT);
+    assert!(world.owners(&unit(0)).is_empty());
+    let most = LONGEST_LEASE + 8 * HEARTBEAT;
+    world.until(most, |world| world.owners(&unit(0)).len() == 1);
+}
+
+/// Nobody runs into that one: giver and receiver take each other for the owner.
+#[test]
+fn a_unit_that_was_purged_between_its_giving_and_its_showing_gets_an_owner_by_the_next_watch() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    let key = GroupKey::Unit(unit(0));
+    let before = world.sequence(&key);
+    world.nodes[other].silent = true;
+    let hint = world.hint(0, epoch(world.nodes[other].epoch));
+    world.tell(owner, hint);
+    world.until(SECOND, |world| world.sequence(&key) > before);
+    world.purge(&key);
+    world.nodes[other].silent = false;
+    world.run(LONGEST_LEASE * 3);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.watch(other);
+    world.until(LONGEST_LEASE + TTL, |world| {
+        !world.owners(&unit(0)).is_empty()
+    });
+}

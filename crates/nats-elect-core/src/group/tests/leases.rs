@@ -1,0 +1,282 @@
+//! Rules 5 and 7: members' leases, their ends, and streams that lost theirs. The numbers are
+//! those in `docs/protocol.md`.
+
+use std::time::Duration;
+
+use super::super::*;
+use super::world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// 5: a forged tombstone frees nothing before the lease was watched to its end.
+#[test]
+fn a_forged_tombstone_frees_nothing_at_once() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let epoch = epoch(world.nodes[owner].epoch);
+    world.nodes[owner].silent = true;
+    let key = GroupKey::Member(epoch);
+    let tombstone = GroupContent::Member(
+        epoch,
+        MemberContent::Tombstone {
+            secret: None,
+            identity: None,
+        },
+    );
+    world.store(key, None, tombstone);
+    world.nodes[owner].mute = true;
+    let other = 1 - owner;
+    world.run(TTL * 8 / 10);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+    world.until(TTL, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 5: a stranger's tombstone was there before the epoch's claim, and is gone.
+#[test]
+fn an_epoch_lives_whose_record_follows_a_tombstone() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let number = world.nodes[owner].epoch;
+    let (epoch, key) = (epoch(number), GroupKey::Member(epoch(number)));
+    world.nodes[owner].alive = false;
+    let tombstone = MemberContent::Tombstone {
+        secret: None,
+        identity: None,
+    };
+    world.store(key.clone(), None, GroupContent::Member(epoch, tombstone));
+    world.run(TTL * 8 / 10);
+    world.purge(&key);
+    world.store(key, Some(0), heartbeat(number, false));
+    world.run(TTL * 8 / 10);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+    world.until(TTL, |world| world.owners(&unit(0)) == [1 - owner]);
+}
+
+/// 5: a tombstone with the epoch's secret frees at once.
+#[test]
+fn a_lost_lease_is_retired_and_its_units_go_on_at_once() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let old = epoch(world.nodes[owner].epoch);
+    world.tell(owner, GroupInput::LeaseLost { epoch: old });
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(4 * HEARTBEAT, |world| world.owners(&unit(0)).len() == 1);
+    assert_ne!(world.stands(0), Some(UnitRecord::Owned(old)));
+}
+
+/// 5: the last will of a member whose process died. What the process had sent is still on its way.
+#[test]
+fn a_last_will_and_late_writes_of_the_dead_leave_one_owner() {
+    for giving_comes_first in [true, false] {
+        let mut world = World::settled(3, 1);
+        let dead = world.owner(0);
+        let old = epoch(world.nodes[dead].epoch);
+        let heir = (dead + 1) % 3;
+        let hint = world.hint(0, epoch(world.nodes[heir].epoch));
+        world.nodes[dead].delayed = true;
+        world.tell(dead, hint);
+        world.run(SECOND / 2);
+        let (key, over, giving) = world.ghosts.pop().expect("a giving");
+        let member = GroupKey::Member(old);
+        let beat = world.sequence(&member);
+        world.nodes[dead].alive = false;
+        world.retire(old);
+        let late = heartbeat(world.nodes[dead].epoch, false);
+        assert_eq!(world.store(member, Some(beat), late), None);
+        if giving_comes_first {
+            assert!(world.store(key, Some(over), giving).is_some());
+            world.until(SECOND, |world| world.owners(&unit(0)) == [heir]);
+        } else {
+            world.until(SECOND, |world| world.owners(&unit(0)).len() == 1);
+            assert_eq!(world.store(key, Some(over), giving), None);
+        }
+        let owner = world.owner(0);
+        world.run(TTL);
+        assert_eq!(world.owners(&unit(0)), [owner]);
+    }
+}
+
+/// 5: a wrong secret is no secret.
+#[test]
+fn a_tombstone_with_a_wrong_secret_frees_nothing_at_once() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let epoch = epoch(world.nodes[owner].epoch);
+    (world.nodes[owner].silent, world.nodes[owner].mute) = (true, true);
+    let wrong = Some(secret(99));
+    let tombstone = GroupContent::Member(
+        epoch,
+        MemberContent::Tombstone {
+            secret: wrong,
+            identity: None,
+        },
+    );
+    world.store(GroupKey::Member(epoch), None, tombstone);
+    world.run(TTL * 8 / 10);
+    assert_eq!(world.stands(0), Some(UnitRecord::Owned(epoch)));
+}
+
+/// 5: a record that a new watch shows again is not counted anew.
+#[test]
+fn watches_that_begin_anew_do_not_put_off_a_deposition_for_ever() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    world.nodes[owner].alive = false;
+    for _ in 0..6 {
+        world.run(TTL / 6);
+        let heir = 1 - owner;
+        let member = world.nodes[owner].epoch;
+        let at = world.nodes[heir]
+            .group
+            .view
+            .member(epoch(member))
+            .unwrap()
+            .over_at;
+        world.watch(heir);
+        let again = world.nodes[heir]
+            .group
+            .view
+            .member(epoch(member))
+            .unwrap()
+            .over_at;
+        assert_eq!(at, again);
+    }
+    world.until(TTL + 3 * HEARTBEAT, |world| {
+        world.owners(&unit(0)) == [1 - owner]
+    });
+}
+
+/// 5: a member whose record is missing is waited for, and then has a tombstone all the same.
+#[test]
+fn the_units_of_a_member_without_a_record_are_taken_after_the_longest_lease() {
+    let mut world = World::settled(2, 1);
+    let (owner, heir) = (world.owner(0), 1 - world.owner(0));
+    let gone = epoch(world.nodes[owner].epoch);
+    world.nodes[owner].alive = false;
+    world.purge(&GroupKey::Member(gone));
+    world.watch(heir);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(TTL + 4 * SECOND, |world| world.owners(&unit(0)) == [heir]);
+    let tombstone = GroupWrite::Depose {
+        epoch: gone,
+        over: 0,
+        identity: Some(identity(world.nodes[owner].epoch)),
+    };
+    assert!(world.nodes[heir].written.contains(&tombstone));
+}
+
+/// 7: a member whose watch is silent loses its lease, although its heartbeats are confirmed.
+#[test]
+fn a_heartbeat_that_is_not_shown_extends_nothing() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.nodes[owner].silent = true;
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.watch(other);
+    world.run(TTL);
+    assert!(world.owners(&unit(0)).is_empty());
+    assert!(
+        world.nodes[owner].rewatched > 3,
+        "new watches were asked for"
+    );
+    world.until(LONGEST_LEASE, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 7: what is shown after the deadline revives nothing.
+#[test]
+fn no_epoch_comes_back() {
+    let mut world = World::settled(1, 1);
+    let old = world.nodes[0].epoch;
+    world.nodes[0].silent = true;
+    world.run(TTL);
+    world.nodes[0].silent = false;
+    world.run(SECOND);
+    assert_ne!(world.nodes[0].epoch, old);
+    let now = world.now;
+    let granted = GroupInput::Granted {
+        epoch: epoch(old),
+        sequence: world.last,
+        until: now + TTL,
+    };
+    let lease = world.nodes[0].until;
+    world.tell(0, granted);
+    assert_eq!(world.nodes[0].until, lease);
+}
+
+/// A stream that lost its end gives the same sequences again.
+#[test]
+fn another_record_at_a_known_sequence_ends_the_lease() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    let another = GroupContent::Unit {
+        key: unit(0),
+        record: Some(UnitRecord::Owned(epoch(world.nodes[1 - owner].epoch))),
+        signed: None,
+    };
+    let last = world.last;
+    let known: Vec<Message> = world.keys.values().map(|it| it.message.clone()).collect();
+    let mut changed = known.clone();
+    let of_unit = |it: &&mut Message| it.content.key() == GroupKey::Unit(unit(0));
+    changed.iter_mut().find(of_unit).unwrap().content = another;
+    for (messages, owners) in [(known, 1), (changed, 0)] {
+        world.tell(owner, GroupInput::WatchBegan);
+        for message in messages {
+            world.tell(owner, GroupInput::Shown(message));
+        }
+        world.tell(owner, GroupInput::CaughtUp { last });
+        assert_eq!(world.owners(&unit(0)).len(), owners);
+    }
+}
+
+/// A member that relies on nothing is given no units on which it could not act for so long.
+#[test]
+fn after_a_lost_end_others_own_what_the_member_had() {
+    let mut world = World::settled(2, 4);
+    let owner = world.owner(0);
+    world.tell(owner, GroupInput::WatchBegan);
+    let last = world.last - 1;
+    world.tell(owner, GroupInput::CaughtUp { last });
+    world.run(TTL + 4 * HEARTBEAT);
+    let end = world.now + LONGEST_LEASE;
+    while world.now + TTL * 2 < end {
+        world.run(HEARTBEAT);
+        for number in 0..4 {
+            let owners = world.owners(&unit(number));
+            assert!(owners == [1 - owner], "unit {number}: {owners:?}");
+        }
+    }
+    world.until(LONGEST_LEASE, |world| {
+        (0..4).any(|number| world.owners(&unit(number)) == [owner])
+    });
+}
+
+/// What it finds a minute later is as good as what any other member finds that joins.
+#[test]
+fn a_member_relies_on_what_it_finds_again_when_old_leases_are_over() {
+    let mut world = World::settled(2, 2);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    world.tell(owner, GroupInput::WatchBegan);
+    let last = world.last - 1;
+    world.tell(owner, GroupInput::CaughtUp { last });
+    world.run(2 * LONGEST_LEASE);
+    // It joins again, and finds what it was given.
+    let own = epoch(world.nodes[owner].epoch);
+    world.tell(owner, GroupInput::LeaseLost { epoch: own });
+    world.run(TTL + 2 * HEARTBEAT);
+    world.tell(other, GroupInput::Drain);
+    world.until(TTL + 2 * HEARTBEAT, |world| {
+        (0..2).all(|number| world.owners(&unit(number)) == [owner])
+    });
+}
+
+#[test]
+fn a_stream_that_lost_its_end_ends_the_lease() {
+    let mut world = World::settled(2, 1);
+    let owner = world.owner(0);
+    world.tell(owner, GroupInput::WatchBegan);
+    let last = world.last - 1;
+    world.tell(owner, GroupInput::CaughtUp { last });
+    assert!(world.owners(&unit(0)).is_empty());
+    world.until(LONGEST_LEASE * 3, |world| world.owners(&unit(0)).len() == 1);
+}
