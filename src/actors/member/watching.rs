@@ -1,0 +1,130 @@
+//! What the bucket shows this member: the watch on the keys of groups, and hints of others.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use ractor::ActorRef;
+use tokio::sync::Semaphore;
+
+use super::{MemberState, Step};
+use crate::actors::messages::{MemberMsg, SupervisorMsg};
+use crate::backoff::Backoff;
+use crate::clock;
+use crate::store::GroupDelivery;
+use nats_elect_core::group::{GroupInput, UnitKey};
+
+/// The maximum time for a watch to begin.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause before a watch that ended begins again.
+const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
+/// lacks.
+const WATCH_ANEW: Duration = Duration::from_secs(300);
+/// The pause before a subscription to hints that ended begins again.
+const HINTS_AGAIN: Duration = Duration::from_secs(1);
+/// The most messages of a watch that are taken at once.
+const BATCH: usize = 128;
+/// The most batches of messages that wait to be taken.
+const BATCHES: usize = 2;
+
+impl MemberState {
+    pub(super) fn begin_watch(&mut self, myself: &ActorRef<MemberMsg>) {
+        let Some(bucket) = self.bucket.clone() else {
+            return;
+        };
+        let myself = myself.clone();
+        self.watch.begin(async move |number| {
+            let watching = async {
+                let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
+                let _ = myself.send_message(MemberMsg::WatchBegan(number));
+                // Answers to heartbeats do not queue behind a long backlog.
+                let batches = Arc::new(Semaphore::new(BATCHES));
+                loop {
+                    let told = watch.next_batch(BATCH).await?;
+                    let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
+                        return Ok(());
+                    };
+                    let told = MemberMsg::Watched {
+                        number,
+                        told,
+                        taken,
+                    };
+                    let _ = myself.send_message(told);
+                }
+            };
+            let ended: Result<(), crate::store::StoreError> = watching.await;
+            if let Err(error) = ended {
+                let error = error.to_string();
+                let _ = myself.send_message(MemberMsg::WatchEnded { number, error });
+            }
+        });
+    }
+
+    /// Subscribes to the hints for the present epoch. Without them units move when their owner
+    /// leaves or dies, and not for balance.
+    pub(super) fn receive_hints(&mut self, myself: &ActorRef<MemberMsg>) {
+        let (Some(bucket), Some(epoch)) = (self.bucket.clone(), self.present) else {
+            return;
+        };
+        let myself = myself.clone();
+        self.hints.begin(async move |_| {
+            loop {
+                match bucket.hints(epoch).await {
+                    Ok(mut hints) => {
+                        while let Some(hints) = hints.next().await {
+                            let _ = myself.send_message(MemberMsg::Hinted(hints));
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "no hints of other members come in"),
+                }
+                tokio::time::sleep(HINTS_AGAIN).await;
+            }
+        });
+    }
+
+    pub(super) fn watch_began(
+        myself: &ActorRef<MemberMsg>,
+        number: u64,
+        steps: &mut VecDeque<Step>,
+    ) {
+        myself.send_after(WATCH_ANEW, move || MemberMsg::BeginWatch(number));
+        steps.push_back(Step::Group(GroupInput::WatchBegan));
+    }
+
+    pub(super) fn watched(&mut self, told: GroupDelivery, steps: &mut VecDeque<Step>) {
+        match told {
+            GroupDelivery::Nothing => {}
+            GroupDelivery::CaughtUp(last) => {
+                self.watch_failures = 0;
+                for (name, scope) in &*self.groups {
+                    let units = scope.read(|board| {
+                        let generation = board.generation;
+                        let units = board.units.keys().cloned();
+                        let keys = units.map(|unit| UnitKey {
+                            group: name.clone(),
+                            generation,
+                            unit,
+                        });
+                        keys.collect::<Vec<_>>()
+                    });
+                    self.touched.extend(units);
+                }
+                steps.push_back(Step::Group(GroupInput::CaughtUp { last }));
+            }
+            GroupDelivery::Shown(shown) => self.shown(shown, steps),
+        }
+    }
+
+    pub(super) fn watch_ended(&mut self, myself: &ActorRef<MemberMsg>, error: &str) {
+        let wait = WATCH_AGAIN.spread_after(self.watch_failures);
+        self.watch_failures += 1;
+        if self.logged.is_due(error, clock::now()).is_some() {
+            tracing::warn!(error, "the watch on groups ended: watching again");
+        }
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+        let number = self.watch.number();
+        myself.send_after(wait, move || MemberMsg::BeginWatch(number));
+    }
+}
