@@ -213,12 +213,12 @@ impl Unit {
             sequence,
             known,
             quiet_until,
-            aged,
+            unproved,
             newborn,
             was_found,
             watch,
         } = self;
-        (sequence, known, (*quiet_until).max(now), aged, newborn).hash(hasher);
+        (sequence, known, (*quiet_until).max(now), unproved, newborn).hash(hasher);
         // It counts at the end of the first watch.
         (*was_found && !caught_up, *watch == present).hash(hasher);
     }

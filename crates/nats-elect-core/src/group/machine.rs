@@ -436,8 +436,9 @@ impl Group {
                 record,
                 sign,
             } => {
-                let view = &mut self.view;
+                let (view, unit) = (&mut self.view, key.clone());
                 let change = view.learn_of_unit(key, revision, Some(over), Some(record), sign, now);
+                view.prove(&unit, revision, now);
                 self.look_at(change);
             }
             // The watch tells.

@@ -142,9 +142,9 @@ impl Group {
             return match self.wanted(unit, epoch) {
                 Some(to) => Need::Decline(seen.sequence, to),
                 None if !self.has_begun(&unit.group, &record) => Need::Nothing,
-                // The next term begins with a record of its own. So does one on a record that had to
-                // age: this write proves that it stands.
-                None if seen.sequence <= ended || seen.aged => {
+                // The next term begins with a record of its own. So does one on a record whose age
+                // is not proved: this write proves it.
+                None if seen.sequence <= ended || seen.unproved => {
                     Need::Decline(seen.sequence, UnitRecord::Owned(epoch))
                 }
                 None => Need::Begin(seen.sequence),

@@ -45,9 +45,10 @@ pub(super) struct Unit {
     pub known: KnownUnit,
     /// Until when an owner before the one in the record may act. Nobody builds on the record before.
     pub quiet_until: Moment,
-    /// Whether it had to age when it was shown. It may have been purged since, before an owner of
-    /// before was shown it. So whom it names writes over it before a term begins.
-    pub aged: bool,
+    /// Whether this record, or one before it, had to age. Its age counts only if it stood until
+    /// then: it may have been purged before an owner of before was shown it. A write of this member
+    /// over it proves that it stood.
+    pub unproved: bool,
     /// Whether it is known by its creation as nobody's alone.
     pub newborn: bool,
     /// Whether it stood there when this member joined, as members write it.
@@ -295,28 +296,34 @@ impl View {
             before.watch = watch;
             return Change::Nothing;
         }
-        let longest = now + LONGEST_LEASE;
         let before = self.units.get(&key);
         let is_created = before.is_none_or(|it| it.known == KnownUnit::Missing) && over == Some(0);
         // A record that was written by compare-and-set over an earlier one, as members write it. The
         // first watch could as well have begun after it, and shown it alone.
         let is_trusted = self.joins(now) && over.is_some_and(|over| over > 0) && record.is_some();
-        let quiet_until = match before.filter(|before| over == Some(before.sequence)) {
-            None => longest,
-            Some(before) => match before.known {
-                KnownUnit::Record(UnitRecord::Nobody) => before.quiet_until,
-                KnownUnit::Record(UnitRecord::Owned(owner)) => {
-                    if signed == Some(owner) || mutated!(BelieveUnsigned) {
-                        before.quiet_until
-                    } else {
-                        let deposed = self.members.get(&owner).filter(|owner| owner.deposed);
-                        deposed.map_or(longest, |owner| before.quiet_until.max(owner.over_at))
-                    }
+        let over_known = before.filter(|before| over == Some(before.sequence));
+        // `None` if it has to age.
+        let of_age_at = over_known.and_then(|before| match before.known {
+            KnownUnit::Record(UnitRecord::Nobody) => Some(before.quiet_until),
+            KnownUnit::Record(UnitRecord::Owned(owner)) => {
+                if signed == Some(owner) || mutated!(BelieveUnsigned) {
+                    Some(before.quiet_until)
+                } else {
+                    let deposed = self.members.get(&owner).filter(|owner| owner.deposed);
+                    deposed.map(|owner| before.quiet_until.max(owner.over_at))
                 }
-                KnownUnit::Record(UnitRecord::Closed) | KnownUnit::Opaque | KnownUnit::Missing => {
-                    longest
-                }
-            },
+            }
+            KnownUnit::Record(UnitRecord::Closed) => {
+                (record == Some(UnitRecord::Closed)).then_some(before.quiet_until)
+            }
+            KnownUnit::Opaque | KnownUnit::Missing => None,
+        });
+        // Nobody owns a unit of a generation that its group does not have yet.
+        let is_ahead = is_created && self.is_ahead(&key);
+        let unproved = if of_age_at.is_some() {
+            over_known.is_some_and(|before| before.unproved)
+        } else {
+            !is_ahead
         };
         if let Some(owner) = self.owner_of(&key) {
             self.disown(owner, &key);
@@ -327,16 +334,15 @@ impl View {
                 self.note_missing(owner, now);
             }
         }
-        let quiet_until = if mutated!(UnknownIsOfAge) {
-            now
-        } else {
-            quiet_until
-        };
         let unit = Unit {
             sequence,
             known: record.map_or(KnownUnit::Opaque, KnownUnit::Record),
-            quiet_until,
-            aged: now < quiet_until && !mutated!(BeginOnAged),
+            quiet_until: if mutated!(UnknownIsOfAge) {
+                now
+            } else {
+                of_age_at.unwrap_or(now + LONGEST_LEASE)
+            },
+            unproved: unproved && !mutated!(BelieveAge),
             newborn: is_created && record == Some(UnitRecord::Nobody),
             was_found: is_trusted,
             watch,
@@ -368,7 +374,7 @@ impl View {
             let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
             for (_, unit) in units.filter(|(_, it)| while_new.contains(&it.sequence)) {
                 if unit.newborn {
-                    unit.quiet_until = of_age;
+                    (unit.quiet_until, unit.unproved) = (of_age, false);
                 }
             }
         }
@@ -553,7 +559,7 @@ impl View {
         self.found_until = until.map_or(now, |until| until.max(now));
         mutated!(JoinAtOnce => self.found_until = now);
         for unit in self.units.values_mut().filter(|it| it.was_found) {
-            unit.quiet_until = self.found_until;
+            (unit.quiet_until, unit.unproved) = (self.found_until, false);
         }
     }
 
@@ -572,6 +578,16 @@ impl View {
             over_at: now + LONGEST_LEASE,
             watch,
         });
+    }
+
+    /// A write of ours over a record of age is confirmed: that record stood until then.
+    pub fn prove(&mut self, key: &UnitKey, sequence: u64, now: Moment) {
+        if let Some(unit) = self.units.get_mut(key)
+            && unit.sequence == sequence
+            && unit.quiet_until <= now
+        {
+            unit.unproved = false;
+        }
     }
 
     /// A tombstone of ours is confirmed.
@@ -640,6 +656,12 @@ impl View {
 
     pub fn epochs(&self) -> impl Iterator<Item = Epoch> {
         self.members.keys().copied()
+    }
+
+    fn is_ahead(&self, unit: &UnitKey) -> bool {
+        let group = self.groups.get(&unit.group);
+        let present = group.and_then(|it| it.record);
+        present.is_some_and(|it| it.generation < unit.generation)
     }
 
     pub fn unit(&self, key: &UnitKey) -> Option<&Unit> {
@@ -715,6 +737,7 @@ impl View {
     pub fn is_closed(&self, group: &GroupName, unit: &Unit) -> bool {
         let since = self.groups.get(group).map(|group| group.since);
         unit.known == KnownUnit::Record(UnitRecord::Closed)
+            && !unit.unproved
             && since.is_some_and(|since| since < unit.sequence)
     }
 

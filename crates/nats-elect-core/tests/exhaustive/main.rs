@@ -167,6 +167,11 @@ fn two_members_and_a_stranger() {
 }
 
 #[test]
+fn two_members_and_a_stranger_whose_record_is_purged() {
+    members(&["one-unit-purge-forge"]);
+}
+
+#[test]
 fn two_members_whose_group_grows() {
     members(&["members-grow"]);
 }

@@ -144,8 +144,8 @@ mutations! {
         DeposeEarly,
         /// Records that were written over something unknown are of age at once. (Rule 6)
         UnknownIsOfAge,
-        /// A term begins on a record that had to age, and may have been purged. (Rule 6)
-        BeginOnAged,
+        /// The age of a record counts, although it may have been purged meanwhile. (Rule 6)
+        BelieveAge,
         /// A heartbeat extends the lease as soon as it is confirmed. (Rule 7)
         ExtendUnshown,
         /// A member acts on when its lease is over. (Rule 1)

@@ -175,11 +175,6 @@ const PAIRS: &[Line] = &[
         &[Closed, Grown],
     ),
     (
-        "members-grow-purge-spoil",
-        &[(Grow, 1), (Purge, 1), (Spoil, 1)],
-        &[Closed, Grown],
-    ),
-    (
         "members-unhealthy-crash",
         &[(Unhealthy, 1), (Crash, 1)],
         &[Given],
@@ -194,6 +189,20 @@ const THREE: &[Line] = &[
     ("three-members-hint", &[(Hint, 1)], &[Given]),
     ("three-members-purge", &[(Purge, 1)], &[]),
     ("three-members-forge", &[(Forge, 1)], &[OwnedAgain]),
+];
+
+/// Two members, one unit, and more than two faults.
+const ONE_UNIT: &[Line] = &[
+    (
+        "one-unit-purge-forge-twice",
+        &[(Purge, 1), (Forge, 2)],
+        &[Created, Refused],
+    ),
+    (
+        "one-unit-grow-purge-spoil",
+        &[(Grow, 1), (Purge, 1), (Spoil, 1)],
+        &[Closed, Grown],
+    ),
 ];
 
 fn settled(line: &Line, members: usize, shards: u32) -> Configuration {
@@ -220,7 +229,8 @@ pub fn large() -> Vec<Configuration> {
     let pairs = PAIRS.iter().map(|line| settled(line, 2, 2));
     let three = THREE.iter().map(|line| settled(line, 3, 2));
     let join = Configuration::new("members-join", 2, 2).started(1);
-    pairs.chain(three).chain([join]).collect()
+    let one = ONE_UNIT.iter().map(|line| settled(line, 2, 1));
+    pairs.chain(three).chain(one).chain([join]).collect()
 }
 
 /// The one in which these rules, once broken, are noticed soonest: the fewer units, the sooner.

@@ -20,7 +20,7 @@ fn noticed_in(mutation: Mutation) -> Configuration {
         Mutation::BeginAgain => "members-returned",
         Mutation::KeepLostEpoch => "members-pause",
         Mutation::IgnoreForeignRecord | Mutation::BelieveUnsigned => "members-forge",
-        Mutation::BeginOnAged => "one-unit-purge-forge",
+        Mutation::BelieveAge => "one-unit-purge-forge",
         Mutation::UnknownIsOfAge => return one_unit("one-unit-forge", &[(Forge, 1)]),
         Mutation::ExtendUnshown => return one_unit("one-unit-forge-lag", &[(Forge, 1), (Lag, 1)]),
         Mutation::JoinAtOnce => {
