@@ -65,12 +65,13 @@ fn take_down_common(state: &State, scribe: &mut Scribe) {
         epochs,
         tokens,
         unserved,
+        watched_anew,
         time,
         broken,
         witnessed: _,
     } = state;
     (members.len(), faults, epochs, tokens).hash(scribe);
-    (unserved, time, broken).hash(scribe);
+    (unserved, watched_anew, time, broken).hash(scribe);
     for (passing, messages) in [(false, stream.standing()), (true, stream.passing())] {
         for stored in messages {
             (passing, &stored.key, stored.sequence).hash(scribe);

@@ -82,6 +82,7 @@ impl Model for Members {
             epochs: 0,
             tokens: BTreeMap::new(),
             unserved: 0,
+            watched_anew: false,
             time: 0,
             broken: None,
             witnessed: Witnessed::default(),

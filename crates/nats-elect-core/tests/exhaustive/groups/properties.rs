@@ -1,13 +1,13 @@
 //! What must always hold among members, and what must be possible.
 
+use std::sync::Arc;
+
+use nats_elect_core::group::GroupKind;
 use stateright::Property;
 
 use super::Members;
-use super::configuration::{Configuration, unit};
+use super::configuration::{Configuration, group, unit};
 use super::state::State;
-use nats_elect_core::group::{GroupKey, GroupKind, UnitKey};
-
-use super::configuration::group;
 
 /// A promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub enum Broken {
     TokenOrder,
     /// A member does what is against its own rules.
     Conduct(Misconduct),
-    /// Nothing has gone wrong for long enough, and a unit has no owner.
+    /// Nothing has gone wrong for long enough, watches have begun anew, and a unit has no owner.
     Unserved,
 }
 
@@ -160,34 +160,37 @@ impl State {
         let is_owned = |number| {
             let unit = unit(record.generation, number);
             let mut terms = self.living().flat_map(|(_, it)| it.valid_terms(self.now));
-            terms.any(|it| *it == unit) || self.is_gone_unseen(&unit)
+            terms.any(|it| *it == unit)
         };
         (0..shards).all(is_owned)
     }
 
-    /// Whether a unit's record was purged, and all take it for the living owner's: nobody notices
-    /// before a watch begins anew.
-    fn is_gone_unseen(&self, unit: &UnitKey) -> bool {
-        let lives = |epoch| self.living().any(|(_, it)| it.present == Some(epoch));
-        let missing = self.stream.get(&GroupKey::Unit(unit.clone())).is_none();
-        missing
-            && self.living().all(|(_, it)| {
-                let owner = it.group.unit_owner(unit).and_then(|(_, owner)| owner);
-                owner.is_some_and(lives)
-            })
+    /// Something went wrong, or ended to be wrong, or all is well: the time to an owner counts anew.
+    pub const fn count_anew(&mut self) {
+        (self.unserved, self.watched_anew) = (0, false);
     }
 
-    /// Counts a tick in which nothing went wrong and not each unit had an owner.
+    /// Counts a tick in which nothing went wrong and not each unit had an owner. No watch shows a
+    /// purge. So all members begin their watches anew when that has lasted for too long, as their
+    /// drivers do every few minutes, and it may last as long again.
     pub fn count_unserved(&mut self, configuration: &Configuration) {
         let some_take_units = self.living().any(|(_, it)| !it.leaves);
         let troubled = self.living().any(|(_, it)| it.is_troubled());
         if troubled || !some_take_units || self.is_served() {
-            self.unserved = 0;
+            self.count_anew();
             return;
         }
         self.unserved += 1;
-        if usize::from(self.unserved) > patience(configuration) {
+        if usize::from(self.unserved) <= patience(configuration) {
+            return;
+        }
+        if self.watched_anew {
             self.broken.get_or_insert(Broken::Unserved);
+            return;
+        }
+        (self.unserved, self.watched_anew) = (0, true);
+        for process in self.members.iter_mut().flatten() {
+            Arc::make_mut(process).wants_watch = true;
         }
     }
 }

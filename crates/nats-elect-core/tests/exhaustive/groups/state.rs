@@ -31,6 +31,8 @@ pub struct State {
     pub tokens: BTreeMap<UnitKey, u64>,
     /// For how many ticks nothing has gone wrong, and not each unit has had an owner.
     pub unserved: u8,
+    /// That has lasted for so long that all watches have begun anew.
+    pub watched_anew: bool,
     /// True time, where it is bounded.
     pub time: u16,
     /// The promise that was broken on the way here.

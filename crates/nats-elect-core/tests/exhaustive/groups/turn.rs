@@ -69,7 +69,7 @@ impl<'a> Turn<'a> {
 
     /// Something went wrong, or ended to be wrong: the time to an owner counts anew.
     pub const fn disturbed(&mut self) {
-        self.state.unserved = 0;
+        self.state.count_anew();
     }
 
     pub fn broke(&mut self, broken: Broken) {
