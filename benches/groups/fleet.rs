@@ -11,7 +11,7 @@ use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::clock::Moment;
 use crate::member::{Event, Order, Orders};
-use crate::readings;
+use crate::readings::{self, Client};
 use crate::report::sample::Sample;
 
 pub use crate::debian::Problem;
@@ -72,12 +72,34 @@ pub struct Watched {
     pub gaps: Sample,
 }
 
-/// What the servers have sent and received, and when that was read.
-#[derive(Clone, Copy)]
+/// What the clients of each server have sent and were sent, and when that was read.
 pub struct Traffic {
     pub at: Moment,
-    pub messages: f64,
-    pub bytes: f64,
+    clients: Vec<BTreeMap<u64, Client>>,
+}
+
+impl Traffic {
+    /// Of those that are connected still.
+    pub fn since(&self, before: &Self) -> Client {
+        self.sum_since(before, |_| true)
+    }
+
+    /// Of those that have come since.
+    pub fn of_new_since(&self, before: &Self) -> Client {
+        self.sum_since(before, |was| was.is_none())
+    }
+
+    fn sum_since(&self, before: &Self, counts: impl Fn(Option<&Client>) -> bool) -> Client {
+        let mut sum = Client::default();
+        for (now, before) in self.clients.iter().zip(&before.clients) {
+            for (id, client) in now.iter().filter(|(id, _)| counts(before.get(id))) {
+                let was = before.get(id).copied().unwrap_or_default();
+                sum.messages += client.messages - was.messages;
+                sum.bytes += client.bytes - was.bytes;
+            }
+        }
+        sum
+    }
 }
 
 impl Fleet {
@@ -320,16 +342,12 @@ impl Fleet {
         std::mem::take(&mut self.watched)
     }
 
-    /// What all servers have sent and received. In a cluster it has what they send each other.
+    /// What clients have sent and were sent. What servers send each other is not in it.
     pub fn traffic(&self) -> Result<Traffic, Problem> {
-        let sum = |field: &str| -> Result<f64, Problem> {
-            let nodes = self.nodes().iter();
-            nodes.map(|node| readings::count(node, field)).sum()
-        };
+        let clients = self.nodes().iter().map(readings::clients);
         Ok(Traffic {
             at: Moment::now(),
-            messages: sum("in_msgs")?,
-            bytes: sum("out_bytes")?,
+            clients: clients.collect::<Result<_, _>>()?,
         })
     }
 }

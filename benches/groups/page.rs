@@ -58,7 +58,7 @@ fn start(measured: &[Figures]) -> Table {
 fn idle(measured: &[Figures], args: &Args) -> Table {
     let mut table = Table::new([
         "shards, replicas",
-        "messages to the servers, a second",
+        "messages of all instances, a second",
         "CPU of a member, % of a core",
         "most, %",
         "CPU of the servers, %",

@@ -1,5 +1,6 @@
 //! What the system and the servers tell of themselves.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
@@ -28,16 +29,26 @@ pub fn memory(pid: u32) -> Result<f64, Problem> {
     Ok(kib.ok_or("no memory")?.parse()?)
 }
 
-/// A count of all of a server's traffic.
-pub fn count(node: &NatsServer, field: &str) -> Result<f64, Problem> {
-    Ok(page(node, "/varz")?[field].as_f64().ok_or("no count")?)
+/// What a client has sent and was sent.
+#[derive(Clone, Copy, Default)]
+pub struct Client {
+    /// Messages that it sent.
+    pub messages: f64,
+    /// Bytes that it was sent.
+    pub bytes: f64,
 }
 
-/// The connections of clients: their ids, and how many bytes each was sent.
-pub fn connections(node: &NatsServer) -> Result<Vec<(u64, f64)>, Problem> {
+/// The clients of a server, by the ids of their connections.
+pub fn clients(node: &NatsServer) -> Result<BTreeMap<u64, Client>, Problem> {
     let page = page(node, "/connz?limit=10000")?;
     let connections = page["connections"].as_array().ok_or("no connections")?;
-    let read = |it: &Value| Some((it["cid"].as_u64()?, it["out_bytes"].as_f64()?));
+    let read = |it: &Value| {
+        let client = Client {
+            messages: it["in_msgs"].as_f64()?,
+            bytes: it["out_bytes"].as_f64()?,
+        };
+        Some((it["cid"].as_u64()?, client))
+    };
     Ok(connections.iter().filter_map(read).collect())
 }
 

@@ -7,7 +7,7 @@ use crate::Args;
 use crate::clock::Moment;
 use crate::fleet::{Fleet, Problem, Traffic, Watched};
 use crate::member::Order;
-use crate::readings::{connections, cpu, memory};
+use crate::readings::{cpu, memory};
 use crate::report::sample::Sample;
 
 /// A drain is slow on purpose. Beyond this number of shards it says nothing new.
@@ -37,7 +37,7 @@ pub struct Start {
 }
 
 pub struct Idle {
-    /// Messages that the servers receive, a second.
+    /// Messages that clients send, a second.
     pub messages: f64,
     /// Shares of a core.
     pub mean_cpu: f64,
@@ -45,8 +45,17 @@ pub struct Idle {
     pub server_cpu: f64,
     /// Of a member, in KiB.
     pub memory: f64,
-    /// Bytes that the servers send, a second.
+    /// Bytes that clients are sent, a second,
     bytes: f64,
+    /// by so many members.
+    members: usize,
+}
+
+impl Idle {
+    /// What another number of members would be sent: each is sent the heartbeats of all.
+    fn bytes_with(&self, members: usize) -> f64 {
+        self.bytes * (float(members) / float(self.members)).powi(2)
+    }
 }
 
 pub struct Join {
@@ -161,6 +170,7 @@ fn idle(fleet: &Fleet, time: Duration) -> Result<Idle, Problem> {
         fleet.traffic()?,
     );
     let seconds = after.2.at.since(before.2.at).as_secs_f64();
+    let traffic = after.2.since(&before.2);
     let shares = |before: &[f64], after: &[f64]| -> Vec<f64> {
         let both = before.iter().zip(after);
         both.map(|(before, after)| (after - before) / seconds)
@@ -170,38 +180,33 @@ fn idle(fleet: &Fleet, time: Duration) -> Result<Idle, Problem> {
     let memories = fleet.processes().into_iter().map(memory);
     let memories: Vec<f64> = memories.collect::<Result<_, _>>()?;
     Ok(Idle {
-        messages: (after.2.messages - before.2.messages) / seconds,
+        messages: traffic.messages / seconds,
         mean_cpu: mean(&members),
         most_cpu: members.iter().copied().fold(0.0, f64::max),
         server_cpu: shares(&before.1, &after.1).iter().sum(),
         memory: mean(&memories),
-        bytes: (after.2.bytes - before.2.bytes) / seconds,
+        bytes: traffic.bytes / seconds,
+        members: members.len(),
     })
 }
 
 fn join(fleet: &mut Fleet, idle: &Idle) -> Result<Join, Problem> {
-    let sent = |fleet: &Fleet| -> Result<Vec<Vec<(u64, f64)>>, Problem> {
-        fleet.nodes().iter().map(connections).collect()
-    };
-    let (before, begun) = (sent(fleet)?, Moment::now());
+    let before = fleet.traffic()?;
     let members = fleet.processes().len();
     let mut snapshot = 0.0;
     let least = fleet.shards() / (members + 1);
-    let moves = moves(fleet, idle, least, |fleet| {
+    let mut moves = moves(fleet, idle, least, |fleet| {
         let number = fleet.spawn()?;
         fleet.until_joined(number)?;
-        for (before, after) in before.iter().zip(sent(fleet)?) {
-            let is_new = |(id, _): &&(u64, f64)| before.iter().all(|(old, _)| old != id);
-            snapshot += after
-                .iter()
-                .filter(is_new)
-                .map(|(_, bytes)| bytes)
-                .sum::<f64>();
-        }
-        let beats = idle.bytes / float(members) * Moment::now().since(begun).as_secs_f64();
-        snapshot = (snapshot - beats).max(0.0) / 1024.0;
+        let now = fleet.traffic()?;
+        let seconds = now.at.since(before.at).as_secs_f64();
+        let beats = idle.bytes_with(members + 1) / float(members + 1) * seconds;
+        snapshot = (now.of_new_since(&before).bytes - beats).max(0.0) / 1024.0;
         fleet.until_owned()
     })?;
+    // It is sent for the sake of the member, not of a move.
+    let count = float(moves.count.max(1));
+    moves.delivered = (moves.delivered - snapshot / count).max(0.0);
     Ok(Join { snapshot, moves })
 }
 
@@ -225,15 +230,17 @@ fn moves(
         count,
         of_one: moves.values().copied().max().unwrap_or(0),
         gaps,
-        delivered: delivered(before, after, idle) / float(count.max(1)),
+        delivered: delivered(&before, &after, fleet, idle) / float(count.max(1)),
         shares: fleet.shares(),
     })
 }
 
-/// The KiB that servers sent between two readings, beside what they send while nothing happens.
-fn delivered(before: Traffic, after: Traffic, idle: &Idle) -> f64 {
+/// The KiB that clients were sent between two readings, beside what they are sent while nothing
+/// happens.
+fn delivered(before: &Traffic, after: &Traffic, fleet: &Fleet, idle: &Idle) -> f64 {
     let seconds = after.at.since(before.at).as_secs_f64();
-    ((after.bytes - before.bytes) - idle.bytes * seconds).max(0.0) / 1024.0
+    let beats = idle.bytes_with(fleet.processes().len()) * seconds;
+    (after.since(before).bytes - beats).max(0.0) / 1024.0
 }
 
 fn mean(values: &[f64]) -> f64 {
