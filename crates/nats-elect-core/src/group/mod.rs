@@ -18,7 +18,7 @@
 //! | `machine.rs` | [`Group`]: the state of a member, and the way through one step |
 //! | `agenda.rs` | what is to be looked at, and when |
 //! | `lease.rs` | the member's lease: a heartbeat counts when it is confirmed and shown |
-//! | `view.rs` | what the watch showed, and how long what it did not show may last |
+//! | `view.rs`, `view/` | what the watch showed of members, units and groups, and how long what it did not show may last |
 //! | `unit.rs` | a unit of this member, from the beginning of a term to the write that ends it |
 //! | `failures.rs` | the units whose handlers fail on this member |
 //! | `taking.rs` | creating units, deposing their owners, taking them |
