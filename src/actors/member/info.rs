@@ -33,7 +33,7 @@ impl MemberState {
         let (load, heavy) = self.load(scope);
         Support {
             format: FORMAT,
-            generation: scope.read(|board| board.generation).max(1),
+            generation: self.group.record(&scope.name).map_or(0, |it| it.generation),
             load,
             heavy,
             failing: self.group.failing(&scope.name),

@@ -291,6 +291,12 @@ impl Group {
                 MemberContent::Tombstone { .. } => self.lose_lease(),
             }
         }
+        if let GroupContent::Unit { key, .. } = &message.content
+            && key.generation > 1
+        {
+            // A term of it waits for that, although the record may have been known.
+            self.agenda.note(Subject::Unit(key.clone()), self.now);
+        }
         let change = self.view.shown(message, self.now);
         self.look_at(change);
     }
@@ -319,6 +325,11 @@ impl Group {
                 self.agenda.note(Subject::Group(name), now);
             }
             Change::Unit(unit) => {
+                let begun = self.begun.get(&unit.group);
+                if begun.is_some_and(|generation| unit.generation < *generation) {
+                    // It may be open again, by a member that was not shown that the group has grown.
+                    self.begun.remove(&unit.group);
+                }
                 let stands = self.view.unit(&unit).map_or(0, |it| it.sequence);
                 if self.hints.get(&unit).is_some_and(|(of, _)| *of < stands) {
                     self.hints.remove(&unit);

@@ -114,6 +114,15 @@ impl Group {
             return self.need_elsewhere(unit, epoch);
         }
         let closing = unit.generation < record.generation;
+        // This member was not shown that the group has grown.
+        let later_until = self
+            .view
+            .later_until(unit)
+            .filter(|until| self.now < *until);
+        let minds = !closing && !mutated!(IgnoreLaterOwners);
+        if let Some(until) = later_until.filter(|_| minds) {
+            return Need::Later(until);
+        }
         let Some(seen) = self.view.unit(unit).copied() else {
             return Need::Write(0, UnitRecord::Nobody);
         };
@@ -128,14 +137,6 @@ impl Group {
         if closing && self.view.is_closed(&unit.group, &seen) {
             return Need::Nothing;
         }
-        if stands == Some(UnitRecord::Closed) && !closing {
-            // Members close units of earlier generations. Any other *closed* is a stranger's, unless
-            // this member was not shown that the group has grown.
-            let grown_until = self.view.later_until(unit);
-            if let Some(until) = grown_until.filter(|until| self.now < *until) {
-                return Need::Later(until);
-            }
-        }
         let owner = stands.and_then(UnitRecord::owner);
         if owner == Some(epoch) {
             let ended = self.ended.get(unit).copied().unwrap_or(0);
@@ -147,6 +148,9 @@ impl Group {
                 None if seen.sequence <= ended || seen.unproved => {
                     Need::Decline(seen.sequence, UnitRecord::Owned(epoch))
                 }
+                // Whoever opens a unit of an earlier generation was shown this record before, or this
+                // member was shown that it is open.
+                None if unit.generation > 1 && !self.view.has_shown(seen.sequence) => Need::Nothing,
                 None => Need::Begin(seen.sequence),
             };
         }
@@ -241,23 +245,30 @@ impl Group {
         if self.misfit(name).is_some() {
             return None;
         }
+        if let Some(record) = self.view.known(name) {
+            return self.write_group(&first_shard(name, record.generation), epoch, 0, record);
+        }
+        // A group of which units are or were known is not new: somebody may own them. How many it
+        // has is left to those who were told: with another number, a key would have two owners.
         let generation = self.view.generation(name);
-        // A group that is or was known is not new: somebody may own them.
-        let (making, generation) = (generation.is_none(), generation.unwrap_or(1));
-        let kind = match self.settings.groups.get(name)? {
-            // No generation gets another number of shards: a key would have two owners.
-            Units::Shards(shards) => GroupKind::Sharded {
-                shards: self.view.shards_in(name, generation).unwrap_or(*shards),
-                before: self.view.shards_in(name, generation - 1).unwrap_or(0),
-            },
-            Units::Named(_) => GroupKind::Spread,
-        };
+        if generation.is_some_and(|it| it > 1) {
+            return None;
+        }
+        if generation.is_some() && self.view.another_knows(name, epoch, self.now) {
+            return Some(self.now + self.settings.heartbeat);
+        }
         let record = GroupRecord {
-            kind,
-            generation,
-            making,
+            kind: match self.settings.groups.get(name)? {
+                Units::Shards(shards) => GroupKind::Sharded {
+                    shards: *shards,
+                    before: 0,
+                },
+                Units::Named(_) => GroupKind::Spread,
+            },
+            generation: 1,
+            making: generation.is_none(),
         };
-        self.write_group(&first_shard(name, generation), epoch, 0, record)
+        self.write_group(&first_shard(name, 1), epoch, 0, record)
     }
 
     /// Writes a group's record in this member's turn at the unit. Returns when that is.
@@ -360,8 +371,7 @@ impl Group {
         !record.making && (generation == 1 || has_begun)
     }
 
-    /// Begins the present generation of a group if all units before it are closed for good. It
-    /// stays begun: a member that would open one of them again is shown the group's record first.
+    /// Begins the present generation of a group if all units before it are closed.
     fn begin_generation(&mut self, name: &GroupName) {
         let Some(record) = self.record_of(name) else {
             return;

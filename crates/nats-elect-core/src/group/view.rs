@@ -131,6 +131,11 @@ impl View {
         }
     }
 
+    /// Whether the watch has come to that sequence.
+    pub const fn has_shown(&self, sequence: u64) -> bool {
+        sequence <= self.last
+    }
+
     fn sequence_of(&self, key: &GroupKey) -> u64 {
         match key {
             GroupKey::Member(epoch) => self.members.get(epoch).map(|it| it.sequence),

@@ -156,6 +156,8 @@ mutations! {
         JoinAtOnce,
         /// Units of a new generation begin beside those of the old one. (Rule 10)
         BeginBesideOldUnits,
+        /// Units are owned although a later generation has living owners. (Rule 10)
+        IgnoreLaterOwners,
         /// An owner does not mind another record over its unit. (Rule 12)
         IgnoreForeignRecord,
         /// Any giving counts as signed by the owner. (Rule 12)

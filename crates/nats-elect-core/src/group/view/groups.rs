@@ -1,5 +1,7 @@
 //! What is known of groups: their records, and whether earlier generations are closed.
 
+use std::collections::BTreeSet;
+
 use super::{Change, KnownUnit, Unit, View};
 use crate::group::key::UnitKey;
 use crate::group::record::{GroupKind, GroupRecord, UnitRecord};
@@ -106,18 +108,19 @@ impl View {
         units.max(self.earlier.get(group).copied())
     }
 
-    /// How many shards a generation has, if a record that counted told it.
-    pub fn shards_in(&self, group: &GroupName, generation: u32) -> Option<u32> {
-        let told = self.shards.get(&(group.clone(), generation)).copied();
-        told.filter(|shards| *shards > 0)
-    }
-
     /// Until when a member may have a lease that owns a unit of a later generation than this one's.
     pub fn later_until(&self, unit: &UnitKey) -> Option<Moment> {
-        let later = self
-            .units_in(&unit.group)
-            .filter(|(key, _)| key.generation > unit.generation);
-        let owners = later.filter_map(|(key, _)| self.members.get(&self.owner_of(key)?));
+        let first = UnitKey {
+            group: unit.group.clone(),
+            generation: unit.generation + 1,
+            unit: UnitName::shard(0),
+        };
+        let owns_later = |units: &BTreeSet<UnitKey>| {
+            let mut later = units.range(&first..);
+            later.next().is_some_and(|it| it.group == unit.group)
+        };
+        let owners = self.owned.iter().filter(|(_, units)| owns_later(units));
+        let owners = owners.filter_map(|(epoch, _)| self.members.get(epoch));
         let living = owners.filter(|owner| !owner.deposed);
         living.map(|owner| owner.over_at).max()
     }

@@ -195,6 +195,17 @@ impl View {
         info.groups.get(group)
     }
 
+    /// Whether another member that lives tells that it knows the group's record.
+    pub fn another_knows(&self, group: &GroupName, own: Epoch, now: Moment) -> bool {
+        let knows = |member: &Member| {
+            let info = member.info.as_ref().filter(|_| now < member.over_at);
+            let support = info.and_then(|it| it.groups.get(group));
+            support.is_some_and(|it| it.generation > 0)
+        };
+        let mut others = self.members.iter().filter(|(epoch, _)| **epoch != own);
+        others.any(|(_, member)| knows(member))
+    }
+
     /// Whether the member may own the unit now: it has a handler for it, as far as it tells.
     pub fn takes(&self, epoch: Epoch, unit: &UnitKey, now: Moment) -> bool {
         let part = self.part_of(epoch, &unit.group, now);

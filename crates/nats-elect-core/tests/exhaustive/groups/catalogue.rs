@@ -203,6 +203,31 @@ const ONE_UNIT: &[Line] = &[
         &[(Grow, 1), (Purge, 1), (Spoil, 1)],
         &[Closed, Grown],
     ),
+    (
+        "one-unit-grow-purge-group",
+        &[(Grow, 1), (PurgeGroup, 1)],
+        &[Closed, Grown],
+    ),
+    (
+        "one-unit-grow-purge-both",
+        &[(Grow, 1), (Purge, 1), (PurgeGroup, 1)],
+        &[Closed, Grown],
+    ),
+    (
+        "one-unit-grow-purge-group-lag",
+        &[(Grow, 1), (PurgeGroup, 1), (Lag, 1)],
+        &[Closed, Grown],
+    ),
+    (
+        "one-unit-grow-prepared-purge-group",
+        &[(Prepare, 1), (Grow, 1), (PurgeGroup, 1)],
+        &[Closed, Grown],
+    ),
+    (
+        "one-unit-grow-hidden",
+        &[(Grow, 1), (Spoil, 1), (Purge, 1), (PurgeGroup, 1)],
+        &[Closed, Grown],
+    ),
 ];
 
 fn settled(line: &Line, members: usize, shards: u32) -> Configuration {

@@ -265,7 +265,9 @@ impl World {
         let process = self.nodes[node].process.as_ref();
         let support = |name| Support {
             format: 2,
-            generation: 1,
+            generation: process
+                .and_then(|it| it.group.record(name))
+                .map_or(0, |it| it.generation),
             failing: process.map_or_else(BTreeSet::new, |it| it.group.failing(name)),
             ..Support::default()
         };

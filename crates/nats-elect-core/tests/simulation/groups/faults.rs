@@ -46,7 +46,7 @@ pub enum Fault {
     Hint,
     Grow,
     PurgeUnit,
-    /// The next unit that changes hands is purged before all watches have read that.
+    /// The next record of a unit or a group is purged before all watches have read it.
     PurgeNext,
     PurgeMember,
     PurgeGroup,
@@ -237,10 +237,10 @@ impl Fault {
             Self::PurgeUnit => world.purge_one(&|key| matches!(key, GroupKey::Unit(_))),
             Self::PurgeNext => {
                 world.purges_next = true;
-                if world.chance.permille(500) {
-                    world.hint(node);
-                } else {
-                    Stranger::FORGED.strike(world);
+                match world.chance.below(3) {
+                    0 => world.hint(node),
+                    1 => world.grow(),
+                    _ => Stranger::FORGED.strike(world),
                 }
             }
             Self::PurgeMember => world.purge_one(&|key| matches!(key, GroupKey::Member(_))),
@@ -333,14 +333,33 @@ impl World {
             });
             let missing: Vec<GroupKey> = units.filter(|it| self.stream.get(it).is_none()).collect();
             if !missing.is_empty() && self.chance.permille(700) {
+                self.grown.entry(name.clone()).or_insert(record);
                 for unit in missing {
                     let _ = self.store(unit, Some(0), Body::Unit(Some(UnitRecord::Nobody), None));
                 }
                 continue;
             }
+            self.grown.insert(name.clone(), next);
             let over = self.stream.sequence(&key);
             let stored = self.store(key, Some(over), Body::Group(Some(next)));
             self.tally.grown += u64::from(stored.is_ok());
+        }
+    }
+
+    /// An operator writes a group's record again if no member was told how many shards it had.
+    pub fn restore_groups(&mut self) {
+        for (name, record) in self.grown.clone() {
+            let mut processes = self.nodes.iter().filter_map(|it| it.process.as_ref());
+            let knows = |group: &nats_elect_core::group::Group| {
+                let known = group.record(&name);
+                known.is_some_and(|known| known.generation >= record.generation)
+            };
+            let key = GroupKey::Group(name.clone());
+            let stands = self.group_record(&key).is_some_and(|it| it == record);
+            if !stands && !processes.any(|it| knows(&it.group)) {
+                let over = self.stream.sequence(&key);
+                let _ = self.store(key, Some(over), Body::Group(Some(record)));
+            }
         }
     }
 
@@ -368,10 +387,7 @@ impl World {
                 .keys()
                 .filter(of_group)
                 .any(|other| *other != key);
-            let record = self.group_record(&GroupKey::Group(group.clone()));
-            // Its record alone tells how many shards there were, once it has grown.
-            let grown = record.is_some_and(|record| record.generation > 1 || record.making);
-            if !left || (grown && matches!(key, GroupKey::Group(_))) {
+            if !left {
                 return;
             }
         }

@@ -170,6 +170,7 @@ impl World {
             }
             self.reconnect_if_needed(node);
         }
+        self.restore_groups();
     }
 
     /// A watch at work goes on: what it did not show stays hidden.

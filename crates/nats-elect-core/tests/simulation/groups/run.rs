@@ -129,7 +129,12 @@ fn grows_calm(world: &mut World, plan: &Plan) {
     let ttl = plan.longest_ttl();
     let policy = PolicySettings::new(Duration::ZERO);
     world.run(
-        FAILURES_COUNT_FOR + LONGEST_LEASE + ttl + policy.settle_after_flap + policy.cool_down * 2,
+        FAILURES_COUNT_FOR
+            + WATCH_ANEW
+            + LONGEST_LEASE
+            + ttl
+            + policy.settle_after_flap
+            + policy.cool_down * 2,
     );
     let before = world.checkers.writes;
     world.run(ttl);

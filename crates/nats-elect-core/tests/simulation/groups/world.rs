@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect_core::group::{GroupKey, GroupRecord, UnitKey};
+use nats_elect_core::name::GroupName;
 
 use super::checkers::{Checkers, Violation};
 use super::node::{Claimed, Node, Trouble};
@@ -126,8 +127,10 @@ pub struct World {
     pub outage_until: Duration,
     /// For how long a watch that begins may be held up.
     pub slow_watch: Duration,
-    /// The next record that is written over a unit's is purged before all watches have read it.
+    /// The next record over one of a unit or a group is purged before all watches have read it.
     pub purges_next: bool,
+    /// The last record of each group that has grown, or was about to.
+    pub grown: BTreeMap<GroupName, GroupRecord>,
     pub chance: Chance,
     pub companions: Companions,
     pub claimed: Vec<Claimed>,
@@ -156,6 +159,7 @@ impl World {
             hints_lost: 100,
             slow_watch: plan.longest_ttl() / 2,
             purges_next: false,
+            grown: BTreeMap::new(),
             chance: Chance::new(plan.seed),
             companions: Companions::of_seed(plan.seed),
             claimed: Vec::new(),
@@ -312,8 +316,9 @@ impl World {
                 body => eprintln!("{now:>13.6?} {key} = {sequence} over {over:?}: {body:?}"),
             }
         }
-        let is_given = over.is_some_and(|over| over > 0) && matches!(stored.key, GroupKey::Unit(_));
-        if is_given && std::mem::take(&mut self.purges_next) {
+        let is_member = matches!(stored.key, GroupKey::Member(_));
+        let follows = over.is_some_and(|over| over > 0) && !is_member;
+        if follows && std::mem::take(&mut self.purges_next) {
             self.purge_half_read(&stored.key);
         } else {
             self.announce();
