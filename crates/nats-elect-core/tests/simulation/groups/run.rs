@@ -7,7 +7,8 @@ use nats_elect_core::group::LONGEST_LEASE;
 use nats_elect_core::group::policy::PolicySettings;
 
 use super::checkers::{Promise, Violation};
-use super::plan::Plan;
+use super::faults::Fault;
+use super::plan::{Blow, Plan};
 use super::tally::Tally;
 use super::watching::WATCH_ANEW;
 use super::world::World;
@@ -123,19 +124,24 @@ fn served_within(world: &mut World, bound: Duration, plan: &Plan) -> Option<Dura
 
 /// When each unit has its owner and no fault is at work, writes come to an end. Records and epochs
 /// that nobody needs are waited for during one longest lease. Failures of handlers count for five
-/// minutes, after which units may come back for the sake of balance. A member that was lost before settles
-/// then, and units come back to it, with a pause between two rounds of moves.
+/// minutes, after which units may come back for the sake of balance. What was purged may be noticed
+/// by the next watch only. A member that was lost before settles then, and units come back to it,
+/// with a pause between two rounds of moves.
 fn grows_calm(world: &mut World, plan: &Plan) {
     let ttl = plan.longest_ttl();
     let policy = PolicySettings::new(Duration::ZERO);
-    world.run(
-        FAILURES_COUNT_FOR
-            + WATCH_ANEW
-            + LONGEST_LEASE
-            + ttl
-            + policy.settle_after_flap
-            + policy.cool_down * 2,
-    );
+    let after_faults = |counts: bool, long: Duration| if counts { long } else { Duration::ZERO };
+    let fails = |blow: &Blow| {
+        matches!(
+            blow.fault,
+            Fault::Handlers { .. } | Fault::HandlersUnhealthy
+        )
+    };
+    let failed = after_faults(plan.blows.iter().any(fails), FAILURES_COUNT_FOR);
+    let hidden = world.tally.purges + world.tally.losses > 0;
+    let unseen = after_faults(hidden, WATCH_ANEW);
+    let moves = policy.settle_after_flap + policy.cool_down * 2;
+    world.run(failed + unseen + LONGEST_LEASE + ttl + moves);
     let before = world.checkers.writes;
     world.run(ttl);
     let more = world.checkers.writes - before;
