@@ -7,8 +7,7 @@ use nats_elect_core::group::LONGEST_LEASE;
 use nats_elect_core::group::policy::PolicySettings;
 
 use super::checkers::{Promise, Violation};
-use super::faults::Fault;
-use super::plan::{Blow, Plan};
+use super::plan::Plan;
 use super::tally::Tally;
 use super::watching::WATCH_ANEW;
 use super::world::World;
@@ -130,18 +129,10 @@ fn served_within(world: &mut World, bound: Duration, plan: &Plan) -> Option<Dura
 fn grows_calm(world: &mut World, plan: &Plan) {
     let ttl = plan.longest_ttl();
     let policy = PolicySettings::new(Duration::ZERO);
-    let after_faults = |counts: bool, long: Duration| if counts { long } else { Duration::ZERO };
-    let fails = |blow: &Blow| {
-        matches!(
-            blow.fault,
-            Fault::Handlers { .. } | Fault::HandlersUnhealthy
-        )
-    };
-    let failed = after_faults(plan.blows.iter().any(fails), FAILURES_COUNT_FOR);
     let hidden = world.tally.purges + world.tally.losses > 0;
-    let unseen = after_faults(hidden, WATCH_ANEW);
+    let unseen = if hidden { WATCH_ANEW } else { Duration::ZERO };
     let moves = policy.settle_after_flap + policy.cool_down * 2;
-    world.run(failed + unseen + LONGEST_LEASE + ttl + moves);
+    world.run(FAILURES_COUNT_FOR + unseen + LONGEST_LEASE + ttl + moves);
     let before = world.checkers.writes;
     world.run(ttl);
     let more = world.checkers.writes - before;
