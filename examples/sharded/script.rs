@@ -131,6 +131,10 @@ impl Play<'_> {
             let instance = self.fleet.add()?;
             self.fleet.start(instance)?;
         }
+        let all_joined = |play: &Self| play.fleet.nodes.iter().all(|node| node.joined);
+        if !self.until(self.patience(), all_joined).await? {
+            return Err("not all instances joined".into());
+        }
         self.all_owned("all shards have an owner").await?;
         self.settled().await?;
         // So that everybody has counted before anything happens.
