@@ -67,6 +67,11 @@ async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
     let owner = group(&a).move_unit(&other, "a").await.expect("moved");
     assert_eq!(owner.instance_id, "a");
 
+    eventually(SOON, "the new owner, as the old one sees it", async || {
+        let owner = group(&b).owner(&other);
+        owner.is_some_and(|it| it.instance_id == "a").then_some(())
+    })
+    .await;
     let there = group(&b).move_unit(&other, "a").await;
     let already = |it: &MoveError| matches!(it, MoveError::AlreadyThere { .. });
     assert!(there.as_ref().is_err_and(already), "{there:?}");

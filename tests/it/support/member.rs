@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use nats_elect::{Group, GroupHandle, MemberConfig, RoleManager, StopOptions};
 use nats_elect_testing::eventually;
+use serde_json::Value;
 
 use super::bucket::Stranger;
 use super::instance::Recorded;
@@ -56,9 +57,13 @@ pub async fn epoch_of(stranger: &Stranger, id: &str) -> String {
     let store = stranger.store().await;
     let mut keys = store.keys().await.expect("keys");
     while let Some(key) = keys.try_next().await.expect("a key") {
-        if let Some(epoch) = key.strip_prefix("_group.m.")
-            && stranger.record_of(&key).await["id"] == id
-        {
+        let Some(epoch) = key.strip_prefix("_group.m.") else {
+            continue;
+        };
+        // It may be gone by now, or be rubbish.
+        let message = stranger.find(&key).await;
+        let record = message.and_then(|it| serde_json::from_slice::<Value>(&it.payload).ok());
+        if record.is_some_and(|record| record["id"] == id) {
             return epoch.to_owned();
         }
     }
