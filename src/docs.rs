@@ -13,6 +13,7 @@ pages! {
     admin = "../docs/admin.md";
     agent = "../docs/agent.md";
     benchmarks = "../docs/benchmarks.md";
+    benchmarks_groups = "../docs/benchmarks-groups.md";
     changing_leaders = "../docs/changing-leaders.md";
     cli = "../docs/cli.md";
     comparison = "../docs/comparison.md";
