@@ -285,6 +285,8 @@ impl RunCommand {
                     deadline.set(lease_end(term).minus(conduct.margin));
                 }
                 () = deadline.rings() => {
+                    // Also if it was told to stop a moment before.
+                    killed.kill = Kill::LeaseOver;
                     killed.cause = ends.cause();
                     return Ok(Run::Over);
                 }
