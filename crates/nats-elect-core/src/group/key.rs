@@ -19,6 +19,17 @@ pub struct UnitKey {
     pub unit: UnitName,
 }
 
+impl UnitKey {
+    /// Shard 0 of a generation, before which none of its shards comes.
+    pub(super) fn first_shard(group: &GroupName, generation: u32) -> Self {
+        Self {
+            group: group.clone(),
+            generation,
+            unit: UnitName::shard(0),
+        }
+    }
+}
+
 /// A key of groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {

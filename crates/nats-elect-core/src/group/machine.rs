@@ -345,7 +345,7 @@ impl Group {
 
     fn caught_up(&mut self, last: u64) {
         let own = self.lease.as_ref().map(|it| it.epoch);
-        if self.view.caught_up(last, own, self.now).is_none() {
+        if self.view.caught_up(last, own, self.now) {
             // What this member was shown is gone. So may be what it wrote.
             self.begun.clear();
             if self.lease.is_some() {

@@ -115,12 +115,11 @@ impl Group {
         }
         let closing = unit.generation < record.generation;
         // This member was not shown that the group has grown.
-        let later_until = self
-            .view
-            .later_until(unit)
-            .filter(|until| self.now < *until);
-        let minds = !closing && !mutated!(IgnoreLaterOwners);
-        if let Some(until) = later_until.filter(|_| minds) {
+        if !closing
+            && !mutated!(IgnoreLaterOwners)
+            && let Some(until) = self.view.later_until(unit)
+            && self.now < until
+        {
             return Need::Later(until);
         }
         let Some(seen) = self.view.unit(unit).copied() else {
@@ -233,7 +232,7 @@ impl Group {
             if is_behind {
                 // Over the one that stands there, which counts for nothing.
                 self.look_at_units(name);
-                let first = first_shard(name, record.generation);
+                let first = UnitKey::first_shard(name, record.generation);
                 return self.write_group(&first, epoch, over, record);
             }
             if !record.making {
@@ -246,7 +245,12 @@ impl Group {
             return None;
         }
         if let Some(record) = self.view.known(name) {
-            return self.write_group(&first_shard(name, record.generation), epoch, 0, record);
+            return self.write_group(
+                &UnitKey::first_shard(name, record.generation),
+                epoch,
+                0,
+                record,
+            );
         }
         // A group of which units are or were known is not new: somebody may own them. How many it
         // has is left to those who were told: with another number, a key would have two owners.
@@ -268,7 +272,7 @@ impl Group {
             generation: 1,
             making: generation.is_none(),
         };
-        self.write_group(&first_shard(name, 1), epoch, 0, record)
+        self.write_group(&UnitKey::first_shard(name, 1), epoch, 0, record)
     }
 
     /// Writes a group's record in this member's turn at the unit. Returns when that is.
@@ -432,13 +436,5 @@ impl Group {
 
     pub(super) fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
         self.view.takes(epoch, unit, self.now)
-    }
-}
-
-fn first_shard(group: &GroupName, generation: u32) -> UnitKey {
-    UnitKey {
-        group: group.clone(),
-        generation,
-        unit: UnitName::shard(0),
     }
 }

@@ -183,14 +183,9 @@ impl View {
         };
     }
 
-    /// The watch has shown all that stood there. Returns the units that are missing since, or
-    /// `None` if the stream has lost its end: then nothing that is known counts any more.
-    pub fn caught_up(
-        &mut self,
-        last: u64,
-        own: Option<Epoch>,
-        now: Moment,
-    ) -> Option<Vec<UnitKey>> {
+    /// The watch has shown all that stood there. Returns whether the stream has lost its end: then
+    /// nothing that is known counts any more.
+    pub fn caught_up(&mut self, last: u64, own: Option<Epoch>, now: Moment) -> bool {
         // What is known of a key was stored before the watch began, and is not there: the stream has
         // lost its end, and may have grown again since.
         self.looks_back = false;
@@ -199,7 +194,7 @@ impl View {
             self.join_again(now);
             (self.last, self.last_before) = (0, 0);
             self.regressed_until = Some(now + LONGEST_LEASE);
-            return None;
+            return true;
         }
         let joins = !self.caught_up;
         self.caught_up = true;
@@ -214,13 +209,11 @@ impl View {
                 member.over_at = now + LONGEST_LEASE;
             }
         }
-        let mut missing = Vec::new();
-        let units = self.units.iter_mut();
-        for (key, unit) in units.filter(|(_, it)| is_gone(it.watch, it.sequence)) {
+        let units = self.units.values_mut();
+        for unit in units.filter(|it| is_gone(it.watch, it.sequence)) {
             unit.watch = watch;
             if unit.known != KnownUnit::Missing {
                 (unit.known, unit.sequence, unit.newborn) = (KnownUnit::Missing, 0, false);
-                missing.push(key.clone());
             }
         }
         for units in self.owned.values_mut() {
@@ -235,7 +228,7 @@ impl View {
             self.joined = now;
             self.age_what_was_found(own, now);
         }
-        Some(missing)
+        false
     }
 
     /// An owner that was not shown what this member found has a lease from before it was written. So

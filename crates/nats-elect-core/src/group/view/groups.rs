@@ -110,11 +110,12 @@ impl View {
 
     /// Until when a member may have a lease that owns a unit of a later generation than this one's.
     pub fn later_until(&self, unit: &UnitKey) -> Option<Moment> {
-        let first = UnitKey {
-            group: unit.group.clone(),
-            generation: unit.generation + 1,
-            unit: UnitName::shard(0),
-        };
+        let first = UnitKey::first_shard(&unit.group, unit.generation + 1);
+        let (known, _) = self.units.range(&first..).next()?;
+        if known.group != unit.group {
+            // A group has no such unit unless it grows.
+            return None;
+        }
         let owns_later = |units: &BTreeSet<UnitKey>| {
             let mut later = units.range(&first..);
             later.next().is_some_and(|it| it.group == unit.group)

@@ -6,7 +6,7 @@ use crate::group::epoch::Epoch;
 use crate::group::key::UnitKey;
 use crate::group::record::{LONGEST_LEASE, UnitRecord};
 use crate::moment::Moment;
-use crate::name::{GroupName, UnitName};
+use crate::name::GroupName;
 
 /// What is known of a unit.
 #[derive(Clone, Copy, Debug)]
@@ -140,12 +140,7 @@ impl View {
         group: &'a GroupName,
     ) -> impl Iterator<Item = (&'a UnitKey, &'a Unit)> {
         // No generation is 0.
-        let first = UnitKey {
-            group: group.clone(),
-            generation: 0,
-            unit: UnitName::shard(0),
-        };
-        let from = self.units.range(first..);
+        let from = self.units.range(UnitKey::first_shard(group, 0)..);
         from.take_while(move |(key, _)| key.group == *group)
     }
 
