@@ -25,6 +25,7 @@ mod server;
 mod space;
 mod state;
 mod turn;
+mod witness;
 
 #[path = "../simulation/bucket.rs"]
 #[allow(dead_code, reason = "the simulation uses more of it")]

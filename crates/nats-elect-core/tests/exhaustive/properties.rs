@@ -5,6 +5,7 @@ use stateright::Property;
 use crate::configuration::Configuration;
 use crate::space::Roles;
 use crate::state::State;
+use crate::witness::witnesses;
 
 /// A promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,20 +70,6 @@ pub enum Witness {
     WillCarriedOut,
 }
 
-/// A set of witnesses.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Witnessed(u32);
-
-impl Witnessed {
-    pub const fn add(&mut self, witness: Witness) {
-        self.0 |= 1 << witness as u32;
-    }
-
-    const fn has(self, witness: Witness) -> bool {
-        self.0 & 1 << witness as u32 != 0
-    }
-}
-
 /// All properties of a configuration.
 pub fn of(configuration: &Configuration) -> Vec<Property<Roles>> {
     let mut properties = vec![
@@ -114,36 +101,24 @@ pub fn of(configuration: &Configuration) -> Vec<Property<Roles>> {
     properties
 }
 
-/// The property that this can be brought about. A property's condition can capture nothing, hence
-/// one for each.
-fn possible(witness: Witness) -> Property<Roles> {
-    macro_rules! possible {
-        ($($witness:ident: $name:literal)*) => {
-            match witness {
-                $(Witness::$witness => Property::sometimes($name, |_, state: &State| {
-                    state.witnessed.has(Witness::$witness)
-                }),)*
-            }
-        };
-    }
-    possible! {
-        Promoted: "a leader emerges"
-        PromotedAgain: "a second term begins"
-        ClaimRefused: "a claim is refused"
-        RenewalRefused: "a renewal is refused"
-        ClaimAdopted: "a claim that was never answered is adopted"
-        FenceAdopted: "a fence that was never answered is adopted"
-        RenewalAdopted: "a renewal that was never answered is adopted"
-        Released: "a role is released"
-        ReleasedOverMarker: "another's delete marker is turned into a release"
-        GhostCommitted: "a write that was given up takes effect"
-        Overrun: "a handler's overrun is named"
-        ValidButNotLeading: "a lease outlives the leadership"
-        GivenBack: "who is paused gives its claim back"
-        Yielded: "a leader yields to a higher priority"
-        HandedOver: "an heir takes what was handed to it"
-        WillCarriedOut: "a companion releases the role of a process that died"
-    }
+witnesses! {
+    Roles;
+    Promoted: "a leader emerges"
+    PromotedAgain: "a second term begins"
+    ClaimRefused: "a claim is refused"
+    RenewalRefused: "a renewal is refused"
+    ClaimAdopted: "a claim that was never answered is adopted"
+    FenceAdopted: "a fence that was never answered is adopted"
+    RenewalAdopted: "a renewal that was never answered is adopted"
+    Released: "a role is released"
+    ReleasedOverMarker: "another's delete marker is turned into a release"
+    GhostCommitted: "a write that was given up takes effect"
+    Overrun: "a handler's overrun is named"
+    ValidButNotLeading: "a lease outlives the leadership"
+    GivenBack: "who is paused gives its claim back"
+    Yielded: "a leader yields to a higher priority"
+    HandedOver: "an heir takes what was handed to it"
+    WillCarriedOut: "a companion releases the role of a process that died"
 }
 
 /// Whether nobody has led for too long although nothing went wrong.

@@ -8,6 +8,7 @@ use stateright::Property;
 use super::Members;
 use super::configuration::{Configuration, group, unit};
 use super::state::State;
+use crate::witness::witnesses;
 
 /// A promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,20 +75,6 @@ pub enum Witness {
     Grown,
 }
 
-/// A set of witnesses.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Witnessed(u32);
-
-impl Witnessed {
-    pub const fn add(&mut self, witness: Witness) {
-        self.0 |= 1 << witness as u32;
-    }
-
-    const fn has(self, witness: Witness) -> bool {
-        self.0 & 1 << witness as u32 != 0
-    }
-}
-
 /// All properties of a configuration.
 pub fn of(configuration: &Configuration) -> Vec<Property<Members>> {
     let mut properties = vec![
@@ -112,32 +99,20 @@ pub fn of(configuration: &Configuration) -> Vec<Property<Members>> {
     properties
 }
 
-/// The property that this can be brought about. A property's condition can capture nothing, hence
-/// one for each.
-fn possible(witness: Witness) -> Property<Members> {
-    macro_rules! possible {
-        ($($witness:ident: $name:literal)*) => {
-            match witness {
-                $(Witness::$witness => Property::sometimes($name, |_, state: &State| {
-                    state.witnessed.has(Witness::$witness)
-                }),)*
-            }
-        };
-    }
-    possible! {
-        Owned: "a unit gets an owner"
-        OwnedAgain: "a second term of a unit begins"
-        Refused: "a write is refused"
-        Given: "a unit is given away"
-        Deposed: "an epoch is deposed"
-        LeaseLost: "a member loses its lease"
-        GhostLanded: "a write that was given up takes effect"
-        Revoked: "a term is revoked within its lease"
-        Created: "a missing unit is created"
-        Left: "a member leaves"
-        Closed: "a unit is closed"
-        Grown: "a unit of the second generation gets an owner"
-    }
+witnesses! {
+    Members;
+    Owned: "a unit gets an owner"
+    OwnedAgain: "a second term of a unit begins"
+    Refused: "a write is refused"
+    Given: "a unit is given away"
+    Deposed: "an epoch is deposed"
+    LeaseLost: "a member loses its lease"
+    GhostLanded: "a write that was given up takes effect"
+    Revoked: "a term is revoked within its lease"
+    Created: "a missing unit is created"
+    Left: "a member leaves"
+    Closed: "a unit is closed"
+    Grown: "a unit of the second generation gets an owner"
 }
 
 /// The most ticks without a fault after which each unit has an owner: two longest leases, a lease
