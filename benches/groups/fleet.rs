@@ -72,7 +72,7 @@ pub struct Watched {
     pub gaps: Sample,
 }
 
-/// What the clients of each server have sent and were sent, and when that was read.
+/// The traffic of each server's clients, and when it was read.
 pub struct Traffic {
     pub at: Moment,
     clients: Vec<BTreeMap<u64, Client>>,
@@ -342,7 +342,7 @@ impl Fleet {
         std::mem::take(&mut self.watched)
     }
 
-    /// What clients have sent and were sent. What servers send each other is not in it.
+    /// The traffic of all clients, without that between servers.
     pub fn traffic(&self) -> Result<Traffic, Problem> {
         let clients = self.nodes().iter().map(readings::clients);
         Ok(Traffic {

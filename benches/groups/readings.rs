@@ -29,7 +29,7 @@ pub fn memory(pid: u32) -> Result<f64, Problem> {
     Ok(kib.ok_or("no memory")?.parse()?)
 }
 
-/// What a client has sent and was sent.
+/// The traffic of a client.
 #[derive(Clone, Copy, Default)]
 pub struct Client {
     /// Messages that it sent.

@@ -52,7 +52,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// What another number of members would be sent: each is sent the heartbeats of all.
+    /// The same for another number of members: each is sent the heartbeats of all.
     fn bytes_with(&self, members: usize) -> f64 {
         self.bytes * (float(members) / float(self.members)).powi(2)
     }

@@ -50,10 +50,7 @@ fn count(journal: &Journal, group: &str, shards: u32) -> Vec<usize> {
 /// Waits until a handler runs for each shard; a unit is told as one's own a moment before its
 /// handler begins. Returns the terms that they had so far.
 async fn all_run(journal: &Journal, group: &str, shards: u32) -> Vec<usize> {
-    let runs = |shard| {
-        let last = journal.terms(&format!("{group}/{shard}")).pop();
-        last.is_some_and(|last| last.end.is_none())
-    };
+    let runs = |shard| journal.running(&format!("{group}/{shard}")).is_some();
     eventually(SOON, "a handler for each shard", async || {
         (0..shards).all(runs).then_some(())
     })

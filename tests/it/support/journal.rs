@@ -83,6 +83,11 @@ impl Journal {
         of_role.cloned().collect()
     }
 
+    /// The role's last term, while its handler runs.
+    pub fn running(&self, role: &str) -> Option<RecordedTerm> {
+        self.terms(role).pop().filter(|last| last.end.is_none())
+    }
+
     /// Waits for the start of the role's term number `index`, from 0.
     pub async fn started(&self, role: &str, index: usize) -> RecordedTerm {
         let what = format!("term {index} of role {role}");

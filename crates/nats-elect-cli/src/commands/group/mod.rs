@@ -128,7 +128,7 @@ fn problems(all: &ObservedGroups, name: &str) -> Vec<String> {
     problems.map(|it| it.to_string()).collect()
 }
 
-/// What every command tells programs of a member.
+/// A member as every command tells it to programs.
 pub fn member_json(member: &Member<'_>, group: &str) -> Value {
     let seen = member.seen;
     json!({
