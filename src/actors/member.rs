@@ -40,7 +40,7 @@ use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::{Input, Moment, Reply};
 
 /// The most writes of units under way.
-const WRITES_AT_ONCE: usize = 1000;
+const WRITES_AT_ONCE: usize = 256;
 /// The beats of one epoch. The next epoch begins above them.
 const BEATS_PER_EPOCH: u64 = 1 << 32;
 

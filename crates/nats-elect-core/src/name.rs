@@ -5,6 +5,7 @@
 //! Clones share one allocation.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -61,8 +62,24 @@ pub enum NameProblem {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $problem:path, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, PartialEq, Eq, Hash)]
         pub struct $name(Arc<str>);
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                // Large maps have many copies of one name, and compare it again and again.
+                if Arc::ptr_eq(&self.0, &other.0) {
+                    return Ordering::Equal;
+                }
+                self.0.cmp(&other.0)
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
 
         impl $name {
             /// The rule in words, as errors quote it.

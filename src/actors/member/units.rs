@@ -345,22 +345,25 @@ impl MemberState {
         let within = self.settings.request_timeout;
         tokio::spawn(async move {
             let _turn = turns.acquire_owned().await;
-            let written = match write {
-                GroupWrite::Unit { key, over, .. } => {
-                    bucket.write_unit(&key, over, value, within).await
+            // Thousands may wait. The memory for a request is taken when its turn has come.
+            let written = Box::pin(async {
+                match write {
+                    GroupWrite::Unit { key, over, .. } => {
+                        bucket.write_unit(&key, over, value, within).await
+                    }
+                    GroupWrite::Depose {
+                        epoch,
+                        over,
+                        identity,
+                    } => bucket.depose(epoch, over, identity, within).await,
+                    GroupWrite::Group {
+                        group,
+                        over,
+                        record,
+                    } => bucket.write_group(&group, over, &record, within).await,
                 }
-                GroupWrite::Depose {
-                    epoch,
-                    over,
-                    identity,
-                } => bucket.depose(epoch, over, identity, within).await,
-                GroupWrite::Group {
-                    group,
-                    over,
-                    record,
-                } => bucket.write_group(&group, over, &record, within).await,
-            };
-            let outcome = outcome_of(written);
+            });
+            let outcome = outcome_of(written.await);
             let _ = myself.send_message(MemberMsg::WriteEnded { op, outcome });
         });
     }
