@@ -197,12 +197,15 @@ impl Member {
             since,
             flapped,
             deposed,
+            lacked,
             over_at,
             watch,
         } = self;
         // The name of the epoch proves the rest of it.
         (sequence, identity.is_some(), info, deposed).hash(hasher);
-        let well = info.is_some().then_some((since, flapped));
+        let well = (info.is_some() || lacked.is_some()).then_some((since, flapped));
+        let lacked = lacked.map(|(sequence, until)| (sequence, until.max(now)));
+        lacked.hash(hasher);
         (well, (*over_at).max(now), *watch == present).hash(hasher);
     }
 }
@@ -214,11 +217,13 @@ impl Unit {
             known,
             quiet_until,
             unproved,
+            lacked,
             newborn,
             was_found,
             watch,
         } = self;
         (sequence, known, (*quiet_until).max(now), unproved, newborn).hash(hasher);
+        lacked.hash(hasher);
         // It counts at the end of the first watch.
         (*was_found && !caught_up, *watch == present).hash(hasher);
     }

@@ -205,6 +205,7 @@ impl View {
         for member in members.filter(|it| is_gone(it.watch, it.sequence)) {
             member.watch = watch;
             if !member.deposed && member.sequence > 0 {
+                member.lacked = Some((member.sequence, member.over_at));
                 (member.sequence, member.info) = (0, None);
                 member.over_at = now + LONGEST_LEASE;
             }
@@ -213,6 +214,7 @@ impl View {
         for unit in units.filter(|it| is_gone(it.watch, it.sequence)) {
             unit.watch = watch;
             if unit.known != KnownUnit::Missing {
+                unit.lacked = Some((unit.sequence, unit.known));
                 (unit.known, unit.sequence, unit.newborn) = (KnownUnit::Missing, 0, false);
             }
         }

@@ -204,3 +204,38 @@ fn a_unit_that_was_purged_between_its_giving_and_its_showing_gets_an_owner_by_th
         !world.owners(&unit(0)).is_empty()
     });
 }
+
+/// 6: a new watch lacks what is written over while it begins. That was not purged.
+#[test]
+fn a_unit_that_moves_while_a_watch_begins_anew_has_its_owner_at_once() {
+    let mut world = World::settled(2, 1);
+    let (from, to) = (world.owner(0), 1 - world.owner(0));
+    let (last, stood) = (world.last, world.stands(0));
+    let hint = world.hint(0, epoch(world.nodes[to].epoch));
+    world.tell(from, hint);
+    assert_ne!(world.stands(0), stood);
+    world.watch_since(to, last);
+    world.until(SECOND, |world| world.owners(&unit(0)) == [to]);
+}
+
+/// So is a member's record, each heartbeat.
+#[test]
+fn a_heartbeat_while_a_watch_begins_anew_is_no_silence() {
+    let mut world = World::settled(2, 2);
+    let other = epoch(world.nodes[1].epoch);
+    let known = |world: &World| world.nodes[0].group.view.member(other).unwrap().clone();
+    let last = world.last;
+    world.beat(1);
+    world.watch_since(0, last);
+    assert_eq!(known(&world).info, None);
+    world.run(SECOND);
+    assert!(known(&world).info.is_some() && !known(&world).flapped);
+    // One that was really gone is another thing.
+    let key = GroupKey::Member(other);
+    let beat = world.keys[&key].message.content.clone();
+    world.purge(&key);
+    world.watch(0);
+    let stored = world.store(key, Some(0), beat);
+    world.run(SECOND / 2);
+    assert!(stored.is_some() && known(&world).flapped);
+}

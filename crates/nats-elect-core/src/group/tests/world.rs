@@ -360,9 +360,15 @@ impl World {
 
     /// A new watch shows the last message of each key.
     pub fn watch(&mut self, index: usize) {
-        let mut all: Vec<Message> = self.keys.values().map(|it| it.message.clone()).collect();
+        self.watch_since(index, self.last);
+    }
+
+    /// The same, of a watch that began when this was the stream's last sequence. It lacks what was
+    /// written over since then.
+    pub fn watch_since(&mut self, index: usize, last: u64) {
+        let standing = self.keys.values().map(|it| it.message.clone());
+        let mut all: Vec<Message> = standing.filter(|it| it.sequence <= last).collect();
         all.sort_by_key(|it| it.sequence);
-        let last = self.last;
         let node = &mut self.nodes[index];
         node.position = last;
         node.inbox.push_back(GroupInput::WatchBegan);

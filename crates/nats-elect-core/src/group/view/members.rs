@@ -27,6 +27,9 @@ pub(in crate::group) struct Member {
     /// It was silent or missing shortly before.
     pub flapped: bool,
     pub deposed: bool,
+    /// The sequence and the end of the lease of the record that a watch lacked: it was purged, or
+    /// written over while the watch began.
+    pub lacked: Option<(u64, Moment)>,
     /// Until when its lease may last, as far as this member has watched it.
     pub over_at: Moment,
     pub watch: u64,
@@ -55,6 +58,9 @@ impl View {
         let mut change = Change::Member(epoch);
         let (since, flapped) = match (well, before) {
             (Some(well), _) => (well.since, well.flapped),
+            (None, Some(before)) if before.is_followed_by(over, now) => {
+                (before.since, before.flapped)
+            }
             (None, _) if !self.caught_up => (Moment::default(), false),
             (None, _) => (now, before.is_some()),
         };
@@ -106,6 +112,7 @@ impl View {
             since,
             flapped,
             deposed,
+            lacked: None,
             over_at,
             watch,
         };
@@ -125,6 +132,7 @@ impl View {
             since: now,
             flapped: false,
             deposed: false,
+            lacked: None,
             over_at: now + LONGEST_LEASE,
             watch,
         });
@@ -216,6 +224,12 @@ impl View {
 impl Member {
     pub const fn is_deposed(&self) -> bool {
         self.deposed
+    }
+
+    /// Whether the record of a member that a watch lacked was there until the next one.
+    fn is_followed_by(&self, over: Option<u64>, now: Moment) -> bool {
+        let lacked = self.lacked.filter(|(_, over_at)| now < *over_at);
+        lacked.is_some_and(|(sequence, _)| over == Some(sequence))
     }
 }
 

@@ -20,6 +20,9 @@ pub(in crate::group) struct Unit {
     /// then: it may have been purged before an owner of before was shown it. A write of this member
     /// over it proves that it stood.
     pub unproved: bool,
+    /// What stood there before a watch lacked it: it was purged, or written over while the watch
+    /// began.
+    pub lacked: Option<(u64, KnownUnit)>,
     /// Whether it is known by its creation as nobody's alone.
     pub newborn: bool,
     /// Whether it stood there when this member joined, as members write it.
@@ -60,9 +63,12 @@ impl View {
         // A record that was written by compare-and-set over an earlier one, as members write it. The
         // first watch could as well have begun after it, and shown it alone.
         let is_trusted = self.joins(now) && over.is_some_and(|over| over > 0) && record.is_some();
-        let over_known = before.filter(|before| over == Some(before.sequence));
+        let over_known = before.and_then(|before| {
+            let (sequence, known) = before.lacked.unwrap_or((before.sequence, before.known));
+            (over == Some(sequence)).then_some((before, known))
+        });
         // `None` if it has to age.
-        let of_age_at = over_known.and_then(|before| match before.known {
+        let of_age_at = over_known.and_then(|(before, known)| match known {
             KnownUnit::Record(UnitRecord::Nobody) => Some(before.quiet_until),
             KnownUnit::Record(UnitRecord::Owned(owner)) => {
                 if signed == Some(owner) || mutated!(BelieveUnsigned) {
@@ -80,7 +86,7 @@ impl View {
         // Nobody owns a unit of a generation that its group does not have yet.
         let is_ahead = is_created && self.is_ahead(&key);
         let unproved = if of_age_at.is_some() {
-            over_known.is_some_and(|before| before.unproved)
+            over_known.is_some_and(|(before, _)| before.unproved)
         } else {
             !is_ahead
         };
@@ -102,6 +108,7 @@ impl View {
                 of_age_at.unwrap_or(now + LONGEST_LEASE)
             },
             unproved: unproved && !mutated!(BelieveAge),
+            lacked: None,
             newborn: is_created && record == Some(UnitRecord::Nobody),
             was_found: is_trusted,
             watch,
