@@ -90,6 +90,13 @@ fn each_broken_rule_is_noticed() {
             Some(seed) => {
                 let plan = Plan::of_seed(*seed, &[]);
                 let violation = run(&plan).violation.expect("it failed just now");
+                mend();
+                let mended = run(&plan).violation;
+                assert!(
+                    mended.is_none(),
+                    "seed {seed} fails all the same: {mended:?}"
+                );
+                mutation.choose();
                 let (plan, violation) = shrink(&plan, violation);
                 let _ = write!(
                     line,

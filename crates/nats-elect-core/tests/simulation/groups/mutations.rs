@@ -40,6 +40,13 @@ pub fn each_broken_rule_of_groups_is_noticed() {
         };
         let plan = Plan::of_seed(*seed);
         let violation = run(&plan, false).violation.expect("it failed just now");
+        mend();
+        let mended = run(&plan, false).violation;
+        assert!(
+            mended.is_none(),
+            "seed {seed} fails all the same: {mended:?}"
+        );
+        mutation.choose();
         let (plan, violation) = shrink(&plan, violation);
         say(&format!(
             "{mutation:?}:{what}\n    {:?} broken by seed {seed}, with {} faults among {} members",
