@@ -15,6 +15,8 @@ pub(super) enum Subject {
     Epoch(Epoch),
     Group(GroupName),
     Unit(UnitKey),
+    /// The terms that end because this member leaves.
+    Leaving,
     /// After all else, so that one plan is for all that has happened.
     Plan(GroupName),
 }

@@ -103,6 +103,7 @@ impl Group {
                 Subject::Epoch(epoch) => self.tend_epoch(*epoch),
                 Subject::Group(name) => self.tend_group(name),
                 Subject::Unit(unit) => self.tend_unit(unit),
+                Subject::Leaving => self.tend_leaving(),
                 Subject::Plan(group) => self.tend_plan(group),
             };
             if let Some(again) = again {
@@ -182,6 +183,9 @@ impl Group {
             GroupInput::Hint { hints } => self.take_hints(hints),
             GroupInput::Drain => {
                 self.draining = true;
+                // Where its units go was not planned for yet.
+                self.advice.clear();
+                self.agenda.note(Subject::Leaving, self.now);
                 // It tells the others.
                 self.heartbeat_now();
                 self.look_at_all();
@@ -280,7 +284,7 @@ impl Group {
         [ends_at, unseen].into_iter().flatten().min()
     }
 
-    fn shown(&mut self, message: Message) {
+    fn shown(&mut self, mut message: Message) {
         if let GroupContent::Member(epoch, content) = &message.content
             && self.lease.as_ref().is_some_and(|it| it.epoch == *epoch)
         {
@@ -291,14 +295,24 @@ impl Group {
                 MemberContent::Tombstone { .. } => self.lose_lease(),
             }
         }
-        if let GroupContent::Unit { key, .. } = &message.content
-            && key.generation > 1
-        {
-            // A term of it waits for that, although the record may have been known.
-            self.agenda.note(Subject::Unit(key.clone()), self.now);
+        if let GroupContent::Unit { key, .. } = &mut message.content {
+            self.share(key);
+            if key.generation > 1 {
+                // A term of it waits for that, although the record may have been known.
+                self.agenda.note(Subject::Unit(key.clone()), self.now);
+            }
         }
         let change = self.view.shown(message, self.now);
         self.look_at(change);
+    }
+
+    /// Replaces the names in a key by those that are there already: the same ones compare fast.
+    fn share(&self, key: &mut UnitKey) {
+        if let Some((known, _)) = self.view.units.get_key_value(key) {
+            key.clone_from(known);
+        } else if let Some((group, _)) = self.settings.groups.get_key_value(&key.group) {
+            key.group.clone_from(group);
+        }
     }
 
     pub(super) fn look_at(&mut self, change: Change) {

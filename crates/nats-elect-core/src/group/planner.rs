@@ -257,13 +257,15 @@ impl Group {
     /// What a member that leaves writes over a unit of its own: by the same policy, without waiting
     /// for the planner.
     pub(super) fn parting(&mut self, unit: &UnitKey) -> UnitRecord {
-        let heir = self.heir(unit, self.now);
+        let heir = self.heir(unit);
         heir.map_or(UnitRecord::Nobody, UnitRecord::Owned)
     }
 
-    /// To whom a unit of this member has to go, by its own plan, made then or later.
-    pub(super) fn heir(&mut self, unit: &UnitKey, from: Moment) -> Option<Epoch> {
-        let advice = self.advice(&unit.group, from)?;
+    /// To whom a unit of this member has to go, by its own plan. Not each of thousands of units is
+    /// worth a new one.
+    pub(super) fn heir(&mut self, unit: &UnitKey) -> Option<Epoch> {
+        let recent = self.now - self.settings.heartbeat / 4;
+        let advice = self.advice(&unit.group, recent)?;
         advice.heirs.get(&unit.unit).copied()
     }
 
@@ -300,7 +302,7 @@ impl Group {
     }
 
     /// What the policy would do now with the units of a group, as this member sees them, and why.
-    /// `None` if the member does not know the group, or the group is only being made.
+    /// `None` if the member does not know the group.
     ///
     /// The planner knows which moves it has hinted, and its rounds of moves. Another member does not.
     /// So it may show moves that are under way or wait for a cool-down, and it shows no moves that
@@ -326,7 +328,7 @@ impl Group {
     }
 
     fn known_fleet(&self, group: &GroupName) -> Option<Fleet> {
-        let record = self.record_of(group).filter(|it| !it.making)?;
+        let record = self.record_of(group)?;
         if let Some(planning) = self.plans.get(group) {
             return Some(self.fleet(group, &record, planning));
         }
@@ -402,7 +404,7 @@ impl Group {
         self.add_members(group, needs, &mut fleet);
         let known = self.view.units_in(group);
         for (key, seen) in known.filter(|(key, _)| self.is_present(key, record)) {
-            self.add_unit(key, *seen, &mut fleet);
+            self.add_unit(key, *seen, record.making, &mut fleet);
         }
         self.add_failures(group, &mut fleet);
         for (key, tenure) in &self.tenures {
@@ -465,17 +467,20 @@ impl Group {
         }
     }
 
-    /// Adds a unit that has an owner, or could have one now.
-    fn add_unit(&self, unit: &UnitKey, seen: SeenUnit, fleet: &mut Fleet) {
-        let KnownUnit::Record(record) = seen.known else {
-            return;
+    /// Adds a unit that has an owner, or could have one now. Those of a new group count all, whatever
+    /// a stranger has written: otherwise the group could stay new for ever.
+    fn add_unit(&self, unit: &UnitKey, seen: SeenUnit, is_new: bool, fleet: &mut Fleet) {
+        let record = match seen.known {
+            _ if is_new => UnitRecord::Nobody,
+            KnownUnit::Record(record) => record,
+            KnownUnit::Opaque | KnownUnit::Missing => return,
         };
         let is_free = match record {
             UnitRecord::Closed => return,
             UnitRecord::Nobody => true,
             UnitRecord::Owned(owner) => self.view.is_deposed(owner, self.now),
         };
-        if is_free && self.now < seen.quiet_until {
+        if is_free && !is_new && self.now < seen.quiet_until {
             return;
         }
         let placement = self.settings.placements.get(&unit.group);
@@ -548,6 +553,12 @@ impl Group {
 
     fn settled_at(&self, epoch: Epoch) -> Moment {
         self.well_since(epoch) + self.settings.heartbeat * 2
+    }
+
+    /// Whether units of a new group would get owners: a fleet that starts may wait for members.
+    pub(super) fn would_begin(&self, group: &GroupName, record: &GroupRecord) -> bool {
+        let fleet = self.seen_fleet(group, record, false);
+        !self.policy(group).plan(&fleet).moves.is_empty()
     }
 
     /// Whether a member has been well for two heartbeats.

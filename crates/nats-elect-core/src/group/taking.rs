@@ -295,7 +295,8 @@ impl Group {
         turn
     }
 
-    /// Creates the units of a new group, and then says that it is made.
+    /// Creates the units of a new group, and then says that it is made, as soon as some would get
+    /// owners.
     fn tend_new_group(
         &mut self,
         name: &GroupName,
@@ -313,6 +314,10 @@ impl Group {
             for unit in missing {
                 self.agenda.note(Subject::Unit(unit), self.now);
             }
+            return Some(self.now + self.settings.heartbeat / 4);
+        }
+        // Who joins while the group is new finds nothing that had an owner, and waits for no lease.
+        if !self.would_begin(name, &record) {
             return Some(self.now + self.settings.heartbeat / 4);
         }
         let made = GroupRecord {

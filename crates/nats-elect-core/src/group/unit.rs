@@ -1,5 +1,7 @@
 //! The units that this member owns, each from the beginning of a term to the write that ends it.
 
+use std::time::Duration;
+
 use super::agenda::Subject;
 use super::effect::{GroupEffect, GroupWrite};
 use super::epoch::Epoch;
@@ -10,6 +12,13 @@ use super::view::KnownUnit;
 use crate::election::HandlerEnd;
 use crate::election::mutation::mutated;
 use crate::moment::Moment;
+
+/// The most units that a member that leaves gives away at a time,
+const MOST_LEAVING: usize = 16;
+/// without those whose handlers take longer than this to end, or whose records to be written.
+const LEAVING_PATIENCE: Duration = Duration::from_millis(20);
+/// How often it looks whether the next ones can follow.
+const LEAVING_STEP: Duration = Duration::from_millis(2);
 
 /// A unit whose record named this member when its term began, or whose handler still runs.
 #[derive(Clone, Debug, Hash)]
@@ -128,10 +137,8 @@ impl Group {
         if !self.failures.keeps_failing(unit, self.now) {
             return UnitRecord::Owned(epoch);
         }
-        // Thousands of units may fail one after the other: not each is worth a plan. A unit that
-        // this plan does not know to fail begins here again, and the planner moves it.
-        let recent = self.now - self.settings.heartbeat / 4;
-        UnitRecord::Owned(self.heir(unit, recent).unwrap_or(epoch))
+        // A unit that a recent plan does not know to fail begins here again, and the planner moves it.
+        UnitRecord::Owned(self.heir(unit).unwrap_or(epoch))
     }
 
     pub(super) fn handler_ended(&mut self, unit: &UnitKey, sequence: u64, end: HandlerEnd) {
@@ -224,6 +231,8 @@ impl Group {
         }
         match tenure.phase {
             Phase::Displaced => None,
+            // It has its turn while this member leaves.
+            Phase::Acting if self.draining => None,
             Phase::Acting => {
                 let to = self.wanted(unit, epoch)?;
                 self.end_term(unit, to);
@@ -272,6 +281,36 @@ impl Group {
                 None
             }
         }
+    }
+
+    /// Ends terms because this member leaves. Few at a time: a unit has no handler until its turn to
+    /// be written has come. Returns when to look again.
+    pub(super) fn tend_leaving(&mut self) -> Option<Moment> {
+        if !self.draining {
+            return None;
+        }
+        let recent = self.now - LEAVING_PATIENCE;
+        let (end, repeat) = (self.settings.stop_budget, self.settings.heartbeat);
+        let is_under_way = |it: &&Tenure| match it.phase {
+            Phase::Ending { revoke_at } => recent + end < revoke_at,
+            Phase::Giving { send_at } => recent + repeat < send_at,
+            _ => false,
+        };
+        let under_way = self.tenures.values().filter(is_under_way).count();
+        let mut acting = self
+            .tenures
+            .iter()
+            .filter(|(_, it)| it.phase == Phase::Acting);
+        let room = MOST_LEAVING.saturating_sub(under_way);
+        let units = acting.by_ref().take(room);
+        let units: Vec<_> = units.map(|(unit, it)| (unit.clone(), it.epoch)).collect();
+        let again = acting.next().map(|_| self.now + LEAVING_STEP);
+        for (unit, epoch) in units {
+            if let Some(next) = self.wanted(&unit, epoch) {
+                self.end_term(&unit, next);
+            }
+        }
+        again
     }
 
     fn set_phase(&mut self, unit: &UnitKey, phase: Phase) {

@@ -4,6 +4,7 @@ mod ageing;
 mod failing;
 mod growth;
 mod leases;
+mod leaving;
 mod placing;
 mod planner;
 mod rules;

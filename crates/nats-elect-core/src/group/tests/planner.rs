@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::policy::{Imbalance, Verdict, first};
+use super::super::policy::{Imbalance, Unfit, Verdict, first};
 use super::super::*;
 use super::world::*;
 
@@ -459,12 +459,17 @@ fn the_first_member_of_a_starting_fleet_does_not_take_all() {
     }
     world.run(20 * SECOND);
     assert_eq!(world.owned(), [0, 0]);
+    for node in &world.nodes {
+        let waits = node.group.plan_of(&group()).unwrap().unplaced;
+        let why = Unfit::Starting {
+            settled: 2,
+            needed: 3,
+        };
+        assert!(waits.len() == 30 && waits.iter().all(|it| it.why == why));
+    }
+    // The group is new until then. So the last one waits for no lease.
     world.join_with(30, Some(placement));
-    // The last one waits for the leases that it found.
-    world.until(TTL + SETTLED + 5 * SECOND, |world| all_owned(world, 30));
-    world.until(LONGEST_LEASE + 10 * SECOND, |world| {
-        world.owned() == [10, 10, 10] && all_owned(world, 30)
-    });
+    world.until(SETTLED + 2 * SECOND, |world| world.owned() == [10, 10, 10]);
 }
 
 #[test]
