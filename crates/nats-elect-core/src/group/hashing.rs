@@ -39,6 +39,7 @@ impl Group {
             // The keys of what was sent.
             busy: _,
             refused,
+            shown_at,
             rewatched,
             draining,
             // It only needs to be greater than the ones in use.
@@ -76,6 +77,9 @@ impl Group {
         }
         let counts = |at: &Moment| refused.values().any(|(_, since)| since < at) || *at > recent;
         rewatched.filter(counts).hash(hasher);
+        let unshown = lease.as_ref().and_then(|lease| lease.unshown());
+        let comes = unshown.is_some_and(|(sequence, _)| !view.has_shown(sequence));
+        comes.then_some((*shown_at).max(recent)).hash(hasher);
     }
 
     /// Terms have ended up to a record that is not there any more: that says nothing of later ones.

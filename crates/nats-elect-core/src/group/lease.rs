@@ -89,8 +89,9 @@ impl Lease {
         self.until.or(unshown)
     }
 
-    /// When the first write was confirmed that the watch still has not shown.
-    pub fn unshown_since(&self) -> Option<Moment> {
-        self.granted.iter().map(|it| it.confirmed).min()
+    /// The first write that is confirmed and that the watch still has not shown, and since when.
+    pub fn unshown(&self) -> Option<(u64, Moment)> {
+        let unshown = self.granted.iter().map(|it| (it.sequence, it.confirmed));
+        unshown.min()
     }
 }

@@ -52,6 +52,8 @@ pub struct Group {
     /// The keys whose last write was refused, each with the sequence that it expected, and since
     /// when.
     pub(super) refused: BTreeMap<GroupKey, (u64, Moment)>,
+    /// When the watch last showed something.
+    pub(super) shown_at: Moment,
     /// When a new watch was last asked for.
     pub(super) rewatched: Option<Moment>,
     pub(super) draining: bool,
@@ -81,6 +83,7 @@ impl Group {
             sent: BTreeMap::new(),
             busy: BTreeSet::new(),
             refused: BTreeMap::new(),
+            shown_at: now,
             rewatched: None,
             draining: false,
             last_op: 0,
@@ -181,16 +184,23 @@ impl Group {
             } => self.handler_ended(&unit, sequence, end),
             GroupInput::Unhealthy { unit, sequence } => self.unhealthy(&unit, sequence),
             GroupInput::Hint { hints } => self.take_hints(hints),
-            GroupInput::Drain => {
-                self.draining = true;
-                // Where its units go was not planned for yet.
-                self.advice.clear();
-                self.agenda.note(Subject::Leaving, self.now);
-                // It tells the others.
-                self.heartbeat_now();
-                self.look_at_all();
-            }
+            GroupInput::Drain => self.drain(),
         }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        // It tells the others.
+        self.heartbeat_now();
+        // Where its units go was not planned for yet.
+        self.advice.clear();
+        let own = self.lease.as_ref().map(|it| it.epoch);
+        let owned = own.into_iter().flat_map(|own| self.view.units_of(own));
+        for unit in owned.chain(self.tenures.keys()) {
+            self.agenda.note(Subject::Unit(unit.clone()), self.now);
+        }
+        self.agenda.note(Subject::Leaving, self.now);
+        self.look_at_plans();
     }
 
     fn granted(&mut self, epoch: Epoch, sequence: u64, until: Moment) {
@@ -272,8 +282,10 @@ impl Group {
             self.lose_lease();
             return None;
         }
-        let unseen = lease.unshown_since().map(|since| {
-            let since = self.rewatched.map_or(since, |again| since.max(again));
+        let unseen = lease.unshown().map(|(sequence, since)| {
+            // A watch that is behind comes to it. From a new one it would be further away.
+            let comes = (!self.view.has_shown(sequence)).then_some(self.shown_at);
+            let since = since.max(comes.max(self.rewatched).unwrap_or(since));
             since + self.settings.heartbeat
         });
         if unseen.is_some_and(|due| due <= self.now) {
@@ -285,6 +297,7 @@ impl Group {
     }
 
     fn shown(&mut self, mut message: Message) {
+        self.shown_at = self.now;
         if let GroupContent::Member(epoch, content) = &message.content
             && self.lease.as_ref().is_some_and(|it| it.epoch == *epoch)
         {
@@ -321,7 +334,7 @@ impl Group {
             Change::Nothing => {}
             Change::Heartbeat(epoch) => self.agenda.note(Subject::Epoch(epoch), now),
             Change::Member(epoch) => {
-                if self.lease_of(epoch).is_some() {
+                if self.lease_of(epoch).is_some() && !self.draining {
                     // It may take units again.
                     self.look_at_all();
                 }

@@ -255,9 +255,12 @@ impl Group {
     }
 
     /// What a member that leaves writes over a unit of its own: by the same policy, without waiting
-    /// for the planner.
+    /// for the planner. A plan for all of its units is made once, and used while it can be.
     pub(super) fn parting(&mut self, unit: &UnitKey) -> UnitRecord {
-        let heir = self.heir(unit);
+        let advice = self.advice.get(&unit.group);
+        let planned = advice.and_then(|it| it.heirs.get(&unit.unit).copied());
+        let planned = planned.filter(|to| self.is_candidate(unit, *to));
+        let heir = planned.or_else(|| self.heir(unit));
         heir.map_or(UnitRecord::Nobody, UnitRecord::Owned)
     }
 

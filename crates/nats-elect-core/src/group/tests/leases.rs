@@ -280,3 +280,20 @@ fn a_stream_that_lost_its_end_ends_the_lease() {
     assert!(world.owners(&unit(0)).is_empty());
     world.until(LONGEST_LEASE * 3, |world| world.owners(&unit(0)).len() == 1);
 }
+
+/// 7: a watch that is behind comes to the heartbeat, and a new one would be further behind.
+#[test]
+fn a_watch_that_is_behind_is_begun_anew_only_when_it_shows_nothing_more() {
+    let mut world = World::settled(3, 3);
+    let (member, mut position) = (0, world.log.len() - 1);
+    world.nodes[member].silent = true;
+    for _ in 0..10 {
+        world.run(HEARTBEAT / 2);
+        let shown = world.log[position].message.clone();
+        world.tell(member, GroupInput::Shown(shown));
+        position += 1;
+    }
+    assert_eq!(world.nodes[member].rewatched, 0);
+    world.run(2 * HEARTBEAT);
+    assert!(world.nodes[member].rewatched > 0);
+}

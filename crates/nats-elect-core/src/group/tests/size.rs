@@ -160,6 +160,11 @@ fn a_step_of_a_large_group_does_not_depend_on_the_number_of_its_units() {
     let plan = timed("a plan", vec![(); 10], |()| {
         fed.group.plan_of(&group).unwrap();
     });
+    let mut leaving = large();
+    leaving.show(None, heartbeat(2, true));
+    timed("a plan that empties a member", vec![(); 10], |()| {
+        leaving.group.plan_of(&group).unwrap();
+    });
     timed("an explanation", vec![(); 10], |()| {
         fed.group.explain(&unit(17)).unwrap();
     });
