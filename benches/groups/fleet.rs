@@ -13,6 +13,7 @@ use crate::clock::Moment;
 use crate::member::{Event, Order, Orders};
 use crate::readings::{self, Client};
 use crate::report::sample::Sample;
+use crate::scenes::float;
 
 pub use crate::debian::Problem;
 
@@ -59,6 +60,7 @@ pub struct Fleet {
     ended: BTreeMap<u32, Moment>,
     joined: BTreeSet<usize>,
     planner: Option<String>,
+    heap: Option<usize>,
     first: Option<Moment>,
     watched: Watched,
 }
@@ -128,6 +130,7 @@ impl Fleet {
             ended: BTreeMap::new(),
             joined: BTreeSet::new(),
             planner: None,
+            heap: None,
             first: None,
             watched: Watched::default(),
         };
@@ -224,6 +227,7 @@ impl Fleet {
             }
             Event::Joined => drop(self.joined.insert(number)),
             Event::Planner(planner) => self.planner = planner,
+            Event::Heap(bytes) => self.heap = Some(bytes),
         }
     }
 
@@ -309,6 +313,22 @@ impl Fleet {
         let plans = |number: &&usize| self.planner.as_deref() == Some(&name(**number));
         let number = *self.members.keys().find(plans).ok_or("no planner")?;
         Ok((number, self.shards_of(number).len()))
+    }
+
+    /// The KiB of a member's heap that are in use.
+    pub fn heap(&mut self, number: usize) -> Result<f64, Problem> {
+        self.heap = None;
+        self.order(number, Order::TellHeap)?;
+        self.until("a member tells of its heap", |it| it.heap.is_some())?;
+        Ok(float(self.heap.unwrap_or_default()) / 1024.0)
+    }
+
+    /// The mean of all members' heaps, in KiB.
+    pub fn mean_heap(&mut self) -> Result<f64, Problem> {
+        let members: Vec<usize> = self.members.keys().copied().collect();
+        let heaps = members.iter().map(|number| self.heap(*number));
+        let sum: f64 = heaps.sum::<Result<_, _>>()?;
+        Ok(sum / float(members.len()))
     }
 
     pub fn order(&mut self, number: usize, order: Order) -> Result<(), Problem> {

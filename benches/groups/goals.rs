@@ -19,7 +19,7 @@ pub fn table(measured: &[Figures], args: &Args) -> Table {
     let mut table = Table::new(["goal", "replicas", "seen", "reached"]);
     let mut replicas: Vec<usize> = measured.iter().map(|it| it.replicas).collect();
     replicas.dedup();
-    for goal in goals(measured, args) {
+    for goal in goals(args) {
         for &count in &replicas {
             let of = measured.iter().filter(|it| it.replicas == count);
             let worst = of.filter_map(|it| (goal.seen)(it)).reduce(f64::max);
@@ -38,7 +38,7 @@ pub fn table(measured: &[Figures], args: &Args) -> Table {
     table
 }
 
-fn goals<'a>(measured: &'a [Figures], args: &'a Args) -> Vec<Goal<'a>> {
+fn goals<'a>(args: &'a Args) -> Vec<Goal<'a>> {
     let goal = |words: &str, most: f64, seen: Seen<'a>| Goal {
         words: words.to_owned(),
         most,
@@ -58,9 +58,9 @@ fn goals<'a>(measured: &'a [Figures], args: &'a Args) -> Vec<Goal<'a>> {
             Box::new(|it| Some(it.idle.mean_cpu * 100.0)),
         ),
         goal(
-            "memory for each unit that an instance owns, beside the handler's own, at most 2 KiB",
+            "heap for each unit that an instance owns, with its handler's task, at most 2 KiB",
             2.0,
-            Box::new(move |it| price(it, measured, args)),
+            Box::new(move |it| price_of_own(it, args)),
         ),
         goal(
             "start of a fleet: settled (2 s) and all handlers run within 1 s more, s",
@@ -96,7 +96,7 @@ fn goals<'a>(measured: &'a [Figures], args: &'a Args) -> Vec<Goal<'a>> {
             Box::new(|it| p99([Some(&it.join.moves), it.drain.as_ref()])),
         ),
         goal(
-            "all units of an instance at once: without a handler for at most 20 ms, p99",
+            "an instance stops, and gives all its units away: without a handler for at most 20 ms, p99",
             20.0,
             Box::new(|it| p99([Some(&it.leave)])),
         ),
@@ -137,15 +137,21 @@ fn goals<'a>(measured: &'a [Figures], args: &'a Args) -> Vec<Goal<'a>> {
     ]
 }
 
-/// The memory in KiB of a member beyond that with the least number of shards, for each of its own.
-pub fn price(it: &Figures, measured: &[Figures], args: &Args) -> Option<f64> {
+/// The KiB of a member's heap for each shard that it owns: beyond that of one that owns none.
+pub fn price_of_own(it: &Figures, args: &Args) -> Option<f64> {
+    let owned = f64::from(it.shards) / float(args.members);
+    (it.shards >= 1000).then(|| (it.idle.heap - it.join.heap) / owned)
+}
+
+/// The KiB of a member's heap for each shard that it knows and does not own: beyond that of one in the
+/// smallest group.
+pub fn price_of_known(it: &Figures, measured: &[Figures]) -> Option<f64> {
     let alike = measured
         .iter()
         .filter(|other| other.replicas == it.replicas);
     let least = alike.min_by_key(|other| other.shards)?;
-    let owned = f64::from(it.shards) / float(args.members);
-    (it.shards >= 1000 && least.shards < it.shards)
-        .then(|| (it.idle.memory - least.idle.memory) / owned)
+    let more = f64::from(it.shards - least.shards);
+    (it.shards >= 1000 && more > 0.0).then(|| (it.join.heap - least.join.heap) / more)
 }
 
 /// For how many milliseconds a unit that moved had no handler.

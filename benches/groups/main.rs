@@ -22,8 +22,12 @@ mod scenes;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use peak_alloc::PeakAlloc;
 
 use crate::fleet::Problem;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
 
 /// What a sharded group costs, and how fast its shards change hands.
 ///

@@ -40,6 +40,8 @@ pub enum Order {
     Resume,
     /// It is to tell who plans.
     TellPlanner,
+    /// It is to tell how much of its heap is in use.
+    TellHeap,
 }
 
 /// What it tells, one line of JSON each.
@@ -56,6 +58,8 @@ pub enum Event {
     /// It can own shards, and its companion is ready if it has one.
     Joined,
     Planner(Option<String>),
+    /// Bytes of its heap that are in use.
+    Heap(usize),
 }
 
 impl Orders {
@@ -137,6 +141,9 @@ async fn take_part(
         match order {
             Order::Cordon => drop(manager.cordon().await.expect("cordon")),
             Order::Resume => manager.resume().await.expect("resume"),
+            Order::TellHeap => {
+                let _ = tell.send(Event::Heap(crate::HEAP.current_usage()));
+            }
             Order::TellPlanner => {
                 let planner = group.plan().await.and_then(|plan| plan.planner);
                 let _ = tell.send(Event::Planner(planner));

@@ -63,8 +63,11 @@ fn idle(measured: &[Figures], args: &Args) -> Table {
         "most, %",
         "CPU of the servers, %",
         "memory of a member, MiB",
-        "more for each unit that it owns, KiB",
+        "of its heap in use, MiB",
+        "heap for each unit of its own, KiB",
+        "heap for each unit of others, KiB",
     ]);
+    let price = |kib: Option<f64>| kib.map_or("–".into(), |kib| format!("{kib:.2}"));
     for it in measured {
         table.row([
             of(it),
@@ -73,7 +76,9 @@ fn idle(measured: &[Figures], args: &Args) -> Table {
             percent(it.idle.most_cpu),
             percent(it.idle.server_cpu),
             format!("{:.1}", it.idle.memory / 1024.0),
-            goals::price(it, measured, args).map_or("–".into(), |kib| format!("{kib:.2}")),
+            format!("{:.1}", it.idle.heap / 1024.0),
+            price(goals::price_of_own(it, args)),
+            price(goals::price_of_known(it, measured)),
         ]);
     }
     table

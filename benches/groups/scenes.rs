@@ -43,8 +43,10 @@ pub struct Idle {
     pub mean_cpu: f64,
     pub most_cpu: f64,
     pub server_cpu: f64,
-    /// Of a member, in KiB.
+    /// Resident, of a member, in KiB.
     pub memory: f64,
+    /// In use of its heap, in KiB.
+    pub heap: f64,
     /// Bytes that clients are sent, a second,
     bytes: f64,
     /// by so many members.
@@ -61,6 +63,8 @@ impl Idle {
 pub struct Join {
     /// KiB sent to the member that joins until it had joined, but for heartbeats.
     pub snapshot: f64,
+    /// The KiB in use of its heap when it knows all shards, and owns none.
+    pub heap: f64,
     pub moves: Moves,
 }
 
@@ -95,7 +99,7 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         shares: fleet.shares(),
     };
     say("idle");
-    let idle = idle(&fleet, Duration::from_secs(args.idle))?;
+    let idle = idle(&mut fleet, Duration::from_secs(args.idle))?;
     say("a member joins");
     let join = join(&mut fleet, &idle)?;
     say("a member stops");
@@ -155,7 +159,7 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
     })
 }
 
-fn idle(fleet: &Fleet, time: Duration) -> Result<Idle, Problem> {
+fn idle(fleet: &mut Fleet, time: Duration) -> Result<Idle, Problem> {
     let read =
         |pids: Vec<u32>| -> Result<Vec<f64>, Problem> { pids.into_iter().map(cpu).collect() };
     let before = (
@@ -185,6 +189,7 @@ fn idle(fleet: &Fleet, time: Duration) -> Result<Idle, Problem> {
         most_cpu: members.iter().copied().fold(0.0, f64::max),
         server_cpu: shares(&before.1, &after.1).iter().sum(),
         memory: mean(&memories),
+        heap: fleet.mean_heap()?,
         bytes: traffic.bytes / seconds,
         members: members.len(),
     })
@@ -193,7 +198,7 @@ fn idle(fleet: &Fleet, time: Duration) -> Result<Idle, Problem> {
 fn join(fleet: &mut Fleet, idle: &Idle) -> Result<Join, Problem> {
     let before = fleet.traffic()?;
     let members = fleet.processes().len();
-    let mut snapshot = 0.0;
+    let (mut snapshot, mut heap) = (0.0, 0.0);
     let least = fleet.shards() / (members + 1);
     let mut moves = moves(fleet, idle, least, |fleet| {
         let number = fleet.spawn()?;
@@ -201,13 +206,18 @@ fn join(fleet: &mut Fleet, idle: &Idle) -> Result<Join, Problem> {
         let now = fleet.traffic()?;
         let seconds = now.at.since(before.at).as_secs_f64();
         let beats = idle.bytes_with(members + 1) / float(members + 1) * seconds;
+        heap = fleet.heap(number)?;
         snapshot = (now.of_new_since(&before).bytes - beats).max(0.0) / 1024.0;
         fleet.until_owned()
     })?;
     // It is sent for the sake of the member, not of a move.
     let count = float(moves.count.max(1));
     moves.delivered = (moves.delivered - snapshot / count).max(0.0);
-    Ok(Join { snapshot, moves })
+    Ok(Join {
+        snapshot,
+        heap,
+        moves,
+    })
 }
 
 fn moves(

@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use super::agenda::Agenda;
 use super::failures::Failures;
 use super::key::{GroupKey, UnitKey};
+use super::lease::Lease;
 use super::machine::Group;
 use super::planner::{Advice, Planning};
 use super::view::{Member, SeenGroup, Unit, View};
@@ -77,7 +78,7 @@ impl Group {
         }
         let counts = |at: &Moment| refused.values().any(|(_, since)| since < at) || *at > recent;
         rewatched.filter(counts).hash(hasher);
-        let unshown = lease.as_ref().and_then(|lease| lease.unshown());
+        let unshown = lease.as_ref().and_then(Lease::unshown);
         let comes = unshown.is_some_and(|(sequence, _)| !view.has_shown(sequence));
         comes.then_some((*shown_at).max(recent)).hash(hasher);
     }
