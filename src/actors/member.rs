@@ -244,10 +244,11 @@ impl MemberState {
             MemberMsg::Watched {
                 number,
                 told,
+                mut members,
                 taken,
             } if self.watch.is(number) => {
                 for told in told {
-                    self.watched(told, &mut steps);
+                    self.watched(told, &mut members, &mut steps);
                     self.run(myself, &mut steps);
                 }
                 drop(taken);

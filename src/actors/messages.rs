@@ -181,6 +181,8 @@ pub(crate) enum MemberMsg {
     Watched {
         number: u64,
         told: Vec<GroupDelivery>,
+        /// The members that stand there, read when the watch had caught up by that.
+        members: Option<Vec<Epoch>>,
         /// Dropped when all of that is taken: then the watch tells more.
         taken: OwnedSemaphorePermit,
     },

@@ -40,6 +40,8 @@ struct SubjectsInfo {
 
 #[derive(Default, Deserialize)]
 struct SubjectsState {
+    #[serde(default)]
+    last_seq: u64,
     subjects: Option<BTreeMap<String, u64>>,
 }
 
@@ -116,7 +118,7 @@ impl Bucket {
         let prefix = self.data_prefix(owner);
         let tell = &tell;
         let listing = async {
-            let subjects = self.subjects(&format!("{prefix}>"), timeout).await?;
+            let (subjects, _) = self.subjects(&format!("{prefix}>"), timeout).await?;
             // Another client may have written a key that a fenced store could not write.
             let keys = subjects.into_iter().filter_map(|subject| {
                 let key = subject.strip_prefix(&*prefix)?.to_owned();
@@ -139,7 +141,12 @@ impl Bucket {
             })?
     }
 
-    async fn subjects(&self, filter: &str, timeout: Duration) -> Result<Vec<String>, StoreError> {
+    /// Returns all subjects with messages, and the last sequence of the stream.
+    pub(super) async fn subjects(
+        &self,
+        filter: &str,
+        timeout: Duration,
+    ) -> Result<(Vec<String>, u64), StoreError> {
         let action = format!("STREAM.INFO.{}", self.stream());
         let body = json!({ "subjects_filter": filter });
         let info: SubjectsInfo = self.ask_api(&action, &body, timeout).await?;
@@ -151,7 +158,7 @@ impl Bucket {
                 detail: format!("{count} keys are more than the {MOST_KEYS} that can be listed"),
             });
         }
-        Ok(subjects.into_keys().collect())
+        Ok((subjects.into_keys().collect(), info.state.last_seq))
     }
 }
 

@@ -87,6 +87,32 @@ impl Bucket {
         })
     }
 
+    /// Returns the members that have a record or a tombstone. The stream's leader must have come to
+    /// this sequence.
+    pub async fn members_since(
+        &self,
+        last: u64,
+        timeout: Duration,
+    ) -> Result<Vec<Epoch>, StoreError> {
+        let filter = format!("{}{}", self.prefix(), GroupKey::MEMBERS);
+        let listing = tokio::time::timeout(timeout, self.subjects(&filter, timeout));
+        let (subjects, stands) = listing
+            .await
+            .map_err(|_| StoreError::Timeout { subject: filter })??;
+        if stands < last {
+            let behind = "the stream's leader is behind what the watch has shown";
+            return Err(StoreError::Unavailable(behind.into()));
+        }
+        let epoch = |subject: &String| {
+            let key = subject.strip_prefix(self.prefix())?;
+            match GroupKey::parse(key)? {
+                GroupKey::Member(epoch) => Some(epoch),
+                GroupKey::Group(_) | GroupKey::Unit(_) => None,
+            }
+        };
+        Ok(subjects.iter().filter_map(epoch).collect())
+    }
+
     fn subject_of(&self, key: &GroupKey) -> String {
         format!("{}{key}", self.prefix())
     }

@@ -13,7 +13,7 @@ use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::store::GroupDelivery;
-use nats_elect_core::group::{GroupInput, UnitKey};
+use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
 
 /// The maximum time for a watch to begin.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -43,12 +43,21 @@ impl MemberState {
                 let batches = Arc::new(Semaphore::new(BATCHES));
                 loop {
                     let told = watch.next_batch(BATCH).await?;
+                    let mut members = None;
+                    if let Some(last) = caught_up_at(&told) {
+                        let read = bucket.members_since(last, WATCH_TIMEOUT).await;
+                        let read = read.inspect_err(|error| {
+                            tracing::debug!(%error, "members could not be listed: this one joins late");
+                        });
+                        members = read.ok();
+                    }
                     let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
                         return Ok(());
                     };
                     let told = MemberMsg::Watched {
                         number,
                         told,
+                        members,
                         taken,
                     };
                     let _ = myself.send_message(told);
@@ -93,7 +102,13 @@ impl MemberState {
         steps.push_back(Step::Group(GroupInput::WatchBegan));
     }
 
-    pub(super) fn watched(&mut self, told: GroupDelivery, steps: &mut VecDeque<Step>) {
+    /// Takes what the watch tells. `members` is what was read if it has caught up by that.
+    pub(super) fn watched(
+        &mut self,
+        told: GroupDelivery,
+        members: &mut Option<Vec<Epoch>>,
+        steps: &mut VecDeque<Step>,
+    ) {
         match told {
             GroupDelivery::Nothing => {}
             GroupDelivery::CaughtUp(last) => {
@@ -111,7 +126,10 @@ impl MemberState {
                     });
                     self.touched.extend(units);
                 }
-                steps.push_back(Step::Group(GroupInput::CaughtUp { last }));
+                steps.push_back(Step::Group(GroupInput::CaughtUp {
+                    last,
+                    members: members.take(),
+                }));
             }
             GroupDelivery::Shown(shown) => self.shown(shown, steps),
         }
@@ -127,4 +145,12 @@ impl MemberState {
         let number = self.watch.number();
         myself.send_after(wait, move || MemberMsg::BeginWatch(number));
     }
+}
+
+/// The last sequence of the stream, if the watch has caught up with it by what it tells.
+fn caught_up_at(told: &[GroupDelivery]) -> Option<u64> {
+    told.iter().find_map(|told| match told {
+        GroupDelivery::CaughtUp(last) => Some(*last),
+        GroupDelivery::Shown(_) | GroupDelivery::Nothing => None,
+    })
 }

@@ -63,8 +63,8 @@ impl Group {
                 heirs,
                 withheld,
             } = advice;
-            // An older plan is made anew.
-            if *at >= recent {
+            // An older plan is made anew, but for the one by which a member leaves.
+            if *at >= recent || *draining {
                 (group, at, heirs, withheld).hash(hasher);
             }
         }
@@ -164,6 +164,7 @@ impl View {
             last,
             last_before,
             found_until,
+            awaited,
             looks_back,
             behind,
             contradicts,
@@ -176,7 +177,7 @@ impl View {
         }
         for (key, unit) in units {
             key.hash(hasher);
-            unit.hash_state(now, *watch, *caught_up, hasher);
+            unit.hash_state(now, *watch, !*caught_up || !awaited.is_empty(), hasher);
         }
         for (name, group) in groups {
             name.hash(hasher);
@@ -184,7 +185,7 @@ impl View {
         }
         (known, shards, caught_up, joined, last, earlier).hash(hasher);
         let until = regressed_until.map(|until| until.max(now));
-        ((*found_until).max(now), until).hash(hasher);
+        ((*found_until).max(now), until, awaited).hash(hasher);
         // The next watch sets them anew.
         let present = (last_before, behind, contradicts);
         looks_back.then_some(present).hash(hasher);
@@ -216,7 +217,7 @@ impl Member {
 }
 
 impl Unit {
-    fn hash_state(&self, now: Moment, present: u64, caught_up: bool, hasher: &mut impl Hasher) {
+    fn hash_state(&self, now: Moment, present: u64, joins: bool, hasher: &mut impl Hasher) {
         let Self {
             sequence,
             known,
@@ -229,8 +230,8 @@ impl Unit {
         } = self;
         (sequence, known, (*quiet_until).max(now), unproved, newborn).hash(hasher);
         lacked.hash(hasher);
-        // It counts at the end of the first watch.
-        (*was_found && !caught_up, *watch == present).hash(hasher);
+        // It counts while this member joins.
+        (*was_found && joins, *watch == present).hash(hasher);
     }
 }
 

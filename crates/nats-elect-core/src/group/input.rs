@@ -138,6 +138,10 @@ pub enum GroupInput {
         /// The last sequence of the stream, read when the watch had begun. All that stood there up
         /// to it was shown.
         last: u64,
+        /// The members that have a record or a tombstone, read from the stream's leader after all that
+        /// was shown. The watch may have lacked some: it leaves out what is written over before the
+        /// server comes to it. `None` if they could not be read: then the longest lease is waited for.
+        members: Option<Vec<Epoch>>,
     },
     /// A write ended.
     WriteEnded {

@@ -45,6 +45,9 @@ impl GroupKey {
     /// The filter of the one watch that shows all of these keys, within the bucket.
     pub const ALL: &'static str = "_group.>";
 
+    /// The filter of the keys of members, within the bucket.
+    pub const MEMBERS: &'static str = "_group.m.*";
+
     /// Parses a key, as `Display` writes it. Returns `None` for any other text.
     pub fn parse(key: &str) -> Option<Self> {
         let mut parts = key.split('.');

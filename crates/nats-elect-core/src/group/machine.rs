@@ -148,10 +148,9 @@ impl Group {
     /// The epoch whose signature a record over this sequence of a unit needs to be of age at once,
     /// and its key. `None` if a signature would not help.
     pub fn giver(&self, unit: &UnitKey, over: u64) -> Option<(Epoch, EpochKey)> {
-        let stands = self.view.unit(unit)?;
-        let owner = self.view.owner_of(unit)?;
-        let key = self.view.key_of(owner)?;
-        (stands.sequence == over).then_some((owner, key))
+        let (sequence, known) = self.view.unit(unit)?.stood();
+        let owner = known.owner().filter(|_| sequence == over)?;
+        Some((owner, self.view.key_of(owner)?))
     }
 
     /// The sequence of a unit's record, and its owner. `None` if the unit is not known.
@@ -175,7 +174,7 @@ impl Group {
             }
             GroupInput::WatchBegan => self.view.watch_began(),
             GroupInput::Shown(message) => self.shown(message),
-            GroupInput::CaughtUp { last } => self.caught_up(last),
+            GroupInput::CaughtUp { last, members } => self.caught_up(last, members),
             GroupInput::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
             GroupInput::HandlerEnded {
                 unit,
@@ -283,8 +282,9 @@ impl Group {
             return None;
         }
         let unseen = lease.unshown().map(|(sequence, since)| {
-            // A watch that is behind comes to it. From a new one it would be further away.
-            let comes = (!self.view.has_shown(sequence)).then_some(self.shown_at);
+            // A watch that is behind comes to it. From a new one it may be further away.
+            let patience = since + self.settings.ttl / 3;
+            let comes = (!self.view.has_shown(sequence)).then_some(self.shown_at.min(patience));
             let since = since.max(comes.max(self.rewatched).unwrap_or(since));
             since + self.settings.heartbeat
         });
@@ -315,7 +315,15 @@ impl Group {
                 self.agenda.note(Subject::Unit(key.clone()), self.now);
             }
         }
+        let member = match &message.content {
+            GroupContent::Member(epoch, _) => Some(*epoch),
+            GroupContent::Unit { .. } | GroupContent::Group(..) => None,
+        };
         let change = self.view.shown(message, self.now);
+        let own = self.lease.as_ref().map(|it| it.epoch);
+        if member.is_some_and(|member| self.view.was_shown(member, own, self.now)) {
+            self.look_at_all();
+        }
         self.look_at(change);
     }
 
@@ -370,9 +378,9 @@ impl Group {
         }
     }
 
-    fn caught_up(&mut self, last: u64) {
+    fn caught_up(&mut self, last: u64, members: Option<Vec<Epoch>>) {
         let own = self.lease.as_ref().map(|it| it.epoch);
-        if self.view.caught_up(last, own, self.now) {
+        if self.view.caught_up(last, members, own, self.now) {
             // What this member was shown is gone. So may be what it wrote.
             self.begun.clear();
             if self.lease.is_some() {

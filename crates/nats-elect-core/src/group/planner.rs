@@ -257,18 +257,24 @@ impl Group {
     /// What a member that leaves writes over a unit of its own: by the same policy, without waiting
     /// for the planner. A plan for all of its units is made once, and used while it can be.
     pub(super) fn parting(&mut self, unit: &UnitKey) -> UnitRecord {
-        let advice = self.advice.get(&unit.group);
-        let planned = advice.and_then(|it| it.heirs.get(&unit.unit).copied());
-        let planned = planned.filter(|to| self.is_candidate(unit, *to));
+        let planned = self.planned_heir(unit);
+        let planned = planned.filter(|heir| self.is_candidate(unit, *heir));
         let heir = planned.or_else(|| self.heir(unit));
         heir.map_or(UnitRecord::Nobody, UnitRecord::Owned)
     }
 
     /// To whom a unit of this member has to go, by its own plan. Not each of thousands of units is
-    /// worth a new one.
+    /// worth a new one, unless the one that was planned has gone.
     pub(super) fn heir(&mut self, unit: &UnitKey) -> Option<Epoch> {
+        let planned = self.planned_heir(unit);
+        let has_gone = planned.is_some_and(|heir| !self.is_candidate(unit, heir));
         let recent = self.now - self.settings.heartbeat / 4;
-        let advice = self.advice(&unit.group, recent)?;
+        self.advice(&unit.group, if has_gone { self.now } else { recent })?;
+        self.planned_heir(unit)
+    }
+
+    fn planned_heir(&self, unit: &UnitKey) -> Option<Epoch> {
+        let advice = self.advice.get(&unit.group)?;
         advice.heirs.get(&unit.unit).copied()
     }
 
@@ -558,10 +564,12 @@ impl Group {
         self.well_since(epoch) + self.settings.heartbeat * 2
     }
 
-    /// Whether units of a new group would get owners: a fleet that starts may wait for members.
-    pub(super) fn would_begin(&self, group: &GroupName, record: &GroupRecord) -> bool {
+    /// Whether units of a new group wait for more members.
+    pub(super) fn awaits_members(&self, group: &GroupName, record: &GroupRecord) -> bool {
         let fleet = self.seen_fleet(group, record, false);
-        !self.policy(group).plan(&fleet).moves.is_empty()
+        let unplaced = self.policy(group).plan(&fleet).unplaced;
+        let mut whys = unplaced.iter().map(|it| &it.why);
+        whys.any(|why| matches!(why, Unfit::Starting { .. }))
     }
 
     /// Whether a member has been well for two heartbeats.

@@ -295,8 +295,7 @@ impl Group {
         turn
     }
 
-    /// Creates the units of a new group, and then says that it is made, as soon as some would get
-    /// owners.
+    /// Creates the units of a new group, and then says that it is made, unless they wait for members.
     fn tend_new_group(
         &mut self,
         name: &GroupName,
@@ -317,7 +316,7 @@ impl Group {
             return Some(self.now + self.settings.heartbeat / 4);
         }
         // Who joins while the group is new finds nothing that had an owner, and waits for no lease.
-        if !self.would_begin(name, &record) {
+        if self.awaits_members(name, &record) {
             return Some(self.now + self.settings.heartbeat / 4);
         }
         let made = GroupRecord {

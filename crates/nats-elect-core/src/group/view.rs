@@ -56,6 +56,10 @@ pub(super) struct View {
     pub last_before: u64,
     /// Until when what this member found when it joined may have another owner.
     pub found_until: Moment,
+    /// Members that stood there when the first watch had caught up, and that it had not shown: their
+    /// heartbeats were written over while it began. Until they are known, it is not known who has a
+    /// lease.
+    pub awaited: BTreeSet<Epoch>,
     /// Whether the present watch still shows what stood there when it began.
     pub looks_back: bool,
     /// Keys for which it has shown less than is known, and what is known.
@@ -185,7 +189,13 @@ impl View {
 
     /// The watch has shown all that stood there. Returns whether the stream has lost its end: then
     /// nothing that is known counts any more.
-    pub fn caught_up(&mut self, last: u64, own: Option<Epoch>, now: Moment) -> bool {
+    pub fn caught_up(
+        &mut self,
+        last: u64,
+        members: Option<Vec<Epoch>>,
+        own: Option<Epoch>,
+        now: Moment,
+    ) -> bool {
         // What is known of a key was stored before the watch began, and is not there: the stream has
         // lost its end, and may have grown again since.
         self.looks_back = false;
@@ -201,8 +211,8 @@ impl View {
         let watch = self.watch;
         // What this member wrote since the watch began comes later.
         let is_gone = |of: u64, sequence: u64| of != watch && sequence <= last;
-        let members = self.members.values_mut();
-        for member in members.filter(|it| is_gone(it.watch, it.sequence)) {
+        let known = self.members.values_mut();
+        for member in known.filter(|it| is_gone(it.watch, it.sequence)) {
             member.watch = watch;
             if !member.deposed && member.sequence > 0 {
                 member.lacked = Some((member.sequence, member.over_at));
@@ -228,14 +238,38 @@ impl View {
         }
         if joins {
             self.joined = now;
-            self.age_what_was_found(own, now);
+            let knows_all = self.await_members(members);
+            let longest = (!knows_all).then(|| now + LONGEST_LEASE);
+            self.age_what_was_found(own, longest, now);
         }
         false
     }
 
+    /// Notes whom of all members that stand there the first watch has not shown. Returns whether all
+    /// are known.
+    fn await_members(&mut self, members: Option<Vec<Epoch>>) -> bool {
+        mutated!(JoinUnseen => return true);
+        let Some(members) = members else {
+            return false;
+        };
+        let mut unknown = members;
+        unknown.retain(|epoch| !self.members.contains_key(epoch));
+        self.awaited = unknown.into_iter().collect();
+        self.awaited.is_empty()
+    }
+
+    /// A member was shown. Returns whether it is known since then who has a lease.
+    pub fn was_shown(&mut self, member: Epoch, own: Option<Epoch>, now: Moment) -> bool {
+        let is_last = self.awaited.remove(&member) && self.awaited.is_empty();
+        if is_last {
+            self.age_what_was_found(own, None, now);
+        }
+        is_last
+    }
+
     /// An owner that was not shown what this member found has a lease from before it was written. So
     /// it waits for the leases of all that are there.
-    fn age_what_was_found(&mut self, own: Option<Epoch>, now: Moment) {
+    fn age_what_was_found(&mut self, own: Option<Epoch>, longest: Option<Moment>, now: Moment) {
         let has_found = self.units.values().any(|it| it.was_found);
         let others = self.members.iter().filter(|(epoch, _)| {
             let is_own = own.is_some_and(|own| own == **epoch);
@@ -245,6 +279,7 @@ impl View {
         let last = others.map(|(_, it)| it.over_at).max();
         // Before it has relied on something, it is to be given nothing.
         let until = last.max(self.regressed_until);
+        let until = until.max(longest.filter(|_| has_found));
         self.found_until = until.map_or(now, |until| until.max(now));
         mutated!(JoinAtOnce => self.found_until = now);
         for unit in self.units.values_mut().filter(|it| it.was_found) {

@@ -154,6 +154,8 @@ mutations! {
         NeverRevoke,
         /// A member that joins does not wait for the leases that it finds. (Rule 9)
         JoinAtOnce,
+        /// A member that joins waits for those alone whom its first watch has shown. (Rule 9)
+        JoinUnseen,
         /// Units of a new generation begin beside those of the old one. (Rule 10)
         BeginBesideOldUnits,
         /// Units are owned although a later generation has living owners. (Rule 10)

@@ -85,7 +85,11 @@ fn a_unit_given_away_while_a_member_joins_waits_for_the_leases_and_no_longer() {
     for message in [member, owned, given] {
         joiner.step(world.now, GroupInput::Shown(message));
     }
-    joiner.step(world.now, GroupInput::CaughtUp { last: world.last });
+    let caught_up = GroupInput::CaughtUp {
+        last: world.last,
+        members: Some(world.members()),
+    };
+    joiner.step(world.now, caught_up);
     let group = group();
     let unit = joiner.owners(&group).next().expect("the unit");
     assert_eq!(unit.quiet_until, world.now + TTL);

@@ -224,7 +224,13 @@ fn another_record_at_a_known_sequence_ends_the_lease() {
         for message in messages {
             world.tell(owner, GroupInput::Shown(message));
         }
-        world.tell(owner, GroupInput::CaughtUp { last });
+        world.tell(
+            owner,
+            GroupInput::CaughtUp {
+                last,
+                members: None,
+            },
+        );
         assert_eq!(world.owners(&unit(0)).len(), owners);
     }
 }
@@ -236,7 +242,13 @@ fn after_a_lost_end_others_own_what_the_member_had() {
     let owner = world.owner(0);
     world.tell(owner, GroupInput::WatchBegan);
     let last = world.last - 1;
-    world.tell(owner, GroupInput::CaughtUp { last });
+    world.tell(
+        owner,
+        GroupInput::CaughtUp {
+            last,
+            members: None,
+        },
+    );
     world.run(TTL + 4 * HEARTBEAT);
     let end = world.now + LONGEST_LEASE;
     while world.now + TTL * 2 < end {
@@ -258,7 +270,13 @@ fn a_member_relies_on_what_it_finds_again_when_old_leases_are_over() {
     let (owner, other) = (world.owner(0), 1 - world.owner(0));
     world.tell(owner, GroupInput::WatchBegan);
     let last = world.last - 1;
-    world.tell(owner, GroupInput::CaughtUp { last });
+    world.tell(
+        owner,
+        GroupInput::CaughtUp {
+            last,
+            members: None,
+        },
+    );
     world.run(2 * LONGEST_LEASE);
     // It joins again, and finds what it was given.
     let own = epoch(world.nodes[owner].epoch);
@@ -276,7 +294,13 @@ fn a_stream_that_lost_its_end_ends_the_lease() {
     let owner = world.owner(0);
     world.tell(owner, GroupInput::WatchBegan);
     let last = world.last - 1;
-    world.tell(owner, GroupInput::CaughtUp { last });
+    world.tell(
+        owner,
+        GroupInput::CaughtUp {
+            last,
+            members: None,
+        },
+    );
     assert!(world.owners(&unit(0)).is_empty());
     world.until(LONGEST_LEASE * 3, |world| world.owners(&unit(0)).len() == 1);
 }
@@ -296,4 +320,21 @@ fn a_watch_that_is_behind_is_begun_anew_only_when_it_shows_nothing_more() {
     assert_eq!(world.nodes[member].rewatched, 0);
     world.run(2 * HEARTBEAT);
     assert!(world.nodes[member].rewatched > 0);
+}
+
+/// 9: a first watch lacks a member whose heartbeat is written over while it begins.
+#[test]
+fn a_member_that_joins_waits_for_those_too_whom_its_first_watch_lacks() {
+    let mut world = World::settled(1, 1);
+    world.nodes[0].silent = true;
+    world.forge(0, Some(UnitRecord::Nobody), None);
+    let last = world.last;
+    world.beat(0);
+    let joins = world.add(Units::Shards(1), None);
+    world.watch_since(joins, last);
+    // The owner is not shown that record.
+    world.run(SECOND);
+    assert_eq!(world.owners(&unit(0)), [0]);
+    assert!(!world.nodes[joins].group.has_joined());
+    world.until(2 * TTL, |world| world.owners(&unit(0)) == [joins]);
 }

@@ -96,7 +96,10 @@ fn made(members: u8) -> (Fed, Vec<GroupEffect>) {
         last: 0,
     };
     fed.step(GroupInput::WatchBegan);
-    fed.step(GroupInput::CaughtUp { last: 0 });
+    fed.step(GroupInput::CaughtUp {
+        last: 0,
+        members: Some(Vec::new()),
+    });
     for number in 1..=members {
         if number == own {
             let granted = GroupInput::Granted {

@@ -207,6 +207,13 @@ impl World {
     }
 
     pub fn join_as(&mut self, units: Units, placement: Option<Placement>) -> usize {
+        let index = self.add(units, placement);
+        self.watch(index);
+        index
+    }
+
+    /// A member whose first watch has not begun.
+    pub fn add(&mut self, units: Units, placement: Option<Placement>) -> usize {
         let settings = GroupSettings {
             ttl: TTL,
             heartbeat: HEARTBEAT,
@@ -243,9 +250,7 @@ impl World {
         self.epochs += 1;
         node.epoch = self.epochs;
         self.nodes.push(node);
-        let index = self.nodes.len() - 1;
-        self.watch(index);
-        index
+        self.nodes.len() - 1
     }
 
     /// The one member that acts on the unit.
@@ -369,12 +374,22 @@ impl World {
         let standing = self.keys.values().map(|it| it.message.clone());
         let mut all: Vec<Message> = standing.filter(|it| it.sequence <= last).collect();
         all.sort_by_key(|it| it.sequence);
+        let members = Some(self.members());
         let node = &mut self.nodes[index];
         node.position = last;
         node.inbox.push_back(GroupInput::WatchBegan);
         node.inbox.extend(all.into_iter().map(GroupInput::Shown));
-        node.inbox.push_back(GroupInput::CaughtUp { last });
+        node.inbox.push_back(GroupInput::CaughtUp { last, members });
         self.drain(index);
+    }
+
+    /// The epochs that stand there.
+    pub fn members(&self) -> Vec<Epoch> {
+        let epochs = self.keys.keys().filter_map(|key| match key {
+            GroupKey::Member(epoch) => Some(*epoch),
+            GroupKey::Group(_) | GroupKey::Unit(_) => None,
+        });
+        epochs.collect()
     }
 
     pub fn run(&mut self, time: Duration) {
@@ -491,7 +506,15 @@ impl World {
         let node = &self.nodes[index];
         let wakeup = node.group.next_wakeup();
         assert!(wakeup.is_none_or(|at| at > Moment::from_nanos(0)));
-        while let Some(input) = self.nodes[index].inbox.pop_front() {
+        while let Some(mut input) = self.nodes[index].inbox.pop_front() {
+            // A driver checks signatures of the one alone whom the machine knows as the giver.
+            if let GroupInput::Shown(message) = &mut input
+                && let GroupContent::Unit { key, signed, .. } = &mut message.content
+            {
+                let over = message.over.unwrap_or(0);
+                let giver = self.nodes[index].group.giver(key, over);
+                *signed = signed.filter(|by| giver.is_some_and(|(giver, _)| giver == *by));
+            }
             let effects = self.nodes[index].group.step(self.now, input);
             for effect in effects {
                 self.obey(index, effect);

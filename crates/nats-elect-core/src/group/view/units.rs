@@ -25,7 +25,8 @@ pub(in crate::group) struct Unit {
     pub lacked: Option<(u64, KnownUnit)>,
     /// Whether it is known by its creation as nobody's alone.
     pub newborn: bool,
-    /// Whether it stood there when this member joined, as members write it.
+    /// Whether it stood there when this member joined, as members write it; or follows such a one
+    /// from before it was known who has a lease.
     pub was_found: bool,
     pub watch: u64,
 }
@@ -37,6 +38,22 @@ pub(in crate::group) enum KnownUnit {
     /// A value that is not understood, or a delete marker.
     Opaque,
     Missing,
+}
+
+impl KnownUnit {
+    pub const fn owner(self) -> Option<Epoch> {
+        match self {
+            Self::Record(record) => record.owner(),
+            Self::Opaque | Self::Missing => None,
+        }
+    }
+}
+
+impl Unit {
+    /// The last that is known to have stood there, with its sequence. It may have been purged.
+    pub fn stood(&self) -> (u64, KnownUnit) {
+        self.lacked.unwrap_or((self.sequence, self.known))
+    }
 }
 
 impl View {
@@ -64,7 +81,7 @@ impl View {
         // first watch could as well have begun after it, and shown it alone.
         let is_trusted = self.joins(now) && over.is_some_and(|over| over > 0) && record.is_some();
         let over_known = before.and_then(|before| {
-            let (sequence, known) = before.lacked.unwrap_or((before.sequence, before.known));
+            let (sequence, known) = before.stood();
             (over == Some(sequence)).then_some((before, known))
         });
         // `None` if it has to age.
@@ -83,6 +100,9 @@ impl View {
             }
             KnownUnit::Opaque | KnownUnit::Missing => None,
         });
+        let follows_found = !self.awaited.is_empty()
+            && of_age_at.is_some()
+            && over_known.is_some_and(|(before, _)| before.was_found);
         // Nobody owns a unit of a generation that its group does not have yet.
         let is_ahead = is_created && self.is_ahead(&key);
         let unproved = if of_age_at.is_some() {
@@ -110,7 +130,7 @@ impl View {
             unproved: unproved && !mutated!(BelieveAge),
             lacked: None,
             newborn: is_created && record == Some(UnitRecord::Nobody),
-            was_found: is_trusted,
+            was_found: is_trusted || follows_found,
             watch,
         };
         self.units.insert(key.clone(), unit);
@@ -152,10 +172,7 @@ impl View {
     }
 
     pub fn owner_of(&self, key: &UnitKey) -> Option<Epoch> {
-        match self.units.get(key)?.known {
-            KnownUnit::Record(record) => record.owner(),
-            KnownUnit::Opaque | KnownUnit::Missing => None,
-        }
+        self.units.get(key)?.known.owner()
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &UnitKey> {

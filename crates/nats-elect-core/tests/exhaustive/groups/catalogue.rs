@@ -255,7 +255,17 @@ pub fn large() -> Vec<Configuration> {
     let three = THREE.iter().map(|line| settled(line, 3, 2));
     let join = Configuration::new("members-join", 2, 2).started(1);
     let one = ONE_UNIT.iter().map(|line| settled(line, 2, 1));
-    pairs.chain(three).chain(one).chain([join]).collect()
+    let unseen: Line = (
+        "one-unit-forge-join",
+        &[(Forge, 1), (Lag, 1)],
+        &[Created, Refused],
+    );
+    let unseen = settled(&unseen, 2, 1).started(1);
+    pairs
+        .chain(three)
+        .chain(one)
+        .chain([join, unseen])
+        .collect()
 }
 
 /// The one in which these rules, once broken, are noticed soonest: the fewer units, the sooner.

@@ -223,12 +223,13 @@ impl Turn<'_> {
     /// A new watch begins, and shows all that stands there.
     fn watch(&mut self, member: usize) {
         self.begin_watch(member, false);
-        while self
-            .process(member)
-            .watch
-            .as_ref()
-            .is_some_and(|it| it.target.is_some())
-        {
+        // What it shows may end the process.
+        let catches_up = |turn: &Self| {
+            let process = turn.state.members[member].as_ref();
+            let watch = process.and_then(|it| it.watch.as_ref());
+            watch.is_some_and(|it| it.target.is_some())
+        };
+        while catches_up(self) {
             self.show(member);
         }
     }
@@ -268,7 +269,12 @@ impl Turn<'_> {
         {
             watch.target = None;
             watch.position = watch.position.max(last);
-            self.tell_group(member, GroupInput::CaughtUp { last });
+            let members = stream.standing().iter().filter_map(|it| match it.key {
+                GroupKey::Member(epoch) => Some(epoch),
+                GroupKey::Group(_) | GroupKey::Unit(_) => None,
+            });
+            let members = Some(members.collect());
+            self.tell_group(member, GroupInput::CaughtUp { last, members });
         }
     }
 

@@ -21,6 +21,7 @@ fn noticed_in(mutation: Mutation) -> Option<Configuration> {
         Mutation::KeepLostEpoch => "members-pause",
         Mutation::IgnoreForeignRecord | Mutation::BelieveUnsigned => "members-forge",
         Mutation::BelieveAge => "one-unit-purge-forge",
+        Mutation::JoinUnseen => "one-unit-forge-join",
         Mutation::UnknownIsOfAge => return one_unit("one-unit-forge", &[(Forge, 1)]),
         Mutation::ExtendUnshown => return one_unit("one-unit-forge-lag", &[(Forge, 1), (Lag, 1)]),
         Mutation::JoinAtOnce => {

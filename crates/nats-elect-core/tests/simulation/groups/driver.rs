@@ -228,7 +228,6 @@ impl World {
             return;
         };
         process.own.insert(epoch);
-        process.keys.insert(epoch);
         process.keepers.push(Keeper {
             epoch,
             identity,

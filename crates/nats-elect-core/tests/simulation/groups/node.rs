@@ -74,8 +74,6 @@ pub struct Process {
     pub keepers: Vec<Keeper>,
     pub watch: Option<Watch>,
     pub terms: BTreeMap<(UnitKey, u64), SharedTerm>,
-    /// Epochs whose public key is known, by a record that proves it.
-    pub keys: BTreeSet<Epoch>,
     /// All epochs of this process.
     pub own: BTreeSet<Epoch>,
     /// Requests without an answer, and whether they were given up.

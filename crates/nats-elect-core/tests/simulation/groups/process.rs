@@ -24,7 +24,6 @@ impl World {
             keepers: Vec::new(),
             watch: None,
             terms: BTreeMap::new(),
-            keys: BTreeSet::new(),
             own: BTreeSet::new(),
             requests: BTreeMap::new(),
             drains: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect_core::Input;
-use nats_elect_core::group::{GroupContent, GroupInput, GroupKey, MemberContent, Message};
+use nats_elect_core::group::{GroupContent, GroupInput, GroupKey, Message};
 
 use super::requests::entry;
 use super::stream::{Body, Stored};
@@ -216,7 +216,18 @@ impl World {
                 self.schedule(at, Happening::WatchAnew { node, life, watch });
                 GroupInput::WatchBegan
             }
-            Brought::CaughtUp(last) => GroupInput::CaughtUp { last },
+            Brought::CaughtUp(last) => {
+                let members = self.stream.keys().filter_map(|key| match key {
+                    GroupKey::Member(epoch) => Some(*epoch),
+                    GroupKey::Group(_) | GroupKey::Unit(_) => None,
+                });
+                let members = members.collect();
+                let is_read = !self.chance.permille(self.weather.lost);
+                GroupInput::CaughtUp {
+                    last,
+                    members: is_read.then_some(members),
+                }
+            }
             Brought::Message(stored) => {
                 let message = self.understand(node, &stored);
                 if let GroupKey::Member(epoch) = stored.key
@@ -234,12 +245,6 @@ impl World {
     fn understand(&mut self, node: usize, stored: &Stored) -> Message {
         let content = match (&stored.key, &stored.body) {
             (GroupKey::Member(epoch), Body::Member(_, content)) => {
-                if let MemberContent::Record(seen) = content
-                    && seen.identity.is_some()
-                    && let Some(process) = &mut self.nodes[node].process
-                {
-                    process.keys.insert(*epoch);
-                }
                 GroupContent::Member(*epoch, content.clone())
             }
             (GroupKey::Group(name), Body::Group(record)) => {
@@ -251,7 +256,10 @@ impl World {
                     it.key == *key
                         && Some(it.over) == stored.over
                         && Some(it.record) == *record
-                        && process.is_some_and(|process| process.keys.contains(&it.by))
+                        && process.is_some_and(|process| {
+                            let giver = process.group.giver(key, it.over);
+                            giver.is_some_and(|(giver, _)| giver == it.by)
+                        })
                 });
                 GroupContent::Unit {
                     key: key.clone(),
