@@ -252,9 +252,11 @@ impl View {
         let Some(members) = members else {
             return false;
         };
-        let mut unknown = members;
-        unknown.retain(|epoch| !self.members.contains_key(epoch));
-        self.awaited = unknown.into_iter().collect();
+        let is_unknown = |epoch: &Epoch| {
+            let known = self.members.get(epoch);
+            known.is_none_or(|it| it.sequence == 0 && !it.deposed)
+        };
+        self.awaited = members.into_iter().filter(is_unknown).collect();
         self.awaited.is_empty()
     }
 
