@@ -84,6 +84,11 @@ async fn an_observer_sees_the_units_of_each_member_and_whether_it_lives() {
     let a = member(&server.url(), "a", &journal).await;
     let b = member(&proxy.url(), "b", &journal).await;
     let observer = observer(&server.url()).await;
+    eventually(SOON, "units of each", async || {
+        let owns = |it: &RoleManager| !it.group("partitions").expect("a group").mine().is_empty();
+        (owns(&a) && owns(&b)).then_some(())
+    })
+    .await;
     let seen = all_owned_by(&observer, &["a", "b"]).await;
     let partitions = &seen.groups["partitions"];
     assert_eq!(

@@ -47,10 +47,7 @@ pub async fn all_owned(members: &[&RoleManager]) {
 }
 
 pub async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
-    let a = member(server, "node-1").start().await.expect("start");
-    let b = member(server, "node-2").start().await.expect("start");
-    all_owned(&[&a, &b]).await;
-    (a, b)
+    pair_of(server, 12).await
 }
 
 /// Two members, each with half of the shards and one of the two jobs.
