@@ -258,7 +258,8 @@ impl Group {
         if generation.is_some_and(|it| it > 1) {
             return None;
         }
-        if generation.is_some() && self.view.another_knows(name, epoch, self.now) {
+        // Nor is one whose record another member was told: all of its keys were purged.
+        if self.view.another_knows(name, epoch, self.now) {
             return Some(self.now + self.settings.heartbeat);
         }
         let record = GroupRecord {

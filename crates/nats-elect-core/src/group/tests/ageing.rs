@@ -243,3 +243,19 @@ fn a_heartbeat_while_a_watch_begins_anew_is_no_silence() {
     world.run(SECOND / 2);
     assert!(stored.is_some() && known(&world).flapped);
 }
+
+/// 10: a member that finds nothing of a group takes it for no new one, if another knows its record.
+#[test]
+fn a_group_that_was_purged_as_a_whole_is_not_made_anew_beside_its_owner() {
+    let mut world = World::settled(1, 1);
+    world.purge(&GroupKey::Group(group()));
+    world.purge(&GroupKey::Unit(unit(0)));
+    let joined = world.join(1);
+    world.run(2 * LONGEST_LEASE);
+    assert_eq!(world.owners(&unit(0)), [0]);
+    // With its next watch the owner writes what it was told. Without it, the group is made anew.
+    world.nodes[0].alive = false;
+    world.until(TTL + LONGEST_LEASE, |world| {
+        world.owners(&unit(0)) == [joined]
+    });
+}
