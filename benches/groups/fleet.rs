@@ -323,12 +323,13 @@ impl Fleet {
         Ok(float(self.heap.unwrap_or_default()) / 1024.0)
     }
 
-    /// The mean of all members' heaps, in KiB.
-    pub fn mean_heap(&mut self) -> Result<f64, Problem> {
+    /// The same of each member.
+    pub fn heaps(&mut self) -> Result<Vec<f64>, Problem> {
         let members: Vec<usize> = self.members.keys().copied().collect();
-        let heaps = members.iter().map(|number| self.heap(*number));
-        let sum: f64 = heaps.sum::<Result<_, _>>()?;
-        Ok(sum / float(members.len()))
+        members
+            .into_iter()
+            .map(|number| self.heap(number))
+            .collect()
     }
 
     pub fn order(&mut self, number: usize, order: Order) -> Result<(), Problem> {

@@ -189,7 +189,7 @@ fn idle(fleet: &mut Fleet, time: Duration) -> Result<Idle, Problem> {
         most_cpu: members.iter().copied().fold(0.0, f64::max),
         server_cpu: shares(&before.1, &after.1).iter().sum(),
         memory: mean(&memories),
-        heap: fleet.mean_heap()?,
+        heap: mean(&fleet.heaps()?),
         bytes: traffic.bytes / seconds,
         members: members.len(),
     })

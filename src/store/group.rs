@@ -95,20 +95,14 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<Vec<Epoch>, StoreError> {
         let filter = format!("{}{}", self.prefix(), GroupKey::MEMBERS);
-        let listing = tokio::time::timeout(timeout, self.subjects(&filter, timeout));
-        let (subjects, stands) = listing
-            .await
-            .map_err(|_| StoreError::Timeout { subject: filter })??;
+        let (subjects, stands) = self.subjects(&filter, timeout).await?;
         if stands < last {
             let behind = "the stream's leader is behind what the watch has shown";
             return Err(StoreError::Unavailable(behind.into()));
         }
         let epoch = |subject: &String| {
             let key = subject.strip_prefix(self.prefix())?;
-            match GroupKey::parse(key)? {
-                GroupKey::Member(epoch) => Some(epoch),
-                GroupKey::Group(_) | GroupKey::Unit(_) => None,
-            }
+            GroupKey::parse(key)?.member()
         };
         Ok(subjects.iter().filter_map(epoch).collect())
     }

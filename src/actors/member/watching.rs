@@ -35,6 +35,8 @@ impl MemberState {
             return;
         };
         let myself = myself.clone();
+        // Nobody else needs the list of members.
+        let joins = !self.group.has_caught_up();
         self.watch.begin(async move |number| {
             let watching = async {
                 let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
@@ -44,7 +46,7 @@ impl MemberState {
                 loop {
                     let told = watch.next_batch(BATCH).await?;
                     let mut members = None;
-                    if let Some(last) = caught_up_at(&told) {
+                    if let Some(last) = caught_up_at(&told).filter(|_| joins) {
                         let read = bucket.members_since(last, WATCH_TIMEOUT).await;
                         let read = read.inspect_err(|error| {
                             tracing::debug!(%error, "members could not be listed: this one joins late");

@@ -140,7 +140,8 @@ pub enum GroupInput {
         last: u64,
         /// The members that have a record or a tombstone, read from the stream's leader after all that
         /// was shown. The watch may have lacked some: it leaves out what is written over before the
-        /// server comes to it. `None` if they could not be read: then the longest lease is waited for.
+        /// server comes to it. `None` if they were not read: then a member that joins
+        /// waits for the longest lease.
         members: Option<Vec<Epoch>>,
     },
     /// A write ended.

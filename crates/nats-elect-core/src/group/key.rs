@@ -48,6 +48,14 @@ impl GroupKey {
     /// The filter of the keys of members, within the bucket.
     pub const MEMBERS: &'static str = "_group.m.*";
 
+    /// The epoch, if this is a member's key.
+    pub const fn member(&self) -> Option<Epoch> {
+        match self {
+            Self::Member(epoch) => Some(*epoch),
+            Self::Group(_) | Self::Unit(_) => None,
+        }
+    }
+
     /// Parses a key, as `Display` writes it. Returns `None` for any other text.
     pub fn parse(key: &str) -> Option<Self> {
         let mut parts = key.split('.');

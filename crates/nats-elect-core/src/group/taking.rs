@@ -316,7 +316,7 @@ impl Group {
             }
             return Some(self.now + self.settings.heartbeat / 4);
         }
-        // Who joins while the group is new finds nothing that had an owner, and waits for no lease.
+        // A member that joins while the group is new waits for no lease: nothing there had an owner.
         if self.awaits_members(name, &record) {
             return Some(self.now + self.settings.heartbeat / 4);
         }

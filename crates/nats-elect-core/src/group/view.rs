@@ -238,7 +238,7 @@ impl View {
         }
         if joins {
             self.joined = now;
-            let knows_all = self.await_members(members);
+            let knows_all = self.await_unshown(members);
             let longest = (!knows_all).then(|| now + LONGEST_LEASE);
             self.age_what_was_found(own, longest, now);
         }
@@ -247,7 +247,7 @@ impl View {
 
     /// Notes whom of all members that stand there the first watch has not shown. Returns whether all
     /// are known.
-    fn await_members(&mut self, members: Option<Vec<Epoch>>) -> bool {
+    fn await_unshown(&mut self, members: Option<Vec<Epoch>>) -> bool {
         mutated!(JoinUnseen => return true);
         let Some(members) = members else {
             return false;

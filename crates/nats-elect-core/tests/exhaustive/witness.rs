@@ -1,4 +1,4 @@
-//! What a configuration must be able to bring about, as a set and as properties.
+//! The events that a configuration must be able to bring about, as a set and as properties.
 
 /// For a space and its `Witness`es, each with the name of its property: the set of those that were
 /// seen, and the property that one can be brought about. A property's condition can capture nothing,

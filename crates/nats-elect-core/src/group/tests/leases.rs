@@ -8,6 +8,13 @@ use super::world::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+fn caught_up(last: u64) -> GroupInput {
+    GroupInput::CaughtUp {
+        last,
+        members: None,
+    }
+}
+
 /// 5: a forged tombstone frees nothing before the lease was watched to its end.
 #[test]
 fn a_forged_tombstone_frees_nothing_at_once() {
@@ -224,13 +231,7 @@ fn another_record_at_a_known_sequence_ends_the_lease() {
         for message in messages {
             world.tell(owner, GroupInput::Shown(message));
         }
-        world.tell(
-            owner,
-            GroupInput::CaughtUp {
-                last,
-                members: None,
-            },
-        );
+        world.tell(owner, caught_up(last));
         assert_eq!(world.owners(&unit(0)).len(), owners);
     }
 }
@@ -242,13 +243,7 @@ fn after_a_lost_end_others_own_what_the_member_had() {
     let owner = world.owner(0);
     world.tell(owner, GroupInput::WatchBegan);
     let last = world.last - 1;
-    world.tell(
-        owner,
-        GroupInput::CaughtUp {
-            last,
-            members: None,
-        },
-    );
+    world.tell(owner, caught_up(last));
     world.run(TTL + 4 * HEARTBEAT);
     let end = world.now + LONGEST_LEASE;
     while world.now + TTL * 2 < end {
@@ -270,13 +265,7 @@ fn a_member_relies_on_what_it_finds_again_when_old_leases_are_over() {
     let (owner, other) = (world.owner(0), 1 - world.owner(0));
     world.tell(owner, GroupInput::WatchBegan);
     let last = world.last - 1;
-    world.tell(
-        owner,
-        GroupInput::CaughtUp {
-            last,
-            members: None,
-        },
-    );
+    world.tell(owner, caught_up(last));
     world.run(2 * LONGEST_LEASE);
     // It joins again, and finds what it was given.
     let own = epoch(world.nodes[owner].epoch);
@@ -294,13 +283,7 @@ fn a_stream_that_lost_its_end_ends_the_lease() {
     let owner = world.owner(0);
     world.tell(owner, GroupInput::WatchBegan);
     let last = world.last - 1;
-    world.tell(
-        owner,
-        GroupInput::CaughtUp {
-            last,
-            members: None,
-        },
-    );
+    world.tell(owner, caught_up(last));
     assert!(world.owners(&unit(0)).is_empty());
     world.until(LONGEST_LEASE * 3, |world| world.owners(&unit(0)).len() == 1);
 }

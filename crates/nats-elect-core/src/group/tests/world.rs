@@ -385,11 +385,7 @@ impl World {
 
     /// The epochs that stand there.
     pub fn members(&self) -> Vec<Epoch> {
-        let epochs = self.keys.keys().filter_map(|key| match key {
-            GroupKey::Member(epoch) => Some(*epoch),
-            GroupKey::Group(_) | GroupKey::Unit(_) => None,
-        });
-        epochs.collect()
+        self.keys.keys().filter_map(GroupKey::member).collect()
     }
 
     pub fn run(&mut self, time: Duration) {

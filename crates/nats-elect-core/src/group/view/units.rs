@@ -20,8 +20,8 @@ pub(in crate::group) struct Unit {
     /// then: it may have been purged before an owner of before was shown it. A write of this member
     /// over it proves that it stood.
     pub unproved: bool,
-    /// What stood there before a watch lacked it: it was purged, or written over while the watch
-    /// began.
+    /// The record that stood there before a watch lacked the key, with its sequence. It was purged,
+    /// or written over while the watch began.
     pub lacked: Option<(u64, KnownUnit)>,
     /// Whether it is known by its creation as nobody's alone.
     pub newborn: bool,

@@ -223,7 +223,7 @@ impl Turn<'_> {
     /// A new watch begins, and shows all that stands there.
     fn watch(&mut self, member: usize) {
         self.begin_watch(member, false);
-        // What it shows may end the process.
+        // A message that it shows may end the process.
         let catches_up = |turn: &Self| {
             let process = turn.state.members[member].as_ref();
             let watch = process.and_then(|it| it.watch.as_ref());
@@ -269,11 +269,8 @@ impl Turn<'_> {
         {
             watch.target = None;
             watch.position = watch.position.max(last);
-            let members = stream.standing().iter().filter_map(|it| match it.key {
-                GroupKey::Member(epoch) => Some(epoch),
-                GroupKey::Group(_) | GroupKey::Unit(_) => None,
-            });
-            let members = Some(members.collect());
+            let standing = stream.standing().iter();
+            let members = Some(standing.filter_map(|it| it.key.member()).collect());
             self.tell_group(member, GroupInput::CaughtUp { last, members });
         }
     }

@@ -16,7 +16,7 @@ const MOST: u64 = 100_000;
 /// this simulation.
 const OF_BOTH: [Mutation; 2] = [Mutation::WillBeforeDeath, Mutation::WillOverStrangers];
 
-/// What chance seldom needs. The exploration notices it.
+/// Rules that chance seldom needs. The exploration notices that they are broken.
 const EXPLORED: [Mutation; 1] = [Mutation::JoinUnseen];
 
 /// Breaks the rules of groups one after another. Only one rule of all can be broken at a time, so

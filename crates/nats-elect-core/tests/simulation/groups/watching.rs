@@ -217,11 +217,7 @@ impl World {
                 GroupInput::WatchBegan
             }
             Brought::CaughtUp(last) => {
-                let members = self.stream.keys().filter_map(|key| match key {
-                    GroupKey::Member(epoch) => Some(*epoch),
-                    GroupKey::Group(_) | GroupKey::Unit(_) => None,
-                });
-                let members = members.collect();
+                let members = self.stream.keys().filter_map(GroupKey::member).collect();
                 let is_read = !self.chance.permille(self.weather.lost);
                 GroupInput::CaughtUp {
                     last,
