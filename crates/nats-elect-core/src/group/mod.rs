@@ -23,6 +23,7 @@
 //! | `failures.rs` | the units whose handlers fail on this member |
 //! | `taking.rs` | creating units, deposing their owners, taking them |
 //! | `planner.rs` | who plans, and whom the plan is told |
+//! | `fleet.rs` | what a policy plans from, as this member sees it |
 //! | `shown.rs` | the view of a member, for others to read |
 //! | `hashing.rs` | [`Group::hash_state`], for model checkers |
 //! | `condition.rs` | over which record a message was written, by the condition stored with it |
@@ -33,6 +34,7 @@ mod condition;
 mod effect;
 mod epoch;
 mod failures;
+mod fleet;
 mod hashing;
 mod hint;
 mod input;
@@ -54,11 +56,11 @@ mod tests;
 pub use condition::{CONDITION_HEADER, stored_condition};
 pub use effect::{GroupEffect, GroupWrite};
 pub use epoch::{Epoch, EpochKey, Identity};
+pub use fleet::HANDLER;
 pub use input::{GroupContent, GroupInput, GroupSettings, Hint, Message, Placement, Units};
 pub use key::{GroupKey, UnitKey};
 pub use machine::Group;
 pub use member_info::{MOST_LABELS, MOST_NAMED, MOST_TOLD, MemberInfo, Support};
-pub use planner::HANDLER;
 pub use record::{
     GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent, SIGNATURE_BYTES, SeenMember,
     UnitRecord, sign, signed_text, split_signature,

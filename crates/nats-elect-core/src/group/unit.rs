@@ -1,5 +1,6 @@
 //! The units that this member owns, each from the beginning of a term to the write that ends it.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::agenda::Subject;
@@ -284,7 +285,9 @@ impl Group {
     }
 
     /// Ends terms because this member leaves. Few at a time: a unit has no handler until its turn to
-    /// be written has come. Returns when to look again.
+    /// be written has come. The unit that came last leaves first: when this member is back, the policy
+    /// returns those that left last, and one that stays away is one that was here for a short time.
+    /// Returns when to look again.
     pub(super) fn tend_leaving(&mut self) -> Option<Moment> {
         if !self.draining {
             return None;
@@ -297,14 +300,16 @@ impl Group {
             _ => false,
         };
         let under_way = self.tenures.values().filter(is_under_way).count();
-        let mut acting = self
+        let acting = self
             .tenures
             .iter()
             .filter(|(_, it)| it.phase == Phase::Acting);
+        let mut acting: Vec<_> = acting.collect();
+        acting.sort_unstable_by_key(|(_, it)| Reverse(it.sequence));
         let room = MOST_LEAVING.saturating_sub(under_way);
-        let units = acting.by_ref().take(room);
+        let again = (acting.len() > room).then(|| self.now + LEAVING_STEP);
+        let units = acting.into_iter().take(room);
         let units: Vec<_> = units.map(|(unit, it)| (unit.clone(), it.epoch)).collect();
-        let again = acting.next().map(|_| self.now + LEAVING_STEP);
         for (unit, epoch) in units {
             if let Some(next) = self.wanted(&unit, epoch) {
                 self.end_term(&unit, next);

@@ -57,3 +57,18 @@ fn many_units_are_given_away_within_moments() {
     world.until(30 * TICK, |world| world.owned() == [0, 800]);
     assert!(world.nodes[0].group.is_idle());
 }
+
+#[test]
+fn the_units_that_came_last_leave_first() {
+    let (mut world, _) = two(80);
+    world.nodes[0].stubborn = true;
+    world.leave(0);
+    let tenures = world.nodes[0].group.tenures.values();
+    let (acting, ending): (Vec<&Tenure>, _) = tenures.partition(|it| it.phase == Phase::Acting);
+    let last_kept = acting.iter().map(|it| it.sequence).max();
+    let first_to_leave = ending.iter().map(|it| it.sequence).min();
+    assert!(
+        last_kept < first_to_leave,
+        "{last_kept:?} {first_to_leave:?}"
+    );
+}
