@@ -143,7 +143,8 @@ pub struct World {
     pub violation: Option<Violation>,
     pub trace: bool,
     pub checkers: Checkers,
-    queue: BTreeMap<(Duration, u64), Happening>,
+    /// Boxed, for they are large, and a map moves its entries about.
+    queue: BTreeMap<(Duration, u64), Box<Happening>>,
     order: u64,
 }
 
@@ -181,7 +182,8 @@ impl World {
 
     pub fn schedule(&mut self, at: Duration, happening: Happening) {
         self.order += 1;
-        self.queue.insert((at.max(self.now), self.order), happening);
+        let at = (at.max(self.now), self.order);
+        self.queue.insert(at, Box::new(happening));
     }
 
     /// A line for whoever looks into a failure.
@@ -211,7 +213,7 @@ impl World {
                 Some((&(at, _), _)) if at <= end => {
                     let ((at, _), happening) = self.queue.pop_first().expect("there is one");
                     self.now = at;
-                    self.happen(happening);
+                    self.happen(*happening);
                     self.look();
                 }
                 _ => {
@@ -347,9 +349,9 @@ impl World {
 
     /// Removes what has no time left to happen: nothing is on its way any more.
     pub fn drop_requests(&mut self) {
-        self.queue.retain(|_, happening| match happening {
+        self.queue.retain(|_, happening| match **happening {
             Happening::Arrive { .. } => false,
-            Happening::Will { stage, .. } => !matches!(stage, Stage::Arrives { .. }),
+            Happening::Will { ref stage, .. } => !matches!(stage, Stage::Arrives { .. }),
             _ => true,
         });
     }
