@@ -250,6 +250,10 @@ impl MemberState {
                 for told in told {
                     self.watched(told, &mut members, &mut steps);
                     self.run(myself, &mut steps);
+                    // What it told may be the cause of a new watch, which tells the rest.
+                    if !self.watch.is(number) {
+                        break;
+                    }
                 }
                 drop(taken);
             }

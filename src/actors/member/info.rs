@@ -33,7 +33,7 @@ impl MemberState {
         let (load, heavy) = self.load(scope);
         Support {
             format: FORMAT,
-            generation: self.group.record(&scope.name).map_or(0, |it| it.generation),
+            generation: self.group.generation(&scope.name),
             load,
             heavy,
             failing: self.group.failing(&scope.name),

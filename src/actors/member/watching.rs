@@ -35,8 +35,10 @@ impl MemberState {
             return;
         };
         let myself = myself.clone();
-        // Nobody else needs the list of members.
+        // Nobody else needs the list of members. The member waits for its own claim to be shown
+        // meanwhile, and would begin another watch after a third of its lease.
         let joins = !self.group.has_caught_up();
+        let patience = WATCH_TIMEOUT.min(self.settings.ttl / 6);
         self.watch.begin(async move |number| {
             let watching = async {
                 let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
@@ -47,9 +49,9 @@ impl MemberState {
                     let told = watch.next_batch(BATCH).await?;
                     let mut members = None;
                     if let Some(last) = caught_up_at(&told).filter(|_| joins) {
-                        let read = bucket.members_since(last, WATCH_TIMEOUT).await;
+                        let read = bucket.members_since(last, patience).await;
                         let read = read.inspect_err(|error| {
-                            tracing::debug!(%error, "members could not be listed: this one joins late");
+                            tracing::warn!(%error, "members could not be listed: this one joins a minute late");
                         });
                         members = read.ok();
                     }

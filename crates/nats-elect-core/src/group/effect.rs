@@ -20,7 +20,7 @@ pub enum GroupEffect {
     },
     /// Write the member's next heartbeat now.
     HeartbeatNow,
-    /// Begin a new watch, and keep the old one until it has caught up.
+    /// Begin a new watch in place of the present one.
     Rewatch,
     /// The epoch is over. Claim a new one.
     NewEpoch,

@@ -165,6 +165,7 @@ impl View {
             last_before,
             found_until,
             awaited,
+            unknown_until,
             looks_back,
             behind,
             contradicts,
@@ -185,7 +186,8 @@ impl View {
         }
         (known, shards, caught_up, joined, last, earlier).hash(hasher);
         let until = regressed_until.map(|until| until.max(now));
-        ((*found_until).max(now), until, awaited).hash(hasher);
+        let unknown_until = (*unknown_until).max(now);
+        ((*found_until).max(now), until, awaited, unknown_until).hash(hasher);
         // The next watch sets them anew.
         let present = (last_before, behind, contradicts);
         looks_back.then_some(present).hash(hasher);

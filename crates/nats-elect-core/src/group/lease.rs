@@ -2,7 +2,8 @@
 //!
 //! A write of the member's record extends it when the write is confirmed *and* the member's watch
 //! has shown it. The watch shows the stream in order. So a member whose lease is valid was shown
-//! all that others wrote over its units before its last heartbeat that counts.
+//! all that others wrote over its units before its last heartbeat that counts. A new watch leaves
+//! out what was written over, which is noticed when it has caught up: until then it extends nothing.
 
 use super::epoch::Epoch;
 use crate::election::mutation::mutated;
@@ -22,6 +23,8 @@ pub(super) struct Lease {
     pub epoch: Epoch,
     granted: Vec<Grant>,
     /// The last own record that the watch showed.
+    found: u64,
+    /// The same, but for what a watch shows before it has caught up.
     shown: u64,
     /// The deadline. `None` before the claim was shown.
     until: Option<Moment>,
@@ -32,6 +35,7 @@ impl Lease {
         Self {
             epoch,
             granted: Vec::new(),
+            found: 0,
             shown: 0,
             until: None,
         }
@@ -53,8 +57,17 @@ impl Lease {
     }
 
     /// The watch showed the member's own record. Returns the new deadline if that extends it.
-    pub fn shown(&mut self, sequence: u64, now: Moment) -> Option<Moment> {
-        self.shown = self.shown.max(sequence);
+    pub fn shown(&mut self, sequence: u64, looks_back: bool, now: Moment) -> Option<Moment> {
+        self.found = self.found.max(sequence);
+        if looks_back {
+            return None;
+        }
+        self.caught_up(now)
+    }
+
+    /// The watch has caught up. Returns the new deadline if that extends it.
+    pub fn caught_up(&mut self, now: Moment) -> Option<Moment> {
+        self.shown = self.found;
         self.extend(now)
     }
 

@@ -284,7 +284,11 @@ impl Group {
         let unseen = lease.unshown().map(|(sequence, since)| {
             // A watch that is behind comes to it. From a new one it may be further away.
             let patience = since + self.settings.ttl / 3;
-            let comes = (!self.view.has_shown(sequence)).then_some(self.shown_at.min(patience));
+            let comes = if self.view.looks_back {
+                Some(patience)
+            } else {
+                (!self.view.has_shown(sequence)).then_some(self.shown_at.min(patience))
+            };
             let since = since.max(comes.max(self.rewatched).unwrap_or(since));
             since + self.settings.heartbeat
         });
@@ -303,7 +307,8 @@ impl Group {
         {
             match content {
                 MemberContent::Record(_) => {
-                    self.extend(|lease, now| lease.shown(message.sequence, now));
+                    let looks_back = self.view.looks_back;
+                    self.extend(|lease, now| lease.shown(message.sequence, looks_back, now));
                 }
                 MemberContent::Tombstone { .. } => self.lose_lease(),
             }
@@ -390,6 +395,7 @@ impl Group {
             }
             return;
         }
+        self.extend(Lease::caught_up);
         self.look_at_all();
     }
 

@@ -27,7 +27,7 @@ const MOST_GROUPS: usize = 256;
 pub struct Support {
     /// The latest format of the group's records that it understands.
     pub format: u32,
-    /// The generation of the group that it knows. 0 if it knows none.
+    /// The generation of the group that it knows. 0 if it does not know that the group was made.
     pub generation: u32,
     /// The work that its units make, in a measure of the application's own. 0: it does not tell.
     pub load: u64,

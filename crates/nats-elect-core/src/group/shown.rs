@@ -84,6 +84,13 @@ impl Group {
         self.record_of(group)
     }
 
+    /// The generation of a group that this member's own record tells. Others rely on it: 0 while it
+    /// does not know that the group was made.
+    pub fn generation(&self, group: &GroupName) -> u32 {
+        let made = self.record_of(group).filter(|it| !it.making);
+        made.map_or(0, |it| it.generation)
+    }
+
     /// The record of a group that has another kind of units than this member's settings. Then this
     /// member takes no part in the group, and must not tell others that it does.
     pub fn misfit(&self, group: &GroupName) -> Option<GroupRecord> {

@@ -258,8 +258,9 @@ impl Group {
         if generation.is_some_and(|it| it > 1) {
             return None;
         }
-        // Nor is one whose record another member was told: all of its keys were purged.
-        if self.view.another_knows(name, epoch, self.now) {
+        // Nor is one that another member knows: all of its keys were purged.
+        let was_made = self.view.was_told_made(name, self.now);
+        if was_made || !self.view.knows_members(self.now) {
             return Some(self.now + self.settings.heartbeat);
         }
         let record = GroupRecord {

@@ -60,6 +60,8 @@ pub(super) struct View {
     /// heartbeats were written over while it began. Until they are known, it is not known who has a
     /// lease.
     pub awaited: BTreeSet<Epoch>,
+    /// Until when a member may have a lease that is not known.
+    pub unknown_until: Moment,
     /// Whether the present watch still shows what stood there when it began.
     pub looks_back: bool,
     /// Keys for which it has shown less than is known, and what is known.
@@ -187,6 +189,11 @@ impl View {
         };
     }
 
+    /// Whether all members are known that may have a lease.
+    pub fn knows_members(&self, now: Moment) -> bool {
+        self.caught_up && self.unknown_until <= now
+    }
+
     /// The watch has shown all that stood there. Returns whether the stream has lost its end: then
     /// nothing that is known counts any more.
     pub fn caught_up(
@@ -238,9 +245,10 @@ impl View {
         }
         if joins {
             self.joined = now;
+            self.wait_for_the_missing(now);
             let knows_all = self.await_unshown(members);
-            let longest = (!knows_all).then(|| now + LONGEST_LEASE);
-            self.age_what_was_found(own, longest, now);
+            self.unknown_until = if knows_all { now } else { now + LONGEST_LEASE };
+            self.age_what_was_found(own, now);
         }
         false
     }
@@ -264,14 +272,15 @@ impl View {
     pub fn was_shown(&mut self, member: Epoch, own: Option<Epoch>, now: Moment) -> bool {
         let is_last = self.awaited.remove(&member) && self.awaited.is_empty();
         if is_last {
-            self.age_what_was_found(own, None, now);
+            self.unknown_until = now;
+            self.age_what_was_found(own, now);
         }
         is_last
     }
 
     /// An owner that was not shown what this member found has a lease from before it was written. So
     /// it waits for the leases of all that are there.
-    fn age_what_was_found(&mut self, own: Option<Epoch>, longest: Option<Moment>, now: Moment) {
+    fn age_what_was_found(&mut self, own: Option<Epoch>, now: Moment) {
         let has_found = self.units.values().any(|it| it.was_found);
         let others = self.members.iter().filter(|(epoch, _)| {
             let is_own = own.is_some_and(|own| own == **epoch);
@@ -281,7 +290,7 @@ impl View {
         let last = others.map(|(_, it)| it.over_at).max();
         // Before it has relied on something, it is to be given nothing.
         let until = last.max(self.regressed_until);
-        let until = until.max(longest.filter(|_| has_found));
+        let until = until.max(has_found.then_some(self.unknown_until));
         self.found_until = until.map_or(now, |until| until.max(now));
         mutated!(JoinAtOnce => self.found_until = now);
         for unit in self.units.values_mut().filter(|it| it.was_found) {

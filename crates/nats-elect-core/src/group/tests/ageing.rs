@@ -259,3 +259,46 @@ fn a_group_that_was_purged_as_a_whole_is_not_made_anew_beside_its_owner() {
         world.owners(&unit(0)) == [joined]
     });
 }
+
+/// 10: nor because of a record that says it is only being made.
+#[test]
+fn a_forged_beginning_makes_no_group_anew_beside_its_owner() {
+    let mut world = World::settled(1, 1);
+    let key = GroupKey::Group(group());
+    let GroupContent::Group(name, Some(made)) = world.keys[&key].message.content.clone() else {
+        panic!("a record");
+    };
+    let making = GroupRecord {
+        making: true,
+        ..made
+    };
+    world.purge(&key);
+    world.purge(&GroupKey::Unit(unit(0)));
+    world.join(1);
+    world.run(2 * SECOND);
+    world.beat(0);
+    world.run(SECOND / 10);
+    (world.nodes[0].silent, world.nodes[0].mute) = (true, true);
+    let begun = GroupContent::Group(name, Some(making));
+    assert!(world.store(key, Some(0), begun).is_some());
+    world.run_short_of(TTL * 9 / 10, SECOND);
+    assert_eq!(world.owners(&unit(0)), [0]);
+    world.until(2 * LONGEST_LEASE, |world| world.owners(&unit(0)) == [1]);
+}
+
+/// 10: nor while a member may live whom its first watch has not shown.
+#[test]
+fn a_group_is_not_made_anew_before_all_members_are_known() {
+    let mut world = World::settled(1, 1);
+    world.purge(&GroupKey::Group(group()));
+    world.purge(&GroupKey::Unit(unit(0)));
+    let joins = world.add(Units::Shards(1), None);
+    world.beat(joins);
+    let last = world.last;
+    world.beat(0);
+    (world.nodes[0].silent, world.nodes[0].mute) = (true, true);
+    world.watch_since(joins, last);
+    world.run_short_of(TTL * 9 / 10, SECOND);
+    assert_eq!(world.owners(&unit(0)), [0]);
+    world.until(2 * LONGEST_LEASE, |world| world.owners(&unit(0)) == [joins]);
+}

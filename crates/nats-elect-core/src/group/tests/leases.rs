@@ -321,3 +321,38 @@ fn a_member_that_joins_waits_for_those_too_whom_its_first_watch_lacks() {
     assert!(!world.nodes[joins].group.has_joined());
     world.until(2 * TTL, |world| world.owners(&unit(0)) == [joins]);
 }
+
+/// 9: a member that joins again knows that another one had a lease, and not when that one renewed it.
+#[test]
+fn a_member_that_joins_again_waits_for_those_whose_records_are_gone() {
+    let mut world = World::settled(2, 1);
+    let (owner, other) = (world.owner(0), 1 - world.owner(0));
+    let lives = GroupKey::Member(epoch(world.nodes[owner].epoch));
+    world.nodes[other].silent = true;
+    world.run(3 * TTL);
+    world.beat(owner);
+    world.run(SECOND / 10);
+    (world.nodes[owner].silent, world.nodes[owner].mute) = (true, true);
+    world.purge(&lives);
+    world.nodes[other].silent = false;
+    world.watch(other);
+    world.run_short_of(TTL * 9 / 10, SECOND);
+    assert_eq!(world.owners(&unit(0)), [owner]);
+    world.until(2 * LONGEST_LEASE, |world| world.owners(&unit(0)) == [other]);
+}
+
+/// 7: a new watch leaves out what was written over, and that is noticed when it has caught up.
+#[test]
+fn a_heartbeat_that_a_new_watch_finds_extends_the_lease_once_that_has_caught_up() {
+    let mut world = World::settled(1, 1);
+    world.nodes[0].silent = true;
+    world.beat(0);
+    let (until, last) = (world.nodes[0].until, world.last);
+    let own = GroupKey::Member(epoch(world.nodes[0].epoch));
+    let beat = world.keys[&own].message.clone();
+    world.tell(0, GroupInput::WatchBegan);
+    world.tell(0, GroupInput::Shown(beat));
+    assert_eq!(world.nodes[0].until, until);
+    world.tell(0, caught_up(last));
+    assert!(world.nodes[0].until > until);
+}

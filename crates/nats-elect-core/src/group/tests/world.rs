@@ -132,7 +132,6 @@ pub fn placement(settings: PolicySettings) -> Placement {
 pub fn heartbeat(number: u8, cordoned: bool) -> GroupContent {
     let support = Support {
         format: 1,
-        generation: 1,
         ..Support::default()
     };
     let info = MemberInfo {
@@ -463,7 +462,7 @@ impl World {
         let heavy = loads.iter().filter(|_| node.names_loads);
         let support = Support {
             format: 1,
-            generation: 1,
+            generation: node.group.generation(&group()),
             load: loads.values().map(|it| u64::from(*it)).sum(),
             heavy: heavy
                 .map(|(it, load)| (UnitName::shard(*it), *load))

@@ -35,11 +35,14 @@ impl View {
         now: Moment,
     ) -> Change {
         let watch = self.watch;
+        // One that lives, and for whom it was made before, may own a unit.
+        let is_new = self.knows_members(now) && !self.was_told_made(&name, now);
         if let Some(before) = self.groups.get(&name)
             && before.began
             && over == Some(before.sequence)
             && sequence > before.sequence
             && record.is_some_and(|record| !record.making)
+            && is_new
         {
             // Nobody owned a unit before this record. So what was created until then is of age.
             let while_new = before.sequence..sequence;

@@ -90,7 +90,10 @@ impl View {
                 let known = known.or(identity);
                 let told = secret.map(crate::release::ReleaseSecret::hash);
                 let own = told.is_some() && told == known.map(|known| known.release);
+                // A record that was gone before a complete view lacked it was watched by nobody.
+                let is_watched = |it: &&Member| it.sequence > 0 || self.caught_up;
                 let watched = before.filter(|before| over == Some(before.sequence));
+                let watched = watched.filter(is_watched);
                 let over_at = if own {
                     if before.is_none_or(|before| !before.deposed) {
                         change = Change::Freed(epoch);
@@ -136,6 +139,15 @@ impl View {
             over_at: now + LONGEST_LEASE,
             watch,
         });
+    }
+
+    /// A member that joins again has not watched the leases of those that it knew before. Those whose
+    /// records are gone have renewed theirs until now, at most.
+    pub(super) fn wait_for_the_missing(&mut self, now: Moment) {
+        let known = self.members.values_mut();
+        for member in known.filter(|it| it.sequence == 0 && !it.deposed) {
+            member.over_at = now + lease_of(member.identity);
+        }
     }
 
     /// A tombstone of ours is confirmed.
@@ -203,15 +215,13 @@ impl View {
         info.groups.get(group)
     }
 
-    /// Whether another member that lives tells that it knows the group's record.
-    pub fn another_knows(&self, group: &GroupName, own: Epoch, now: Moment) -> bool {
-        let knows = |member: &Member| {
+    /// Whether a member that lives tells that the group was made.
+    pub fn was_told_made(&self, group: &GroupName, now: Moment) -> bool {
+        self.members.values().any(|member| {
             let info = member.info.as_ref().filter(|_| now < member.over_at);
             let support = info.and_then(|it| it.groups.get(group));
             support.is_some_and(|it| it.generation > 0)
-        };
-        let mut others = self.members.iter().filter(|(epoch, _)| **epoch != own);
-        others.any(|(_, member)| knows(member))
+        })
     }
 
     /// Whether the member may own the unit now: it has a handler for it, as far as it tells.

@@ -369,7 +369,7 @@ impl<'a> Turn<'a> {
         let process = self.process(member);
         let cordoned = process.leaves || !process.group.has_joined();
         let support = Support {
-            generation: process.group.record(&group()).map_or(0, |it| it.generation),
+            generation: process.group.generation(&group()),
             failing: process.group.failing(&group()),
             ..Support::default()
         };

@@ -264,9 +264,7 @@ impl World {
         let process = self.nodes[node].process.as_ref();
         let support = |name| Support {
             format: 2,
-            generation: process
-                .and_then(|it| it.group.record(name))
-                .map_or(0, |it| it.generation),
+            generation: process.map_or(0, |it| it.group.generation(name)),
             failing: process.map_or_else(BTreeSet::new, |it| it.group.failing(name)),
             ..Support::default()
         };

@@ -1,9 +1,10 @@
 //! What can go wrong, and how it is drawn.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect_core::group::{GroupInput, GroupKey, GroupKind, UnitKey, UnitRecord};
-use nats_elect_core::name::UnitName;
+use nats_elect_core::name::{GroupName, UnitName};
 
 use super::node::Trouble;
 use super::requests::Kind;
@@ -50,6 +51,8 @@ pub enum Fault {
     PurgeNext,
     PurgeMember,
     PurgeGroup,
+    /// All keys of a group are purged.
+    PurgeAll,
     /// The stream loses its last changes.
     LoseEnd(usize),
     Stranger(Stranger),
@@ -143,8 +146,9 @@ impl Fault {
                 _ => Self::Hint,
             },
             FaultKind::Growth => Self::Grow,
-            FaultKind::Purges => match chance.below(8) {
+            FaultKind::Purges => match chance.below(9) {
                 0 => Self::PurgeGroup,
+                8 => Self::PurgeAll,
                 1 => Self::PurgeMember,
                 2 | 3 => Self::PurgeNext,
                 _ => Self::PurgeUnit,
@@ -245,6 +249,7 @@ impl Fault {
             }
             Self::PurgeMember => world.purge_one(&|key| matches!(key, GroupKey::Member(_))),
             Self::PurgeGroup => world.purge_one(&|key| matches!(key, GroupKey::Group(_))),
+            Self::PurgeAll => world.purge_group(),
             Self::LoseEnd(changes) => {
                 world.tally.losses += 1;
                 world.history_lost = true;
@@ -363,35 +368,35 @@ impl World {
         }
     }
 
-    /// An operator purges a key. A group is not removed under its members: something of it stays.
+    /// Somebody purges a key.
     fn purge_one(&mut self, of: &dyn Fn(&GroupKey) -> bool) {
         let keys: Vec<GroupKey> = self.stream.keys().filter(|key| of(key)).cloned().collect();
-        if keys.is_empty() {
-            return;
+        let at = self.chance.below(keys.len().max(1) as u64);
+        if let Some(key) = keys.get(usize::try_from(at).expect("a few")) {
+            self.purge(key);
         }
-        let at = usize::try_from(self.chance.below(keys.len() as u64)).expect("a few");
-        let key = keys[at].clone();
-        let group = match &key {
+    }
+
+    /// Somebody purges a group, although it has members.
+    fn purge_group(&mut self) {
+        let name = |key: &GroupKey| match key {
             GroupKey::Member(_) => None,
-            GroupKey::Group(name) => Some(name),
-            GroupKey::Unit(unit) => Some(&unit.group),
+            GroupKey::Group(name) => Some(name.clone()),
+            GroupKey::Unit(unit) => Some(unit.group.clone()),
         };
-        if let Some(group) = group {
-            let of_group = |other: &&GroupKey| match other {
-                GroupKey::Member(_) => false,
-                GroupKey::Group(name) => name == group,
-                GroupKey::Unit(unit) => unit.group == *group,
-            };
-            let left = self
-                .stream
-                .keys()
-                .filter(of_group)
-                .any(|other| *other != key);
-            if !left {
-                return;
-            }
+        let groups: BTreeSet<GroupName> = self.stream.keys().filter_map(name).collect();
+        let at = self.chance.below(groups.len().max(1) as u64);
+        let Some(group) = groups.iter().nth(usize::try_from(at).expect("a few")) else {
+            return;
+        };
+        let keys = self.stream.keys();
+        let keys: Vec<GroupKey> = keys
+            .filter(|it| name(it).as_ref() == Some(group))
+            .cloned()
+            .collect();
+        for key in keys {
+            self.purge(&key);
         }
-        self.purge(&key);
     }
 
     pub fn purge(&mut self, key: &GroupKey) {

@@ -1,7 +1,10 @@
 //! What other hands write: forged and repeated records of units and groups, tombstones, records of members,
 //! and epochs of their own.
 
-use nats_elect_core::group::{Epoch, GroupKey, MemberContent, SeenMember, UnitKey, UnitRecord};
+use nats_elect_core::group::{
+    Epoch, GroupKey, GroupRecord, MemberContent, SeenMember, UnitKey, UnitRecord,
+};
+use nats_elect_core::name::GroupName;
 use nats_elect_core::record::Content;
 use nats_elect_core::release::ReleaseSecret;
 
@@ -53,6 +56,10 @@ pub enum Stranger {
     OwnEpoch,
     /// A unit is purged and created again, and its group's record follows as if it were new.
     LooksNew,
+    /// A group's record says that the group is only being made.
+    Making {
+        knows: bool,
+    },
 }
 
 impl Stranger {
@@ -65,7 +72,7 @@ impl Stranger {
 
     pub fn draw(chance: &mut Chance) -> Self {
         let knows = chance.permille(600);
-        match chance.below(11) {
+        match chance.below(12) {
             0..5 => Self::Unit {
                 named: chance.pick(&[
                     Named::Nobody,
@@ -89,6 +96,7 @@ impl Stranger {
                 garbage: chance.permille(500),
             },
             9 => Self::OwnEpoch,
+            10 => Self::Making { knows },
             _ => Self::LooksNew,
         }
     }
@@ -121,6 +129,7 @@ impl Stranger {
                 world.forge(GroupKey::Member(claimed.epoch), true, body);
             }
             Self::LooksNew => world.recreate(),
+            Self::Making { knows } => world.unmake(knows),
         }
     }
 }
@@ -164,6 +173,28 @@ impl World {
         if let Some(made) = self.stream.get(&group).map(|it| it.body.clone()) {
             self.forge(group, true, made);
         }
+    }
+
+    fn unmake(&mut self, knows: bool) {
+        let Some(record) = self.any_record() else {
+            return;
+        };
+        let (name, mut record) = record;
+        record.making = true;
+        self.forge(GroupKey::Group(name), knows, Body::Group(Some(record)));
+    }
+
+    /// The record of a group that was written before.
+    fn any_record(&mut self) -> Option<(GroupName, GroupRecord)> {
+        let written = self.stream.log.iter();
+        let all: Vec<_> = written
+            .filter_map(|it| match (&it.key, &it.body) {
+                (GroupKey::Group(name), Body::Group(Some(record))) => Some((name.clone(), *record)),
+                _ => None,
+            })
+            .collect();
+        let at = self.chance.below(all.len().max(1) as u64);
+        all.get(usize::try_from(at).expect("a few")).cloned()
     }
 
     fn forge_unit(&mut self, named: Named, knows: bool, signs: bool) {
