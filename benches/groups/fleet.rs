@@ -11,9 +11,8 @@ use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::clock::Moment;
 use crate::member::{Event, Order, Orders};
-use crate::readings::{self, Client};
+use crate::readings::{self, Client, float};
 use crate::report::sample::Sample;
-use crate::scenes::float;
 
 pub use crate::debian::Problem;
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::Args;
+use crate::readings::float;
 use crate::report::table::Table;
-use crate::scenes::{Figures, Moves, float};
+use crate::scenes::{Figures, Moves};
 
 type Seen<'a> = Box<dyn Fn(&Figures) -> Option<f64> + 'a>;
 

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
-use crate::fleet::Problem;
+use crate::debian::Problem;
 
 /// Ticks of CPU time a second.
 const TICKS: f64 = 100.0;
@@ -60,4 +60,9 @@ fn page(node: &NatsServer, path: &str) -> Result<Value, Problem> {
     stream.read_to_string(&mut page)?;
     let (_, body) = page.split_once("\r\n\r\n").ok_or("no page")?;
     Ok(serde_json::from_str(body)?)
+}
+
+/// A count as the tables have it.
+pub fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }

@@ -7,7 +7,7 @@ use crate::Args;
 use crate::clock::Moment;
 use crate::fleet::{Fleet, Problem, Traffic, Watched};
 use crate::member::Order;
-use crate::readings::{cpu, memory};
+use crate::readings::{cpu, float, memory};
 use crate::report::sample::Sample;
 
 /// A drain is slow on purpose. Beyond this number of shards it says nothing new.
@@ -255,8 +255,4 @@ fn delivered(before: &Traffic, after: &Traffic, fleet: &Fleet, idle: &Idle) -> f
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / float(values.len().max(1))
-}
-
-pub fn float(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
