@@ -148,6 +148,7 @@ pub use crate::model::group_plan::{
 };
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::{LastFailure, RoleStatus};
+pub use crate::model::unit_explanation::{UnitChoice, UnitExplanation};
 pub use crate::observer::{
     Change, ChangeCause, FollowedGroups, GroupProblem, Observed, ObservedGroup, ObservedGroups,
     ObservedMember, ObservedUnit, Observer, ObserverBuilder, RoleChange, Standing, UnitKind,

@@ -37,6 +37,8 @@ pub enum Scene {
     Drain,
     /// An instance is killed while another one drains.
     KillAmidDrain,
+    /// The instance that plans for the group is killed while shards move.
+    KillPlannerAmidMoves,
     /// All instances are restarted, one after the other.
     RollingRestart,
     /// An instance stands still for longer than its lease.
@@ -64,6 +66,8 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         began: Moment::now(),
         rolling: Vec::new(),
         bad_ends: Vec::new(),
+        balanced: 0,
+        uneven: Vec::new(),
         opening: Moment::now(),
     };
     play.say(&format!(
@@ -89,6 +93,8 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         faults: std::mem::take(&mut play.fleet.faults),
         rolling: play.rolling,
         bad_ends: play.bad_ends,
+        balanced: play.balanced,
+        uneven: play.uneven,
         began: play.began,
         opening: play.opening,
         closing,
@@ -118,6 +124,10 @@ struct Play<'a> {
     rolling: Vec<(Moment, Moment)>,
     /// Processes that did not end as they should.
     bad_ends: Vec<String>,
+    /// How often the shards were even in time after something had happened.
+    balanced: usize,
+    /// How many shards each instance owned when they were not.
+    uneven: Vec<String>,
     /// When the first scene began.
     opening: Moment,
 }
@@ -154,6 +164,7 @@ impl Play<'_> {
             }
             scenes = vec![*all.choose(&mut self.chance).ok_or("no scene")?];
         }
+        self.settled().await?;
         let closing = Moment::now();
         self.say("all instances end");
         for instance in self.fleet.well() {
@@ -203,9 +214,12 @@ impl Play<'_> {
                 self.tell("connected again", victim);
                 self.settled().await
             }
-            Scene::KillAmidDrain => {
-                let leaver = self.victim(None)?;
-                let victim = self.victim(Some(leaver))?;
+            Scene::KillAmidDrain | Scene::KillPlannerAmidMoves => {
+                let victim = match scene {
+                    Scene::KillPlannerAmidMoves => self.planner().await?,
+                    _ => self.victim(None)?,
+                };
+                let leaver = self.victim(Some(victim))?;
                 self.tell("SIGTERM", leaver);
                 self.fleet.drain(leaver)?;
                 let process = self.fleet.nodes[leaver].process;
@@ -216,7 +230,7 @@ impl Play<'_> {
                     terms.any(|term| term.ended.is_some())
                 })
                 .await?;
-                self.tell("kill -9, while the other one drains", victim);
+                self.tell("kill -9, while shards move", victim);
                 self.fleet.kill(victim, &mut self.terms)?;
                 self.gone(leaver).await?;
                 self.all_owned("their shards have owners").await?;
@@ -312,8 +326,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Gives the instances time to move shards for balance. The verdict reports the balance, and
-    /// does not judge it.
+    /// Gives the instances time to move shards for balance.
     async fn settled(&mut self) -> Result<(), BoxError> {
         let limit = self.args.ttl * 4;
         let is_balanced = |play: &Self| {
@@ -329,6 +342,11 @@ impl Play<'_> {
         if self.until(limit, is_balanced).await? {
             let took = Moment::now().since(since).as_secs_f64();
             self.say(&format!("  balanced, after {took:.2} s"));
+            self.balanced += 1;
+        } else {
+            let owned = self.owned();
+            self.uneven
+                .push(format!("{owned:?} after {}", exact(limit)));
         }
         self.all_owned("all shards have an owner").await
     }

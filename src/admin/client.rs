@@ -14,11 +14,12 @@ use super::discovery::Discovery;
 use super::{AdminError, Instance, InstanceReport, RoleReport};
 use crate::manager::StepDown;
 use crate::model::admin::{
-    AdminReply, AdminRequest, AdminSubjects, Done, Ended, PlanReply, Problem, ProblemCode, Taken,
-    Verb, parse,
+    AdminReply, AdminRequest, AdminSubjects, Done, Ended, ExplanationReply, PlanReply, Problem,
+    ProblemCode, Taken, Verb, parse,
 };
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
 use crate::model::group_plan::GroupPlan;
+use crate::model::unit_explanation::UnitExplanation;
 use crate::role::SteppedDown;
 use crate::store::Asking;
 use nats_elect_core::name::{BucketName, GroupName, RoleName};
@@ -435,6 +436,29 @@ impl AdminClient {
         let request = AdminRequest::default();
         let asked = self.ask::<PlanReply>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
         Ok(asked.await?.plan)
+    }
+
+    /// Returns why a unit of a group is where it is, as this instance sees it. Waits up to 5 s.
+    ///
+    /// # Errors
+    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `UnknownUnit`, `NotReady` (also
+    /// if the group's policy explains nothing) and `Busy`; with `BadRequest` if the instance's
+    /// version can't explain units. Returns [`AdminError::NoSuchInstance`] if the instance is not
+    /// there, or has no groups. Returns [`AdminError::Timeout`] and [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    pub async fn explain_unit(
+        &self,
+        instance: &Instance,
+        group: &str,
+        unit: &str,
+    ) -> Result<UnitExplanation, AdminError> {
+        let group = group_name(group)?;
+        let request = AdminRequest::for_unit(unit);
+        let asked =
+            self.ask::<ExplanationReply>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
+        Ok(asked.await?.explanation)
     }
 
     /// Has a unit of a group given to this instance, and waits until it owns it. Returns the token

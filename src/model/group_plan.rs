@@ -1,12 +1,12 @@
 //! A group's plan, as people and programs read it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::role::GroupView;
-use nats_elect_core::group::Epoch;
 use nats_elect_core::group::policy::{Hold, Imbalance, Move, Plan, Standing, Unfit};
+use nats_elect_core::group::{Epoch, HANDLER};
 use nats_elect_core::name::GroupName;
 use nats_elect_core::text::printable;
 
@@ -142,7 +142,7 @@ impl GroupPlan {
         Self {
             group: group.to_string(),
             planner: view.planner.map(id),
-            is_planners: view.planner.is_some() && view.planner == view.own,
+            is_planners: view.is_planners(),
             before: plan.before.into(),
             after: plan.after.into(),
             members: members(view),
@@ -233,7 +233,7 @@ fn members(view: &GroupView) -> Vec<PlannedMember> {
     members
 }
 
-fn hold(hold: Hold) -> String {
+pub(super) fn hold(hold: Hold) -> String {
     match hold {
         Hold::Limit => "other moves: as many as may be are under way",
         Hold::Settling(_) => "its next owner to have been well for long enough",
@@ -244,19 +244,13 @@ fn hold(hold: Hold) -> String {
     .into()
 }
 
-fn unfit(why: &Unfit, id: impl Fn(Epoch) -> String) -> String {
+pub(super) fn unfit(why: &Unfit, id: impl Fn(Epoch) -> String) -> String {
     match why {
         Unfit::NoMember => "no member takes units: all are cordoned or silent".into(),
         Unfit::Starting { settled, needed } => {
             format!("the fleet starts: {settled} of {needed} members are there")
         }
-        Unfit::Labels(labels) => {
-            let labels: Vec<_> = labels.iter().map(String::as_str).collect();
-            format!(
-                "no member has the labels that it requires: {}",
-                labels.join(", ")
-            )
-        }
+        Unfit::Labels(missing) => format!("no member has {}", labels(missing)),
         Unfit::Settling(_) => "every member that may take it has only just come".into(),
         Unfit::Caps(full) => {
             let full: Vec<_> = full.iter().map(|epoch| id(*epoch)).collect();
@@ -264,6 +258,18 @@ fn unfit(why: &Unfit, id: impl Fn(Epoch) -> String) -> String {
         }
         _ => "the policy has no place for it".into(),
     }
+}
+
+/// What a member lacks, in words. A handler for a unit counts as a label.
+pub(super) fn labels(missing: &BTreeSet<String>) -> String {
+    let (handlers, labels): (Vec<&str>, Vec<&str>) = missing
+        .iter()
+        .map(String::as_str)
+        .partition(|it| it.starts_with(HANDLER));
+    let handler = (!handlers.is_empty()).then(|| "a handler for it".to_owned());
+    let labels = (!labels.is_empty()).then(|| format!("the labels {}", labels.join(", ")));
+    let both: Vec<_> = handler.into_iter().chain(labels).collect();
+    both.join(", and ")
 }
 
 #[cfg(test)]

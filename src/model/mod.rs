@@ -10,6 +10,7 @@ pub mod leader_event;
 #[allow(missing_docs)]
 pub mod statement;
 pub mod status;
+pub mod unit_explanation;
 
 /// JSON as a reader of 64-bit floating point numbers writes it again: jq, JavaScript and others.
 #[cfg(test)]

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::group_scope::{GroupScope, UnitOwner};
 use crate::model::group_plan::GroupPlan;
+use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::group::Epoch;
@@ -123,6 +124,18 @@ impl GroupScope {
         planning.await.ok()
     }
 
+    /// Returns why a unit is where it is, as this member sees it.
+    pub async fn explain(&self, unit: &UnitName) -> Option<UnitExplanation> {
+        let _turn = self.planning.acquire().await;
+        let view = self.view().await?;
+        let (name, unit) = (self.name.clone(), unit.clone());
+        let explaining = tokio::task::spawn_blocking(move || {
+            let explained = view.policy.explain(&view.fleet, &unit)?;
+            Some(UnitExplanation::of(&name, &view, explained))
+        });
+        explaining.await.ok().flatten()
+    }
+
     /// Has a unit given to a member, and waits until its record says so.
     pub async fn move_unit(&self, unit: &str, taker: Taker<'_>) -> Result<UnitOwner, MoveError> {
         let unknown = || MoveError::UnknownUnit {
@@ -189,6 +202,11 @@ impl GroupView {
     pub fn instance(&self, epoch: Epoch) -> String {
         let known = self.instances.get(&epoch).filter(|id| !id.is_empty());
         known.cloned().unwrap_or_else(|| epoch.to_string())
+    }
+
+    /// Whether this member plans for the group.
+    pub fn is_planners(&self) -> bool {
+        self.planner.is_some() && self.planner == self.own
     }
 
     /// Returns the epoch that is to own the unit.

@@ -240,17 +240,17 @@ impl GroupScope {
 
     /// Returns what operators are told.
     pub fn report(&self) -> GroupReport {
-        let running = {
-            let running = lock(&self.running);
-            running.values().filter(|term| !term.has_ended()).count()
-        };
+        let running = self.running();
+        let loads = running.iter().filter_map(RunningTerm::load);
+        let load = loads.map(u64::from).reduce(u64::saturating_add);
         let (owned, takes_units) = self.read(|board| {
             let units = board.units.values();
             let is_own = |it: &&UnitOnBoard| it.owner.is_some() && it.owner == board.own;
             (units.filter(is_own).count(), board.takes_units)
         });
         GroupReport {
-            units: owned.max(running),
+            units: owned.max(running.len()),
+            load,
             takes_units,
             answers_within: self.moves_within(),
         }

@@ -6,7 +6,7 @@ use nats_elect::{
 };
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::member::{GROUP, LEASE, group, stop};
+use crate::support::member::{GROUP, LEASE, group, member_with, stop};
 use crate::support::operator::{Operator, SEARCH};
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, SOON};
@@ -134,6 +134,41 @@ async fn a_plan_says_who_plans_and_what_keeps_units_where_they_are() {
     stop(a).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_explanation_says_what_becomes_of_a_unit_and_what_speaks_against_each_member() {
+    let server = NatsServer::start().expect("start");
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok::<(), BoxError>(())
+    };
+    let placed = Group::sharded(GROUP, 2, handler_fn(lead)).requires(["1"], "gpu");
+    let a = member_with(&server.url(), "a", placed).await;
+    let stays = eventually(SOON, "a unit that stays", async || {
+        let explained = group(&a).explain("0").await?;
+        (explained.owner.as_deref() == Some("a")).then_some(explained)
+    })
+    .await;
+    assert_eq!((stays.verdict.as_str(), stays.to), ("stays", None));
+    assert!(stays.is_planners);
+    let nobodys = group(&a).explain("1").await.expect("an explanation");
+    assert_eq!(
+        (nobodys.verdict.as_str(), &nobodys.owner),
+        ("unplaced", &None)
+    );
+    let why = nobodys.why.expect("a reason");
+    assert_eq!(why, "no member has the labels gpu");
+    let refusals: Vec<_> = nobodys
+        .choices
+        .iter()
+        .map(|it| it.refusal.as_deref())
+        .collect();
+    assert_eq!(refusals, [Some("it lacks the labels gpu")]);
+    for unknown in ["2", "network", "no name"] {
+        assert_eq!(group(&a).explain(unknown).await, None, "{unknown}");
+    }
+    stop(a).await;
+}
+
 /// The instance's reason for not moving the unit.
 fn refusal<T>(answer: Result<T, AdminError>) -> Option<ProblemCode> {
     answer.err().and_then(|error| error.refusal())
@@ -206,6 +241,16 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
     let looks = Operator::with(observer.client.clone());
     let plan = looks.admin.group_plan(&of_b, GROUP).await.expect("a plan");
     assert_eq!(plan.group, GROUP);
+    let explained = looks.admin.explain_unit(&of_b, GROUP, &unit).await;
+    let explained = explained.expect("an explanation");
+    assert_eq!(explained.owner.as_deref(), Some("b"));
+    let refusals = explained.choices.iter();
+    let refusals: Vec<_> = refusals
+        .map(|it| (it.instance_id.as_str(), it.refusal.as_deref()))
+        .collect();
+    assert_eq!(refusals, [("a", Some("it is cordoned")), ("b", None)]);
+    let unknown = looks.admin.explain_unit(&of_b, GROUP, "60").await;
+    assert_eq!(refusal(unknown), Some(ProblemCode::UnknownUnit));
     assert_eq!(observer.denied(), [""; 0]);
     let take = format!("nats-elect-admin.leaders.take-unit.{id}.{GROUP}");
     observer.may_not_publish(&take).await;
@@ -233,7 +278,8 @@ async fn requests_about_groups_are_read_strictly() {
             &take,
             br#"{"unit":"0","expected_fencing_token":null,"force":true}"#,
         ),
-        (&plan, br#"{"unit":"0"}"#),
+        (&plan, br#"{"unit":"0","to":"b"}"#),
+        (&plan, br#"{"unit":"0","why":true}"#),
         (&cordon, br#"{"unit":"0"}"#),
     ] {
         let (number, code) = operator.refusal(subject, body).await;

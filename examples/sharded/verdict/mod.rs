@@ -18,6 +18,10 @@ pub struct Evidence {
     pub faults: Vec<Fault>,
     pub rolling: Vec<(Moment, Moment)>,
     pub bad_ends: Vec<String>,
+    /// How often the shards were even in time after something had happened.
+    pub balanced: usize,
+    /// How many shards each instance owned when they were not.
+    pub uneven: Vec<String>,
     pub began: Moment,
     /// When the first scene began.
     pub opening: Moment,
@@ -88,6 +92,7 @@ pub fn judge(evidence: &Evidence) -> Verdict {
         bad => Err(bad.join(", ")),
     };
     verdict.enter("graceful ends", ends);
+    verdict.enter("balance", was_even(evidence));
     verdict
 }
 
@@ -97,6 +102,15 @@ fn never_overlapped(ownership: &Ownership) -> Result<String, String> {
     let terms = ownership.terms.all().count();
     Ok(format!(
         "{terms} terms, each from its handler's begin to its end, or to the end of its lease"
+    ))
+}
+
+/// Some time after each event no instance owned two shards more than another one.
+fn was_even(evidence: &Evidence) -> Result<String, String> {
+    none_of(&evidence.uneven)?;
+    let Evidence { balanced, .. } = evidence;
+    Ok(format!(
+        "kept {balanced} times, to one shard between the most and the least"
     ))
 }
 

@@ -42,6 +42,8 @@ impl Run {
             faults: vec![killed],
             rolling: Vec::new(),
             bad_ends: Vec::new(),
+            balanced: 1,
+            uneven: Vec::new(),
             began: zero,
             opening: zero,
             closing: at(20),
@@ -270,4 +272,13 @@ fn a_process_that_does_not_end_as_it_should_is_noticed() {
         .bad_ends
         .push("i2 did not end when asked".into());
     assert_wrong(run, "graceful ends: i2 did not end when asked");
+}
+
+#[test]
+fn shards_that_stay_uneven_are_noticed() {
+    let mut run = Run::new();
+    run.first_term();
+    run.second_term(6, 13);
+    run.evidence.uneven.push("[3, 1] after 12s".into());
+    assert_wrong(run, "balance: [3, 1] after 12s");
 }

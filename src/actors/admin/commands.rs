@@ -10,14 +10,14 @@ use tokio::sync::{TryAcquireError, oneshot};
 use super::AdminHandler;
 use crate::actors::messages::SupervisorMsg;
 use crate::model::admin::{
-    AdminReply, AdminRequest, Done, Ended, FailureReport, GroupReport, InstanceReport,
-    LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
+    AdminReply, AdminRequest, Done, Ended, ExplanationReply, FailureReport, GroupReport,
+    InstanceReport, LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
 };
 use crate::model::config::RoleSettings;
 use crate::role::{GroupScope, Health, MoveError, Order, Request, RoleScope, SteppedDown, Taker};
 use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
-use nats_elect_core::name::{GroupName, RoleName};
+use nats_elect_core::name::{GroupName, RoleName, UnitName};
 
 /// The most moves of each kind in the answer to a request for a plan.
 const MOST_LISTED: usize = 500;
@@ -194,6 +194,31 @@ impl AdminHandler {
         let plan = scope.plan().await.ok_or(MoveError::NotHere);
         let plan = plan.map_err(|error| problem_of(&error))?;
         Ok(PlanReply::new(plan.cut(MOST_LISTED)))
+    }
+
+    /// Tells why a unit of a group is where it is.
+    pub(super) async fn explain(
+        &self,
+        group: &RoleName,
+        unit: &str,
+    ) -> Result<ExplanationReply, Problem> {
+        let scope = self.group(group)?;
+        let unknown = || {
+            let why = format!("group {group} has no unit {unit:?}");
+            Problem::new(ProblemCode::UnknownUnit, why)
+        };
+        let name = UnitName::new(unit).map_err(|_| unknown())?;
+        let _turn = self.group_turns.try_acquire().map_err(busy)?;
+        if let Some(explanation) = scope.explain(&name).await {
+            return Ok(ExplanationReply::new(explanation.cut(MOST_LISTED)));
+        }
+        if !scope.read(|board| board.units.contains_key(&name)) {
+            return Err(unknown());
+        }
+        Err(Problem::new(
+            ProblemCode::NotReady,
+            "nobody can own the unit now, or the group's policy explains nothing",
+        ))
     }
 
     /// Has a unit of a group given to this instance.

@@ -263,7 +263,10 @@ impl AdminHandler {
                 let revision = request.revision.ok_or_else(named)?;
                 Ok(json(&self.end_lease(role, revision).await?))
             }
-            (Verb::GroupPlan, Some(group)) => Ok(json(&self.group_plan(group).await?)),
+            (Verb::GroupPlan, Some(group)) => match request.unit {
+                None => Ok(json(&self.group_plan(group).await?)),
+                Some(unit) => Ok(json(&self.explain(group, &unit).await?)),
+            },
             (Verb::TakeUnit, Some(group)) => {
                 let named = || bad_request("name the `unit`");
                 let unit = request.unit.ok_or_else(named)?;
@@ -328,7 +331,7 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
             revision,
             ..AdminRequest::default()
         },
-        Verb::TakeUnit => AdminRequest {
+        Verb::GroupPlan | Verb::TakeUnit => AdminRequest {
             unit: request.unit.clone(),
             ..AdminRequest::default()
         },
@@ -340,7 +343,7 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
     Err(bad_request(match verb {
         Verb::StepDown => format!("{verb} takes no `revision` and no `unit`"),
         Verb::EndLease => format!("{verb} takes a `revision` alone"),
-        Verb::TakeUnit => format!("{verb} takes a `unit` alone"),
+        Verb::GroupPlan | Verb::TakeUnit => format!("{verb} takes a `unit` alone"),
         _ => format!("{verb} takes no fields"),
     }))
 }

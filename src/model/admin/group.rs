@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AdminReply;
 use crate::model::group_plan::GroupPlan;
+use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::duration::seconds;
 use nats_elect_core::token::FencingToken;
 
@@ -15,6 +16,9 @@ use nats_elect_core::token::FencingToken;
 pub struct GroupReport {
     /// How many units it owns, as far as it knows, or still runs the handlers of.
     pub units: usize,
+    /// The loads that its handlers report, together. `None` if none reports one.
+    #[serde(default)]
+    pub load: Option<u64>,
     /// Whether it takes units: not if it is cordoned, stops, or has only just started.
     #[serde(default)]
     pub takes_units: bool,
@@ -32,6 +36,15 @@ pub struct PlanReply {
     pub plan: GroupPlan,
 }
 
+/// Why a unit is where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplanationReply {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(flatten)]
+    pub explanation: UnitExplanation,
+}
+
 /// The instance owns the unit now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
@@ -46,6 +59,15 @@ impl PlanReply {
         Self {
             kind: Self::KIND.into(),
             plan,
+        }
+    }
+}
+
+impl ExplanationReply {
+    pub fn new(explanation: UnitExplanation) -> Self {
+        Self {
+            kind: Self::KIND.into(),
+            explanation,
         }
     }
 }
@@ -69,6 +91,21 @@ impl AdminReply for PlanReply {
     fn cleaned(self) -> Self {
         Self {
             plan: self.plan.cleaned(),
+            ..self
+        }
+    }
+}
+
+impl AdminReply for ExplanationReply {
+    const KIND: &'static str = "io.nats-elect.admin.v1.unit_explanation";
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn cleaned(self) -> Self {
+        Self {
+            explanation: self.explanation.cleaned(),
             ..self
         }
     }
@@ -110,6 +147,7 @@ mod tests {
         #[test]
         fn no_bytes_make_the_parsers_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = (parse::<PlanReply>(&bytes), parse::<Taken>(&bytes));
+            let _ = parse::<ExplanationReply>(&bytes);
         }
     }
 }

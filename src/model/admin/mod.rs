@@ -14,7 +14,7 @@ mod subjects;
 
 use serde::de::DeserializeOwned;
 
-pub use group::{GroupReport, PlanReply, Taken};
+pub use group::{ExplanationReply, GroupReport, PlanReply, Taken};
 pub use problem::{Problem, ProblemCode};
 pub use report::{FailureReport, InstanceReport, LeaderReport, RoleReport};
 pub use request::{AdminRequest, Done, Ended, LONGEST_HOLD_OFF};

@@ -77,6 +77,7 @@ pub async fn unit(
         name: &name,
         group,
         unit,
+        planned: None,
     };
     let mut answer = facts.json();
     answer["bucket"] = json!(view.bucket);

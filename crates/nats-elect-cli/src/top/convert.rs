@@ -109,9 +109,17 @@ fn answer((instance, report): asking::Report) -> Answer {
         groups: (report.groups.into_iter())
             .map(|(name, it)| {
                 let GroupReport {
-                    units, takes_units, ..
+                    units,
+                    load,
+                    takes_units,
+                    ..
                 } = it;
-                (name, Owns { units, takes_units })
+                let owns = Owns {
+                    units,
+                    load,
+                    takes_units,
+                };
+                (name, owns)
             })
             .collect(),
     });

@@ -63,6 +63,8 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owns {
     pub units: usize,
+    /// What its handlers report together.
+    pub load: Option<u64>,
     pub takes_units: bool,
 }
 

@@ -189,6 +189,9 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
         &owner.fencing_token.to_string(),
         "confirmed: last heartbeat",
         "waits for      nothing",
+        "plan           it stays",
+        "members, with this unit:",
+        "owns it",
     ] {
         assert!(
             words.stdout.contains(expected),
@@ -202,6 +205,9 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     let written = humantime::parse_rfc3339(written).expect("RFC 3339");
     assert!(written.elapsed().is_ok_and(|age| age < SOON * 4), "{told}");
     assert_eq!(told["waits_for"], Value::Null);
+    assert_eq!(told["plan"]["verdict"], "stays", "{told}");
+    assert_eq!(told["plan"]["owner"], *owner.instance_id);
+    assert_eq!(told["plan"]["choices"].as_array().map(Vec::len), Some(2));
     a.stop(nats_elect::StopOptions::default())
         .await
         .expect("stop");
@@ -414,4 +420,39 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     assert_eq!(missing.code, Some(3), "{}", missing.stderr);
     stop(a).await;
     stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
+    let server = NatsServer::start().expect("start");
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    };
+    let placed = Group::sharded("placed", 2, handler_fn(lead)).requires(["1"], "gpu");
+    let member = RoleManager::builder()
+        .servers(server.url())
+        .bucket_auto_create()
+        .instance_id("node-1")
+        .member(MemberConfig::default().ttl(LEASE))
+        .group(placed)
+        .start()
+        .await
+        .expect("start");
+    eventually(SOON, "the other unit", async || {
+        (member.group("placed").expect("a group").mine() == ["0"]).then_some(())
+    })
+    .await;
+    let explain = ["group", "explain", "placed", "1", "--wait", "30s"];
+    let words = output(&server, &explain);
+    is_fit_for_a_terminal(&words);
+    for expected in [
+        "waits for      a member that may take it: no member has the labels gpu",
+        "plan           nobody may take it",
+        "node-1",
+        "it lacks the labels gpu",
+    ] {
+        assert!(words.stdout.contains(expected), "{}", words.stdout);
+    }
+    stop(member).await;
 }

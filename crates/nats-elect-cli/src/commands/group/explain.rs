@@ -3,11 +3,17 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
+use nats_elect::admin::{AdminClient, Instance};
+use nats_elect::{
+    ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitExplanation, UnitStanding,
+};
 
+use super::asking::ask;
+use super::reasons;
 use super::{WAIT, find, group_json, read, state, unit_json};
 use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
+use crate::operating::operating;
 use crate::output::Output;
 use crate::record::Written;
 use crate::text::{ago, cut, lasted, stamp, wall_clock};
@@ -17,14 +23,20 @@ const SHOWN: usize = 48;
 const ZONE: usize = 24;
 
 const MORE: &str = "\
-The command shows:
+From the bucket the command shows:
   the owner that the unit's record names, and when it was written, by the server's clock
   the fencing token of the owner's term
   the owner's lease, and whether a heartbeat came while this command watched
   what the unit waits for, if nobody owns it
 
-An observer knows no more than the bucket shows. Whether the owner's handler runs, only the owner
-knows: see its log, and `nats-elect candidates` for the instance.
+It also asks the members, and shows what the one that plans for the group says:
+  what the plan does with the unit: whether it stays, where it goes and why, or why nobody may take it
+  of each member its load with the unit, in percent of its share, and what speaks against it
+
+If no member answers, or these credentials may not ask, the command says so, and shows the rest. It
+does not ask members of which no heartbeat came; so `--wait 0s` reads the bucket alone.
+
+Whether the owner's handler runs, only the owner knows: see its log, and `nats-elect candidates`.
 
 Exit codes:
   0  success, also if nobody owns the unit
@@ -35,11 +47,12 @@ Exit codes:
 
 Examples:
   nats-elect group explain partitions 17
-  nats-elect group explain control scheduler --json | jq .waits_for";
+  nats-elect group explain control scheduler --json | jq .waits_for
+  nats-elect group explain partitions 17 --json | jq '.plan.choices[] | select(.refusal == null)'";
 
 /// Explain why a unit of a group is where it is
 ///
-/// The command reads the bucket, and waits a moment for a heartbeat of each member.
+/// The command reads the bucket, waits a moment for a heartbeat of each member, and asks them.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
 pub struct Explain {
@@ -61,6 +74,8 @@ pub struct Facts<'a> {
     pub name: &'a str,
     pub group: &'a ObservedGroup,
     pub unit: &'a ObservedUnit,
+    /// What a member says of it.
+    pub planned: Option<UnitExplanation>,
 }
 
 impl Explain {
@@ -74,23 +89,51 @@ impl Explain {
             ))
             .advice("`nats-elect group show GROUP --units` lists them")
         })?;
-        let facts = Facts {
+        let mut facts = Facts {
             all: &all,
             name: &self.group,
             group,
             unit,
+            planned: None,
         };
         let written = self.written(shared, group, unit).await?;
+        let asked = if facts.has_members() {
+            self.ask(shared).await
+        } else {
+            Ok(None)
+        };
+        if let Err(failure) = &asked {
+            output.note(&format!(
+                "what the members plan is not known: {}",
+                failure.what
+            ));
+            failure.advice.iter().for_each(|it| output.note(it));
+        }
+        facts.planned = asked.ok().flatten();
         if output.is_data() {
             let mut value = facts.json();
             value["written_at"] = written.map(stamp).into();
+            value["plan"] = serde_json::json!(facts.planned);
             output.data(&value)?;
         } else {
-            for line in facts.lines(written) {
+            let planned = facts.planned.iter().flat_map(reasons::lines);
+            for line in facts.lines(written).into_iter().chain(planned) {
                 output.line(line)?;
             }
         }
         Ok(0)
+    }
+
+    /// Asks the members why the unit is where it is.
+    async fn ask(&self, shared: &Shared) -> Result<Option<UnitExplanation>, Failure> {
+        let asking = async |admin: AdminClient| {
+            let question = async |it: &Instance| {
+                let asked = admin.explain_unit(it, &self.group, &self.unit);
+                asked.await
+            };
+            ask(&admin, shared, question, |it| it.is_planners).await
+        };
+        operating(&shared.config()?, asking).await
     }
 
     /// When the record was written that was read, if it still stands there.
@@ -113,6 +156,12 @@ impl Explain {
 }
 
 impl Facts<'_> {
+    /// Whether somebody is there who may say more.
+    fn has_members(&self) -> bool {
+        let mut members = self.all.members_of(self.name);
+        members.any(|(_, it)| it.confirmed)
+    }
+
     fn owner(&self) -> Option<&ObservedMember> {
         self.all.members.get(self.unit.owner.as_ref()?)
     }
@@ -225,6 +274,13 @@ impl Facts<'_> {
             return Some((
                 format!("{unclosed} units of earlier generations to be closed"),
                 "the members take the units of this one",
+            ));
+        }
+        let nobody = self.planned.as_ref().filter(|it| it.verdict == "unplaced");
+        if let (UnitStanding::Free, Some(why)) = (standing, nobody.and_then(|it| it.why.clone())) {
+            return Some((
+                format!("a member that may take it: {why}"),
+                "one takes it in a moment",
             ));
         }
         let (what, then) = match standing {

@@ -1,10 +1,12 @@
 //! `group`: who owns the units of groups, who should, moves by hand, and another number of shards.
 
+mod asking;
 pub mod drain;
 pub mod explain;
 pub mod grow;
 pub mod ls;
 pub mod plan;
+mod reasons;
 pub mod show;
 pub mod transfer;
 

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use comfy_table::Cell;
-use futures::future::join_all;
 use nats_elect::GroupPlan;
-use nats_elect::admin::{AdminClient, AdminError, ProblemCode};
+use nats_elect::admin::{AdminClient, Instance};
 
+use super::asking::ask;
 use crate::cli::Shared;
 use crate::columns::{Columns, Layout};
 use crate::exit::{Failure, Outcome};
-use crate::operating::{everyone, operating};
+use crate::operating::operating;
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
@@ -24,7 +24,7 @@ Columns:
   FROM  the instance that gives it away, or – if it has no living owner
   TO    the next owner
   WHY   unowned, owner_died, drain (its owner is cordoned), balance, apart, zones, failing and more:
-        docs/groups.md
+        docs/groups.md#why-a-unit-moves
   WHEN  now, under way, or what the move waits for
 
 The command asks all instances, and shows the plan of the one that plans for the group. A plan
@@ -87,37 +87,16 @@ impl Plan {
 
     /// Asks everyone, and takes the planner's plan if it is among the answers.
     async fn ask(&self, admin: &AdminClient, shared: &Shared) -> Result<GroupPlan, Failure> {
-        let found = everyone(admin, shared.patience()).await?;
-        let asked = found.iter().map(|it| admin.group_plan(it, &self.group));
-        let (mut plans, mut errors) = (Vec::new(), Vec::new());
-        for answer in join_all(asked).await {
-            match answer {
-                Ok(plan) => plans.push(plan),
-                Err(error) if takes_no_part(&error) => {}
-                Err(error) => errors.push(error),
-            }
-        }
-        plans.sort_by_key(|plan| !plan.is_planners);
-        if let Some(plan) = plans.into_iter().next() {
-            return Ok(plan);
-        }
-        Err(errors.first().map_or_else(
-            || {
-                let group = &self.group;
-                Failure::not_found(format!(
-                    "no instance that answers takes part in a group {group:?}"
-                ))
-                .advice("`nats-elect group ls` lists the groups of the bucket")
-            },
-            Failure::from,
-        ))
+        let question = async |it: &Instance| admin.group_plan(it, &self.group).await;
+        let plan = ask(admin, shared, question, |plan| plan.is_planners).await?;
+        plan.ok_or_else(|| {
+            let group = &self.group;
+            Failure::not_found(format!(
+                "no instance that answers takes part in a group {group:?}"
+            ))
+            .advice("`nats-elect group ls` lists the groups of the bucket")
+        })
     }
-}
-
-/// Whether the instance has no such group, or none at all.
-fn takes_no_part(error: &AdminError) -> bool {
-    matches!(error, AdminError::NoSuchInstance(_))
-        || error.refusal() == Some(ProblemCode::UnknownGroup)
 }
 
 fn head(plan: &GroupPlan) -> Vec<String> {
@@ -141,7 +120,7 @@ fn head(plan: &GroupPlan) -> Vec<String> {
 }
 
 /// Thousandths as percent.
-fn share(thousandths: u64) -> String {
+pub fn share(thousandths: u64) -> String {
     format!("{}%", thousandths / 10)
 }
 

@@ -42,9 +42,14 @@ fn groups_have_a_row_with_the_units_of_each_instance() {
     let mut state = fleet();
     let facts = state.facts_mut();
     let mut answers = answers();
-    for ((_, report), (units, takes_units)) in answers.iter_mut().zip([(128, true), (7, false)]) {
+    let parts = [(128, Some(34_000), true), (7, None, false)];
+    for ((_, report), (units, load, takes_units)) in answers.iter_mut().zip(parts) {
         let report = report.as_mut().expect("a report");
-        let owns = Owns { units, takes_units };
+        let owns = Owns {
+            units,
+            load,
+            takes_units,
+        };
         report.groups = BTreeMap::from([("partitions".to_owned(), owns)]);
     }
     answers.push(answer(node(3), []));
@@ -52,7 +57,16 @@ fn groups_have_a_row_with_the_units_of_each_instance() {
     let screen = shown(&state);
     let row = screen.lines().find(|line| line.contains("partitions"));
     let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
-    let expected = ["partitions", "128", "units", "7", "units,", "shut", "."];
+    let expected = [
+        "partitions",
+        "128,",
+        "load",
+        "34k",
+        "7",
+        "units,",
+        "shut",
+        ".",
+    ];
     assert_eq!(cells, expected, "{screen}");
     for height in 1..60 {
         let screen = shown_as(&state, PLAIN, 80, height);

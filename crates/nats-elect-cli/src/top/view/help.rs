@@ -21,7 +21,7 @@ const TEXT: &str = "\
   FOR        how long the leader has led, or at least has
   24H..NOW   the changes of each hour: a dot is none, a blank is not known
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
-  units      of a group that an instance owns; it is shut if it takes no more
+  units      an instance owns of a group, and their load; shut: takes no more
 
   Leaders and leases come from the bucket. The matrix and HEARTBEAT are
   reports of the instances. Neither proves that an instance may act.

@@ -78,14 +78,33 @@ pub fn table(
 
 /// The part of a group that an instance owns.
 fn owns(look: Look, owns: Option<Owns>) -> (String, Style) {
-    let Some(Owns { units, takes_units }) = owns else {
+    let Some(Owns {
+        units,
+        load,
+        takes_units,
+    }) = owns
+    else {
         return (look.sign("·", ".").to_owned(), look.faint());
     };
+    let text = match load {
+        // Short, for a cell is narrow.
+        Some(load) => format!("{units}, load {}", short(load)),
+        None => format!("{units} units"),
+    };
     if takes_units {
-        (format!("{units} units"), Style::new())
+        (text, Style::new())
     } else {
         // Cordoned, stopping or just started.
         (format!("{units} units, shut"), look.doubtful())
+    }
+}
+
+/// A number in few digits: `340`, `12k`, `7M`.
+fn short(number: u64) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..10_000_000 => format!("{}k", number / 1000),
+        _ => format!("{}M", number / 1_000_000),
     }
 }
 

@@ -1,0 +1,70 @@
+//! Why a unit is where it is, in words: what the plan does with it, and each member as its owner.
+
+use nats_elect::{UnitChoice, UnitExplanation};
+
+use super::plan::share;
+use crate::text::cut;
+
+/// Of longer names the beginning is shown, in characters.
+const SHOWN: usize = 48;
+/// More members are only counted.
+const MOST: usize = 20;
+
+pub fn lines(it: &UnitExplanation) -> Vec<String> {
+    let mut lines = vec![format!("  {:<14} {}", "plan", verdict(it))];
+    if !it.is_planners {
+        let planner = it.planner.as_deref().unwrap_or("nobody");
+        lines.push(format!(
+            "  {:<14} of another member: {} plans for the group, and did not answer",
+            "",
+            cut(planner, SHOWN)
+        ));
+    }
+    let width = it.choices.iter().take(MOST);
+    let width = width.map(|it| cut(&it.instance_id, SHOWN).chars().count());
+    let width = width.max().unwrap_or_default();
+    lines.push("members, with this unit:".into());
+    for choice in it.choices.iter().take(MOST) {
+        let load = choice.load.map_or_else(|| "–".into(), share);
+        let id = cut(&choice.instance_id, SHOWN);
+        let owns = it.owner.as_ref() == Some(&choice.instance_id);
+        let line = format!("  {id:<width$}  {load:>5}  {}", notes(choice, owns));
+        lines.push(line.trim_end().to_owned());
+    }
+    let more = it.choices.len().saturating_sub(MOST) + it.omitted;
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
+    }
+    lines
+}
+
+fn verdict(it: &UnitExplanation) -> String {
+    let to = cut(it.to.as_deref().unwrap_or("nobody"), SHOWN);
+    let cause = it.cause.as_deref().unwrap_or("unknown");
+    let why = it.why.as_deref().unwrap_or("something");
+    match it.verdict.as_str() {
+        "stays" if it.owner.is_none() => "it is taken when nothing is in the way".into(),
+        "stays" => "it stays: no other member would be better by enough".into(),
+        "under_way" => format!("it is on its way to {to}"),
+        "moves" => format!("it moves to {to} now: {cause}"),
+        "held" => format!("it is to move to {to}: {cause}; that waits for {why}"),
+        "unplaced" => format!("nobody may take it: {why}"),
+        other => other.into(),
+    }
+}
+
+/// What speaks for or against a member.
+fn notes(it: &UnitChoice, owns: bool) -> String {
+    let failing = it
+        .failing
+        .then(|| "the unit keeps failing there".to_owned());
+    let zone = (it.zone_mates > 0).then(|| format!("{} of its set in that zone", it.zone_mates));
+    let beside =
+        (!it.beside.is_empty()).then(|| format!("beside {}", cut(&it.beside.join(", "), SHOWN)));
+    let missed = (!it.missed.is_empty())
+        .then(|| format!("lacks the preferred {}", cut(&it.missed.join(", "), SHOWN)));
+    let owns = owns.then(|| "owns it".to_owned());
+    let notes = [owns, it.refusal.clone(), failing, zone, beside, missed];
+    let notes: Vec<_> = notes.into_iter().flatten().collect();
+    notes.join("; ")
+}
