@@ -42,6 +42,7 @@ impl Group {
             refused,
             shown_at,
             rewatched,
+            awaits_watch,
             draining,
             // It only needs to be greater than the ones in use.
             last_op: _,
@@ -76,8 +77,10 @@ impl Group {
         for write in sent.values() {
             write.hash(hasher);
         }
-        let counts = |at: &Moment| refused.values().any(|(_, since)| since < at) || *at > recent;
-        rewatched.filter(counts).hash(hasher);
+        let begins = *awaits_watch || view.looks_back;
+        let counts =
+            |at: &Moment| begins || refused.values().any(|(_, since)| since < at) || *at > recent;
+        (awaits_watch, rewatched.filter(counts)).hash(hasher);
         let unshown = lease.as_ref().and_then(Lease::unshown);
         let comes = unshown.is_some_and(|(sequence, _)| !view.has_shown(sequence));
         comes.then_some((*shown_at).max(recent)).hash(hasher);
@@ -202,6 +205,7 @@ impl Member {
             // It is told only.
             id: _,
             info,
+            made,
             since,
             flapped,
             deposed,
@@ -211,6 +215,7 @@ impl Member {
         } = self;
         // The name of the epoch proves the rest of it.
         (sequence, identity.is_some(), info, deposed).hash(hasher);
+        (now < *over_at).then_some(made).hash(hasher);
         let well = (info.is_some() || lacked.is_some()).then_some((since, flapped));
         let lacked = lacked.map(|(sequence, until)| (sequence, until.max(now)));
         lacked.hash(hasher);

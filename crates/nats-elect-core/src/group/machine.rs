@@ -56,6 +56,8 @@ pub struct Group {
     pub(super) shown_at: Moment,
     /// When a new watch was last asked for.
     pub(super) rewatched: Option<Moment>,
+    /// Whether that one has not begun.
+    pub(super) awaits_watch: bool,
     pub(super) draining: bool,
     pub(super) last_op: u64,
     pub(super) now: Moment,
@@ -85,6 +87,7 @@ impl Group {
             refused: BTreeMap::new(),
             shown_at: now,
             rewatched: None,
+            awaits_watch: true,
             draining: false,
             last_op: 0,
             now,
@@ -130,7 +133,9 @@ impl Group {
     /// Whether it can own what it found when it joined. Before, it is to tell others that it takes
     /// no units, by [`MemberInfo::cordoned`](super::MemberInfo::cordoned).
     pub fn has_joined(&self) -> bool {
-        self.view.caught_up && self.view.found_until <= self.now && self.valid_lease().is_some()
+        let view = &self.view;
+        let relies = view.knows_members(self.now) && view.found_until <= self.now;
+        relies && self.valid_lease().is_some()
     }
 
     /// Until when this member relies on nothing that it finds, after a watch has shown less than was
@@ -172,7 +177,12 @@ impl Group {
                     self.lose_lease();
                 }
             }
-            GroupInput::WatchBegan => self.view.watch_began(),
+            GroupInput::WatchBegan => {
+                self.awaits_watch = false;
+                self.view.watch_began();
+            }
+            // The next watch tells all that counts.
+            GroupInput::Shown(_) | GroupInput::CaughtUp { .. } if self.awaits_watch => {}
             GroupInput::Shown(message) => self.shown(message),
             GroupInput::CaughtUp { last, members } => self.caught_up(last, members),
             GroupInput::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
@@ -271,6 +281,7 @@ impl Group {
 
     fn rewatch(&mut self) {
         self.rewatched = Some(self.now);
+        self.awaits_watch = true;
         self.out.push(GroupEffect::Rewatch);
     }
 
@@ -283,11 +294,12 @@ impl Group {
         }
         let unseen = lease.unshown().map(|(sequence, since)| {
             // A watch that is behind comes to it. From a new one it may be further away.
-            let patience = since + self.settings.ttl / 3;
-            let comes = if self.view.looks_back {
-                Some(patience)
+            let patience = self.settings.ttl / 3;
+            let comes = if self.awaits_watch || self.view.looks_back {
+                Some(since.max(self.rewatched.unwrap_or(since)) + patience)
             } else {
-                (!self.view.has_shown(sequence)).then_some(self.shown_at.min(patience))
+                let is_behind = !self.view.has_shown(sequence);
+                is_behind.then_some(self.shown_at.min(since + patience))
             };
             let since = since.max(comes.max(self.rewatched).unwrap_or(since));
             since + self.settings.heartbeat
@@ -391,7 +403,7 @@ impl Group {
             if self.lease.is_some() {
                 self.lose_lease();
             } else {
-                self.out.push(GroupEffect::Rewatch);
+                self.rewatch();
             }
             return;
         }

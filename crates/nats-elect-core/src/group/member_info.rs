@@ -59,6 +59,12 @@ pub struct MemberInfo {
 }
 
 impl MemberInfo {
+    /// The groups of which it tells that they were made.
+    pub(super) fn made(&self) -> BTreeSet<GroupName> {
+        let made = self.groups.iter().filter(|(_, it)| it.generation > 0);
+        made.map(|(name, _)| name.clone()).collect()
+    }
+
     /// A member with this key that takes part in nothing.
     pub const fn new(key: EpochKey) -> Self {
         Self {

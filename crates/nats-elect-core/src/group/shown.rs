@@ -85,9 +85,9 @@ impl Group {
     }
 
     /// The generation of a group that this member's own record tells. Others rely on it: 0 while it
-    /// does not know that the group was made.
+    /// does not know that the group was made. It goes on whatever becomes of the group's key.
     pub fn generation(&self, group: &GroupName) -> u32 {
-        let made = self.record_of(group).filter(|it| !it.making);
+        let made = self.view.known(group).filter(|it| !it.making);
         made.map_or(0, |it| it.generation)
     }
 

@@ -259,8 +259,8 @@ impl Group {
             return None;
         }
         // Nor is one that another member knows: all of its keys were purged.
-        let was_made = self.view.was_told_made(name, self.now);
-        if was_made || !self.view.knows_members(self.now) {
+        let may_be_made = self.view.may_be_made(name, self.now);
+        if may_be_made || !self.view.knows_members(self.now) {
             return Some(self.now + self.settings.heartbeat);
         }
         let record = GroupRecord {

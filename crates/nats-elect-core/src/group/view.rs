@@ -161,10 +161,12 @@ impl View {
     /// lease: the member joins again.
     pub fn join_again(&mut self, now: Moment) {
         let mut members = std::mem::take(&mut self.members);
-        members.retain(|_, member| !member.deposed);
+        members.retain(|_, member| !member.deposed || now < member.over_at);
         for member in members.values_mut() {
             (member.sequence, member.info) = (0, None);
-            member.over_at = now + lease_of(member.identity);
+            if !member.deposed {
+                member.over_at = now + lease_of(member.identity);
+            }
         }
         let generations = self.units.keys().map(|key| (&key.group, key.generation));
         let recorded = self.groups.iter().filter_map(|(name, group)| {
@@ -245,7 +247,7 @@ impl View {
         }
         if joins {
             self.joined = now;
-            self.wait_for_the_missing(now);
+            self.wait_for_the_missing(members.as_deref(), now);
             let knows_all = self.await_unshown(members);
             self.unknown_until = if knows_all { now } else { now + LONGEST_LEASE };
             self.age_what_was_found(own, now);

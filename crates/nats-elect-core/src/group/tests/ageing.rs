@@ -302,3 +302,30 @@ fn a_group_is_not_made_anew_before_all_members_are_known() {
     assert_eq!(world.owners(&unit(0)), [0]);
     world.until(2 * LONGEST_LEASE, |world| world.owners(&unit(0)) == [joins]);
 }
+
+/// 10: a member tells that a group was made, whatever becomes of the group's record, and others
+/// remember it while that member may have a lease.
+#[test]
+fn that_a_group_was_made_is_told_and_remembered() {
+    let mut world = World::settled(2, 2);
+    let key = GroupKey::Group(group());
+    world.store(key, None, GroupContent::Group(group(), None));
+    world.run(2 * SECOND);
+    assert!(
+        world
+            .nodes
+            .iter()
+            .all(|it| it.group.generation(&group()) == 1)
+    );
+    world.purge(&GroupKey::Member(epoch(world.nodes[1].epoch)));
+    world.nodes[1].alive = false;
+    world.watch(0);
+    let may_be_made = |world: &World| {
+        let view = &world.nodes[0].group.view;
+        let mut others = view.clone();
+        others.members.remove(&epoch(world.nodes[0].epoch));
+        others.may_be_made(&group(), world.now)
+    };
+    assert!(may_be_made(&world));
+    world.until(LONGEST_LEASE + SECOND, |world| !may_be_made(world));
+}

@@ -184,7 +184,7 @@ fn a_heartbeat_that_is_not_shown_extends_nothing() {
     world.run(TTL);
     assert!(world.owners(&unit(0)).is_empty());
     assert!(
-        world.nodes[owner].rewatched > 3,
+        world.nodes[owner].rewatched > 1,
         "new watches were asked for"
     );
     world.until(LONGEST_LEASE, |world| world.owners(&unit(0)) == [other]);
@@ -355,4 +355,33 @@ fn a_heartbeat_that_a_new_watch_finds_extends_the_lease_once_that_has_caught_up(
     assert_eq!(world.nodes[0].until, until);
     world.tell(0, caught_up(last));
     assert!(world.nodes[0].until > until);
+}
+
+/// 7: each watch has a third of the lease to catch up.
+#[test]
+fn a_watch_that_takes_longer_than_a_heartbeat_is_not_begun_anew() {
+    let mut world = World::settled(1, 1);
+    world.nodes[0].silent = true;
+    for asked in 1..3 {
+        world.until(TTL, |world| world.nodes[0].rewatched == asked);
+        world.tell(0, GroupInput::WatchBegan);
+        world.run_short_of(TTL / 3, HEARTBEAT);
+        assert_eq!(world.nodes[0].rewatched, asked);
+    }
+}
+
+/// What the watch before told may come after the member has asked for another one.
+#[test]
+fn a_watch_that_was_given_up_tells_nothing() {
+    let mut world = World::settled(1, 1);
+    world.nodes[0].silent = true;
+    world.until(TTL, |world| world.nodes[0].rewatched > 0);
+    let key = GroupKey::Unit(unit(0));
+    world.forge(0, Some(UnitRecord::Nobody), None);
+    let late = world.keys[&key].message.clone();
+    world.tell(0, GroupInput::Shown(late.clone()));
+    assert_eq!(world.owners(&unit(0)), [0]);
+    world.tell(0, GroupInput::WatchBegan);
+    world.tell(0, GroupInput::Shown(late));
+    assert!(world.owners(&unit(0)).is_empty());
 }

@@ -68,6 +68,8 @@ pub struct Node {
     /// All writes but heartbeats.
     pub written: Vec<GroupWrite>,
     pub rewatched: usize,
+    /// It asked for a new watch while none began.
+    needs_watch: bool,
     /// How many hints it sent.
     pub hinted: usize,
     inbox: VecDeque<GroupInput>,
@@ -243,6 +245,7 @@ impl World {
             terms: BTreeMap::new(),
             written: Vec::new(),
             rewatched: 0,
+            needs_watch: false,
             hinted: 0,
             inbox: VecDeque::new(),
         };
@@ -416,6 +419,10 @@ impl World {
     }
 
     fn turn(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if !node.silent && std::mem::take(&mut node.needs_watch) {
+            self.watch(index);
+        }
         let node = &self.nodes[index];
         if !node.silent {
             let from = node.position;
@@ -523,8 +530,10 @@ impl World {
             GroupEffect::Write { op, write } => self.write(index, op, write),
             GroupEffect::HeartbeatNow => self.nodes[index].beat_at = now,
             GroupEffect::Rewatch => {
-                self.nodes[index].rewatched += 1;
-                if !self.nodes[index].silent {
+                let node = &mut self.nodes[index];
+                node.rewatched += 1;
+                node.needs_watch = node.silent;
+                if !node.silent {
                     self.watch(index);
                 }
             }

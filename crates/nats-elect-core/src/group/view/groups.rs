@@ -35,22 +35,24 @@ impl View {
         now: Moment,
     ) -> Change {
         let watch = self.watch;
-        // One that lives, and for whom it was made before, may own a unit.
-        let is_new = self.knows_members(now) && !self.was_told_made(&name, now);
         if let Some(before) = self.groups.get(&name)
             && before.began
             && over == Some(before.sequence)
             && sequence > before.sequence
             && record.is_some_and(|record| !record.making)
-            && is_new
+            && !self.may_be_made(&name, now)
         {
-            // Nobody owned a unit before this record. So what was created until then is of age.
+            // Nobody owned a unit before this record. So what was created until then is of age, if
+            // all are known who may have a lease. Otherwise it is as if this member had found it.
             let while_new = before.sequence..sequence;
+            let knows_all = self.knows_members(now);
             let of_age = now.max(self.found_until);
             let units = self.units.iter_mut().filter(|(key, _)| key.group == name);
             for (_, unit) in units.filter(|(_, it)| while_new.contains(&it.sequence)) {
-                if unit.newborn {
-                    (unit.quiet_until, unit.unproved) = (of_age, false);
+                match (unit.newborn, knows_all) {
+                    (false, _) => {}
+                    (true, true) => (unit.quiet_until, unit.unproved) = (of_age, false),
+                    (true, false) => unit.was_found = true,
                 }
             }
         }

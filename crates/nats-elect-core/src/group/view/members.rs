@@ -1,5 +1,6 @@
 //! What is known of members, and until when their leases may last.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Change, View};
@@ -21,6 +22,8 @@ pub(in crate::group) struct Member {
     /// The id of its instance.
     pub id: String,
     pub info: Option<MemberInfo>,
+    /// The groups of which it last told that they were made. `None` if it told nothing.
+    pub made: Option<BTreeSet<GroupName>>,
     /// Since when it has been well without a break. The clock's origin if that was before this
     /// member's watch.
     pub since: Moment,
@@ -107,10 +110,12 @@ impl View {
                 (known, id, None, true, over_at)
             }
         };
+        let told = info.as_ref().map(MemberInfo::made);
         let member = Member {
             sequence,
             identity,
             id,
+            made: told.or_else(|| before.and_then(|before| before.made.clone())),
             info,
             since,
             flapped,
@@ -132,6 +137,7 @@ impl View {
             identity: None,
             id: String::new(),
             info: None,
+            made: None,
             since: now,
             flapped: false,
             deposed: false,
@@ -141,12 +147,16 @@ impl View {
         });
     }
 
-    /// A member that joins again has not watched the leases of those that it knew before. Those whose
-    /// records are gone have renewed theirs until now, at most.
-    pub(super) fn wait_for_the_missing(&mut self, now: Moment) {
-        let known = self.members.values_mut();
-        for member in known.filter(|it| it.sequence == 0 && !it.deposed) {
-            member.over_at = now + lease_of(member.identity);
+    /// A member that joins has not watched the leases of those that it knew before. Those whose
+    /// records are gone have renewed theirs until now, at most. So have those that the first watch
+    /// showed, and that do not stand there any more.
+    pub(super) fn wait_for_the_missing(&mut self, stand: Option<&[Epoch]>, now: Moment) {
+        let stand: Option<BTreeSet<&Epoch>> = stand.map(|all| all.iter().collect());
+        let stands = |epoch: &Epoch| stand.as_ref().is_none_or(|all| all.contains(epoch));
+        for (epoch, member) in &mut self.members {
+            if !member.deposed && (member.sequence == 0 || !stands(epoch)) {
+                member.over_at = now + lease_of(member.identity);
+            }
         }
     }
 
@@ -215,13 +225,10 @@ impl View {
         info.groups.get(group)
     }
 
-    /// Whether a member that lives tells that the group was made.
-    pub fn was_told_made(&self, group: &GroupName, now: Moment) -> bool {
-        self.members.values().any(|member| {
-            let info = member.info.as_ref().filter(|_| now < member.over_at);
-            let support = info.and_then(|it| it.groups.get(group));
-            support.is_some_and(|it| it.generation > 0)
-        })
+    /// Whether the group was made for a member that may have a lease, as far as that has told.
+    pub fn may_be_made(&self, group: &GroupName, now: Moment) -> bool {
+        let mut living = self.members.values().filter(|it| now < it.over_at);
+        living.any(|it| it.made.as_ref().is_none_or(|made| made.contains(group)))
     }
 
     /// Whether the member may own the unit now: it has a handler for it, as far as it tells.

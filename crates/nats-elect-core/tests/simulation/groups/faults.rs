@@ -379,31 +379,52 @@ impl World {
 
     /// Somebody purges a group, although it has members.
     fn purge_group(&mut self) {
-        let name = |key: &GroupKey| match key {
-            GroupKey::Member(_) => None,
-            GroupKey::Group(name) => Some(name.clone()),
-            GroupKey::Unit(unit) => Some(unit.group.clone()),
-        };
-        let groups: BTreeSet<GroupName> = self.stream.keys().filter_map(name).collect();
+        let groups: BTreeSet<&GroupName> = self.stream.keys().filter_map(group_of).collect();
         let at = self.chance.below(groups.len().max(1) as u64);
         let Some(group) = groups.iter().nth(usize::try_from(at).expect("a few")) else {
             return;
         };
         let keys = self.stream.keys();
-        let keys: Vec<GroupKey> = keys
-            .filter(|it| name(it).as_ref() == Some(group))
-            .cloned()
-            .collect();
+        let of_group = keys.filter(|it| group_of(it) == Some(group));
+        let keys: Vec<GroupKey> = of_group.cloned().collect();
         for key in keys {
             self.purge(&key);
         }
     }
 
+    /// Whether nothing of a group stands there but this key.
+    fn is_last_trace(&self, key: &GroupKey) -> bool {
+        let group = group_of(key);
+        let mut others = self.stream.keys().filter(|it| *it != key);
+        group.is_some() && !others.any(|it| group_of(it) == group)
+    }
+
+    /// A member's record and all keys of a group are not purged both: nothing would tell others of
+    /// its lease.
     pub fn purge(&mut self, key: &GroupKey) {
+        let (purged, other) = if self.is_last_trace(key) {
+            (&mut self.purged_groups, self.purged_members)
+        } else if matches!(key, GroupKey::Member(_)) {
+            (&mut self.purged_members, self.purged_groups)
+        } else {
+            (&mut false, false)
+        };
+        if other {
+            return;
+        }
+        *purged = true;
         self.tally.purges += 1;
         if self.trace {
             eprintln!("{:>13.6?} {key} is purged", self.now);
         }
         self.stream.purge(key, self.now);
+    }
+}
+
+fn group_of(key: &GroupKey) -> Option<&GroupName> {
+    match key {
+        GroupKey::Member(_) => None,
+        GroupKey::Group(name) => Some(name),
+        GroupKey::Unit(unit) => Some(&unit.group),
     }
 }

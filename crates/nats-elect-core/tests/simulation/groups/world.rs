@@ -129,6 +129,10 @@ pub struct World {
     pub slow_watch: Duration,
     /// The next record over one of a unit or a group is purged before all watches have read it.
     pub purges_next: bool,
+    /// A member's record was purged.
+    pub purged_members: bool,
+    /// All keys of a group were purged.
+    pub purged_groups: bool,
     /// The last record of each group that has grown, or was about to.
     pub grown: BTreeMap<GroupName, GroupRecord>,
     pub chance: Chance,
@@ -160,6 +164,8 @@ impl World {
             hints_lost: 100,
             slow_watch: plan.longest_ttl() / 2,
             purges_next: false,
+            purged_members: false,
+            purged_groups: false,
             grown: BTreeMap::new(),
             chance: Chance::new(plan.seed),
             companions: Companions::of_seed(plan.seed),
