@@ -52,22 +52,26 @@ pub async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String
     .await
 }
 
-/// The epoch of a member that lives, by its instance id.
+/// The epoch of a member that lives, by its instance id. A list of keys leaves out one that is
+/// written over meanwhile, so it may take more than one.
 pub async fn epoch_of(stranger: &Stranger, id: &str) -> String {
     let store = stranger.store().await;
-    let mut keys = store.keys().await.expect("keys");
-    while let Some(key) = keys.try_next().await.expect("a key") {
-        let Some(epoch) = key.strip_prefix("_group.m.") else {
-            continue;
-        };
-        // It may be gone by now, or be rubbish.
-        let message = stranger.find(&key).await;
-        let record = message.and_then(|it| serde_json::from_slice::<Value>(&it.payload).ok());
-        if record.is_some_and(|record| record["id"] == id) {
-            return epoch.to_owned();
+    eventually(SOON, "a record of the member", async || {
+        let mut keys = store.keys().await.expect("keys");
+        while let Some(key) = keys.try_next().await.expect("a key") {
+            let Some(epoch) = key.strip_prefix("_group.m.") else {
+                continue;
+            };
+            // It may be gone by now, or be rubbish.
+            let message = stranger.find(&key).await;
+            let record = message.and_then(|it| serde_json::from_slice::<Value>(&it.payload).ok());
+            if record.is_some_and(|record| record["id"] == id) {
+                return Some(epoch.to_owned());
+            }
         }
-    }
-    panic!("no record of {id}");
+        None
+    })
+    .await
 }
 
 pub async fn stop(member: RoleManager) {

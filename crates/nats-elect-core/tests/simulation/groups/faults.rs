@@ -10,7 +10,7 @@ use super::node::Trouble;
 use super::requests::Kind;
 use super::strangers::Stranger;
 use super::stream::Body;
-use super::world::{Happening, World};
+use super::world::{Happening, Traces, World};
 use crate::chance::Chance;
 use crate::network::{Fate, Weather, Wire};
 use crate::world::ms;
@@ -239,14 +239,7 @@ impl Fault {
             Self::Hint => world.hint(node),
             Self::Grow => world.grow(),
             Self::PurgeUnit => world.purge_one(&|key| matches!(key, GroupKey::Unit(_))),
-            Self::PurgeNext => {
-                world.purges_next = true;
-                match world.chance.below(3) {
-                    0 => world.hint(node),
-                    1 => world.grow(),
-                    _ => Stranger::FORGED.strike(world),
-                }
-            }
+            Self::PurgeNext => world.purge_next(node),
             Self::PurgeMember => world.purge_one(&|key| matches!(key, GroupKey::Member(_))),
             Self::PurgeGroup => world.purge_one(&|key| matches!(key, GroupKey::Group(_))),
             Self::PurgeAll => world.purge_group(),
@@ -368,6 +361,16 @@ impl World {
         }
     }
 
+    /// Has a record written that is purged at once.
+    fn purge_next(&mut self, node: usize) {
+        self.purges_next = true;
+        match self.chance.below(3) {
+            0 => self.hint(node),
+            1 => self.grow(),
+            _ => Stranger::FORGED.strike(self),
+        }
+    }
+
     /// Somebody purges a key.
     fn purge_one(&mut self, of: &dyn Fn(&GroupKey) -> bool) {
         let keys: Vec<GroupKey> = self.stream.keys().filter(|key| of(key)).cloned().collect();
@@ -402,17 +405,15 @@ impl World {
     /// A member's record and all keys of a group are not purged both: nothing would tell others of
     /// its lease.
     pub fn purge(&mut self, key: &GroupKey) {
-        let (purged, other) = if self.is_last_trace(key) {
-            (&mut self.purged_groups, self.purged_members)
-        } else if matches!(key, GroupKey::Member(_)) {
-            (&mut self.purged_members, self.purged_groups)
-        } else {
-            (&mut false, false)
+        let traces = match key {
+            GroupKey::Member(_) => Some(Traces::Members),
+            _ => self.is_last_trace(key).then_some(Traces::Groups),
         };
-        if other {
+        if let Some(traces) = traces
+            && *self.purged.get_or_insert(traces) != traces
+        {
             return;
         }
-        *purged = true;
         self.tally.purges += 1;
         if self.trace {
             eprintln!("{:>13.6?} {key} is purged", self.now);

@@ -115,6 +115,15 @@ impl Happening {
     }
 }
 
+/// What tells a new member that units may have owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traces {
+    /// The records of members.
+    Members,
+    /// All keys of a group.
+    Groups,
+}
+
 #[derive(Debug)]
 pub struct World {
     pub now: Duration,
@@ -129,10 +138,8 @@ pub struct World {
     pub slow_watch: Duration,
     /// The next record over one of a unit or a group is purged before all watches have read it.
     pub purges_next: bool,
-    /// A member's record was purged.
-    pub purged_members: bool,
-    /// All keys of a group were purged.
-    pub purged_groups: bool,
+    /// Of what keys were purged that tell of owners.
+    pub purged: Option<Traces>,
     /// The last record of each group that has grown, or was about to.
     pub grown: BTreeMap<GroupName, GroupRecord>,
     pub chance: Chance,
@@ -164,8 +171,7 @@ impl World {
             hints_lost: 100,
             slow_watch: plan.longest_ttl() / 2,
             purges_next: false,
-            purged_members: false,
-            purged_groups: false,
+            purged: None,
             grown: BTreeMap::new(),
             chance: Chance::new(plan.seed),
             companions: Companions::of_seed(plan.seed),
