@@ -12,7 +12,7 @@ use super::{MemberState, Step};
 use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::store::GroupDelivery;
+use crate::store::{Bucket, GroupDelivery};
 use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
 
 /// The maximum time for a watch to begin.
@@ -22,6 +22,8 @@ const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::f
 /// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
 /// lacks.
 const WATCH_ANEW: Duration = Duration::from_secs(300);
+/// The pause before members are listed again.
+const LIST_AGAIN: Duration = Duration::from_millis(100);
 /// The pause before a subscription to hints that ended begins again.
 const HINTS_AGAIN: Duration = Duration::from_secs(1);
 /// The most messages of a watch that are taken at once.
@@ -38,7 +40,7 @@ impl MemberState {
         // Nobody else needs the list of members. The member waits for its own claim to be shown
         // meanwhile, and would begin another watch after a third of its lease.
         let joins = !self.group.has_caught_up();
-        let patience = WATCH_TIMEOUT.min(self.settings.ttl / 6);
+        let patience = WATCH_TIMEOUT.min(self.settings.ttl / 3);
         self.watch.begin(async move |number| {
             let watching = async {
                 let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
@@ -49,11 +51,7 @@ impl MemberState {
                     let told = watch.next_batch(BATCH).await?;
                     let mut members = None;
                     if let Some(last) = caught_up_at(&told).filter(|_| joins) {
-                        let read = bucket.members_since(last, patience).await;
-                        let read = read.inspect_err(|error| {
-                            tracing::warn!(%error, "members could not be listed: this one joins a minute late");
-                        });
-                        members = read.ok();
+                        members = members_since(&bucket, last, patience).await;
                     }
                     let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
                         return Ok(());
@@ -149,6 +147,25 @@ impl MemberState {
         let number = self.watch.number();
         myself.send_after(wait, move || MemberMsg::BeginWatch(number));
     }
+}
+
+/// The members that stand there, read after the stream had come to that sequence. `None` if they can't
+/// be read for so long.
+async fn members_since(bucket: &Bucket, last: u64, patience: Duration) -> Option<Vec<Epoch>> {
+    let reading = async {
+        loop {
+            match bucket.members_since(last, patience / 2).await {
+                Ok(members) => return members,
+                Err(error) => tracing::debug!(%error, "members could not be listed"),
+            }
+            tokio::time::sleep(LIST_AGAIN).await;
+        }
+    };
+    let members = tokio::time::timeout(patience, reading).await.ok();
+    if members.is_none() {
+        tracing::warn!("members could not be listed: this one joins a minute late");
+    }
+    members
 }
 
 /// The last sequence of the stream, if the watch has caught up with it by what it tells.
