@@ -7,6 +7,7 @@ const link = document.getElementById("link");
 const news = document.getElementById("news");
 const pause = document.getElementById("pause");
 const PULSE = 2000;
+const SLOWEST_PULSE = 10000;
 // So many changes are told by name; of more at once it is told how many they are.
 const MOST_NEWS = 3;
 const NEWS_PAUSE = 1000;
@@ -66,11 +67,12 @@ async function refresh() {
     failed = true;
   }
   const took = performance.now() - began;
+  const pulse = Math.min(Math.max(PULSE, took * 10), SLOWEST_PULSE);
   asking = false;
   tell();
   // A page that takes long to make is asked for less often. Where nobody looks only events count:
   // the title tells of them.
-  if (again || !document.hidden) timer = setTimeout(refresh, again ? 250 : Math.max(PULSE, took * 10));
+  if (again || !document.hidden) timer = setTimeout(refresh, again ? 250 : pulse);
   again = false;
 }
 
