@@ -14,7 +14,7 @@ use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::group::Epoch;
 use nats_elect_core::group::policy::{Cause, Fleet, Policy, Round, Standing};
-use nats_elect_core::name::UnitName;
+use nats_elect_core::name::{GroupName, UnitName};
 
 /// A request to the actor of the member about one group.
 pub(crate) enum GroupRequest {
@@ -113,27 +113,34 @@ pub enum MoveError {
 impl GroupScope {
     /// Returns what the planner wants now, as this member sees it.
     pub async fn plan(&self) -> Option<GroupPlan> {
-        let _turn = self.planning.acquire().await;
-        let view = self.view().await?;
-        let name = self.name.clone();
-        // A plan of thousands of units would hold up heartbeats.
-        let planning = tokio::task::spawn_blocking(move || {
+        let planning = |group: &GroupName, view: &GroupView| {
             let plan = view.policy.plan(&view.fleet);
-            GroupPlan::of(&name, &view, plan)
-        });
-        planning.await.ok()
+            GroupPlan::of(group, view, plan)
+        };
+        self.planned(planning).await
     }
 
     /// Returns why a unit is where it is, as this member sees it.
     pub async fn explain(&self, unit: &UnitName) -> Option<UnitExplanation> {
+        let unit = unit.clone();
+        let explaining = move |group: &GroupName, view: &GroupView| {
+            let explained = view.policy.explain(&view.fleet, &unit)?;
+            Some(UnitExplanation::of(group, view, explained))
+        };
+        self.planned(explaining).await.flatten()
+    }
+
+    /// Plans from the present view, in turn. A plan of thousands of units would hold up heartbeats,
+    /// so it has a thread of its own.
+    async fn planned<T: Send + 'static>(
+        &self,
+        plan: impl FnOnce(&GroupName, &GroupView) -> T + Send + 'static,
+    ) -> Option<T> {
         let _turn = self.planning.acquire().await;
         let view = self.view().await?;
-        let (name, unit) = (self.name.clone(), unit.clone());
-        let explaining = tokio::task::spawn_blocking(move || {
-            let explained = view.policy.explain(&view.fleet, &unit)?;
-            Some(UnitExplanation::of(&name, &view, explained))
-        });
-        explaining.await.ok().flatten()
+        let group = self.name.clone();
+        let planning = tokio::task::spawn_blocking(move || plan(&group, &view));
+        planning.await.ok()
     }
 
     /// Has a unit given to a member, and waits until its record says so.

@@ -63,7 +63,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owns {
     pub units: usize,
-    /// What its handlers report together.
+    /// The loads that its handlers report, together.
     pub load: Option<u64>,
     pub takes_units: bool,
 }

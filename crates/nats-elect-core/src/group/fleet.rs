@@ -1,4 +1,4 @@
-//! What a policy plans from: a [`Fleet`], filled from what this member sees.
+//! The [`Fleet`] from which a policy plans, as this member sees it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::view::{KnownUnit, Unit as SeenUnit};
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
 impl Group {
-    /// What a policy plans from, with the state of a planner.
+    /// The fleet for a plan, with the state of the planner.
     pub(super) fn fleet(
         &self,
         group: &GroupName,
@@ -181,7 +181,7 @@ impl Group {
         supports.any(|it| it.load > 0)
     }
 
-    /// What units weigh by the loads of their owners. A unit of which its owner tells a load weighs
+    /// The weights of units by the loads of their owners. A unit of which its owner tells a load weighs
     /// that; the others each their part of the rest. All together weigh as much as they do without.
     /// Empty if an owner tells no load.
     pub(super) fn weights(&self, group: &GroupName, fleet: &Fleet) -> BTreeMap<UnitName, u32> {

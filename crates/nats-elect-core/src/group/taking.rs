@@ -259,8 +259,7 @@ impl Group {
             return None;
         }
         // Nor is one that another member knows: all of its keys were purged.
-        let may_be_made = self.view.may_be_made(name, self.now);
-        if may_be_made || !self.view.knows_members(self.now) {
+        if !self.view.knows_members(self.now) || self.view.may_be_made(name, self.now) {
             return Some(self.now + self.settings.heartbeat);
         }
         let record = GroupRecord {

@@ -1,4 +1,4 @@
-//! What the instances themselves say of a group.
+//! Questions to the instances about a group.
 
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};

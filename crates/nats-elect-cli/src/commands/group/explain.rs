@@ -10,7 +10,7 @@ use nats_elect::{
 
 use super::asking::ask;
 use super::reasons;
-use super::{WAIT, find, group_json, read, state, unit_json};
+use super::{SHOWN, WAIT, find, group_json, read, state, unit_json};
 use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
 use crate::operating::operating;
@@ -18,8 +18,7 @@ use crate::output::Output;
 use crate::record::Written;
 use crate::text::{ago, cut, lasted, stamp, wall_clock};
 
-/// Of longer names the beginning is shown, in characters.
-const SHOWN: usize = 48;
+/// The same for zones.
 const ZONE: usize = 24;
 
 const MORE: &str = "\
@@ -74,7 +73,7 @@ pub struct Facts<'a> {
     pub name: &'a str,
     pub group: &'a ObservedGroup,
     pub unit: &'a ObservedUnit,
-    /// What a member says of it.
+    /// The words of a member about the unit.
     pub planned: Option<UnitExplanation>,
 }
 
@@ -127,10 +126,8 @@ impl Explain {
     /// Asks the members why the unit is where it is.
     async fn ask(&self, shared: &Shared) -> Result<Option<UnitExplanation>, Failure> {
         let asking = async |admin: AdminClient| {
-            let question = async |it: &Instance| {
-                let asked = admin.explain_unit(it, &self.group, &self.unit);
-                asked.await
-            };
+            let question =
+                async |it: &Instance| admin.explain_unit(it, &self.group, &self.unit).await;
             ask(&admin, shared, question, |it| it.is_planners).await
         };
         operating(&shared.config()?, asking).await

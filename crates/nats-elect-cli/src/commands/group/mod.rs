@@ -26,6 +26,9 @@ use crate::trust::Trust;
 /// The default for how long heartbeats are waited for. They come each second by default.
 const WAIT: &str = "2500ms";
 
+/// Of longer texts the beginning is shown, in characters.
+const SHOWN: usize = 48;
+
 /// Reads all groups of the bucket, and waits for a heartbeat of each member.
 async fn read(shared: &Shared, wait: Duration) -> Result<ObservedGroups, Failure> {
     // Roles are of no interest here. The future's state is large: boxing it spares the callers.

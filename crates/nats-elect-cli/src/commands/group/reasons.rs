@@ -2,11 +2,10 @@
 
 use nats_elect::{UnitChoice, UnitExplanation};
 
+use super::SHOWN;
 use super::plan::share;
 use crate::text::cut;
 
-/// Of longer names the beginning is shown, in characters.
-const SHOWN: usize = 48;
 /// More members are only counted.
 const MOST: usize = 20;
 
@@ -20,18 +19,18 @@ pub fn lines(it: &UnitExplanation) -> Vec<String> {
             cut(planner, SHOWN)
         ));
     }
-    let width = it.choices.iter().take(MOST);
-    let width = width.map(|it| cut(&it.instance_id, SHOWN).chars().count());
-    let width = width.max().unwrap_or_default();
+    let shown = it.choices.iter().take(MOST);
+    let shown: Vec<_> = shown.map(|it| (cut(&it.instance_id, SHOWN), it)).collect();
+    let width = shown.iter().map(|(id, _)| id.chars().count()).max();
+    let width = width.unwrap_or_default();
     lines.push("members, with this unit:".into());
-    for choice in it.choices.iter().take(MOST) {
+    for (id, choice) in &shown {
         let load = choice.load.map_or_else(|| "–".into(), share);
-        let id = cut(&choice.instance_id, SHOWN);
         let owns = it.owner.as_ref() == Some(&choice.instance_id);
         let line = format!("  {id:<width$}  {load:>5}  {}", notes(choice, owns));
         lines.push(line.trim_end().to_owned());
     }
-    let more = it.choices.len().saturating_sub(MOST) + it.omitted;
+    let more = it.choices.len() - shown.len() + it.omitted;
     if more > 0 {
         lines.push(format!("  and {more} more"));
     }
@@ -53,7 +52,7 @@ fn verdict(it: &UnitExplanation) -> String {
     }
 }
 
-/// What speaks for or against a member.
+/// The reasons for and against a member.
 fn notes(it: &UnitChoice, owns: bool) -> String {
     let failing = it
         .failing

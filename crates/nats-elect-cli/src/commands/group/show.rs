@@ -8,16 +8,13 @@ use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
 use serde_json::Value;
 
 use super::{
-    Member, WAIT, find, group_json, member_json, owner, problems, ranges, read, unit_json,
+    Member, SHOWN, WAIT, find, group_json, member_json, owner, problems, ranges, read, unit_json,
 };
 use crate::cli::{Shared, duration};
 use crate::columns::{Chosen, Layout};
 use crate::exit::Outcome;
 use crate::output::Output;
 use crate::text::{cut, lasted, short};
-
-/// Of longer texts the beginning is shown, in characters.
-const SHOWN: usize = 48;
 
 const MEMBERS: Layout = Layout {
     all: &[

@@ -370,7 +370,7 @@ fn a_watch_that_takes_longer_than_a_heartbeat_is_not_begun_anew() {
     }
 }
 
-/// What the watch before told may come after the member has asked for another one.
+/// The messages of a watch may come after the member has asked for another one.
 #[test]
 fn a_watch_that_was_given_up_tells_nothing() {
     let mut world = World::settled(1, 1);
