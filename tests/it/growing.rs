@@ -8,7 +8,7 @@ use async_nats::jetstream::kv;
 use nats_elect::placement::shard_of;
 use nats_elect::{BoxError, Group, GroupGrowth, GrowthError, GrowthProgress, RoleManager, Term};
 use nats_elect_testing::{NatsServer, eventually};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::support::bucket::Stranger;
@@ -24,7 +24,11 @@ type Shard = (u32, u32);
 
 /// Which shard holds each key, as the handlers know it.
 #[derive(Clone, Debug, Default)]
-struct Held(Arc<Mutex<Holding>>);
+struct Held {
+    holding: Arc<Mutex<Holding>>,
+    /// While this is true, handlers keep their shards though they are asked to end.
+    kept: watch::Sender<bool>,
+}
 
 #[derive(Debug, Default)]
 struct Holding {
@@ -42,7 +46,7 @@ impl Held {
         let is_mine = |key: &u32| shard_of(&key.to_be_bytes(), shards) == mine.0;
         let keys: Vec<u32> = (0..KEYS).filter(is_mine).collect();
         {
-            let mut held = self.0.lock().expect("no panic");
+            let mut held = self.holding.lock().expect("no panic");
             let held = &mut *held;
             let of_others = held.by.values().filter(|by| by.1 != mine.1);
             held.clashes.extend(of_others.map(|by| (mine, *by)));
@@ -53,12 +57,16 @@ impl Held {
         }
         term.cancelled().await;
         tokio::time::sleep(ms(100)).await;
-        let mut held = self.0.lock().expect("no panic");
+        let mut kept = self.kept.subscribe();
+        kept.wait_for(|kept| !kept)
+            .await
+            .expect("it is not dropped");
+        let mut held = self.holding.lock().expect("no panic");
         held.by.retain(|_, by| *by != mine);
     }
 
     fn all(&self) -> BTreeMap<u32, Shard> {
-        let held = self.0.lock().expect("no panic");
+        let held = self.holding.lock().expect("no panic");
         assert_eq!(held.clashes, []);
         held.by.clone()
     }
@@ -89,7 +97,11 @@ async fn gets(before: u32, after: u32) {
     let (journal, held) = (Journal::default(), Held::default());
     let a = member(&server.url(), "a", before, &held, &journal).await;
     let b = member(&server.url(), "b", before, &held, &journal).await;
-    all_owned(&[&a, &b], before).await;
+    eventually(SOON, "half of the shards on each", async || {
+        let owned = all_owned(&[&a, &b], before).await;
+        (owned["a"] == owned["b"]).then_some(())
+    })
+    .await;
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.store().await;
     let ahead = format!("_group.u.{GROUP}.2.1");
@@ -134,6 +146,8 @@ async fn gets(before: u32, after: u32) {
         all_owned(&[&a, &b], before).await;
         assert_eq!(group(&a).shards(), Some(before));
     };
+    // What is written has not been followed when it is interrupted.
+    held.kept.send_replace(true);
     let (written, ()) = tokio::join!(written, settled);
     written.expect("written");
     let first = *first.lock().expect("no panic");
@@ -148,6 +162,7 @@ async fn gets(before: u32, after: u32) {
         Ok(growth) => growth,
         Err(error) => panic!("it took no second: {error}"),
     };
+    held.kept.send_replace(false);
     assert!(growth.is_written());
     let followed = timeout(SOON, growth.follow(|_| {})).await;
     followed.expect("in time").expect("followed");
