@@ -39,7 +39,13 @@ async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
         let half = |it: &RoleManager| group(it).mine().len() == shards as usize / 2;
         let plan = group(a).plan().await?;
         let idle = plan.moves.is_empty() && plan.under_way.is_empty() && plan.held.is_empty();
-        (half(a) && half(b) && idle).then_some(())
+        // The last move may not have been shown to the one that made it.
+        let token = |it: &RoleManager, shard: u32| {
+            let owner = group(it).owner(&shard.to_string());
+            owner.map(|it| it.fencing_token)
+        };
+        let same = (0..shards).all(|shard| token(a, shard) == token(b, shard));
+        (half(a) && half(b) && idle && same).then_some(())
     })
     .await;
 }

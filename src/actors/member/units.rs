@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
-use super::{MemberState, Running, Step};
+use super::{MemberState, Running, Step, Stopping};
 use crate::actors::messages::MemberMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::metrics::UnitTermEnd;
@@ -119,6 +119,8 @@ impl MemberState {
                 }
             }
             GroupEffect::Extend { until } => self.extend(until, steps),
+            // Nobody would end it. Its record stays, as those of the others do.
+            GroupEffect::Start { .. } if self.stopping == Some(Stopping::Keeping) => {}
             GroupEffect::Start {
                 unit,
                 sequence,
@@ -239,7 +241,7 @@ impl MemberState {
             scope.ended(&unit.unit);
         }
         self.touched.insert(unit.clone());
-        if self.stopping != Some(super::Stopping::Keeping) {
+        if self.stopping != Some(Stopping::Keeping) {
             steps.push_back(Step::Group(GroupInput::HandlerEnded {
                 unit,
                 sequence,
