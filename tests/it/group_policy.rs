@@ -1,0 +1,140 @@
+//! Where units go: by the wishes of a group, by a policy of one's own; and who is told.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use nats_elect::placement::{Cause, Fleet, Member, Move, Plan, Policy, Standing};
+use nats_elect::{Group, GroupEvent, MemberConfig, RoleHandler, RoleManager, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
+use tokio::time::timeout;
+
+use crate::support::member::{GROUP, LEASE, all_owned, group, stop};
+use crate::support::{BUCKET, SOON};
+
+fn waits() -> impl RoleHandler {
+    handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    })
+}
+
+/// An instance in this zone, which is its label, too.
+async fn start(server: &NatsServer, id: &str, zone: &str, group: Group) -> RoleManager {
+    RoleManager::builder()
+        .servers(server.url())
+        .bucket(BUCKET)
+        .bucket_auto_create()
+        .instance_id(id)
+        .meta("zone", zone)
+        .member(MemberConfig::default().ttl(LEASE).label(zone))
+        .group(group)
+        .start()
+        .await
+        .expect("start")
+}
+
+/// The instances of these shards, if each has one.
+fn owners(member: &RoleManager, shards: [u32; 2]) -> Option<[String; 2]> {
+    let owner = |shard: u32| Some(group(member).owner(&shard.to_string())?.instance_id);
+    Some([owner(shards[0])?, owner(shards[1])?])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_are_to_be_apart_or_in_all_zones_or_near_something_are() {
+    let server = NatsServer::start().expect("start");
+    let make = || {
+        Group::sharded(GROUP, 8, waits())
+            .apart(["0", "1"])
+            .across_zones(["2", "3"])
+            .prefers(["4", "5"], "west")
+    };
+    let a = start(&server, "a", "east", make()).await;
+    all_owned(&[&a], 8).await;
+    let b = start(&server, "b", "east", make()).await;
+    let c = start(&server, "c", "west", make()).await;
+    eventually(SOON, "what the group wishes", async || {
+        all_owned(&[&a, &b, &c], 8).await;
+        let [apart, zones, near] = [[0, 1], [2, 3], [4, 5]].map(|it| owners(&a, it));
+        let (apart, zones, near) = (apart?, zones?, near?);
+        let west = zones.iter().filter(|it| *it == "c").count();
+        (apart[0] != apart[1] && west == 1 && near == ["c", "c"]).then_some(())
+    })
+    .await;
+    for member in [a, b, c] {
+        stop(member).await;
+    }
+}
+
+/// Of those that take units, the member with the first label has all.
+#[derive(Debug)]
+struct First;
+
+impl Policy for First {
+    fn plan(&self, fleet: &Fleet) -> Plan {
+        let mut plan = Plan::idle(fleet.round.clone());
+        let takes = |member: &Member| member.standing == Standing::Active;
+        let members = fleet.members.iter().filter(|(_, member)| takes(member));
+        let Some((to, _)) = members.min_by_key(|(_, member)| &member.labels) else {
+            return plan;
+        };
+        let others = fleet
+            .units
+            .iter()
+            .filter(|(_, unit)| unit.owner != Some(*to));
+        let moves = others.map(|(name, unit)| Move {
+            unit: name.clone(),
+            from: unit.owner,
+            to: *to,
+            cause: Cause::Preference,
+        });
+        plan.moves = moves.collect();
+        plan
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_of_ones_own_decides_and_who_listens_is_told_of_each_move() {
+    let server = NatsServer::start().expect("start");
+    let make = || Group::sharded(GROUP, 6, waits()).policy(First);
+    let a = start(&server, "a", "west", make()).await;
+    let owned = all_owned(&[&a], 6).await;
+    assert_eq!(owned["a"], 6, "it waits for no balance");
+    let mut events = group(&a).events();
+    let b = start(&server, "b", "east", make()).await;
+    let mut owners: BTreeMap<String, String> = BTreeMap::new();
+    let all_move = async {
+        while owners.len() < 6 || owners.values().any(|it| it != "b") {
+            match events.next().await.expect("it is a member") {
+                GroupEvent::OwnerChanged { unit, owner } => {
+                    owners.insert(unit, owner.map(|it| it.instance_id).unwrap_or_default());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    timeout(SOON, all_move).await.expect("told of each move");
+    let owned = all_owned(&[&a, &b], 6).await;
+    assert_eq!((owned["a"], owned["b"]), (0, 6));
+    assert_eq!(
+        group(&b).explain("0").await,
+        None,
+        "the policy explains nothing"
+    );
+    stop(b).await;
+    let back = async {
+        loop {
+            let event = events.next().await.expect("it is a member");
+            let back = |it: &nats_elect::UnitOwner| it.instance_id == "a" && it.acts_here;
+            if matches!(event, GroupEvent::OwnerChanged { unit, owner } if unit == "5" && owner.as_ref().is_some_and(back))
+            {
+                break;
+            }
+        }
+    };
+    timeout(SOON, back).await.expect("told that it acts here");
+    stop(a).await;
+    let end = async { while events.next().await.is_some() {} };
+    timeout(SOON, end)
+        .await
+        .expect("no events of a group that it has left");
+}
