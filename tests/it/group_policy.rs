@@ -71,7 +71,7 @@ struct First;
 
 impl Policy for First {
     fn plan(&self, fleet: &Fleet) -> Plan {
-        let mut plan = Plan::idle(fleet.round.clone());
+        let mut plan = Plan::idle(fleet.round);
         let takes = |member: &Member| member.standing == Standing::Active;
         let members = fleet.members.iter().filter(|(_, member)| takes(member));
         let Some((to, _)) = members.min_by_key(|(_, member)| &member.labels) else {

@@ -236,23 +236,23 @@ async fn the_units_of_a_cordoned_instance_move_away_and_come_back_when_it_is_res
 
 /// The handlers of an instance. They end when they are told to and may.
 #[derive(Clone, Default)]
-struct Held {
+struct Obstinate {
     begun: Arc<AtomicUsize>,
     told: Arc<AtomicUsize>,
-    held: watch::Sender<bool>,
+    is_held: watch::Sender<bool>,
 }
 
-impl Held {
+impl Obstinate {
     async fn member(&self, server: &NatsServer, id: &str, shards: u32) -> RoleManager {
-        let held = self.clone();
+        let this = self.clone();
         let work = move |term: Term| {
-            let held = held.clone();
+            let this = this.clone();
             async move {
-                held.begun.fetch_add(1, Ordering::SeqCst);
+                this.begun.fetch_add(1, Ordering::SeqCst);
                 term.cancelled().await;
-                held.told.fetch_add(1, Ordering::SeqCst);
-                let mut is_held = held.held.subscribe();
-                is_held.wait_for(|held| !held).await?;
+                this.told.fetch_add(1, Ordering::SeqCst);
+                let mut held = this.is_held.subscribe();
+                held.wait_for(|held| !held).await?;
                 Ok::<(), BoxError>(())
             }
         };
@@ -271,7 +271,7 @@ impl Held {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_stops_and_keeps_its_units_begins_no_term_on_those_that_it_is_given_meanwhile() {
     let server = NatsServer::start().expect("start");
-    let (of_a, of_b) = (Held::default(), Held::default());
+    let (of_a, of_b) = (Obstinate::default(), Obstinate::default());
     let a = of_a.member(&server, "a", 4).await;
     let b = of_b.member(&server, "b", 4).await;
     eventually(SOON, "two shards on each", async || {
@@ -280,14 +280,14 @@ async fn who_stops_and_keeps_its_units_begins_no_term_on_those_that_it_is_given_
     })
     .await;
     let [begun, told] = [&of_a.begun, &of_a.told].map(|it| it.load(Ordering::SeqCst));
-    of_a.held.send_replace(true);
-    of_b.held.send_replace(true);
+    of_a.is_held.send_replace(true);
+    of_b.is_held.send_replace(true);
     let kept = StopOptions::default().release(Release::Keep).timeout(SOON);
     let meanwhile = async {
         of_b.are_told(2).await;
         let given = async {
             of_a.are_told(told + 2).await;
-            of_b.held.send_replace(false);
+            of_b.is_held.send_replace(false);
             eventually(SOON, "all shards given to it", async || {
                 let is_its = |shard: u32| {
                     let owner = group(&a).owner(&shard.to_string());
@@ -296,7 +296,7 @@ async fn who_stops_and_keeps_its_units_begins_no_term_on_those_that_it_is_given_
                 (0..4).all(is_its).then_some(())
             })
             .await;
-            of_a.held.send_replace(false);
+            of_a.is_held.send_replace(false);
         };
         let (stopped, ()) = tokio::join!(a.stop(kept), given);
         stopped.expect("its handlers have ended");
