@@ -13,6 +13,7 @@ use nats_elect_core::name::{GroupName, NameError, UnitName};
 
 use self::placement::{Balanced, Policy, PolicySettings};
 use crate::error::Error;
+use crate::guarded_policy::GuardedPolicy;
 use crate::model::config::ConfigError;
 use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
 
@@ -87,8 +88,11 @@ impl Group {
     /// Sets which instance should own which unit: [`Balanced`](placement::Balanced) with other
     /// settings, or a policy of your own. All instances should have the same. Default: `Balanced`
     /// with its defaults.
+    ///
+    /// A policy that panics plans nothing: units stay where they are, and free ones are taken by the
+    /// next instance that may.
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.policy = Some(Arc::new(policy));
+        self.policy = Some(Arc::new(GuardedPolicy(policy)));
         self
     }
 

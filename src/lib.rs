@@ -94,6 +94,7 @@ mod error;
 pub mod fuzzing;
 mod group;
 mod growth;
+mod guarded_policy;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;

@@ -91,6 +91,8 @@ pub(super) struct MemberState {
     proofs: Vec<Proof>,
     writes: Arc<Semaphore>,
     written: BTreeMap<nats_elect_core::OpId, UnitKey>,
+    /// The number of the group's machine: each bucket has one of its own.
+    machines: u64,
     watch: LatestTask,
     watch_failures: u32,
     /// Receives the hints for the present epoch.
@@ -186,6 +188,7 @@ impl Actor for MemberActor {
             proofs: Vec::new(),
             writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
             written: BTreeMap::new(),
+            machines: 0,
             watch: LatestTask::default(),
             watch_failures: 0,
             hints: LatestTask::default(),
@@ -237,6 +240,7 @@ impl MemberState {
                 steps.push_back(Step::Group(GroupInput::Tick));
             }
             MemberMsg::LinkChanged(link) => self.link_changed(myself, link, &mut steps),
+            MemberMsg::LinkAgain => self.tell_link(&mut steps),
             MemberMsg::BeginWatch(number) if self.watch.is(number) => self.begin_watch(myself),
             MemberMsg::WatchBegan(number) if self.watch.is(number) => {
                 Self::watch_began(myself, number, &mut steps);
@@ -260,12 +264,21 @@ impl MemberState {
             MemberMsg::WatchEnded { number, error } if self.watch.is(number) => {
                 self.watch_ended(myself, &error);
             }
+            MemberMsg::WriteEnded {
+                machine,
+                op,
+                outcome,
+            } if machine == self.machines => {
+                self.touched.extend(self.written.remove(&op));
+                steps.push_back(Step::Group(GroupInput::WriteEnded { op, outcome }));
+            }
             MemberMsg::TimerFired(_)
             | MemberMsg::Handler(_, HandlerReport::Ending(..))
             | MemberMsg::BeginWatch(_)
             | MemberMsg::WatchBegan(_)
             | MemberMsg::Watched { .. }
-            | MemberMsg::WatchEnded { .. } => return,
+            | MemberMsg::WatchEnded { .. }
+            | MemberMsg::WriteEnded { .. } => return,
             MemberMsg::Hinted(hints) => {
                 steps.push_back(Step::Group(GroupInput::Hint { hints }));
             }
@@ -274,10 +287,6 @@ impl MemberState {
             }
             MemberMsg::LeaseReadEnded { epoch, op, outcome } => {
                 steps.push_back(Step::lease(epoch, Input::ReadEnded { op, outcome }));
-            }
-            MemberMsg::WriteEnded { op, outcome } => {
-                self.touched.extend(self.written.remove(&op));
-                steps.push_back(Step::Group(GroupInput::WriteEnded { op, outcome }));
             }
             MemberMsg::Handler(unit, HandlerReport::Ended(term, end)) => {
                 self.handler_ended(unit, term.0, end, &mut steps);
@@ -361,8 +370,14 @@ impl MemberState {
         if self.forget && self.running.is_empty() {
             self.forget = false;
             self.group = machine(&self.settings, &self.groups);
+            self.machines += 1;
             for scope in self.groups.values() {
-                scope.write(|board| *board = crate::role::Board::default());
+                scope.write(|board| {
+                    *board = crate::role::Board {
+                        bucket_epoch: board.bucket_epoch,
+                        ..crate::role::Board::default()
+                    };
+                });
             }
             self.begin_watch(myself);
         }
@@ -458,10 +473,7 @@ impl MemberState {
             self.watch.stop();
             self.hints.stop();
         }
-        for keeper in &self.keepers {
-            let link = Input::Link(lease::core_link(&self.link));
-            steps.push_back(Step::lease(keeper.epoch, link));
-        }
+        self.tell_link(steps);
     }
 
     /// The bucket was replaced. Nobody owns anything in the new one.
@@ -473,6 +485,8 @@ impl MemberState {
             running.count_end(&self.groups, unit);
         }
         self.written.clear();
+        self.writes.close();
+        self.writes = Arc::new(Semaphore::new(WRITES_AT_ONCE));
         for keeper in &mut self.keepers {
             keeper.leaving = true;
             let stop = Input::Stop { release: false };
@@ -504,8 +518,9 @@ impl MemberState {
                 if let Some(running) = self.running.get_mut(&unit)
                     && running.sequence == sequence
                 {
-                    running.term.revoke();
-                    running.cancel(UnitTermEnd::Lost);
+                    running.end(UnitTermEnd::Lost);
+                    running.count_end(&self.groups, &unit);
+                    self.touched.insert(unit);
                 }
             }
             _ => {}
@@ -521,7 +536,9 @@ impl MemberState {
             .iter()
             .filter_map(|it| it.election.next_wakeup());
         let proofs = self.proofs.iter().map(|it| it.asked + self.proof_timeout());
-        let due = leases.chain(self.group.next_wakeup()).chain(proofs);
+        // Nobody takes the steps of a machine that is to be replaced.
+        let machine = self.group.next_wakeup().filter(|_| !self.forget);
+        let due = leases.chain(machine).chain(proofs);
         let due = due.chain(self.next_health_check()).min();
         let wait = due.map_or(latest, |due| due.clamp(now, latest)).since(now);
         let myself = myself.clone();

@@ -203,8 +203,11 @@ pub(crate) enum MemberMsg {
     },
     /// Other members, or operators, sent hints.
     Hinted(Vec<Hint>),
-    /// A write of the group's machine ended.
+    /// Tell the elections of the leases how the connection stands, once more.
+    LinkAgain,
+    /// A write of the group's machine of this number ended.
     WriteEnded {
+        machine: u64,
         op: OpId,
         outcome: WriteOutcome,
     },

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use nats_elect::placement::{Cause, Fleet, Member, Move, Plan, Policy, Standing};
-use nats_elect::{Group, GroupEvent, MemberConfig, RoleHandler, RoleManager, Term, handler_fn};
+use nats_elect::{
+    Group, GroupEvent, GroupHandle, MemberConfig, RoleHandler, RoleManager, Term, handler_fn,
+};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
+use crate::support::instance::{Recorded, never};
+use crate::support::journal::Journal;
 use crate::support::member::{GROUP, LEASE, all_owned, group, stop};
 use crate::support::{BUCKET, SOON};
 
@@ -137,4 +141,38 @@ async fn a_policy_of_ones_own_decides_and_who_listens_is_told_of_each_move() {
     timeout(SOON, end)
         .await
         .expect("no events of a group that it has left");
+}
+
+/// A policy with a defect.
+#[derive(Debug)]
+struct Broken;
+
+impl Policy for Broken {
+    fn plan(&self, fleet: &Fleet) -> Plan {
+        panic!("it plans for {} members", fleet.members.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_panics_costs_balance_and_ends_no_term() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let make = |id: &str| {
+        let handler = Recorded::obedient(id, &journal);
+        Group::sharded(GROUP, 4, handler).policy(Broken)
+    };
+    let a = start(&server, "a", "west", make("a")).await;
+    all_owned(&[&a], 4).await;
+    let b = start(&server, "b", "west", make("b")).await;
+    group(&b).wait_until(GroupHandle::has_joined).await;
+    let ended = || {
+        let terms = |shard: u32| journal.terms(&format!("{GROUP}/{shard}"));
+        (0..4).any(|shard| terms(shard).len() != 1 || terms(shard)[0].end.is_some())
+    };
+    never("the end of a term", LEASE, ended).await;
+    assert_eq!(group(&b).explain("0").await, None);
+    stop(a).await;
+    let owned = all_owned(&[&b], 4).await;
+    assert_eq!(owned["b"], 4);
+    stop(b).await;
 }

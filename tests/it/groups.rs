@@ -1,15 +1,9 @@
 //! Groups: each shard has one owner at a time, whatever becomes of the instances and of the bucket.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
-use nats_elect::{
-    BoxError, FencedError, Group, GroupHandle, Release, RoleManager, StopOptions, Term, handler_fn,
-};
+use nats_elect::{BoxError, FencedError, Group, GroupHandle, RoleManager, Term};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
-use tokio::sync::watch;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
@@ -232,76 +226,4 @@ async fn the_units_of_a_cordoned_instance_move_away_and_come_back_when_it_is_res
     owned_by_a(6).await;
     stop(a).await;
     stop(b).await;
-}
-
-/// The handlers of an instance. They end when they are told to and may.
-#[derive(Clone, Default)]
-struct Obstinate {
-    begun: Arc<AtomicUsize>,
-    told: Arc<AtomicUsize>,
-    is_held: watch::Sender<bool>,
-}
-
-impl Obstinate {
-    async fn member(&self, server: &NatsServer, id: &str, shards: u32) -> RoleManager {
-        let this = self.clone();
-        let work = move |term: Term| {
-            let this = this.clone();
-            async move {
-                this.begun.fetch_add(1, Ordering::SeqCst);
-                term.cancelled().await;
-                this.told.fetch_add(1, Ordering::SeqCst);
-                let mut held = this.is_held.subscribe();
-                held.wait_for(|held| !held).await?;
-                Ok::<(), BoxError>(())
-            }
-        };
-        let sharded = Group::sharded(GROUP, shards, handler_fn(work));
-        member_with(&server.url(), id, sharded).await
-    }
-
-    async fn are_told(&self, terms: usize) {
-        eventually(SOON, "handlers that are told to end", async || {
-            (self.told.load(Ordering::SeqCst) == terms).then_some(())
-        })
-        .await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stops_and_keeps_its_units_begins_no_term_on_those_that_it_is_given_meanwhile() {
-    let server = NatsServer::start().expect("start");
-    let (of_a, of_b) = (Obstinate::default(), Obstinate::default());
-    let a = of_a.member(&server, "a", 4).await;
-    let b = of_b.member(&server, "b", 4).await;
-    eventually(SOON, "two shards on each", async || {
-        let owned = all_owned(&[&a, &b], 4).await;
-        (owned["a"] == 2).then_some(())
-    })
-    .await;
-    let [begun, told] = [&of_a.begun, &of_a.told].map(|it| it.load(Ordering::SeqCst));
-    of_a.is_held.send_replace(true);
-    of_b.is_held.send_replace(true);
-    let kept = StopOptions::default().release(Release::Keep).timeout(SOON);
-    let meanwhile = async {
-        of_b.are_told(2).await;
-        let given = async {
-            of_a.are_told(told + 2).await;
-            of_b.is_held.send_replace(false);
-            eventually(SOON, "all shards given to it", async || {
-                let is_its = |shard: u32| {
-                    let owner = group(&a).owner(&shard.to_string());
-                    owner.is_some_and(|it| it.instance_id == "a")
-                };
-                (0..4).all(is_its).then_some(())
-            })
-            .await;
-            of_a.is_held.send_replace(false);
-        };
-        let (stopped, ()) = tokio::join!(a.stop(kept), given);
-        stopped.expect("its handlers have ended");
-    };
-    let (stopped, ()) = tokio::join!(b.stop(StopOptions::default()), meanwhile);
-    stopped.expect("it gave its shards away");
-    assert_eq!(of_a.begun.load(Ordering::SeqCst), begun, "no other term");
 }

@@ -19,6 +19,7 @@ mod events;
 mod fenced_crowd;
 mod fenced_limit;
 mod forged_release;
+mod group_lifecycle;
 mod group_policy;
 mod group_settings;
 mod group_units;

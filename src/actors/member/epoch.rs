@@ -31,6 +31,8 @@ pub(super) struct Keeper {
     pub info: MemberInfo,
     /// Whether the election was told to end.
     pub leaving: bool,
+    /// Whether the election has asked for the handlers to end. It renews the lease no more.
+    pub ending: bool,
 }
 
 impl Keeper {
@@ -69,6 +71,7 @@ impl Keeper {
             term: None,
             info,
             leaving: false,
+            ending: false,
         }
     }
 

@@ -114,6 +114,9 @@ impl MemberState {
             Effect::Extend { lease, .. } => steps.extend(granted(lease)),
             // The lease may last on for the handlers to finish.
             Effect::Cancel { .. } => {
+                if let Some(keeper) = self.keeper(epoch) {
+                    keeper.ending = true;
+                }
                 let cause = self.drained_or(UnitTermEnd::Lost);
                 for running in self.running.values_mut() {
                     if running.epoch == Some(epoch) {
@@ -132,8 +135,8 @@ impl MemberState {
             }
             Effect::Reopen => {
                 let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
-                let (link, wait) = (self.link.clone(), self.settings.heartbeat);
-                myself.send_after(wait, move || MemberMsg::LinkChanged(link));
+                // By then the bucket may be another one.
+                myself.send_after(self.settings.heartbeat, || MemberMsg::LinkAgain);
             }
             Effect::Event(Event::Failure { kind, detail }) => {
                 for scope in self.groups.values() {
@@ -171,6 +174,33 @@ impl MemberState {
             let end = HandlerEnd::Returned;
             steps.push_back(Step::lease(epoch, Input::HandlerEnded { term, end }));
         }
+    }
+
+    /// Has the election of the present epoch end, if it has not been told so.
+    pub(super) fn leave_epoch(&mut self, steps: &mut VecDeque<Step>) {
+        let Some(epoch) = self.present.take() else {
+            return;
+        };
+        if let Some(keeper) = self.keeper(epoch)
+            && !std::mem::replace(&mut keeper.leaving, true)
+        {
+            let stop = Input::Stop { release: true };
+            steps.push_back(Step::lease(epoch, stop));
+        }
+    }
+
+    /// Tells the elections how the connection stands.
+    pub(super) fn tell_link(&self, steps: &mut VecDeque<Step>) {
+        for keeper in &self.keepers {
+            let link = Input::Link(core_link(&self.link));
+            steps.push_back(Step::lease(keeper.epoch, link));
+        }
+    }
+
+    /// Whether the election of this epoch renews its lease no more.
+    pub(super) fn is_ending(&self, epoch: Epoch) -> bool {
+        let mut keepers = self.keepers.iter();
+        keepers.any(|it| it.epoch == epoch && it.ending)
     }
 
     /// Has the member's record say whether it takes units, from the next heartbeat on.

@@ -108,7 +108,9 @@ impl MemberState {
             GroupEffect::Write { op, write } => self.write(myself, op, write),
             GroupEffect::HeartbeatNow => self.heartbeat(steps),
             GroupEffect::Rewatch => self.begin_watch(myself),
-            GroupEffect::NewEpoch => self.present = None,
+            // Nobody acts under it any more, or its last handlers are aborted: it is renewed no more,
+            // or nobody could have its units while one of them blocks.
+            GroupEffect::NewEpoch => self.leave_epoch(steps),
             GroupEffect::Retire { epoch } => {
                 self.end_lease_if_idle(epoch, steps);
                 if let Some(keeper) = self.keeper(epoch)
@@ -121,6 +123,16 @@ impl MemberState {
             GroupEffect::Extend { until } => self.extend(until, steps),
             // Nobody would end it. Its record stays, as those of the others do.
             GroupEffect::Start { .. } if self.stopping == Some(Stopping::Keeping) => {}
+            // Under a lease that is renewed no more it would be aborted in the midst of its work.
+            GroupEffect::Start { unit, sequence, .. }
+                if self.present.is_some_and(|epoch| self.is_ending(epoch)) =>
+            {
+                steps.push_back(Step::Group(GroupInput::HandlerEnded {
+                    unit,
+                    sequence,
+                    end: HandlerEnd::Returned,
+                }));
+            }
             GroupEffect::Start {
                 unit,
                 sequence,
@@ -249,7 +261,7 @@ impl MemberState {
             }));
         }
         if let Some(epoch) = epoch
-            && self.present != Some(epoch)
+            && (self.present != Some(epoch) || self.is_ending(epoch))
         {
             self.end_lease_if_idle(epoch, steps);
         }
@@ -319,6 +331,7 @@ impl MemberState {
                 "there is no connection".into(),
             )));
             let _ = myself.send_message(MemberMsg::WriteEnded {
+                machine: self.machines,
                 op,
                 outcome: failed,
             });
@@ -343,10 +356,13 @@ impl MemberState {
         if let GroupWrite::Unit { key, .. } = &write {
             self.written.insert(op, key.clone());
         }
-        let (myself, turns) = (myself.clone(), Arc::clone(&self.writes));
+        let (myself, turns, machine) = (myself.clone(), Arc::clone(&self.writes), self.machines);
         let within = self.settings.request_timeout;
         tokio::spawn(async move {
-            let _turn = turns.acquire_owned().await;
+            // It was for another bucket, if it gets no turn.
+            let Ok(_turn) = turns.acquire_owned().await else {
+                return;
+            };
             // Thousands may wait. The memory for a request is taken when its turn has come.
             let written = Box::pin(async {
                 match write {
@@ -366,7 +382,11 @@ impl MemberState {
                 }
             });
             let outcome = outcome_of(written.await);
-            let _ = myself.send_message(MemberMsg::WriteEnded { op, outcome });
+            let _ = myself.send_message(MemberMsg::WriteEnded {
+                machine,
+                op,
+                outcome,
+            });
         });
     }
 

@@ -1,0 +1,162 @@
+//! What a member's actor does with its handlers, its lease and its bucket beside moving units.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nats_elect::{
+    BoxError, FencedError, Group, Release, RoleManager, StopOptions, Term, handler_fn,
+};
+use nats_elect_testing::{NatsServer, eventually};
+use tokio::sync::{Notify, watch};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::{Recorded, never};
+use crate::support::journal::Journal;
+use crate::support::member::{GROUP, LEASE, all_owned, group, member, member_with, stop};
+use crate::support::{BUCKET, SOON, ms};
+
+/// The name by which a journal has the terms of a shard.
+fn shard(number: u32) -> String {
+    format!("{GROUP}/{number}")
+}
+
+/// The handlers of an instance. They end when they are told to and may.
+#[derive(Clone, Default)]
+struct Obstinate {
+    begun: Arc<AtomicUsize>,
+    told: Arc<AtomicUsize>,
+    is_held: watch::Sender<bool>,
+}
+
+impl Obstinate {
+    async fn member(&self, server: &NatsServer, id: &str, shards: u32) -> RoleManager {
+        let this = self.clone();
+        let work = move |term: Term| {
+            let this = this.clone();
+            async move {
+                this.begun.fetch_add(1, Ordering::SeqCst);
+                term.cancelled().await;
+                this.told.fetch_add(1, Ordering::SeqCst);
+                let mut held = this.is_held.subscribe();
+                held.wait_for(|held| !held).await?;
+                Ok::<(), BoxError>(())
+            }
+        };
+        let sharded = Group::sharded(GROUP, shards, handler_fn(work));
+        member_with(&server.url(), id, sharded).await
+    }
+
+    async fn are_told(&self, terms: usize) {
+        eventually(SOON, "handlers that are told to end", async || {
+            (self.told.load(Ordering::SeqCst) == terms).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stops_and_keeps_its_units_begins_no_term_on_those_that_it_is_given_meanwhile() {
+    let server = NatsServer::start().expect("start");
+    let (of_a, of_b) = (Obstinate::default(), Obstinate::default());
+    let a = of_a.member(&server, "a", 4).await;
+    let b = of_b.member(&server, "b", 4).await;
+    eventually(SOON, "two shards on each", async || {
+        let owned = all_owned(&[&a, &b], 4).await;
+        (owned["a"] == 2).then_some(())
+    })
+    .await;
+    let [begun, told] = [&of_a.begun, &of_a.told].map(|it| it.load(Ordering::SeqCst));
+    of_a.is_held.send_replace(true);
+    of_b.is_held.send_replace(true);
+    let kept = StopOptions::default().release(Release::Keep).timeout(SOON);
+    let meanwhile = async {
+        of_b.are_told(2).await;
+        let given = async {
+            of_a.are_told(told + 2).await;
+            of_b.is_held.send_replace(false);
+            eventually(SOON, "all shards given to it", async || {
+                let is_its = |shard: u32| {
+                    let owner = group(&a).owner(&shard.to_string());
+                    owner.is_some_and(|it| it.instance_id == "a")
+                };
+                (0..4).all(is_its).then_some(())
+            })
+            .await;
+            of_a.is_held.send_replace(false);
+        };
+        let (stopped, ()) = tokio::join!(a.stop(kept), given);
+        stopped.expect("its handlers have ended");
+    };
+    let (stopped, ()) = tokio::join!(b.stop(StopOptions::default()), meanwhile);
+    stopped.expect("it gave its shards away");
+    assert_eq!(of_a.begun.load(Ordering::SeqCst), begun, "no other term");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_and_goes_on() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", 4, &journal).await;
+    all_owned(&[&a], 4).await;
+    Stranger::connect(&server.url()).await.delete_bucket().await;
+    let mut again = Vec::new();
+    for number in 0..4 {
+        again.push(journal.started(&shard(number), 1).await);
+    }
+    all_owned(&[&a], 4).await;
+    let owner = group(&a).owner("0").expect("an owner");
+    assert_eq!(owner.fencing_token, again[0].fencing_token);
+    assert!(again[0].fencing_token > journal.terms(&shard(0))[0].fencing_token);
+    // Several heartbeats, each with what the old bucket may have left behind.
+    never("the end of a term in the new bucket", LEASE, || {
+        (0..4).any(|number| {
+            let terms = journal.terms(&shard(number));
+            terms.len() != 2 || terms[1].end.is_some()
+        })
+    })
+    .await;
+    stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_whose_key_is_purged_ends_alone_when_its_store_tells() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let purged = Arc::new(Notify::new());
+    let writes = Arc::clone(&purged);
+    let work = move |term: Term| {
+        let writes = Arc::clone(&writes);
+        async move {
+            if term.shard() == Some(0) {
+                writes.notified().await;
+                let put = term.store().put("count", "1").await;
+                assert!(
+                    matches!(put, Err(FencedError::Superseded { .. })),
+                    "{put:?}"
+                );
+                // It does not listen for a while.
+                tokio::time::sleep(LEASE).await;
+            }
+            term.cancelled().await;
+            Ok::<(), BoxError>(())
+        }
+    };
+    let sharded = Group::sharded(GROUP, 3, Recorded::working("a", &journal, work));
+    let a = member_with(&server.url(), "a", sharded).await;
+    all_owned(&[&a], 3).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.allow_purges().await;
+    let key = format!("$KV.{BUCKET}._group.u.{GROUP}.1.0");
+    let stream = stranger.stream().await;
+    stream.purge().filter(key).await.expect("purge");
+    purged.notify_one();
+    journal.ended(&shard(0), 0).await;
+    never("the end of another unit's term", LEASE + ms(500), || {
+        (1..3).any(|number| {
+            let terms = journal.terms(&shard(number));
+            terms.len() != 1 || terms[0].end.is_some()
+        })
+    })
+    .await;
+    stop(a).await;
+}
