@@ -392,10 +392,8 @@ impl MemberState {
         }
         if self.stopping == Some(Stopping::Leaving) && self.group.is_idle() {
             for keeper in &mut self.keepers {
-                if !std::mem::replace(&mut keeper.leaving, true) {
-                    let stop = Input::Stop { release: true };
-                    steps.push_back(Step::lease(keeper.epoch, stop));
-                }
+                let stop = keeper.leave();
+                steps.extend(stop.map(|stop| Step::lease(keeper.epoch, stop)));
             }
         }
         self.give_up_proofs(now);
@@ -515,13 +513,7 @@ impl MemberState {
             // The watch is about to show what stands there. Until then nothing is written under a
             // term that is over.
             Request::Superseded { .. } => {
-                if let Some(running) = self.running.get_mut(&unit)
-                    && running.sequence == sequence
-                {
-                    running.end(UnitTermEnd::Lost);
-                    running.count_end(&self.groups, &unit);
-                    self.touched.insert(unit);
-                }
+                self.end_term(unit, sequence, UnitTermEnd::Lost);
             }
             _ => {}
         }

@@ -4,37 +4,21 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use nats_elect::placement::{Cause, Fleet, Member, Move, Plan, Policy, Standing};
-use nats_elect::{
-    Group, GroupEvent, GroupHandle, MemberConfig, RoleHandler, RoleManager, Term, handler_fn,
-};
+use nats_elect::{Group, GroupEvent, GroupHandle, MemberConfig, RoleManager, UnitOwner};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
+use crate::support::SOON;
 use crate::support::instance::{Recorded, never};
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, LEASE, all_owned, group, stop};
-use crate::support::{BUCKET, SOON};
-
-fn waits() -> impl RoleHandler {
-    handler_fn(|term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    })
-}
+use crate::support::member::{GROUP, LEASE, all_owned, group, joining, stop, waits};
 
 /// An instance in this zone, which is its label, too.
 async fn start(server: &NatsServer, id: &str, zone: &str, group: Group) -> RoleManager {
-    RoleManager::builder()
-        .servers(server.url())
-        .bucket(BUCKET)
-        .bucket_auto_create()
-        .instance_id(id)
-        .meta("zone", zone)
-        .member(MemberConfig::default().ttl(LEASE).label(zone))
-        .group(group)
-        .start()
-        .await
-        .expect("start")
+    let labelled = MemberConfig::default().ttl(LEASE).label(zone);
+    let joining = joining(&server.url(), id, group);
+    let joining = joining.meta("zone", zone).member(labelled);
+    joining.start().await.expect("start")
 }
 
 /// The instances of these shards, if each has one.
@@ -97,7 +81,7 @@ impl Policy for First {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_of_ones_own_decides_and_who_listens_is_told_of_each_move() {
+async fn a_policy_of_ones_own_decides_and_listeners_are_told_of_each_move() {
     let server = NatsServer::start().expect("start");
     let make = || Group::sharded(GROUP, 6, waits()).policy(First);
     let a = start(&server, "a", "west", make()).await;
@@ -128,7 +112,7 @@ async fn a_policy_of_ones_own_decides_and_who_listens_is_told_of_each_move() {
     let back = async {
         loop {
             let event = events.next().await.expect("it is a member");
-            let back = |it: &nats_elect::UnitOwner| it.instance_id == "a" && it.acts_here;
+            let back = |it: &UnitOwner| it.instance_id == "a" && it.acts_here;
             if matches!(event, GroupEvent::OwnerChanged { unit, owner } if unit == "5" && owner.as_ref().is_some_and(back))
             {
                 break;
@@ -165,10 +149,7 @@ async fn a_policy_that_panics_costs_balance_and_ends_no_term() {
     all_owned(&[&a], 4).await;
     let b = start(&server, "b", "west", make("b")).await;
     group(&b).wait_until(GroupHandle::has_joined).await;
-    let ended = || {
-        let terms = |shard: u32| journal.terms(&format!("{GROUP}/{shard}"));
-        (0..4).any(|shard| terms(shard).len() != 1 || terms(shard)[0].end.is_some())
-    };
+    let ended = || (0..4).any(|shard| !journal.is_in_term(&format!("{GROUP}/{shard}"), 0));
     never("the end of a term", LEASE, ended).await;
     assert_eq!(group(&b).explain("0").await, None);
     stop(a).await;

@@ -1,20 +1,11 @@
 //! Instances whose settings differ from the group, or break a rule.
 
-use nats_elect::{
-    Error, Group, MemberConfig, RoleHandler, RoleManager, RoleManagerBuilder, Term, handler_fn,
-};
+use nats_elect::{Error, Group, MemberConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::logs::records;
-use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop};
+use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop, waits};
 use crate::support::{SOON, logs, ms};
-
-fn waits() -> impl RoleHandler {
-    handler_fn(|term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    })
-}
 
 fn spread(names: &[&str]) -> Group {
     let group = Group::spread(GROUP);

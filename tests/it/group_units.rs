@@ -10,8 +10,8 @@ use nats_elect::{
 };
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::member::{GROUP, LEASE, group, stop};
-use crate::support::{BUCKET, SOON, ms};
+use crate::support::member::{GROUP, LEASE, group, joining, stop, waits};
+use crate::support::{SOON, ms};
 
 fn config() -> MemberConfig {
     let health = HealthConfig::default().interval(ms(200)).timeout(ms(150));
@@ -20,23 +20,8 @@ fn config() -> MemberConfig {
 }
 
 async fn start(server: &NatsServer, id: &str, member: MemberConfig, group: Group) -> RoleManager {
-    RoleManager::builder()
-        .servers(server.url())
-        .bucket(BUCKET)
-        .bucket_auto_create()
-        .instance_id(id)
-        .member(member)
-        .group(group)
-        .start()
-        .await
-        .expect("start")
-}
-
-fn waits() -> impl RoleHandler {
-    handler_fn(|term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    })
+    let joining = joining(&server.url(), id, group).member(member);
+    joining.start().await.expect("start")
 }
 
 async fn until(group: &GroupHandle, what: &str, fulfilled: impl Fn(&GroupHandle) -> bool) {

@@ -8,7 +8,9 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member, member_with, stop};
+use crate::support::member::{
+    GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, member, member_with, stop,
+};
 use crate::support::{BUCKET, SOON, ms};
 
 /// The key of a unit of the first generation.
@@ -184,11 +186,7 @@ async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over
     all_owned(&[&a], shards).await;
     let b = member(&server.url(), "b", shards, &journal).await;
     let c = member(&server.url(), "c", shards, &journal).await;
-    eventually(SOON, "ten shards on each", async || {
-        let owned = all_owned(&[&a, &b, &c], shards).await;
-        owned.values().all(|count| *count == 10).then_some(())
-    })
-    .await;
+    evenly_owned(&[&a, &b, &c], shards).await;
     stop(b).await;
     // It gives most of them to the first one, if the third had only just settled.
     eventually(SOON, "fifteen shards on each", async || {

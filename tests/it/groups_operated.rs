@@ -1,27 +1,21 @@
 //! Groups that people operate: plans, and units that are moved by hand.
 
 use nats_elect::admin::{AdminError, ProblemCode};
-use nats_elect::{
-    BoxError, Group, MemberConfig, MoveError, RoleManager, RoleManagerBuilder, Term, handler_fn,
-};
+use nats_elect::{Group, MemberConfig, MoveError, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::member::{GROUP, LEASE, group, member_with, stop};
+use crate::support::member::{GROUP, LEASE, group, member_with, stop, waits};
 use crate::support::operator::{Operator, SEARCH};
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, SOON};
 
 fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok::<(), BoxError>(())
-    };
     RoleManager::builder()
         .servers(url)
         .bucket(BUCKET)
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
-        .group(Group::sharded(GROUP, shards, handler_fn(lead)))
+        .group(Group::sharded(GROUP, shards, waits()))
 }
 
 /// Two members, each with half of the shards, and a planner that has nothing left to do.
@@ -118,9 +112,12 @@ async fn a_move_that_the_policy_would_undo_is_refused() {
 async fn a_plan_says_who_plans_and_what_keeps_units_where_they_are() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server, 8).await;
-    let (of_a, of_b) = (group(&a).plan().await, group(&b).plan().await);
-    let (of_a, of_b) = (of_a.expect("a plan"), of_b.expect("a plan"));
-    assert_eq!(of_a.planner, of_b.planner);
+    // Each may take itself for the planner until both know that the other has settled.
+    let (of_a, of_b) = eventually(SOON, "one planner", async || {
+        let (of_a, of_b) = (group(&a).plan().await?, group(&b).plan().await?);
+        (of_a.planner == of_b.planner).then_some((of_a, of_b))
+    })
+    .await;
     assert!(of_a.is_planners != of_b.is_planners, "{of_a:?}");
     let members = of_a.members.iter();
     let members: Vec<_> = members.map(|it| (&*it.instance_id, it.units)).collect();
@@ -143,11 +140,7 @@ async fn a_plan_says_who_plans_and_what_keeps_units_where_they_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_explanation_says_what_becomes_of_a_unit_and_what_speaks_against_each_member() {
     let server = NatsServer::start().expect("start");
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok::<(), BoxError>(())
-    };
-    let placed = Group::sharded(GROUP, 2, handler_fn(lead)).requires(["1"], "gpu");
+    let placed = Group::sharded(GROUP, 2, waits()).requires(["1"], "gpu");
     let a = member_with(&server.url(), "a", placed).await;
     let stays = eventually(SOON, "a unit that stays", async || {
         let explained = group(&a).explain("0").await?;

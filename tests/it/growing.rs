@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, all_owned, group, member_with, stop};
+use crate::support::member::{GROUP, all_owned, evenly_owned, group, member_with, stop};
 use crate::support::{BUCKET, SOON, ms};
 
 const KEYS: u32 = 300;
@@ -97,11 +97,7 @@ async fn gets(before: u32, after: u32) {
     let (journal, held) = (Journal::default(), Held::default());
     let a = member(&server.url(), "a", before, &held, &journal).await;
     let b = member(&server.url(), "b", before, &held, &journal).await;
-    eventually(SOON, "half of the shards on each", async || {
-        let owned = all_owned(&[&a, &b], before).await;
-        (owned["a"] == owned["b"]).then_some(())
-    })
-    .await;
+    evenly_owned(&[&a, &b], before).await;
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.store().await;
     let ahead = format!("_group.u.{GROUP}.2.1");
@@ -146,7 +142,7 @@ async fn gets(before: u32, after: u32) {
         all_owned(&[&a, &b], before).await;
         assert_eq!(group(&a).shards(), Some(before));
     };
-    // What is written has not been followed when it is interrupted.
+    // The members follow what is written only after the interruption.
     held.kept.send_replace(true);
     let (written, ()) = tokio::join!(written, settled);
     written.expect("written");

@@ -10,7 +10,9 @@ use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member, stop};
+use crate::support::member::{
+    GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, member, stop,
+};
 use crate::support::{BUCKET, SOON};
 
 /// The longest lease of a member.
@@ -172,11 +174,7 @@ async fn rubbish_over_a_members_lease_costs_it_what_it_owns_until_a_lease_is_ove
     let journal = Journal::default();
     let a = member(&server.url(), "a", SHARDS, &journal).await;
     let b = member(&server.url(), "b", SHARDS, &journal).await;
-    eventually(SOON, "half of the shards on each", async || {
-        let half = |it: &RoleManager| group(it).mine().len() == SHARDS as usize / 2;
-        (half(&a) && half(&b)).then_some(())
-    })
-    .await;
+    evenly_owned(&[&a, &b], SHARDS).await;
     let before = all_run(&journal, GROUP, SHARDS).await;
     let mine = group(&a).mine();
     let stranger = Stranger::connect(&server.url()).await;

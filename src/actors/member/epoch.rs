@@ -84,6 +84,13 @@ impl Keeper {
         Some(Input::Tell(Box::new(self.info.clone())))
     }
 
+    /// Has the election end, and the lease given back once no handler runs under it. Returns what it
+    /// is to be told, the first time.
+    pub fn leave(&mut self) -> Option<Input> {
+        let is_told = std::mem::replace(&mut self.leaving, true);
+        (!is_told).then_some(Input::Stop { release: true })
+    }
+
     /// Returns the value that gives a unit away over this sequence.
     pub fn sign(
         &self,

@@ -176,17 +176,10 @@ impl MemberState {
         }
     }
 
-    /// Has the election of the present epoch end, if it has not been told so.
-    pub(super) fn leave_epoch(&mut self, steps: &mut VecDeque<Step>) {
-        let Some(epoch) = self.present.take() else {
-            return;
-        };
-        if let Some(keeper) = self.keeper(epoch)
-            && !std::mem::replace(&mut keeper.leaving, true)
-        {
-            let stop = Input::Stop { release: true };
-            steps.push_back(Step::lease(epoch, stop));
-        }
+    /// Has the election of an epoch end, if it has not been told so.
+    pub(super) fn leave_epoch(&mut self, epoch: Epoch, steps: &mut VecDeque<Step>) {
+        let stop = self.keeper(epoch).and_then(Keeper::leave);
+        steps.extend(stop.map(|stop| Step::lease(epoch, stop)));
     }
 
     /// Tells the elections how the connection stands.
@@ -318,7 +311,7 @@ impl MemberState {
     }
 }
 
-pub(super) fn core_link(link: &Link) -> CoreLink {
+fn core_link(link: &Link) -> CoreLink {
     match link {
         Link::Down => CoreLink::Down,
         Link::Unusable(failure) => CoreLink::Unusable(failure.clone()),

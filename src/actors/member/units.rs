@@ -108,22 +108,21 @@ impl MemberState {
             GroupEffect::Write { op, write } => self.write(myself, op, write),
             GroupEffect::HeartbeatNow => self.heartbeat(steps),
             GroupEffect::Rewatch => self.begin_watch(myself),
-            // Nobody acts under it any more, or its last handlers are aborted: it is renewed no more,
-            // or nobody could have its units while one of them blocks.
-            GroupEffect::NewEpoch => self.leave_epoch(steps),
-            GroupEffect::Retire { epoch } => {
-                self.end_lease_if_idle(epoch, steps);
-                if let Some(keeper) = self.keeper(epoch)
-                    && !std::mem::replace(&mut keeper.leaving, true)
-                {
-                    let stop = Input::Stop { release: true };
-                    steps.push_back(Step::lease(epoch, stop));
+            // The last handlers under the lost lease are aborted. If it were renewed while one of them
+            // blocks, nobody could have its other units.
+            GroupEffect::NewEpoch => {
+                if let Some(epoch) = self.present.take() {
+                    self.leave_epoch(epoch, steps);
                 }
             }
+            GroupEffect::Retire { epoch } => {
+                self.end_lease_if_idle(epoch, steps);
+                self.leave_epoch(epoch, steps);
+            }
             GroupEffect::Extend { until } => self.extend(until, steps),
-            // Nobody would end it. Its record stays, as those of the others do.
+            // Nobody would end this term. Its record stays, as those of the others do.
             GroupEffect::Start { .. } if self.stopping == Some(Stopping::Keeping) => {}
-            // Under a lease that is renewed no more it would be aborted in the midst of its work.
+            // A term under a lease that is renewed no more would be aborted in the midst of its work.
             GroupEffect::Start { unit, sequence, .. }
                 if self.present.is_some_and(|epoch| self.is_ending(epoch)) =>
             {
@@ -157,15 +156,20 @@ impl MemberState {
                 } else {
                     UnitTermEnd::Lost
                 };
-                if let Some(running) = self.running.get_mut(&unit)
-                    && running.sequence == sequence
-                {
-                    running.end(cause);
-                    running.count_end(&self.groups, &unit);
-                }
-                self.touched.insert(unit);
+                self.end_term(unit, sequence, cause);
             }
         }
+    }
+
+    /// Ends a unit's term for good, and aborts its handler.
+    pub(super) fn end_term(&mut self, unit: UnitKey, sequence: u64, cause: UnitTermEnd) {
+        if let Some(running) = self.running.get_mut(&unit)
+            && running.sequence == sequence
+        {
+            running.end(cause);
+            running.count_end(&self.groups, &unit);
+        }
+        self.touched.insert(unit);
     }
 
     fn running_at(&mut self, unit: &UnitKey, sequence: u64) -> Option<&mut Running> {

@@ -88,6 +88,12 @@ impl Journal {
         self.terms(role).pop().filter(|last| last.end.is_none())
     }
 
+    /// Whether the role's term number `index`, from 0, is the last, and its handler runs.
+    pub fn is_in_term(&self, role: &str, index: usize) -> bool {
+        let terms = self.terms(role);
+        terms.len() == index + 1 && terms[index].end.is_none()
+    }
+
     /// Waits for the start of the role's term number `index`, from 0.
     pub async fn started(&self, role: &str, index: usize) -> RecordedTerm {
         let what = format!("term {index} of role {role}");

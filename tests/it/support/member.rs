@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use nats_elect::{Group, GroupHandle, MemberConfig, RoleManager, StopOptions};
+use nats_elect::{
+    Group, GroupHandle, MemberConfig, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions,
+    Term, handler_fn,
+};
 use nats_elect_testing::eventually;
 use serde_json::Value;
 
@@ -17,7 +20,8 @@ pub const GROUP: &str = "partitions";
 /// The shortest lease that a member may have.
 pub const LEASE: Duration = Duration::from_secs(3);
 
-pub async fn member_with(url: &str, id: &str, group: Group) -> RoleManager {
+/// A member that has not started.
+pub fn joining(url: &str, id: &str, group: Group) -> RoleManagerBuilder {
     RoleManager::builder()
         .servers(url)
         .bucket(BUCKET)
@@ -25,9 +29,10 @@ pub async fn member_with(url: &str, id: &str, group: Group) -> RoleManager {
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
         .group(group)
-        .start()
-        .await
-        .expect("start")
+}
+
+pub async fn member_with(url: &str, id: &str, group: Group) -> RoleManager {
+    joining(url, id, group).start().await.expect("start")
 }
 
 pub async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
@@ -50,6 +55,24 @@ pub async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String
         (owned.values().sum::<usize>() == shards as usize).then_some(owned)
     })
     .await
+}
+
+/// Waits until each shard acts on one of these members, and on each of them as many.
+pub async fn evenly_owned(members: &[&RoleManager], shards: u32) {
+    eventually(SOON, "as many shards on each", async || {
+        let owned = all_owned(members, shards).await;
+        let even = shards as usize / members.len();
+        owned.values().all(|count| *count == even).then_some(())
+    })
+    .await;
+}
+
+/// A handler that waits for its end.
+pub fn waits() -> impl RoleHandler {
+    handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    })
 }
 
 /// The epoch of a member that lives, by its instance id. A list of keys leaves out one that is
