@@ -51,7 +51,7 @@ impl fmt::Display for Violation {
 pub struct Checkers {
     tokens: BTreeMap<UnitKey, u64>,
     /// How many writes over one sequence of a key each process has sent, and when the first.
-    sent: BTreeMap<(usize, u64, GroupKey, u64), (u32, Duration)>,
+    pub sent: BTreeMap<(usize, u64, GroupKey, u64), (u32, Duration)>,
     /// All writes but heartbeats.
     pub writes: u64,
 }

@@ -1,38 +1,35 @@
-//! Carries out effects as the library will.
+//! Carries out the effects of the machines as the library does, and runs the handlers of units.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use nats_elect_core::config::Membership;
 use nats_elect_core::group::{
-    Epoch, EpochKey, Group, GroupEffect, GroupInput, GroupKey, GroupWrite, Identity, MemberContent,
-    MemberInfo, SeenMember, Support, UnitKey,
+    Epoch, Group, GroupEffect, GroupInput, GroupKey, GroupWrite, MemberContent, UnitKey,
 };
-use nats_elect_core::record::{Content, Record};
-use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{
-    Candidate, Effect, Election, HandlerEnd, Input, Link, Moment, OpId, RequestId, WriteKind,
-};
+use nats_elect_core::record::Content;
+use nats_elect_core::{HandlerEnd, Input, Moment, OpId};
 
-use super::node::{Claimed, Keeper, SharedTerm};
+use super::node::SharedTerm;
 use super::requests::{Kind, Request};
 use super::stream::{Body, Signature};
 use super::world::{Happening, World};
-use crate::bucket::seen;
+
+/// So many inputs do not follow from one.
+const MOST_INPUTS: usize = 10_000;
 
 /// An input, for the machine or for an epoch's election.
-enum To {
+pub enum To {
     Group(GroupInput),
     Keeper(Epoch, Input),
 }
 
 impl World {
     pub fn group_input(&mut self, node: usize, input: GroupInput) {
-        self.feed(node, To::Group(input));
+        self.feed(node, VecDeque::from([To::Group(input)]));
     }
 
     pub fn keeper_input(&mut self, node: usize, epoch: Epoch, input: Input) {
-        self.feed(node, To::Keeper(epoch, input));
+        self.feed(node, VecDeque::from([To::Keeper(epoch, input)]));
     }
 
     pub fn wake(&mut self, node: usize, keeper: Option<Epoch>, wake: u64) {
@@ -50,9 +47,16 @@ impl World {
         }
     }
 
-    fn feed(&mut self, node: usize, first: To) {
-        let mut inputs = VecDeque::from([first]);
-        while let Some(input) = inputs.pop_front() {
+    fn feed(&mut self, node: usize, mut inputs: VecDeque<To>) {
+        for count in 0.. {
+            let Some(input) = inputs.pop_front() else {
+                return;
+            };
+            if count == MOST_INPUTS {
+                let detail = format!("node-{node} does not come to rest");
+                self.judge(Err(self.broken_conduct(detail)));
+                return;
+            }
             match input {
                 To::Group(input) => self.step_group(node, input, &mut inputs),
                 To::Keeper(epoch, input) => self.step_keeper(node, epoch, input, &mut inputs),
@@ -94,197 +98,10 @@ impl World {
         }
     }
 
-    fn step_keeper(&mut self, node: usize, epoch: Epoch, input: Input, inputs: &mut VecDeque<To>) {
-        let fresh = self.chance.fresh();
-        let now = self.nodes[node].clock.at(self.now);
-        let Some(keeper) = (self.nodes[node].process.as_mut()).and_then(|it| it.keeper(epoch))
-        else {
-            return;
-        };
-        let effects = keeper.election.step(now, fresh, input);
-        let due = keeper.election.next_wakeup();
-        keeper.wake += 1;
-        let wake = keeper.wake;
-        let (identity, bequest) = (keeper.identity, keeper.election.bequest());
-        let held = bequest.map(|it| it.revision);
-        self.bequeath(node, identity, bequest);
-        for effect in effects {
-            match effect {
-                Effect::StartTerm(start) => {
-                    if let Some(keeper) = self.keeper_of(node, epoch) {
-                        keeper.term = Some(start.term);
-                    }
-                    granted(epoch, held, start.lease, inputs);
-                }
-                Effect::Extend { lease, .. } => granted(epoch, held, lease, inputs),
-                Effect::Cancel { .. } | Effect::Revoke { .. } => {
-                    inputs.push_back(To::Group(GroupInput::LeaseLost { epoch }));
-                }
-                Effect::Write(write) => {
-                    let Some(keeper) = self.keeper_of(node, epoch) else {
-                        continue;
-                    };
-                    let identity = keeper.identity;
-                    let (over, body) = match &write.kind {
-                        WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
-                            (*over, heartbeat(record, identity))
-                        }
-                        WriteKind::Release { over, release } => {
-                            let secret = release.secret;
-                            let identity = Some(identity);
-                            let tombstone = MemberContent::Tombstone { secret, identity };
-                            (*over, Body::Member(Content::Release(*release), tombstone))
-                        }
-                        WriteKind::Fence { .. } => {
-                            let detail = format!("node-{node} writes a fence record");
-                            self.judge(Err(self.broken_conduct(detail)));
-                            continue;
-                        }
-                    };
-                    let key = GroupKey::Member(epoch);
-                    let request = Request::Store { key, over, body };
-                    let whose = (Some(epoch), write.op);
-                    self.send(node, whose, write.within, Kind::Heartbeat, request);
-                }
-                Effect::Read { op, within, .. } => {
-                    let request = Request::Read(epoch);
-                    self.send(node, (Some(epoch), op), within, Kind::Read, request);
-                }
-                Effect::Reopen => {
-                    let (at, life) = (self.now + self.latency(), self.nodes[node].life);
-                    self.schedule(at, Happening::Link { node, life });
-                }
-                _ => {}
-            }
-        }
-        if let Some(due) = due {
-            let at = self.nodes[node].clock.when(due);
-            let life = self.nodes[node].life;
-            let keeper = Some(epoch);
-            let wake = Happening::Wake {
-                node,
-                life,
-                keeper,
-                wake,
-            };
-            self.schedule(at, wake);
-        }
-        self.forget_stopped(node);
-    }
-
-    fn keeper_of(&mut self, node: usize, epoch: Epoch) -> Option<&mut Keeper> {
-        self.nodes[node].process.as_mut()?.keeper(epoch)
-    }
-
-    /// Elections that have left are not needed. If the present one has, another epoch follows.
-    fn forget_stopped(&mut self, node: usize) {
-        let pause = self.nodes[node].settings.heartbeat / 2;
-        let (at, life) = (self.now + pause, self.nodes[node].life);
-        let Some(process) = &mut self.nodes[node].process else {
-            return;
-        };
-        let present = process.keepers.last().map(|keeper| keeper.epoch);
-        (process.keepers).retain(|it| Some(it.epoch) == present || !it.election.is_stopped());
-        let last = process.keepers.last();
-        if last.is_some_and(|keeper| keeper.election.is_stopped()) {
-            self.schedule(at, Happening::Claim { node, life });
-        }
-    }
-
-    pub fn claim_if_needed(&mut self, node: usize) {
-        let process = self.nodes[node].process.as_ref();
-        let last = process.and_then(|process| process.keepers.last());
-        if last.is_none_or(|keeper| keeper.election.is_stopped()) {
-            self.begin_epoch(node);
-        }
-    }
-
-    /// Claims a new epoch.
-    pub fn begin_epoch(&mut self, node: usize) {
-        let claimed = self.draw_epoch(node);
-        let Claimed {
-            epoch,
-            identity,
-            secret,
-        } = claimed;
-        self.claimed.push(claimed);
-        self.tally.epochs += 1;
-        self.say(node, "claims", &epoch);
-        let info = self.info(node, identity.key);
-        let incarnation = self.chance.uuid();
-        let at = &mut self.nodes[node];
-        let mut settings = at.settings.clone();
-        settings.member = Some(Box::new(Membership { secret, info }));
-        let candidate = Candidate {
-            instance_id: format!("node-{node}"),
-            incarnation,
-            first_beat: 0,
-            paused: false,
-            settings,
-        };
-        let election = Election::new(candidate, at.clock.at(self.now));
-        let (linked, bucket) = (at.linked, self.stream.made);
-        let Some(process) = &mut at.process else {
-            return;
-        };
-        process.own.insert(epoch);
-        process.keepers.push(Keeper {
-            epoch,
-            identity,
-            election,
-            term: None,
-            wake: 0,
-        });
-        if linked {
-            self.keeper_input(node, epoch, Input::Link(Link::Up(bucket)));
-        }
-    }
-
-    /// A name that nobody knows before.
-    pub fn draw_epoch(&mut self, node: usize) -> Claimed {
-        let mut key = [0; 32];
-        for part in key.chunks_mut(8) {
-            part.copy_from_slice(&self.chance.next().to_be_bytes());
-        }
-        let secret = ReleaseSecret::new(self.chance.uuid().as_u128());
-        let identity = Identity {
-            key: EpochKey::new(key),
-            ttl: self.nodes[node].settings.ttl,
-            release: secret.hash(),
-        };
-        Claimed {
-            epoch: identity.epoch(),
-            identity,
-            secret,
-        }
-    }
-
-    /// What a member says of itself.
-    pub fn info(&self, node: usize, key: EpochKey) -> MemberInfo {
-        let process = self.nodes[node].process.as_ref();
-        let support = |name| Support {
-            format: 2,
-            generation: process.map_or(0, |it| it.group.generation(name)),
-            failing: process.map_or_else(BTreeSet::new, |it| it.group.failing(name)),
-            ..Support::default()
-        };
-        let groups = self.nodes[node].group.groups.keys();
-        MemberInfo {
-            groups: groups.map(|name| (name.clone(), support(name))).collect(),
-            ..MemberInfo::new(key)
-        }
-    }
-
     fn obey(&mut self, node: usize, effect: GroupEffect, inputs: &mut VecDeque<To>) {
         match effect {
             GroupEffect::Write { op, write } => self.write(node, op, write),
-            GroupEffect::HeartbeatNow => {
-                if let Some(epoch) = self.nodes[node].present_epoch() {
-                    let request = RequestId(0);
-                    let term = None;
-                    inputs.push_back(To::Keeper(epoch, Input::Validate { request, term }));
-                }
-            }
+            GroupEffect::HeartbeatNow => self.heartbeat_now(node, inputs),
             GroupEffect::Rewatch => {
                 self.tally.rewatches += 1;
                 self.watch(node, Duration::ZERO);
@@ -292,15 +109,13 @@ impl World {
             GroupEffect::NewEpoch => {
                 self.tally.leases_lost += 1;
                 if let Some(epoch) = self.nodes[node].present_epoch() {
-                    inputs.push_back(To::Keeper(epoch, Input::Stop { release: true }));
+                    self.leave_epoch(node, epoch, inputs);
                 }
                 self.begin_epoch(node);
             }
             GroupEffect::Retire { epoch } => {
-                let end = HandlerEnd::Returned;
-                if let Some(term) = self.keeper_of(node, epoch).and_then(|it| it.term) {
-                    inputs.push_back(To::Keeper(epoch, Input::HandlerEnded { term, end }));
-                }
+                self.end_lease_if_idle(node, epoch, inputs);
+                self.leave_epoch(node, epoch, inputs);
             }
             GroupEffect::Extend { until } => {
                 let present = self.nodes[node].present_epoch();
@@ -313,24 +128,26 @@ impl World {
                 let Some(process) = &mut self.nodes[node].process else {
                     return;
                 };
+                let mut over = false;
                 for term in process.terms.values_mut() {
-                    // A deadline that has passed stays passed.
-                    if Some(term.epoch) == present && term.is_valid(now) {
-                        term.until = until;
+                    if Some(term.epoch) == present && term.running && !term.revoked {
+                        // A deadline that has passed stays passed: somebody may have seen it.
+                        over |= !term.is_valid(now);
+                        if term.is_valid(now) {
+                            term.until = until;
+                        }
                     }
+                }
+                if let Some(epoch) = present.filter(|_| over) {
+                    inputs.push_back(To::Group(GroupInput::LeaseLost { epoch }));
                 }
             }
             GroupEffect::Start {
                 unit,
                 sequence,
                 until,
-            } => self.start(node, &unit, sequence, until),
-            GroupEffect::Cancel { unit, sequence } => {
-                self.end_handler_after(node, &unit, sequence, |term| {
-                    term.cancelled = true;
-                    term.handler.winds_down_in
-                });
-            }
+            } => self.start(node, unit, sequence, until, inputs),
+            GroupEffect::Cancel { unit, sequence } => self.cancel(node, &unit, sequence),
             GroupEffect::Hint { to, hints } => {
                 let receiver = (0..self.nodes.len())
                     .find(|index| self.nodes[*index].present_epoch() == Some(to));
@@ -350,13 +167,32 @@ impl World {
         }
     }
 
-    fn start(&mut self, node: usize, unit: &UnitKey, sequence: u64, until: Moment) {
-        self.tally.terms += 1;
-        let verdict = super::checkers::Checkers::started(self, node, unit, sequence);
+    fn start(
+        &mut self,
+        node: usize,
+        unit: UnitKey,
+        sequence: u64,
+        until: Moment,
+        inputs: &mut VecDeque<To>,
+    ) {
+        let verdict = super::checkers::Checkers::started(self, node, &unit, sequence);
         self.judge(verdict);
-        let Some(epoch) = self.nodes[node].present_epoch() else {
+        let process = self.nodes[node].process.as_ref();
+        let Some(keeper) = process.and_then(|it| it.keepers.last()) else {
             return;
         };
+        let epoch = keeper.epoch;
+        if keeper.ending {
+            // The handler would be aborted in the midst of its work.
+            let end = HandlerEnd::Returned;
+            inputs.push_back(To::Group(GroupInput::HandlerEnded {
+                unit,
+                sequence,
+                end,
+            }));
+            return;
+        }
+        self.tally.terms += 1;
         let handler = self.nodes[node].handler;
         let Some(process) = &mut self.nodes[node].process else {
             return;
@@ -372,7 +208,14 @@ impl World {
             handler,
         };
         process.terms.insert((unit.clone(), sequence), term);
-        self.end_handler_after(node, unit, sequence, |term| term.handler.ends_by_itself);
+        self.end_handler_after(node, &unit, sequence, |term| term.handler.ends_by_itself);
+    }
+
+    pub fn cancel(&mut self, node: usize, unit: &UnitKey, sequence: u64) {
+        self.end_handler_after(node, unit, sequence, |term| {
+            term.cancelled = true;
+            term.handler.winds_down_in
+        });
     }
 
     fn end_handler_after(
@@ -416,7 +259,15 @@ impl World {
                 sequence,
                 end,
             };
+            let epoch = term.epoch;
             self.group_input(node, ended);
+            let process = self.nodes[node].process.as_ref();
+            let present = process.and_then(|it| it.keepers.last());
+            if present.is_none_or(|it| it.epoch != epoch || it.ending) {
+                let mut inputs = VecDeque::new();
+                self.end_lease_if_idle(node, epoch, &mut inputs);
+                self.feed(node, inputs);
+            }
         }
     }
 
@@ -472,27 +323,5 @@ impl World {
     pub fn new_group(&self, node: usize) -> Group {
         let at = &self.nodes[node];
         Group::new(at.group.clone(), at.clock.at(self.now))
-    }
-}
-
-/// A member's record, as both machines read it.
-pub fn heartbeat(record: &Record, identity: Identity) -> Body {
-    let seen_member = SeenMember {
-        id: record.id.clone(),
-        nonce: Some(record.nonce),
-        identity: Some(identity),
-        info: record.member.as_deref().cloned(),
-    };
-    Body::Member(seen(record), MemberContent::Record(Box::new(seen_member)))
-}
-
-/// The machine is told what the epoch's election has confirmed.
-fn granted(epoch: Epoch, sequence: Option<u64>, until: Moment, inputs: &mut VecDeque<To>) {
-    if let Some(sequence) = sequence {
-        inputs.push_back(To::Group(GroupInput::Granted {
-            epoch,
-            sequence,
-            until,
-        }));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{GroupInput, GroupKey, GroupKind, UnitKey, UnitRecord};
 use nats_elect_core::name::{GroupName, UnitName};
 
@@ -24,6 +25,8 @@ pub enum Fault {
     Outage(Duration),
     Wire(Wire, Duration),
     Disconnect(Duration),
+    /// NATS is connected, and the bucket can't be used.
+    Unusable(FailureKind, Duration),
     Kill(Duration),
     Restart,
     Pause(Duration),
@@ -114,6 +117,15 @@ impl Fault {
                 Self::Fate(kind, chance.pick(&fates))
             }
             FaultKind::Partitions if chance.permille(500) => Self::Disconnect(chance.upto(long)),
+            FaultKind::Partitions if chance.permille(200) => {
+                let kinds = [
+                    FailureKind::BucketMissing,
+                    FailureKind::PermissionDenied,
+                    FailureKind::Unavailable,
+                ];
+                let most = chance.pick(&[ttl / 8, long]);
+                Self::Unusable(chance.pick(&kinds), chance.upto(most))
+            }
             FaultKind::Partitions => {
                 let wire = chance.pick(&[Wire::Cut, Wire::Deaf, Wire::Mute]);
                 Self::Wire(wire, chance.upto(long))
@@ -176,6 +188,11 @@ impl Fault {
             Self::Disconnect(length) => {
                 world.afflict(node, Trouble::Unlinked, *length);
                 world.disconnect(node);
+            }
+            Self::Unusable(kind, length) => {
+                world.tally.unusable += 1;
+                world.afflict(node, Trouble::Unusable, *length);
+                world.bucket_unusable(node, *kind);
             }
             Self::Kill(length) => {
                 world.kill(node);
@@ -247,6 +264,8 @@ impl Fault {
                 world.tally.losses += 1;
                 world.history_lost = true;
                 world.stream.lose_end(*changes);
+                // What was lost is written again.
+                world.checkers.sent.clear();
                 // The server that lost its end has lost its watches.
                 for node in 0..world.nodes.len() {
                     world.watch(node, Duration::ZERO);

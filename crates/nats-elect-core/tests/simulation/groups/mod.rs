@@ -10,7 +10,8 @@
 //! | `stream.rs` | one message for each key, conditions stored with messages, purges, lost ends |
 //! | `watching.rs` | watches that lag, skip what was overwritten, break and begin anew |
 //! | `node.rs` | a process: its clock, its epochs, its units' handlers |
-//! | `driver.rs` | carries out effects |
+//! | `driver.rs` | carries out effects, and runs the handlers of units |
+//! | `lease.rs` | the epochs of a process, and the elections that keep them |
 //! | `requests.rs` | requests to the server, and their answers |
 //! | `process.rs` | processes start, die, pause, are cut off, come back |
 //! | `wills.rs` | companions that release the leases of processes that died |
@@ -23,6 +24,7 @@
 mod checkers;
 mod driver;
 mod faults;
+mod lease;
 #[cfg(nats_elect_mutations)]
 mod mutations;
 mod node;

@@ -59,6 +59,10 @@ pub struct Keeper {
     pub identity: Identity,
     pub election: Election,
     pub term: Option<TermId>,
+    /// Its lease is renewed no more: no term begins under it.
+    pub ending: bool,
+    /// It was told to end.
+    pub leaving: bool,
     pub wake: u64,
 }
 
@@ -87,6 +91,8 @@ pub enum Trouble {
     Paused,
     Wire,
     Unlinked,
+    /// The bucket can't be used.
+    Unusable,
     Dead,
 }
 
@@ -96,6 +102,8 @@ pub struct Node {
     pub settings: RoleSettings,
     pub group: GroupSettings,
     pub clock: Clock,
+    /// It tells others that it takes no units until it has joined.
+    pub tells_joined: bool,
     pub handler: Handler,
     /// How many processes there were.
     pub life: u64,

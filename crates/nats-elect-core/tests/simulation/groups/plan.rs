@@ -20,6 +20,8 @@ use crate::world::ms;
 pub struct Member {
     pub settings: RoleSettings,
     pub clock: Clock,
+    /// It tells others that it takes no units until it has joined, as the library does.
+    pub tells_joined: bool,
 }
 
 /// A fault, so long after the one before.
@@ -56,6 +58,7 @@ impl Plan {
                         offset: ms(1 + chance.below(1_000_000)),
                         ppm: i64::try_from(chance.below(20_001)).expect("small") - 10_000,
                     },
+                    tells_joined: chance.permille(700),
                 }
             })
             .collect();
@@ -95,16 +98,17 @@ impl Plan {
     }
 
     pub fn nodes(&self) -> Vec<Node> {
-        let node = |Member { settings, clock }: &Member| Node {
+        let node = |member: &Member| Node {
             group: GroupSettings {
-                ttl: settings.ttl,
-                heartbeat: settings.heartbeat,
-                stop_budget: settings.stop_budget,
+                ttl: member.settings.ttl,
+                heartbeat: member.settings.heartbeat,
+                stop_budget: member.settings.stop_budget,
                 groups: self.groups.clone(),
                 placements: std::collections::BTreeMap::new(),
             },
-            settings: settings.clone(),
-            clock: *clock,
+            settings: member.settings.clone(),
+            clock: member.clock,
+            tells_joined: member.tells_joined,
             handler: Handler::default(),
             life: 0,
             process: None,
@@ -151,7 +155,10 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { unique, groups, .. } = self;
         writeln!(f, "  {groups:?}, unique sequences: {unique}")?;
-        for (i, Member { settings, clock }) in self.members.iter().enumerate() {
+        for (i, member) in self.members.iter().enumerate() {
+            let Member {
+                settings, clock, ..
+            } = member;
             writeln!(
                 f,
                 "  node-{i}: ttl {:?}, heartbeat {:?}, request timeout {:?}, stop budget {:?}, clock {:+} ppm",

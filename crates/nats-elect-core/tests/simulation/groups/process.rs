@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::GroupInput;
-use nats_elect_core::{Input, Link};
+use nats_elect_core::{Failure, Input, Link};
 
 use super::node::{Handler, Process, Trouble};
 use super::world::{Happening, World};
@@ -54,8 +55,8 @@ impl World {
     pub fn link(&mut self, node: usize) {
         let now = self.now;
         let at = &mut self.nodes[node];
-        let unlinked = at.troubles.get(&Trouble::Unlinked);
-        if at.wire != Wire::Whole || unlinked.is_some_and(|until| now < *until) {
+        let lasts = |trouble| at.troubles.get(&trouble).is_some_and(|until| now < *until);
+        if at.wire != Wire::Whole || lasts(Trouble::Unlinked) || lasts(Trouble::Unusable) {
             return;
         }
         at.linked = true;
@@ -69,6 +70,18 @@ impl World {
         if !self.nodes[node].paused {
             self.tell_link(node, &Link::Down);
         }
+    }
+
+    /// The connection's monitor finds that its bucket can't be used. What the machine writes may
+    /// arrive all the same.
+    pub fn bucket_unusable(&mut self, node: usize, kind: FailureKind) {
+        let at = &mut self.nodes[node];
+        let Some(process) = at.process.as_mut().filter(|_| !at.paused) else {
+            return;
+        };
+        process.watch = None;
+        let detail = kind.as_str().to_owned();
+        self.tell_link(node, &Link::Unusable(Failure { kind, detail }));
     }
 
     fn tell_link(&mut self, node: usize, link: &Link) {
@@ -129,7 +142,7 @@ impl World {
         troubles.remove(&trouble);
         match trouble {
             Trouble::Paused => self.resume(node),
-            Trouble::Wire | Trouble::Unlinked => self.connect(node),
+            Trouble::Wire | Trouble::Unlinked | Trouble::Unusable => self.connect(node),
             Trouble::Dead if self.nodes[node].process.is_none() => self.boot(node),
             Trouble::Dead => {}
         }
@@ -146,7 +159,7 @@ impl World {
         for node in 0..self.nodes.len() {
             let at = &mut self.nodes[node];
             at.plans.clear();
-            at.troubles.clear();
+            let troubles = std::mem::take(&mut at.troubles);
             at.handler = Handler::default();
             self.resume(node);
             let drains = self.nodes[node].process.as_ref().is_none_or(|it| it.drains);
@@ -167,18 +180,17 @@ impl World {
             for (unit, sequence) in stuck {
                 self.handler_ends(node, &unit, sequence);
             }
-            self.reconnect_if_needed(node);
+            if troubles.contains_key(&Trouble::Unusable) || !self.is_watching(node) {
+                self.connect(node);
+            }
         }
         self.restore_groups();
     }
 
     /// A watch at work goes on: what it did not show stays hidden.
-    fn reconnect_if_needed(&mut self, node: usize) {
+    fn is_watching(&self, node: usize) -> bool {
         let at = &self.nodes[node];
         let watch = at.process.as_ref().and_then(|it| it.watch.as_ref());
-        let whole = at.linked && at.wire == Wire::Whole && watch.is_some_and(|it| !it.broken);
-        if !whole {
-            self.connect(node);
-        }
+        at.linked && at.wire == Wire::Whole && watch.is_some_and(|it| !it.broken)
     }
 }

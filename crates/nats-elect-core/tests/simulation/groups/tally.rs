@@ -8,6 +8,7 @@ tally! {
     processes: "processes started",
     epochs: "epochs claimed",
     leases_lost: "leases lost",
+    wound_down: "leases wound down",
     terms: "terms",
     revoked: "terms revoked",
     deposed: "tombstones sent",
@@ -25,6 +26,7 @@ tally! {
     forged: "records of strangers",
     losses: "stream ends lost",
     grown: "groups grown",
+    unusable: "buckets found unusable",
     mourned: "deaths that a companion saw",
     willed: "leases released by a companion",
 }
