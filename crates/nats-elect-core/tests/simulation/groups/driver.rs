@@ -85,17 +85,21 @@ impl World {
             ));
         }
         if let Some(due) = due {
-            let at = self.nodes[node].clock.when(due);
-            let life = self.nodes[node].life;
-            let keeper = None;
-            let wake = Happening::Wake {
-                node,
-                life,
-                keeper,
-                wake,
-            };
-            self.schedule(at, wake);
+            self.wake_at(due, node, None, wake);
         }
+    }
+
+    /// Has the machine or an epoch's election step when that moment has come by the node's clock.
+    pub fn wake_at(&mut self, due: Moment, node: usize, keeper: Option<Epoch>, wake: u64) {
+        let at = self.nodes[node].clock.when(due);
+        let life = self.nodes[node].life;
+        let wake = Happening::Wake {
+            node,
+            life,
+            keeper,
+            wake,
+        };
+        self.schedule(at, wake);
     }
 
     fn obey(&mut self, node: usize, effect: GroupEffect, inputs: &mut VecDeque<To>) {

@@ -104,16 +104,7 @@ impl World {
             }
         }
         if let Some(due) = due {
-            let at = self.nodes[node].clock.when(due);
-            let life = self.nodes[node].life;
-            let keeper = Some(epoch);
-            let wake = Happening::Wake {
-                node,
-                life,
-                keeper,
-                wake,
-            };
-            self.schedule(at, wake);
+            self.wake_at(due, node, Some(epoch), wake);
         }
         self.forget_stopped(node);
     }
