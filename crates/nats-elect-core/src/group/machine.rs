@@ -220,7 +220,13 @@ impl Group {
             if self.lease.is_some() {
                 self.lose_lease();
             }
-            self.lease = Some(Lease::new(epoch));
+            let mut lease = Lease::new(epoch);
+            // The watch may have shown the claim before its answer came.
+            let claimed = self.view.member(epoch).filter(|it| !it.is_deposed());
+            if let Some(member) = claimed {
+                lease.shown(member.sequence, self.view.looks_back, self.now);
+            }
+            self.lease = Some(lease);
         }
         self.extend(|lease, now| lease.granted(sequence, until, now));
     }
@@ -489,7 +495,11 @@ impl Group {
         };
         let now = self.now;
         self.refused.remove(&write.key());
-        self.agenda.note(write.subject(), now);
+        // It knows a group's record by the watch alone. Before that it would write the same again.
+        let awaits_watch =
+            matches!(write, GroupWrite::Group { .. }) && !self.view.has_shown(revision);
+        self.agenda
+            .note(write.subject(), if awaits_watch { again } else { now });
         match write {
             GroupWrite::Depose { epoch, over, .. } => {
                 self.view.deposed(epoch, over, revision);
@@ -505,7 +515,6 @@ impl Group {
                 view.prove(&unit, revision, now);
                 self.look_at(change);
             }
-            // The watch tells.
             GroupWrite::Group { .. } => {}
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::*;
 use super::world::*;
+use crate::{Moment, WriteOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -13,6 +14,84 @@ fn caught_up(last: u64) -> GroupInput {
         last,
         members: None,
     }
+}
+
+/// A member that begins with an empty bucket, and what it did when its claim was confirmed and shown,
+/// in one order or the other.
+fn claims(is_shown_first: bool) -> (Group, Vec<GroupEffect>) {
+    let (now, own) = (Moment::from_nanos(1), epoch(0));
+    let settings = GroupSettings {
+        ttl: TTL,
+        heartbeat: HEARTBEAT,
+        stop_budget: SECOND,
+        groups: [(group(), Units::Shards(1))].into(),
+        placements: [].into(),
+    };
+    let mut member = Group::new(settings, now);
+    member.step(now, GroupInput::WatchBegan);
+    let members = Some(Vec::new());
+    member.step(now, GroupInput::CaughtUp { last: 10, members });
+    let granted = GroupInput::Granted {
+        epoch: own,
+        sequence: 11,
+        until: now + TTL,
+    };
+    let shown = GroupInput::Shown(Message {
+        sequence: 11,
+        over: Some(0),
+        content: heartbeat(0, false),
+    });
+    let inputs = if is_shown_first {
+        [shown, granted]
+    } else {
+        [granted, shown]
+    };
+    let effects = inputs.map(|input| member.step(now, input));
+    (member, effects.concat())
+}
+
+/// 7: whether the answer to a claim or the watch comes first, a member has its lease when both have
+/// come, and not with its second heartbeat only.
+#[test]
+fn a_claim_that_is_shown_before_its_answer_comes_is_a_lease() {
+    for is_shown_first in [false, true] {
+        let (member, effects) = claims(is_shown_first);
+        let until = Moment::from_nanos(1) + TTL;
+        assert_eq!(member.lease_until(), Some(until));
+        assert!(effects.contains(&GroupEffect::Extend { until }));
+    }
+}
+
+/// The answer to a member's record of a group may come before its watch shows that. The member waits
+/// for the watch: the same write again would be refused, and cost it a heartbeat.
+#[test]
+fn a_record_of_a_group_is_written_once() {
+    let (mut member, effects) = claims(false);
+    let (now, writes) = (Moment::from_nanos(1), |effects: &[GroupEffect]| {
+        let writes = effects.iter().filter_map(|effect| match effect {
+            GroupEffect::Write { op, write } => Some((*op, write.clone())),
+            _ => None,
+        });
+        writes.collect::<Vec<_>>()
+    });
+    let [(op, GroupWrite::Group { record, .. })] = writes(&effects)[..] else {
+        panic!("the group's record: {effects:?}");
+    };
+    let outcome = WriteOutcome::Acked { revision: 12 };
+    let confirmed = member.step(now, GroupInput::WriteEnded { op, outcome });
+    assert_eq!(writes(&confirmed), []);
+    let shown = member.step(
+        now,
+        GroupInput::Shown(Message {
+            sequence: 12,
+            over: Some(0),
+            content: GroupContent::Group(group(), Some(record)),
+        }),
+    );
+    assert!(matches!(
+        writes(&shown)[..],
+        [(_, GroupWrite::Unit { over: 0, .. })]
+    ));
 }
 
 /// 5: a forged tombstone frees nothing before the lease was watched to its end.
