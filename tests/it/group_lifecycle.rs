@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nats_elect::{
-    BoxError, FencedError, Group, Release, RoleManager, StopOptions, Term, handler_fn,
+    BoxError, FencedError, Group, MemberConfig, Release, RoleManager, StopOptions, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{Notify, watch};
@@ -13,7 +13,7 @@ use crate::support::bucket::Stranger;
 use crate::support::instance::{Recorded, never};
 use crate::support::journal::Journal;
 use crate::support::member::{
-    GROUP, LEASE, all_owned, evenly_owned, group, member, member_with, stop,
+    GROUP, LEASE, all_owned, evenly_owned, group, joining, member, member_with, stop, waits,
 };
 use crate::support::{BUCKET, SOON, ms};
 
@@ -54,6 +54,32 @@ impl Obstinate {
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_begins_a_term_says_at_once_that_it_knows_that_the_group_was_made() {
+    let server = NatsServer::start().expect("start");
+    // The next heartbeat of its own accord is far away.
+    let lease = MemberConfig::default()
+        .ttl(LEASE * 10)
+        .heartbeat_interval(LEASE * 3);
+    let a = joining(&server.url(), "a", Group::sharded(GROUP, 1, waits())).member(lease);
+    let a = a.start().await.expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let members = stranger.tape("_group.m.*").await;
+    let token = eventually(SOON, "a term", async || {
+        let owner = group(&a).owner("0").filter(|it| it.acts_here);
+        owner.map(|it| it.fencing_token)
+    })
+    .await;
+    // Others do not make the group anew if it is purged now.
+    let told = members.wait_for_record_above(token.sequence).await;
+    assert_eq!(
+        told.value["member"]["groups"][GROUP][1], 1,
+        "{:?}",
+        told.value
+    );
+    stop(a).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -196,12 +196,20 @@ impl MemberState {
         keepers.any(|it| it.epoch == epoch && it.ending)
     }
 
-    /// Has the member's record say whether it takes units, from the next heartbeat on.
+    /// Has the member's record say what there is to say. What others wait for is written now, the
+    /// rest with the next heartbeat.
     pub(super) fn tell_of_itself(&mut self, steps: &mut VecDeque<Step>) {
+        if self.tell(steps) {
+            self.heartbeat(steps);
+        }
+    }
+
+    /// Has the next heartbeat say what there is to say. Returns whether others wait for it.
+    fn tell(&mut self, steps: &mut VecDeque<Step>) -> bool {
         let cordoned = self.cordoned || self.stopping.is_some() || !self.group.has_joined();
         let keeper = self.present.and_then(|epoch| self.keeper(epoch));
         let Some((epoch, before)) = keeper.map(|it| (it.epoch, it.info.clone())) else {
-            return;
+            return false;
         };
         let info = self.info(before.key, cordoned);
         let is_urgent = !info.takes_the_part_of(&before);
@@ -212,8 +220,14 @@ impl MemberState {
                 let takes = !cordoned && self.group.misfit(name).is_none();
                 scope.write(|board| board.takes_units = takes);
             }
-            self.heartbeat(steps);
         }
+        is_urgent
+    }
+
+    /// Writes the next heartbeat now, with what there is to say.
+    pub(super) fn tell_now(&mut self, steps: &mut VecDeque<Step>) {
+        self.tell(steps);
+        self.heartbeat(steps);
     }
 
     /// Tells the handles whether this instance has joined. An operator's cordon is no part of that.

@@ -123,11 +123,7 @@ impl World {
             }
             GroupEffect::Extend { until } => {
                 let present = self.nodes[node].present_epoch();
-                let keeper = present.and_then(|epoch| self.keeper_of(node, epoch));
-                if let Some((epoch, key)) = keeper.map(|it| (it.epoch, it.identity.key)) {
-                    let info = Box::new(self.info(node, key));
-                    inputs.push_back(To::Keeper(epoch, Input::Tell(info)));
-                }
+                self.tell(node, inputs);
                 let now = self.nodes[node].clock.at(self.now);
                 let Some(process) = &mut self.nodes[node].process else {
                     return;

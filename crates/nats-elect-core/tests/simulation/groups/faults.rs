@@ -421,13 +421,29 @@ impl World {
         group.is_some() && !others.any(|it| group_of(it) == group)
     }
 
+    /// Whether all members that know that a group was made say so in their records.
+    fn is_told(&self, group: &GroupName) -> bool {
+        self.nodes.iter().all(|node| {
+            let knows = node
+                .process
+                .as_ref()
+                .is_some_and(|it| it.group.generation(group) > 0);
+            let epoch = node.present_epoch().filter(|_| knows);
+            let record = epoch.and_then(|it| self.stream.get(&GroupKey::Member(it)));
+            !knows || record.is_some_and(|it| it.tells(group))
+        })
+    }
+
     /// A member's record and all keys of a group are not purged both: nothing would tell others of
-    /// its lease.
+    /// its lease. Nor is a group that was made just now, before its members say that they know it.
     pub fn purge(&mut self, key: &GroupKey) {
         let traces = match key {
             GroupKey::Member(_) => Some(Traces::Members),
             _ => self.is_last_trace(key).then_some(Traces::Groups),
         };
+        if traces == Some(Traces::Groups) && !group_of(key).is_some_and(|it| self.is_told(it)) {
+            return;
+        }
         if let Some(traces) = traces
             && *self.purged.get_or_insert(traces) != traces
         {

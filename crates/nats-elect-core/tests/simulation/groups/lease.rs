@@ -250,8 +250,19 @@ impl World {
         }
     }
 
-    /// Has the next heartbeat written now.
+    /// Has the next heartbeat say what there is to say.
+    pub fn tell(&mut self, node: usize, inputs: &mut VecDeque<To>) {
+        let present = self.nodes[node].present_epoch();
+        let keeper = present.and_then(|epoch| self.keeper_of(node, epoch));
+        if let Some((epoch, key)) = keeper.map(|it| (it.epoch, it.identity.key)) {
+            let info = Box::new(self.info(node, key));
+            inputs.push_back(To::Keeper(epoch, Input::Tell(info)));
+        }
+    }
+
+    /// Has the next heartbeat written now, with what there is to say.
     pub fn heartbeat_now(&mut self, node: usize, inputs: &mut VecDeque<To>) {
+        self.tell(node, inputs);
         let present = self.nodes[node].present_epoch();
         let keeper = present.and_then(|epoch| self.keeper_of(node, epoch));
         if let Some(keeper) = keeper

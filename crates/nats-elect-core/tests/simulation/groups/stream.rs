@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nats_elect_core::Bucket;
 use nats_elect_core::group::{Epoch, GroupKey, GroupRecord, MemberContent, UnitKey, UnitRecord};
+use nats_elect_core::name::GroupName;
 use nats_elect_core::record::Content;
 
 /// A signature, of one write alone.
@@ -36,6 +37,17 @@ pub struct Stored {
     pub over: Option<u64>,
     pub body: Body,
     pub at: Duration,
+}
+
+impl Stored {
+    /// Whether a member's record says that the member knows that the group was made.
+    pub fn tells(&self, group: &GroupName) -> bool {
+        let Body::Member(_, MemberContent::Record(member)) = &self.body else {
+            return false;
+        };
+        let support = member.info.as_ref().and_then(|it| it.groups.get(group));
+        support.is_some_and(|it| it.generation > 0)
+    }
 }
 
 /// How to undo the last change.
