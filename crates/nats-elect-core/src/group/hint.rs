@@ -59,6 +59,7 @@ impl Hint {
 fn parse_one(hint: &Value) -> Option<Hint> {
     let text = |index: usize| hint.get(index)?.as_str();
     let generation = u32::try_from(hint.get(1)?.as_u64()?).ok()?;
+    (generation > 0).then_some(())?;
     Some(Hint {
         unit: UnitKey {
             group: GroupName::new(text(0)?).ok()?,
@@ -104,6 +105,7 @@ mod tests {
             "[]",
             r#"["g.h",1,"17",5,"AAAAAAAAAAAAAAAAAAAAAA"]"#,
             r#"["g",-1,"17",5,"AAAAAAAAAAAAAAAAAAAAAA"]"#,
+            r#"["g",0,"17",5,"AAAAAAAAAAAAAAAAAAAAAA"]"#,
             r#"["g",1,"17",5.5,"AAAAAAAAAAAAAAAAAAAAAA"]"#,
             r#"["g",1,"17",5,"A"]"#,
         ] {

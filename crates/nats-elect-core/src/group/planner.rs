@@ -173,14 +173,16 @@ impl Group {
     }
 
     /// Takes hints, of this member's own plan or another's. One about an earlier record than the
-    /// known one means nothing. One about a later one waits for it.
+    /// known one means nothing, nor does one about another generation than the present one. One about
+    /// a later record waits for it.
     pub(super) fn take_hints(&mut self, hints: Vec<Hint>) {
         for Hint { unit, sequence, to } in hints {
             let Some(record) = self.record_of(&unit.group) else {
                 continue;
             };
             let known = self.view.unit(&unit).map_or(0, |it| it.sequence);
-            if sequence >= known && self.is_unit(&unit, &record) {
+            let is_present = unit.generation == record.generation;
+            if sequence >= known && is_present && self.is_unit(&unit, &record) {
                 self.hints.insert(unit.clone(), (sequence, to));
                 self.agenda.note(Subject::Unit(unit), self.now);
             }

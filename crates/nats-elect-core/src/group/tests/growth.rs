@@ -125,6 +125,24 @@ fn a_free_unit_that_a_stranger_closed_gets_an_owner_again() {
     });
 }
 
+/// Who may send hints may not write keys by them.
+#[test]
+fn a_hint_about_an_earlier_generation_creates_no_unit_of_it() {
+    let mut world = World::settled(2, 2);
+    put(&mut world, record(2, 0, 1).resized(4));
+    world.until(LONGEST_LEASE + TTL, |world| all_grown(world, 4));
+    let keys = world.keys.len();
+    let hint = Hint {
+        unit: unit(4_000_000_000),
+        sequence: 1,
+        to: epoch(world.nodes[0].epoch),
+    };
+    world.tell(0, GroupInput::Hint { hints: vec![hint] });
+    world.run(3 * HEARTBEAT);
+    assert_eq!(world.keys.len(), keys);
+    assert!(all_grown(&world, 4));
+}
+
 /// 10: a closed unit of an earlier generation stays closed.
 #[test]
 fn no_unit_of_an_earlier_generation_is_opened_again() {
