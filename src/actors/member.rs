@@ -32,7 +32,7 @@ use crate::metrics::UnitTermEnd;
 use crate::model::bequests::Bequests;
 use crate::model::config::{RoleSettings, Seat};
 use crate::repeated::Repeated;
-use crate::role::{GroupScope, HandlerReport, Instance, Request, RunningTerm};
+use crate::role::{Board, GroupScope, HandlerReport, Instance, Request, RunningTerm};
 use crate::store::Bucket;
 use nats_elect_core::group::{Epoch, Group, GroupInput, GroupSettings, UnitKey};
 use nats_elect_core::name::GroupName;
@@ -272,8 +272,11 @@ impl MemberState {
                 self.touched.extend(self.written.remove(&op));
                 steps.push_back(Step::Group(GroupInput::WriteEnded { op, outcome }));
             }
+            MemberMsg::Handler(unit, HandlerReport::Ending(term, _)) => {
+                self.handler_ending(&unit, term.0);
+                return;
+            }
             MemberMsg::TimerFired(_)
-            | MemberMsg::Handler(_, HandlerReport::Ending(..))
             | MemberMsg::BeginWatch(_)
             | MemberMsg::WatchBegan(_)
             | MemberMsg::Watched { .. }
@@ -371,14 +374,6 @@ impl MemberState {
             self.forget = false;
             self.group = machine(&self.settings, &self.groups);
             self.machines += 1;
-            for scope in self.groups.values() {
-                scope.write(|board| {
-                    *board = crate::role::Board {
-                        bucket_epoch: board.bucket_epoch,
-                        ..crate::role::Board::default()
-                    };
-                });
-            }
             self.begin_watch(myself);
         }
         if self.present.is_none()
@@ -412,7 +407,9 @@ impl MemberState {
 
     fn stop(&mut self, release: bool, steps: &mut VecDeque<Step>) {
         if release {
-            self.stopping.get_or_insert(Stopping::Leaving);
+            if *self.stopping.get_or_insert(Stopping::Leaving) == Stopping::Keeping {
+                return;
+            }
             self.tell_of_itself(steps);
             steps.push_back(Step::Group(GroupInput::Drain));
         } else {
@@ -482,6 +479,12 @@ impl MemberState {
             running.end(UnitTermEnd::Lost);
             running.count_end(&self.groups, unit);
         }
+        self.touched.clear();
+        self.told.clear();
+        for scope in self.groups.values() {
+            scope.write(|board| *board = Board::default());
+        }
+        self.meter.unit_changed();
         self.written.clear();
         self.writes.close();
         self.writes = Arc::new(Semaphore::new(WRITES_AT_ONCE));
@@ -548,6 +551,11 @@ impl Running {
         self.term.cancel();
     }
 
+    /// Whether its handler may act, and was not told to end.
+    fn acts(&self) -> bool {
+        self.lives && self.term.in_office().is_some()
+    }
+
     /// Ends the term for good, and aborts its handler.
     fn end(&mut self, cause: UnitTermEnd) {
         self.lives = false;
@@ -556,13 +564,15 @@ impl Running {
         self.term.abort();
     }
 
-    /// Counts the end of the term, once. A handler that was not told to end has ended by itself.
+    /// Counts the end of the term, and has the group's board show it, once. A handler that was not
+    /// told to end has ended by itself.
     fn count_end(&mut self, groups: &Groups, unit: &UnitKey) {
         if !std::mem::replace(&mut self.counted, true)
             && let Some(scope) = groups.get(&unit.group)
         {
             let cause = self.cause.unwrap_or(UnitTermEnd::Handler);
             scope.meter.ended(cause, 1);
+            scope.acts_no_more(&unit.unit, self.sequence);
         }
     }
 }

@@ -8,6 +8,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use super::Link;
 use super::member::{Groups, MemberActor, MemberSetup};
 use super::messages::{MemberMsg, SupervisorMsg};
+use crate::metrics::MemberLabels;
 use crate::model::bequests::Bequests;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{Instance, RunningTerm};
@@ -126,16 +127,14 @@ impl Membership {
     pub fn crashed(&mut self) -> Vec<RunningTerm> {
         self.actor = None;
         self.crashes += 1;
-        for scope in self.setup.groups.values() {
-            scope.set_joined(false);
-        }
+        let (id, bucket) = (&self.instance.id, &self.instance.bucket);
+        MemberLabels::new(id.as_str(), bucket.as_str()).lease(Duration::ZERO, Duration::ZERO);
         let scopes = self.setup.groups.values();
-        let running: Vec<_> = scopes.flat_map(|scope| scope.running()).collect();
-        for term in &running {
-            term.revoke();
-            term.abort();
-        }
-        running
+        let ended = scopes.flat_map(|scope| {
+            scope.set_joined(false);
+            scope.end_all()
+        });
+        ended.collect()
     }
 
     /// Returns a group and a unit whose handler still runs although its lease is over.
@@ -152,8 +151,10 @@ impl Membership {
 impl Drop for Membership {
     /// After a crash of the supervisor nothing renews the lease, so no handler may go on.
     fn drop(&mut self) {
-        self.crashed();
-        self.ended();
+        if !self.has_ended {
+            self.crashed();
+            self.ended();
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::instance::Instance;
 use super::running::{HandlerReport, RunningTerm, TermSetup};
 use super::scope::Ask;
 use crate::lock::lock;
-use crate::metrics::{GroupLabels, Labels};
+use crate::metrics::{GroupGauges, GroupLabels, Labels, UnitTermEnd};
 use crate::model::admin::GroupReport;
 use crate::model::config::RoleSettings;
 use crate::store::{Bucket, DataOwner};
@@ -320,6 +320,38 @@ impl GroupScope {
         };
         let _ = self.events.send(event);
         self.changed.send_replace(());
+    }
+
+    /// Enters that a unit's term is over, whatever is known of its record since.
+    pub fn acts_no_more(&self, unit: &UnitName, sequence: u64) {
+        let known = self.read(|board| board.units.get(unit).copied());
+        if let Some(known) = known.filter(|it| it.acts_here && it.sequence == sequence) {
+            let acts_here = false;
+            self.enter(unit, UnitOnBoard { acts_here, ..known });
+        }
+    }
+
+    /// The member's actor crashed: all terms that still run are over. Ends them, and returns them.
+    pub fn end_all(&self) -> Vec<RunningTerm> {
+        let acting = self.read(|board| {
+            let acting = board.units.iter().filter(|(_, it)| it.acts_here);
+            let acting = acting.map(|(unit, it)| (unit.clone(), it.sequence));
+            acting.collect::<Vec<_>>()
+        });
+        let running = self.running();
+        // The others were counted when they ended, and run on.
+        let valid = running.iter().filter(|it| !it.remaining().is_zero());
+        let lost = u64::try_from(valid.count()).unwrap_or(u64::MAX);
+        self.meter.ended(UnitTermEnd::Lost, lost);
+        for term in &running {
+            term.revoke();
+            term.abort();
+        }
+        for (unit, sequence) in acting {
+            self.acts_no_more(&unit, sequence);
+        }
+        self.meter.show(&GroupGauges::default());
+        running
     }
 
     /// Returns a receiver of the events from now on.

@@ -178,3 +178,64 @@ async fn a_unit_whose_key_is_purged_ends_alone_when_its_store_tells() {
     .await;
     stop(a).await;
 }
+
+/// A handler that fails is begun again, also if a task that it spawned listens to nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_outlives_its_handler_is_ended_and_the_unit_begins_again() {
+    let server = NatsServer::start().expect("start");
+    let (begun, ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let counts = (Arc::clone(&begun), Arc::clone(&ended));
+    let work = move |term: Term| {
+        let (begun, ended) = (Arc::clone(&counts.0), Arc::clone(&counts.1));
+        async move {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let counted = Counted(ended);
+            term.spawn(async move {
+                let _counted = counted;
+                std::future::pending::<()>().await;
+            });
+            Err::<(), BoxError>("it fails".into())
+        }
+    };
+    let sharded = Group::sharded(GROUP, 1, handler_fn(work));
+    let a = member_with(&server.url(), "a", sharded).await;
+    eventually(SOON, "a second term", async || {
+        (begun.load(Ordering::SeqCst) >= 2).then_some(())
+    })
+    .await;
+    assert!(ended.load(Ordering::SeqCst) >= 1, "one task at a time");
+    stop(a).await;
+}
+
+/// Counts when it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_bucket_is_gone_says_that_it_acts_on_nothing() {
+    let server = NatsServer::start().expect("start");
+    let maker = RoleManager::builder()
+        .servers(server.url())
+        .bucket(BUCKET)
+        .bucket_auto_create();
+    stop(maker.start().await.expect("start")).await;
+    let a = RoleManager::builder()
+        .servers(server.url())
+        .bucket(BUCKET)
+        .instance_id("a")
+        .member(MemberConfig::default().ttl(LEASE))
+        .group(Group::sharded(GROUP, 4, waits()));
+    let a = a.start().await.expect("start");
+    all_owned(&[&a], 4).await;
+    Stranger::connect(&server.url()).await.delete_bucket().await;
+    eventually(SOON, "no units", async || {
+        group(&a).mine().is_empty().then_some(())
+    })
+    .await;
+    stop(a).await;
+}

@@ -28,6 +28,14 @@ pub(super) struct Health {
     failed: BTreeMap<Checked, u32>,
 }
 
+impl Health {
+    /// A unit's handler has ended. The next one begins with none of its failures.
+    pub fn forget(&mut self, unit: &UnitKey) {
+        let of = (unit.group.clone(), Some(unit.unit.clone()));
+        self.failed.remove(&of);
+    }
+}
+
 impl MemberState {
     /// When handlers are to be checked next.
     pub(super) fn next_health_check(&self) -> Option<Moment> {
@@ -67,9 +75,9 @@ impl MemberState {
         }
     }
 
-    /// The handlers at work, each with a unit of it.
+    /// The handlers at work, each with a unit of it. One that was told to end is asked no more.
     fn checked(&self) -> BTreeMap<Checked, UnitKey> {
-        let running = self.running.iter().filter(|(_, it)| it.lives);
+        let running = self.running.iter().filter(|(_, it)| it.acts());
         let checked = running.filter_map(|(unit, _)| {
             let scope = self.groups.get(&unit.group)?;
             let own = scope.has_own_handlers().then(|| unit.unit.clone());
@@ -85,7 +93,16 @@ impl MemberState {
         steps: &mut VecDeque<Step>,
     ) {
         self.health.asked.remove(of);
-        if healthy {
+        let is_of = |unit: &UnitKey| {
+            unit.group == of.0 && of.1.as_ref().is_none_or(|name| *name == unit.unit)
+        };
+        // One that is told to end while it is asked is not ill.
+        if healthy
+            || !self
+                .running
+                .iter()
+                .any(|(unit, it)| is_of(unit) && it.acts())
+        {
             self.health.failed.remove(of);
             return;
         }
@@ -95,9 +112,6 @@ impl MemberState {
             return;
         }
         self.health.failed.remove(of);
-        let is_of = |unit: &UnitKey| {
-            unit.group == of.0 && of.1.as_ref().is_none_or(|name| *name == unit.unit)
-        };
         for (unit, running) in &mut self.running {
             if running.lives && is_of(unit) {
                 tracing::warn!(

@@ -237,6 +237,23 @@ impl MemberState {
         self.running.insert(unit, running);
     }
 
+    /// The handler is over. What it spawned is told to end, and is aborted like a handler if it does
+    /// not: nobody else would end it while the lease lasts, and the unit would be nobody's work.
+    pub(super) fn handler_ending(&mut self, unit: &UnitKey, sequence: u64) {
+        let Some(running) = self.running_at(unit, sequence) else {
+            return;
+        };
+        let term = running.term.clone();
+        let patience = self.settings.stop_budget;
+        if !term.has_ended() {
+            tokio::spawn(async move {
+                if tokio::time::timeout(patience, term.ended()).await.is_err() {
+                    term.abort();
+                }
+            });
+        }
+    }
+
     pub(super) fn handler_ended(
         &mut self,
         unit: UnitKey,
@@ -257,6 +274,7 @@ impl MemberState {
             scope.ended(&unit.unit);
         }
         self.touched.insert(unit.clone());
+        self.health.forget(&unit);
         if self.stopping != Some(Stopping::Keeping) {
             steps.push_back(Step::Group(GroupInput::HandlerEnded {
                 unit,
@@ -396,8 +414,9 @@ impl MemberState {
 
     /// Enters what has changed on the boards of the groups.
     pub(super) fn show(&mut self) {
-        // Before that units are known whose owners are not.
-        if !self.group.has_caught_up() {
+        // Before that units are known whose owners are not. Nor does what it knew of another bucket
+        // count.
+        if self.forget || !self.group.has_caught_up() {
             return;
         }
         let touched = std::mem::take(&mut self.touched);
