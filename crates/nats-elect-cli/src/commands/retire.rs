@@ -28,6 +28,9 @@ const UNTOLD: Duration = Duration::from_secs(15);
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// How often the role's keys are read during the wait.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long the marker stands. A server never sends a watch what is purged before its turn comes, and
+/// nothing tells whether all watches have had it.
+const SHOWN: Duration = Duration::from_secs(1);
 
 const MORE: &str = "\
 What it does:
@@ -268,6 +271,7 @@ impl Retire {
         let over = revision(found.record.as_ref());
         let marker = self.mark(client, bucket, over).await?;
         stage.set(Stage::Marked);
+        tokio::time::sleep(SHOWN).await;
         purge(bucket, role, marker).await?;
         stage.set(Stage::RecordRemoved);
         let (record, _) = keys(bucket, role).await?;
