@@ -234,6 +234,16 @@ fn a_heartbeat_while_a_watch_begins_anew_is_no_silence() {
     assert_eq!(known(&world).info, None);
     world.run(SECOND);
     assert!(known(&world).info.is_some() && !known(&world).flapped);
+    // Nor is it where the one before was missed as well.
+    world.nodes[0].silent = true;
+    world.beat(1);
+    let last = world.last;
+    world.beat(1);
+    world.nodes[0].silent = false;
+    world.watch_since(0, last);
+    assert_eq!(known(&world).info, None);
+    world.run(SECOND);
+    assert!(known(&world).info.is_some() && !known(&world).flapped);
     // One that was really gone is another thing.
     let key = GroupKey::Member(other);
     let beat = world.keys[&key].message.content.clone();

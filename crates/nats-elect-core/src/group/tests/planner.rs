@@ -64,6 +64,27 @@ fn planner(world: &World) -> usize {
         .unwrap()
 }
 
+/// A first watch lacks the members whose heartbeats are written over while it begins. They are well.
+#[test]
+fn a_planner_whose_first_watch_lacked_the_others_moves_their_units_all_the_same() {
+    const SHARDS: u32 = 60;
+    let mut world = World::settled(3, SHARDS);
+    loop {
+        let last = world.last;
+        for index in 0..world.nodes.len() {
+            world.beat(index);
+        }
+        let joins = world.add(Units::Shards(SHARDS), None);
+        world.watch_since(joins, last);
+        // Less than what a member waits that was silent.
+        world.run(TTL + 10 * SECOND);
+        assert!(all_owned(&world, SHARDS) && is_even(&world));
+        if planner(&world) == joins {
+            return;
+        }
+    }
+}
+
 /// Gives a unit of the first to the second member, so many times.
 fn push(world: &mut World, from: usize, to: usize, units: usize) {
     let named = epoch(world.nodes[to].epoch);

@@ -65,7 +65,7 @@ impl View {
                 (before.since, before.flapped)
             }
             (None, _) if !self.caught_up => (Moment::default(), false),
-            (None, _) => (now, before.is_some()),
+            (None, _) => (now, before.is_some_and(Member::was_shown)),
         };
         let (identity, id, info, deposed, over_at) = match content {
             MemberContent::Record(seen) => {
@@ -243,10 +243,16 @@ impl Member {
         self.deposed
     }
 
-    /// Whether the record of a member that a watch lacked was there until the next one.
+    /// Whether a watch has shown a record of it. A first watch may have lacked it.
+    const fn was_shown(&self) -> bool {
+        self.sequence > 0 || self.lacked.is_some()
+    }
+
+    /// Whether the record of a member that a watch lacked was there until the next one, or until
+    /// others that were not shown either.
     fn is_followed_by(&self, over: Option<u64>, now: Moment) -> bool {
         let lacked = self.lacked.filter(|(_, over_at)| now < *over_at);
-        lacked.is_some_and(|(sequence, _)| over == Some(sequence))
+        lacked.is_some_and(|(sequence, _)| over >= Some(sequence))
     }
 }
 
