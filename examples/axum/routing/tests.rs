@@ -60,11 +60,14 @@ impl Instance {
     }
 }
 
-/// Waits until these instances own all shards.
+/// Waits until these instances own all shards, and each of them some. Then they know each other, and
+/// one that leaves gives its shards to the others. It never learns who takes what nobody was given.
 async fn all_owned(instances: &[&Instance]) {
     eventually(SOON, "an owner for each shard", async || {
         let owned = instances.iter().map(|it| it.group().mine().len());
-        (owned.sum::<usize>() == SHARDS as usize).then_some(())
+        let owned: Vec<usize> = owned.collect();
+        let all = owned.iter().sum::<usize>() == SHARDS as usize;
+        (all && !owned.contains(&0)).then_some(())
     })
     .await;
 }
@@ -206,6 +209,7 @@ async fn no_request_is_lost_and_no_key_has_two_owners_while_instances_leave() {
     all_owned(&[&c]).await;
     more().await;
     let d = Instance::start(&server, &log).await;
+    all_owned(&[&c, &d]).await;
     c.leave().await;
     all_owned(&[&d]).await;
     more().await;
