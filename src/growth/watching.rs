@@ -128,7 +128,9 @@ impl Seen {
     /// many shards.
     pub fn unclosed(&self, generation: u32, before: u32) -> usize {
         let known = self.units.iter();
-        let earlier = known.filter(|(key, _)| key.generation < generation);
+        // A stranger's key that is no shard's is nobody's to close.
+        let earlier =
+            known.filter(|(key, _)| key.generation < generation && key.unit.as_shard().is_some());
         let open = earlier.filter(|(_, record)| **record != Some(UnitRecord::Closed));
         let last = self.numbered(generation.saturating_sub(1), before);
         let missing = last.filter(|key| !self.units.contains_key(key));

@@ -196,7 +196,12 @@ impl TrackedGroups {
         });
         let is_open = |unit: &&Unit| unit.record != Some(UnitRecord::Closed);
         let before = group.generations.range(..group.generation());
-        let before = before.flat_map(|(_, units)| units.values());
+        // Nobody closes a stranger's key that is no shard's.
+        let may_be = |(name, _): &(&UnitName, &Unit)| {
+            kind != Some(UnitKind::Sharded) || name.as_shard().is_some()
+        };
+        let before = before.flat_map(|(_, units)| units.iter());
+        let before = before.filter(may_be).map(|(_, unit)| unit);
         ObservedGroup {
             kind,
             shards: (kind == Some(UnitKind::Sharded)).then(|| group.shards()),

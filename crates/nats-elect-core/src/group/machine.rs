@@ -11,6 +11,7 @@ use super::key::{GroupKey, UnitKey};
 use super::lease::Lease;
 use super::planner::{Advice, Planning};
 use super::record::MemberContent;
+use super::taking::may_be_unit;
 use super::unit::Tenure;
 use super::view::{Change, View};
 use crate::election::mutation::mutated;
@@ -384,7 +385,9 @@ impl Group {
             }
             Change::Unit(unit) => {
                 let begun = self.begun.get(&unit.group);
-                if begun.is_some_and(|generation| unit.generation < *generation) {
+                let is_earlier = begun.is_some_and(|generation| unit.generation < *generation);
+                let record = self.record_of(&unit.group);
+                if is_earlier && record.is_none_or(|record| may_be_unit(&unit, &record)) {
                     // It may be open again, by a member that was not shown that the group has grown.
                     self.begun.remove(&unit.group);
                 }

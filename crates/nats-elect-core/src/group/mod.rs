@@ -62,7 +62,7 @@ pub use key::{GroupKey, UnitKey};
 pub use machine::Group;
 pub use member_info::{MOST_LABELS, MOST_NAMED, MOST_TOLD, MemberInfo, Support};
 pub use record::{
-    GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent, SIGNATURE_BYTES, SeenMember,
-    UnitRecord, sign, signed_text, split_signature,
+    GroupKind, GroupRecord, LONGEST_LEASE, MOST_GENERATIONS, MOST_SHARDS, MemberContent,
+    SIGNATURE_BYTES, SeenMember, UnitRecord, sign, signed_text, split_signature,
 };
 pub use shown::{MemberState, ShownMember, ShownUnit, UnitState};

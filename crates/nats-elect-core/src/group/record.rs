@@ -26,6 +26,8 @@ pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
 /// The most shards of a group.
 pub const MOST_SHARDS: u32 = 65_536;
+/// The last generation of a group. A record of a later one is a stranger's, and not understood.
+pub const MOST_GENERATIONS: u32 = 1_000_000;
 
 /// The length of a signature, in bytes.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -248,7 +250,8 @@ impl GroupRecord {
             return None;
         };
         let can_be = !self.making && (1..=MOST_SHARDS).contains(&shards);
-        let generation = self.generation.checked_add(1).filter(|_| can_be)?;
+        let can_follow = can_be && self.generation < MOST_GENERATIONS;
+        let generation = can_follow.then(|| self.generation + 1)?;
         Some(Self {
             kind: GroupKind::Sharded { shards, before },
             generation,
@@ -287,11 +290,13 @@ impl GroupRecord {
             None => false,
             Some(making) => making.as_bool()?,
         };
-        (generation > 0).then_some(Self {
-            kind,
-            generation,
-            making,
-        })
+        (1..=MOST_GENERATIONS)
+            .contains(&generation)
+            .then_some(Self {
+                kind,
+                generation,
+                making,
+            })
     }
 }
 

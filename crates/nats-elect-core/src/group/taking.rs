@@ -107,6 +107,10 @@ impl Group {
         let Some(record) = self.record_of(&unit.group) else {
             return match self.misfit(&unit.group) {
                 Some(_) => self.need_elsewhere(unit, epoch),
+                None if !self.settings.groups.contains_key(&unit.group) => {
+                    self.need_elsewhere(unit, epoch)
+                }
+                // A record that is not understood is respected.
                 None => Need::Nothing,
             };
         };
@@ -386,14 +390,18 @@ impl Group {
             return;
         };
         let generation = record.generation;
-        if !record.making
-            && !self.has_begun(name, &record)
-            && self.view.are_closed_before(name, generation, self.now)
+        if !record.making && !self.has_begun(name, &record) && self.are_closed_before(name, &record)
         {
             self.begun.insert(name.clone(), generation);
             self.look_at_units(name);
             self.agenda.note(Subject::Plan(name.clone()), self.now);
         }
+    }
+
+    fn are_closed_before(&self, name: &GroupName, record: &GroupRecord) -> bool {
+        let is_unit = |unit: &UnitKey| may_be_unit(unit, record);
+        let (generation, now) = (record.generation, self.now);
+        self.view.are_closed_before(name, generation, is_unit, now)
     }
 
     /// The group's record, if this member takes part in the group as it is.
@@ -442,4 +450,9 @@ impl Group {
     pub(super) fn is_candidate(&self, unit: &UnitKey, epoch: Epoch) -> bool {
         self.view.takes(epoch, unit, self.now)
     }
+}
+
+/// Whether units of the group can have such a name.
+pub(super) fn may_be_unit(unit: &UnitKey, record: &GroupRecord) -> bool {
+    record.shards().is_none() || unit.unit.as_shard().is_some()
 }

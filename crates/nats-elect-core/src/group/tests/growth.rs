@@ -1,5 +1,6 @@
 //! Generations: a group that grows, and records that say so and are not true.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::*;
@@ -252,6 +253,85 @@ fn a_member_with_another_kind_of_units_takes_no_part_in_the_group() {
     world.run(LONGEST_LEASE * 3);
     assert!(!world.keys.contains_key(&GroupKey::Group(group())));
     assert!(world.nodes[misfit].terms.is_empty());
+}
+
+/// A stranger's key that is no shard's is nobody's to close, and so holds nothing up.
+#[test]
+fn a_key_that_is_no_shards_stops_no_generation() {
+    let mut world = World::settled(2, 2);
+    let write = |world: &mut World| {
+        for name in ["foo", "017"] {
+            let key = UnitKey {
+                unit: UnitName::new(name).unwrap(),
+                ..unit(0)
+            };
+            let content = GroupContent::Unit {
+                key: key.clone(),
+                record: Some(UnitRecord::Nobody),
+                signed: None,
+            };
+            world.store(GroupKey::Unit(key), None, content);
+        }
+    };
+    write(&mut world);
+    put(&mut world, Some(record(4, 2, 2)));
+    world.until(2 * LONGEST_LEASE, |world| all_grown(world, 4));
+    // Nor does it stop one that has begun.
+    write(&mut world);
+    world.run(SECOND);
+    world.leave(0);
+    world.until(2 * TTL, |world| {
+        (0..4).all(|it| world.owners(&grown(it)) == [1])
+    });
+}
+
+/// What a stranger gave to a member that has no such group goes back.
+#[test]
+fn a_unit_of_a_member_that_takes_no_part_in_its_group_is_nobodys() {
+    for given in [unit(0), grown(0)] {
+        let mut world = World::settled(2, 2);
+        let elsewhere = world.add(Units::Shards(2), None);
+        let settings = GroupSettings {
+            ttl: TTL,
+            heartbeat: HEARTBEAT,
+            stop_budget: STOP,
+            groups: BTreeMap::new(),
+            placements: BTreeMap::new(),
+        };
+        world.nodes[elsewhere].group = Group::new(settings, world.now);
+        world.nodes[elsewhere].cordoned = true;
+        world.watch(elsewhere);
+        world.run(TTL + SECOND);
+        let content = GroupContent::Unit {
+            key: given.clone(),
+            record: Some(UnitRecord::Owned(epoch(world.nodes[elsewhere].epoch))),
+            signed: None,
+        };
+        world.store(GroupKey::Unit(given), None, content);
+        world.run(SECOND);
+        let lives = world.nodes[0].group.has_joined();
+        assert!(lives);
+        world.leave(0);
+        world.until(2 * LONGEST_LEASE, |world| {
+            (0..2).all(|it| world.owners(&unit(it)) == [1])
+        });
+    }
+}
+
+/// Numbers of generations come to an end. A record beyond that is not understood.
+#[test]
+fn a_generation_beyond_the_last_one_is_not_understood() {
+    let parsed = |generation: u32| {
+        let value = format!(r#"{{"v":1,"kind":"sharded","n":2,"gen":{generation}}}"#);
+        GroupRecord::parse(value.as_bytes())
+    };
+    let last = parsed(MOST_GENERATIONS).unwrap();
+    assert_eq!(last.generation, MOST_GENERATIONS);
+    assert_eq!(last.resized(4), None);
+    assert!(parsed(MOST_GENERATIONS - 1).unwrap().resized(4).is_some());
+    for generation in [0, MOST_GENERATIONS + 1, u32::MAX] {
+        assert_eq!(parsed(generation), None);
+    }
 }
 
 /// What a hint or a stranger gave to it does not stay there without a handler.

@@ -140,12 +140,20 @@ impl View {
         self.known.get(name).copied()
     }
 
-    /// Whether every unit of the generations before this one is closed for good.
-    pub fn are_closed_before(&self, group: &GroupName, generation: u32, now: Moment) -> bool {
+    /// Whether every unit of the generations before this one is closed for good. Keys that `is_unit`
+    /// leaves out are a stranger's: nobody acts on them, and nobody closes them.
+    pub fn are_closed_before(
+        &self,
+        group: &GroupName,
+        generation: u32,
+        is_unit: impl Fn(&UnitKey) -> bool,
+        now: Moment,
+    ) -> bool {
         let is_closed = |unit: &Unit| self.is_closed(group, unit) && unit.quiet_until <= now;
         let known = self.units_in(group);
         let earlier = known.take_while(|(key, _)| key.generation < generation);
-        earlier.map(|(_, unit)| unit).all(is_closed)
+        let mut units = earlier.filter(|(key, _)| is_unit(key));
+        units.all(|(_, unit)| is_closed(unit))
             && self.numbered_before(group, generation).all(|key| {
                 let unit = self.units.get(&key);
                 unit.is_some_and(is_closed)
