@@ -107,7 +107,9 @@ impl Group {
         let Some(record) = self.record_of(&unit.group) else {
             return match self.misfit(&unit.group) {
                 Some(_) => self.need_elsewhere(unit, epoch),
-                None if !self.settings.groups.contains_key(&unit.group) => {
+                None if !self.settings.groups.contains_key(&unit.group)
+                    && !mutated!(KeepUnitsOfOthers) =>
+                {
                     self.need_elsewhere(unit, epoch)
                 }
                 // A record that is not understood is respected.
@@ -454,5 +456,5 @@ impl Group {
 
 /// Whether units of the group can have such a name.
 pub(super) fn may_be_unit(unit: &UnitKey, record: &GroupRecord) -> bool {
-    record.shards().is_none() || unit.unit.as_shard().is_some()
+    record.shards().is_none() || unit.unit.as_shard().is_some() || mutated!(WaitForNoUnits)
 }

@@ -172,7 +172,10 @@ impl Group {
                     Phase::Giving { send_at: self.now }
                 }
             }
-            Phase::Ending { .. } | Phase::Overrun { .. } => Phase::Giving { send_at: self.now },
+            Phase::Ending { .. } | Phase::Overrun { .. } => {
+                self.look_at_heir(unit, epoch);
+                Phase::Giving { send_at: self.now }
+            }
             Phase::Giving { .. } | Phase::Resting { .. } => phase,
             Phase::Displaced => {
                 self.tenures.remove(unit);
@@ -185,6 +188,20 @@ impl Group {
         mutated!(BeginAgain => { self.tenures.remove(unit); self.agenda.note(Subject::Unit(unit.clone()), self.now); return; });
         self.raise_ended(unit, sequence);
         self.agenda.note(Subject::Unit(unit.clone()), self.now);
+    }
+
+    /// The term is over, and its end is not written yet. The heir may have been told to take no units
+    /// while the handler ended.
+    fn look_at_heir(&mut self, unit: &UnitKey, epoch: Epoch) {
+        let next = self.tenures.get(unit).map(|it| it.next);
+        let heir = next.and_then(UnitRecord::owner).filter(|it| *it != epoch);
+        if heir.is_none_or(|heir| self.is_candidate(unit, heir)) {
+            return;
+        }
+        let next = self.parting(unit);
+        if let Some(tenure) = self.tenures.get_mut(unit) {
+            tenure.next = next;
+        }
     }
 
     /// The unit's record is another one now, or the epoch is over: the term has ended, whatever its
@@ -252,6 +269,7 @@ impl Group {
             }
             Phase::Overrun { give_at } if self.now < give_at => Some(give_at),
             Phase::Overrun { .. } => {
+                self.look_at_heir(unit, epoch);
                 self.raise_ended(unit, sequence);
                 self.set_phase(unit, Phase::Giving { send_at: self.now });
                 Some(self.now)

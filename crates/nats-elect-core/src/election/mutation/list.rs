@@ -160,6 +160,10 @@ mutations! {
         BeginBesideOldUnits,
         /// Units are owned although a later generation has living owners. (Rule 10)
         IgnoreLaterOwners,
+        /// A key that no shard of the group can have is waited for as if it were a unit. (Rule 10)
+        WaitForNoUnits,
+        /// A unit of a group that its owner does not take part in stays with it. (Rule 11)
+        KeepUnitsOfOthers,
         /// An owner does not mind another record over its unit. (Rule 12)
         IgnoreForeignRecord,
         /// Any giving counts as signed by the owner. (Rule 12)

@@ -407,6 +407,30 @@ fn a_hint_to_somebody_who_takes_no_units_moves_nothing() {
 }
 
 #[test]
+fn an_heir_that_takes_no_units_any_more_when_the_handler_has_ended_gets_none() {
+    let mut world = World::settled(3, 3);
+    let from = world.owner(0);
+    let to = (from + 1) % 3;
+    world.nodes[from].stubborn = true;
+    let hint = world.hint(0, epoch(world.nodes[to].epoch));
+    world.tell(from, hint);
+    world.run(SECOND);
+    assert!(world.nodes[from].terms[&unit(0)].runs);
+    world.nodes[to].cordoned = true;
+    let named = UnitRecord::Owned(epoch(world.nodes[to].epoch));
+    world.run(STOP);
+    let writes = world.log.len();
+    world.until(TTL + 5 * SECOND, |world| {
+        world.owners(&unit(0)).len() == 1 && world.owner(0) != from
+    });
+    let gave = world.log[writes..].iter().filter(|it| {
+        let content = &it.message.content;
+        matches!(content, GroupContent::Unit { key, record, .. } if *key == unit(0) && *record == Some(named))
+    });
+    assert_eq!(gave.count(), 0);
+}
+
+#[test]
 fn another_member_goes_on_where_a_planner_died_amid_its_moves() {
     let mut world = World::settled_with(4, 80, settings().max_moves(4));
     let first = planner(&world);

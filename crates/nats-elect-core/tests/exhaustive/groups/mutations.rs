@@ -29,6 +29,8 @@ fn noticed_in(mutation: Mutation) -> Option<Configuration> {
         }
         // Four faults, too deep for a search of all. The simulation notices it.
         Mutation::IgnoreLaterOwners => return None,
+        // Nobody acts, and the exploration looks for two who do. The simulation notices them.
+        Mutation::WaitForNoUnits | Mutation::KeepUnitsOfOthers => return None,
         Mutation::BeginBesideOldUnits => {
             return one_unit("one-unit-grow-prepared", &[(Prepare, 1), (Grow, 1)]);
         }

@@ -39,6 +39,8 @@ pub struct Plan {
     pub unique: bool,
     pub members: Vec<Member>,
     pub groups: BTreeMap<GroupName, Units>,
+    /// The last member has the sharded group alone.
+    pub lacks: bool,
     pub blows: Vec<Blow>,
 }
 
@@ -69,6 +71,7 @@ impl Plan {
             let unit = UnitName::new("scheduler").expect("a name");
             groups.insert(name("spread"), Units::Named(vec![unit]));
         }
+        let lacks = groups.len() > 1 && chance.permille(300);
         let unique = chance.permille(750);
         let kinds = Fault::choose_kinds(&mut chance);
         let longest = members.iter().map(|it| it.settings.ttl).max();
@@ -88,6 +91,7 @@ impl Plan {
             unique,
             members,
             groups,
+            lacks,
             blows,
         }
     }
@@ -98,12 +102,20 @@ impl Plan {
     }
 
     pub fn nodes(&self) -> Vec<Node> {
-        let node = |member: &Member| Node {
+        let last = self.members.len() - 1;
+        let groups = |at| {
+            let mut groups = self.groups.clone();
+            if self.lacks && at == last {
+                groups.retain(|_, units| matches!(units, Units::Shards(_)));
+            }
+            groups
+        };
+        let node = |(at, member): (usize, &Member)| Node {
             group: GroupSettings {
                 ttl: member.settings.ttl,
                 heartbeat: member.settings.heartbeat,
                 stop_budget: member.settings.stop_budget,
-                groups: self.groups.clone(),
+                groups: groups(at),
                 placements: std::collections::BTreeMap::new(),
             },
             settings: member.settings.clone(),
@@ -120,7 +132,7 @@ impl Plan {
             plans: Vec::new(),
             told: BTreeMap::new(),
         };
-        self.members.iter().map(node).collect()
+        self.members.iter().enumerate().map(node).collect()
     }
 }
 
@@ -153,8 +165,16 @@ pub fn units_of(name: &GroupName, units: &Units, record: &GroupRecord) -> Vec<Un
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { unique, groups, .. } = self;
-        writeln!(f, "  {groups:?}, unique sequences: {unique}")?;
+        let Self {
+            unique,
+            groups,
+            lacks,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "  {groups:?}, the last member lacks the spread one: {lacks}, unique sequences: {unique}"
+        )?;
         for (i, member) in self.members.iter().enumerate() {
             let Member {
                 settings, clock, ..

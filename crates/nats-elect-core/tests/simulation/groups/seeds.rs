@@ -54,6 +54,9 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
             plan.groups.pop_last();
         });
     }
+    if plan.lacks {
+        simpler(&|plan| plan.lacks = false);
+    }
     for i in 0..plan.members.len() {
         let clock = plan.members[i].clock;
         if clock.ppm != 0 {

@@ -4,7 +4,7 @@
 use nats_elect_core::group::{
     Epoch, GroupKey, GroupRecord, MemberContent, SeenMember, UnitKey, UnitRecord,
 };
-use nats_elect_core::name::GroupName;
+use nats_elect_core::name::{GroupName, UnitName};
 use nats_elect_core::record::Content;
 use nats_elect_core::release::ReleaseSecret;
 
@@ -162,6 +162,20 @@ impl World {
         Some(units[at].clone())
     }
 
+    /// A unit that has a key, or one that nobody made: of a generation to come or of one that is over,
+    /// a shard too many, or a name that is no shard's.
+    fn a_unit(&mut self) -> Option<UnitKey> {
+        let mut unit = self.any_unit()?;
+        if self.chance.permille(750) {
+            return Some(unit);
+        }
+        let later = u32::try_from(self.chance.below(2)).expect("below two");
+        unit.generation += later;
+        let names = ["0", "1", "2", "9", "01", "a", "x"];
+        unit.unit = UnitName::new(self.chance.pick(&names)).expect("a name");
+        Some(unit)
+    }
+
     fn recreate(&mut self) {
         let Some(unit) = self.any_unit() else {
             return;
@@ -198,7 +212,7 @@ impl World {
     }
 
     fn forge_unit(&mut self, named: Named, knows: bool, signs: bool) {
-        let Some(unit) = self.any_unit() else {
+        let Some(unit) = self.a_unit() else {
             return;
         };
         let own = self.strangers.last().copied();
