@@ -350,6 +350,12 @@ const GROUP_UNOWNED_FOR: Metric = gauge(
 )
 .of_group()
 .seconds();
+const GROUP_IDLE_FOR: Metric = gauge(
+    "election_group_idle_seconds",
+    "How long without a break some unit that this instance owns by its record has had no handler that runs; 0 while all have one",
+)
+.of_group()
+.seconds();
 const GROUP_MEMBERS: Metric = gauge(
     "election_group_members",
     "Living members that take units of the group, as this instance sees them",
@@ -434,6 +440,7 @@ pub const METRICS: &[Metric] = &[
     GROUP_UNITS,
     GROUP_UNOWNED,
     GROUP_UNOWNED_FOR,
+    GROUP_IDLE_FOR,
     GROUP_MEMBERS,
     GROUP_PLANNER,
     GROUP_IMBALANCE,

@@ -7,9 +7,9 @@ use metrics::{Label, counter, gauge};
 
 use super::labels::{label, with};
 use super::{
-    GROUP_IMBALANCE, GROUP_IMBALANCE_PLANNED, GROUP_MEMBERS, GROUP_PLANNER, GROUP_TERMS_ENDED,
-    GROUP_TERMS_STARTED, GROUP_UNITS, GROUP_UNOWNED, GROUP_UNOWNED_FOR, MEMBER_LEASE_REMAINING,
-    MEMBER_LEASE_TTL, Metric,
+    GROUP_IDLE_FOR, GROUP_IMBALANCE, GROUP_IMBALANCE_PLANNED, GROUP_MEMBERS, GROUP_PLANNER,
+    GROUP_TERMS_ENDED, GROUP_TERMS_STARTED, GROUP_UNITS, GROUP_UNOWNED, GROUP_UNOWNED_FOR,
+    MEMBER_LEASE_REMAINING, MEMBER_LEASE_TTL, Metric,
 };
 
 /// The reason why this instance's term on a unit ended.
@@ -45,6 +45,8 @@ pub(crate) struct GroupGauges {
     pub unowned: usize,
     /// For how long some unit has had no living owner.
     pub unowned_for: Duration,
+    /// For how long some unit that is this instance's has had no handler that runs.
+    pub idle_for: Duration,
     pub members: usize,
     pub plans: bool,
     pub imbalance: f64,
@@ -82,6 +84,7 @@ impl GroupLabels {
         self.set(GROUP_UNITS, now.units as f64);
         self.set(GROUP_UNOWNED, now.unowned as f64);
         self.set(GROUP_UNOWNED_FOR, now.unowned_for.as_secs_f64());
+        self.set(GROUP_IDLE_FOR, now.idle_for.as_secs_f64());
         self.set(GROUP_MEMBERS, now.members as f64);
         self.set(GROUP_PLANNER, if now.plans { 1.0 } else { 0.0 });
         self.set(GROUP_IMBALANCE, now.imbalance);

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{
-    Distrust, EndCause, FailureKind, Handoff, METRICS, Metric, MetricKind, MetricScope, Outcome,
-    Refusal, RoleState, StepDown, Vacancy,
+    Distrust, EndCause, FailureKind, Group, Handoff, METRICS, Metric, MetricKind, MetricScope,
+    Outcome, Refusal, RoleState, StepDown, Term, Vacancy, handler_fn,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -16,7 +17,7 @@ use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
 use crate::support::instance::instance;
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::member::{GROUP, member, stop};
+use crate::support::member::{GROUP, member, member_with, stop, waits};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 const FENCED_WRITES: [&str; 9] = [
@@ -251,6 +252,44 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
         let ended = value("election_group_terms_ended_total");
         assert_eq!(value("election_group_terms_started_total"), ended, "{id}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_whose_owner_does_not_act_is_idle_and_has_an_owner() {
+    dashboard::install();
+    let server = NatsServer::start().expect("start");
+    let id = "idle-1";
+    let works = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&works);
+    let handler = handler_fn(move |term: Term| {
+        let works = seen.load(Ordering::SeqCst);
+        async move {
+            if !works {
+                return Err("no disk".into());
+            }
+            term.cancelled().await;
+            Ok(())
+        }
+    });
+    let group = Group::spread(GROUP).unit("works", waits());
+    let group = group.unit("rests", handler);
+    let manager = member_with(&server.url(), id, group).await;
+    let value = |metric| Scrape::now().value(metric, id, None);
+    // It rests for longer after each failure.
+    eventually(SOON, "a unit that rests", async || {
+        let is_so = value("election_group_idle_seconds") >= 1.0
+            && value("election_group_units") == 1.0
+            && value("election_group_units_unowned") == 0.0;
+        is_so.then_some(())
+    })
+    .await;
+    works.store(true, Ordering::SeqCst);
+    eventually(SOON, "both units act", async || {
+        let acts = value("election_group_units") == 2.0;
+        (acts && value("election_group_idle_seconds") == 0.0).then_some(())
+    })
+    .await;
+    stop(manager).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

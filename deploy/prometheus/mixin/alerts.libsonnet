@@ -86,6 +86,13 @@
             '15s'
           ),
           alert(
+            'NatsElectUnitsIdle', 'critical', 'group:election_group_idle:leases', '> 5',
+            'Units of {{ $labels.group }} have an owner that does not act.',
+            group + ': for {{ $value | humanize }} leases an instance has owned a unit by its record, and run no handler for it.',
+            // What a stranger wrote has to come of age first.
+            '1m'
+          ),
+          alert(
             'NatsElectNoPlanner', 'warning', 'group:election_group_planners:sum', '< 1',
             'Nobody plans for {{ $labels.group }}.',
             group + ': no member has planned for five minutes. Units do not move for balance.',

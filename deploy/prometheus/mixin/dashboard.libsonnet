@@ -164,6 +164,9 @@
       graph('Units without a living owner', 'As the members see them, or `nats-elect serve` where none is scraped. After a crash for some heartbeats, else 0.', [
         target(rec_group('group:election_group_units_unowned:min'), the_group),
       ]),
+      graph('Leases that an owner has not acted for', 'The longest of the units that have an owner by their record and no handler that runs. For a moment as units move, longer while a group grows or a handler fails again and again.', [
+        target(rec_group('group:election_group_idle:leases'), the_group),
+      ]),
       graph('Imbalance', 'By how much the most loaded member is above its fair share, and how much of that the planned moves would take away.', [
         target(rec_group('group:election_group_imbalance_ratio:max'), the_group),
         target(rec_group('group:election_group_imbalance:excess'), the_group + ': to be moved'),

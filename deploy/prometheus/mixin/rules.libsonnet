@@ -136,6 +136,12 @@
             'group:election_group_unowned_seconds:min / on (%s) group_left max by (%s) (%s > 0 or max_over_time(%s[1h]))'
             % [$.fleet, $.fleet, s('election_member_lease_ttl_seconds'), s('election_observed_member_lease_ttl_seconds')]
           ),
+          // Of the instance that owns the unit by its record.
+          rule(
+            'group:election_group_idle:leases',
+            'max by (%s) (%s / on (%s) group_left () (%s > 0))'
+            % [group, s('election_group_idle_seconds'), instance, s('election_member_lease_ttl_seconds')]
+          ),
           // A group that nobody has any more counts zero for an hour.
           rule(
             'group:election_group_planners:sum',

@@ -10,8 +10,8 @@ use crate::metrics::{GroupGauges, GroupLabels, MemberLabels};
 use crate::role::{GroupScope, Instance};
 use nats_elect_core::Moment;
 use nats_elect_core::group::policy::Imbalance;
-use nats_elect_core::group::{Epoch, MemberState as Life, UnitState, Units};
-use nats_elect_core::name::GroupName;
+use nats_elect_core::group::{Epoch, Group, MemberState as Life, ShownUnit, UnitState, Units};
+use nats_elect_core::name::{GroupName, UnitName};
 
 /// How often the gauges are brought up to date.
 const EVERY: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ struct Metered {
     labels: GroupLabels,
     gauges: GroupGauges,
     unowned_since: Option<Moment>,
+    /// The units that are this instance's by their records, and since when no handler of theirs has run.
+    idle: BTreeMap<UnitName, Moment>,
 }
 
 impl Meter {
@@ -41,6 +43,7 @@ impl Meter {
                 labels: scope.meter.clone(),
                 gauges: GroupGauges::default(),
                 unowned_since: None,
+                idle: BTreeMap::new(),
             };
             metered.labels.register();
             (name.clone(), metered)
@@ -93,8 +96,22 @@ impl MemberState {
                 let here = self.running.iter();
                 let acting = here.filter(|(unit, it)| unit.group == *name && it.lives);
                 gauges.units = acting.count();
-                gauges.unowned = unowned(&self.group, scope, &living);
+                let mut with_owner = 0;
+                let mut idle = BTreeMap::new();
+                let (all, units) = units_with_owners(&self.group, scope, &living);
+                for unit in units {
+                    with_owner += 1;
+                    let running = self.running.get(unit.key);
+                    if unit.owner == own && running.is_none_or(|it| !it.lives) {
+                        let since = metered.idle.get(&unit.key.unit).copied();
+                        idle.insert(unit.key.unit.clone(), since.unwrap_or(now));
+                    }
+                }
+                gauges.unowned = all.saturating_sub(with_owner);
+                metered.idle = idle;
             }
+            let idle_since = metered.idle.values().min().copied();
+            gauges.idle_for = now.since(idle_since.unwrap_or(now));
             if gauges.unowned == 0 {
                 metered.unowned_since = None;
             } else {
@@ -118,27 +135,33 @@ impl MemberState {
     }
 }
 
-/// How many units of the group's present generation have no living owner.
-fn unowned(
-    group: &nats_elect_core::group::Group,
-    scope: &GroupScope,
-    living: &BTreeSet<Epoch>,
-) -> usize {
+/// How many units the group's present generation has, and those of them that have a living owner.
+fn units_with_owners<'a>(
+    group: &'a Group,
+    scope: &'a GroupScope,
+    living: &'a BTreeSet<Epoch>,
+) -> (usize, impl Iterator<Item = ShownUnit<'a>>) {
     let (shards, generation) = scope.read(|board| (board.shards, board.generation));
-    let (all, named): (usize, Option<BTreeSet<_>>) = match &scope.units {
+    let (all, own_names): (usize, Option<BTreeSet<_>>) = match &scope.units {
         Units::Shards(configured) => {
             let shards = shards.unwrap_or(*configured);
             (usize::try_from(shards).unwrap_or(usize::MAX), None)
         }
         Units::Named(names) => (names.len(), Some(names.iter().collect())),
     };
-    let owned = group.owners(&scope.name).filter(|unit| {
+    let is_unit = move |unit: &UnitName| match &own_names {
+        Some(names) => names.contains(unit),
+        None => unit
+            .as_shard()
+            .is_some_and(|it| usize::try_from(it).is_ok_and(|it| it < all)),
+    };
+    let owned = group.owners(&scope.name).filter(move |unit| {
         unit.key.generation == generation
             && unit.state == UnitState::Owned
             && unit.owner.is_some_and(|owner| living.contains(&owner))
-            && named.as_ref().is_none_or(|it| it.contains(&unit.key.unit))
+            && is_unit(&unit.key.unit)
     });
-    all.saturating_sub(owned.count())
+    (all, owned)
 }
 
 /// By how much the highest load is above its fair share.
