@@ -8,7 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nats_elect_core::group::{MOST_NAMED, MOST_SHARDS, Placement, Units};
+use nats_elect_core::group::{
+    MOST_GROUPS, MOST_NAMED, MOST_NAMES_BYTES, MOST_SHARDS, Placement, Support, Units,
+};
 use nats_elect_core::name::{GroupName, NameError, UnitName};
 
 use self::placement::{Balanced, Policy, PolicySettings};
@@ -249,6 +251,38 @@ impl Settled {
             units: self.placed.clone(),
         })
     }
+}
+
+/// Refuses more groups and named units than an instance's record can name: nobody reads one that is
+/// longer.
+pub(crate) fn require_readable(groups: &[Settled]) -> Result<(), Error> {
+    let mut bytes = 0;
+    for (at, group) in groups.iter().enumerate() {
+        let breaks = |value, rule| Error::GroupConfig {
+            group: group.name.to_string(),
+            error: ConfigError::new("units", value, rule),
+        };
+        if at >= MOST_GROUPS {
+            let rule = format!("an instance takes part in at most {MOST_GROUPS} groups");
+            return Err(breaks(
+                format!("group {} of {}", at + 1, groups.len()),
+                rule,
+            ));
+        }
+        let names = group.units.names();
+        let told = Support {
+            units: names.iter().cloned().collect(),
+            ..Support::default()
+        };
+        bytes += group.name.as_str().len() + told.bytes();
+        if bytes > MOST_NAMES_BYTES {
+            let rule = format!(
+                "the names of all groups of an instance and of their units take at most {MOST_NAMES_BYTES} bytes in its record. Give them shorter names, or spread the groups over several instances"
+            );
+            return Err(breaks(format!("{} units", names.len()), rule));
+        }
+    }
+    Ok(())
 }
 
 /// The policies that place units on instances.

@@ -482,7 +482,7 @@ impl MemberState {
         self.touched.clear();
         self.told.clear();
         for scope in self.groups.values() {
-            scope.write(|board| *board = Board::default());
+            scope.reset(|board| *board = Board::default());
         }
         self.meter.unit_changed();
         self.written.clear();

@@ -128,7 +128,8 @@ impl GroupHandle {
     /// of balancing begins. A move that the group's policy would undo at once is refused. To place a
     /// unit for good, give it a weight or [`apart`](crate::Group::apart), or another policy.
     ///
-    /// The method waits for the stop budget, the lease and three heartbeats at most.
+    /// The method waits for the stop budget, the lease and three heartbeats at most. It takes the unit
+    /// from no instance that got it by another move meanwhile.
     ///
     /// # Errors
     /// See [`MoveError`]. Nothing was done, except after [`MoveError::TimedOut`].
@@ -141,7 +142,8 @@ impl GroupHandle {
             .await
     }
 
-    /// Waits until what is known fulfils a condition, which is checked at each change.
+    /// Waits until what is known fulfils a condition, which is checked at each change. Returns as well
+    /// when this instance has left the group.
     ///
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
@@ -149,8 +151,13 @@ impl GroupHandle {
         let mut changed = self.scope.changed();
         loop {
             changed.mark_unchanged();
-            if fulfilled(self) || changed.changed().await.is_err() {
+            if fulfilled(self) {
                 return;
+            }
+            tokio::select! {
+                // The sender is in our own scope.
+                _ = changed.changed() => {}
+                () = self.scope.left.cancelled() => return,
             }
         }
     }

@@ -21,7 +21,7 @@ pub use self::probe::{GroupReadiness, NotLive, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
-use crate::group::{Group, Settled};
+use crate::group::{Group, Settled, require_readable};
 use crate::last_will::{Keeper, LastWillStatus};
 use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::keyring::Keyring;
@@ -181,8 +181,12 @@ impl Fleet {
         }
         let (settings, seat) = (member.settings()?, member.seat()?);
         let mut scopes = Groups::new();
+        let groups: Vec<Settled> = groups
+            .into_iter()
+            .map(Group::settle)
+            .collect::<Result<_, _>>()?;
+        require_readable(&groups)?;
         for group in groups {
-            let group = group.settle()?;
             let placement = group.placement(settings.heartbeat);
             let Settled {
                 name,

@@ -181,6 +181,8 @@ impl GroupScope {
     async fn moved(&self, unit: &UnitName, to: Epoch) -> UnitOwner {
         let mut changed = self.changed();
         let mut asking = tokio::time::interval(self.settings.heartbeat);
+        let owner = || self.read(|board| board.units.get(unit)?.owner);
+        let before = owner();
         loop {
             let there = self.read(|board| {
                 let stands = board.units.get(unit)?;
@@ -190,8 +192,13 @@ impl GroupScope {
                 return owner;
             }
             tokio::select! {
-                // A hint may be lost, and is about one record alone.
-                _ = asking.tick() => self.ask(GroupRequest::Move { unit: unit.clone(), to }),
+                // A hint may be lost, and is about one record alone. Who got the unit by another move
+                // meanwhile keeps it.
+                _ = asking.tick() => {
+                    if owner().is_none_or(|owner| Some(owner) == before) {
+                        self.ask(GroupRequest::Move { unit: unit.clone(), to });
+                    }
+                }
                 // The sender is our own.
                 _ = changed.changed() => {}
             }

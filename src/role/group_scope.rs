@@ -123,6 +123,9 @@ pub enum GroupEvent {
         /// Its owner. `None` if it has none.
         owner: Option<UnitOwner>,
     },
+    /// The group has another generation, with another number of shards, or its bucket was replaced.
+    /// Nothing that was told before holds: forget all owners. Those of now are told as they are known.
+    Reset,
     /// The reader was too slow, and missed so many events. Read
     /// [`owners`](crate::GroupHandle::owners).
     Missed(u64),
@@ -286,6 +289,17 @@ impl GroupScope {
     /// Changes what is known.
     pub fn write(&self, write: impl FnOnce(&mut Board)) {
         write(&mut lock(&self.board));
+        self.changed.send_replace(());
+    }
+
+    /// Changes what is known, of which nothing that was told before holds.
+    pub fn reset(&self, write: impl FnOnce(&mut Board)) {
+        {
+            let mut board = lock(&self.board);
+            write(&mut board);
+            // Within the lock: no owner that is read after this is of before.
+            let _ = self.events.send(GroupEvent::Reset);
+        }
         self.changed.send_replace(());
     }
 

@@ -148,6 +148,19 @@ async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connec
         };
         assert_eq!((&**group, &*error.field), (GROUP, setting), "{refused}");
     }
+    let many = (0..257).map(|n| Group::sharded(format!("group-{n}"), 1, waits()));
+    // Nobody would read a record with all these names.
+    let long = (0..4).map(|n| {
+        let group = Group::spread(format!("long-{n}"));
+        (0..256).fold(group, |group, n| group.unit(format!("{n:060}"), waits()))
+    });
+    for (groups, named) in [(many.collect(), "group-256"), (long.collect(), "long-2")] {
+        let refused = start(groups).await;
+        let Error::GroupConfig { group, error } = &refused else {
+            panic!("{named}: {refused:?}");
+        };
+        assert_eq!((&**group, &*error.field), (named, "units"), "{refused}");
+    }
     let builder = RoleManager::builder().servers("nats://127.0.0.1:1");
     let member = MemberConfig::default().ttl(ms(60_001));
     let long = builder.member(member).group(spread(&["a"])).start().await;

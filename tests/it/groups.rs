@@ -155,7 +155,10 @@ async fn a_unit_keeps_data_that_only_its_newest_term_can_change() {
     let old = journal.started(&format!("{GROUP}/0"), 0).await;
     let b = member_with(&server.url(), "b", counting("b")).await;
     group(&b).wait_until(GroupHandle::has_joined).await;
+    let left = group(&a);
     stop(a).await;
+    let waited = tokio::time::timeout(SOON, left.wait_until(|_| false)).await;
+    waited.expect("nothing more happens to who has left");
     all("2").await;
     // A term that is over writes nothing, here or on the server.
     let late = old.term().store().put("count", "9").await;

@@ -5,8 +5,12 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use async_nats::jetstream::kv;
+use futures::StreamExt;
 use nats_elect::placement::shard_of;
-use nats_elect::{BoxError, Group, GroupGrowth, GrowthError, GrowthProgress, RoleManager, Term};
+use nats_elect::{
+    BoxError, Group, GroupEvent, GroupGrowth, GrowthError, GrowthProgress, RoleManager, Term,
+    UnitOwner,
+};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -90,6 +94,32 @@ async fn begin(server: &NatsServer, shards: u32) -> Result<GroupGrowth, GrowthEr
     GroupGrowth::begin(client, BUCKET, GROUP, shards).await
 }
 
+/// A router's table: the owners as the events tell them.
+fn table(member: &RoleManager) -> Arc<Mutex<BTreeMap<String, UnitOwner>>> {
+    let group = group(member);
+    let mut events = group.events();
+    let owners = group.owners().into_iter();
+    let owners = owners.filter_map(|(unit, owner)| Some((unit, owner?)));
+    let table = Arc::new(Mutex::new(owners.collect::<BTreeMap<_, _>>()));
+    let told = Arc::clone(&table);
+    tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            let mut table = told.lock().expect("no panic");
+            match event {
+                GroupEvent::OwnerChanged { unit, owner } => {
+                    _ = match owner {
+                        Some(owner) => table.insert(unit, owner),
+                        None => table.remove(&unit),
+                    }
+                }
+                GroupEvent::Reset => table.clear(),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    table
+}
+
 /// Two members own a group that gets this many shards in place of those. The one who has it grow
 /// dies two times.
 async fn gets(before: u32, after: u32) {
@@ -98,6 +128,7 @@ async fn gets(before: u32, after: u32) {
     let a = member(&server.url(), "a", before, &held, &journal).await;
     let b = member(&server.url(), "b", before, &held, &journal).await;
     evenly_owned(&[&a, &b], before).await;
+    let routes = table(&b);
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.store().await;
     let ahead = format!("_group.u.{GROUP}.2.1");
@@ -166,6 +197,13 @@ async fn gets(before: u32, after: u32) {
     eventually(SOON, "each key in its new shard", async || {
         let held = held.all();
         (held.len() == KEYS as usize).then_some(())
+    })
+    .await;
+    eventually(SOON, "what the events tell", async || {
+        let owners = group(&b).owners().into_iter();
+        let owners = owners.filter_map(|(unit, owner)| Some((unit, owner?)));
+        let told = routes.lock().expect("no panic").clone();
+        (told.len() == after as usize && told == owners.collect()).then_some(())
     })
     .await;
     let shards = NonZeroU32::new(after).expect("some");

@@ -36,7 +36,7 @@ pub async fn watch(group: GroupHandle, witness: Arc<dyn Witness>) {
         loop {
             match events.next().await {
                 Some(GroupEvent::OwnerChanged { unit, owner }) => sees(&unit, owner),
-                Some(GroupEvent::Missed(_)) => break,
+                Some(GroupEvent::Reset | GroupEvent::Missed(_)) => break,
                 Some(_) => {}
                 None => return,
             }

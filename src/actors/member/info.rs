@@ -1,10 +1,10 @@
 //! What this member tells of itself in its record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::MemberState;
 use crate::role::GroupScope;
-use nats_elect_core::group::{EpochKey, MOST_TOLD, MemberInfo, Support, Units};
+use nats_elect_core::group::{EpochKey, MOST_TOLD, MemberInfo, Support};
 use nats_elect_core::name::UnitName;
 
 /// The format of the records of groups that this version understands. Since the second one members
@@ -27,6 +27,7 @@ impl MemberState {
             cordoned,
             ..MemberInfo::new(key)
         }
+        .fitted()
     }
 
     fn support(&self, scope: &GroupScope) -> Support {
@@ -37,10 +38,7 @@ impl MemberState {
             load,
             heavy,
             failing: self.group.failing(&scope.name),
-            units: match &scope.units {
-                Units::Named(names) => names.iter().cloned().collect(),
-                Units::Shards(_) => BTreeSet::new(),
-            },
+            units: scope.units.names().iter().cloned().collect(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::MemberState;
 use crate::clock;
-use crate::role::GroupScope;
+use crate::role::{Board, GroupScope};
 use nats_elect_core::group::{GroupRecord, UnitState, Units};
 
 impl MemberState {
@@ -49,12 +49,17 @@ impl MemberState {
             return;
         }
         self.meter.unit_changed();
-        scope.write(|board| {
+        let enter = |board: &mut Board| {
             if board.generation != record.generation {
                 board.units.clear();
             }
             (board.shards, board.generation) = now;
-        });
+        };
+        if before.1 == 0 {
+            scope.write(enter);
+        } else {
+            scope.reset(enter);
+        }
         // Some may have been shown before the record.
         let units = self.group.owners(&scope.name);
         let units = units.filter(|unit| unit.key.generation == record.generation);

@@ -61,6 +61,14 @@ pub enum Units {
 }
 
 impl Units {
+    /// The names of named units.
+    pub fn names(&self) -> &[UnitName] {
+        match self {
+            Self::Shards(_) => &[],
+            Self::Named(names) => names,
+        }
+    }
+
     /// Whether they are of this kind.
     pub const fn is_of(&self, kind: GroupKind) -> bool {
         matches!(

@@ -20,7 +20,15 @@ pub const MOST_TOLD: usize = 32;
 pub const MOST_LABELS: usize = 32;
 
 /// The most groups that are read from one member's record.
-const MOST_GROUPS: usize = 256;
+pub const MOST_GROUPS: usize = 256;
+
+/// The most bytes that a member tells, as JSON. A record of more than 64 KiB is read by nobody, and
+/// the rest of it is the lease.
+const MOST_MEMBER_BYTES: usize = 48 * 1024;
+
+/// The most bytes that the names of a member's groups and of their units take in its record. The rest
+/// is for what changes: labels, loads, units that fail.
+pub const MOST_NAMES_BYTES: usize = 32 * 1024;
 
 /// The part that a member takes in a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -128,6 +136,20 @@ impl MemberInfo {
         })
     }
 
+    /// Leaves out what a plan can do without, if there is too much to tell: the loads of single units,
+    /// and then the units that fail.
+    #[must_use]
+    pub fn fitted(mut self) -> Self {
+        let is_too_long = |it: &Self| it.to_json().to_string().len() > MOST_MEMBER_BYTES;
+        if is_too_long(&self) {
+            self.groups.values_mut().for_each(|it| it.heavy.clear());
+        }
+        if is_too_long(&self) {
+            self.groups.values_mut().for_each(|it| it.failing.clear());
+        }
+        self
+    }
+
     /// Whether it says the same as before, but for how much load there is.
     pub fn takes_the_part_of(&self, before: &Self) -> bool {
         let part = |it: &Self| {
@@ -165,6 +187,11 @@ impl Support {
             parts.push(more.into());
         }
         parts.into()
+    }
+
+    /// How many bytes it takes in a member's record.
+    pub fn bytes(&self) -> usize {
+        self.to_json().to_string().len()
     }
 
     fn parse(parts: &Value) -> Option<Self> {
@@ -286,6 +313,37 @@ mod tests {
         let many: Map<_, _> = (0..300).map(|n| (format!("g{n}"), json!([1, 1]))).collect();
         let many = json!({ "v": 1, "key": key.to_string(), "groups": many });
         assert_eq!(MemberInfo::parse(&many).unwrap().groups.len(), MOST_GROUPS);
+    }
+
+    #[test]
+    fn who_has_too_much_to_tell_leaves_out_loads_and_then_failures() {
+        let units = || (0..MOST_TOLD).map(|n| UnitName::new(&format!("unit-{n:016}")).unwrap());
+        let support = Support {
+            heavy: units().map(|unit| (unit, 1)).collect(),
+            failing: units().collect(),
+            units: BTreeSet::from([UnitName::new("unit").unwrap()]),
+            ..Support::default()
+        };
+        let told = |count: usize| {
+            let name = |n| GroupName::new(&format!("group-{n}")).unwrap();
+            let groups = (0..count).map(|n| (name(n), support.clone()));
+            let info = MemberInfo {
+                groups: groups.collect(),
+                ..info()
+            };
+            let fitted = info.fitted();
+            assert!(fitted.to_json().to_string().len() <= MOST_MEMBER_BYTES);
+            assert_eq!(fitted.groups.len(), count);
+            let all = |what: fn(&Support) -> bool| fitted.groups.values().all(what);
+            (
+                all(|it| it.heavy.is_empty()),
+                all(|it| it.failing.is_empty()),
+                all(|it| it.units.len() == 1),
+            )
+        };
+        assert_eq!(told(20), (false, false, true));
+        assert_eq!(told(40), (true, false, true));
+        assert_eq!(told(200), (true, true, true));
     }
 
     #[test]

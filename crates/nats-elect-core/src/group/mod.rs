@@ -60,7 +60,9 @@ pub use fleet::HANDLER;
 pub use input::{GroupContent, GroupInput, GroupSettings, Hint, Message, Placement, Units};
 pub use key::{GroupKey, UnitKey};
 pub use machine::Group;
-pub use member_info::{MOST_LABELS, MOST_NAMED, MOST_TOLD, MemberInfo, Support};
+pub use member_info::{
+    MOST_GROUPS, MOST_LABELS, MOST_NAMED, MOST_NAMES_BYTES, MOST_TOLD, MemberInfo, Support,
+};
 pub use record::{
     GroupKind, GroupRecord, LONGEST_LEASE, MOST_GENERATIONS, MOST_SHARDS, MemberContent,
     SIGNATURE_BYTES, SeenMember, UnitRecord, sign, signed_text, split_signature,
