@@ -169,11 +169,30 @@ impl World {
         if self.chance.permille(750) {
             return Some(unit);
         }
-        let later = u32::try_from(self.chance.below(2)).expect("below two");
-        unit.generation += later;
+        if self.chance.permille(500) {
+            self.seems_grown(&unit.group);
+            unit.generation += 1;
+        }
         let names = ["0", "1", "2", "9", "01", "a", "x"];
         unit.unit = UnitName::new(self.chance.pick(&names)).expect("a name");
         Some(unit)
+    }
+
+    /// From now on nobody makes the group anew who was not told how many shards it has.
+    fn seems_grown(&mut self, name: &GroupName) {
+        let written = self.stream.log.iter().rev();
+        let mut record = written.filter(|it| it.key == GroupKey::Group(name.clone()));
+        let record = record.find_map(|it| match &it.body {
+            Body::Group(Some(record)) => Some(*record),
+            _ => None,
+        });
+        if let Some(record) = record {
+            let made = GroupRecord {
+                making: false,
+                ..record
+            };
+            self.grown.entry(name.clone()).or_insert(made);
+        }
     }
 
     fn recreate(&mut self) {
