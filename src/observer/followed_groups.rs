@@ -1,9 +1,9 @@
 //! Groups as they change: one watch on them that is restarted whenever it ends.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::watch;
@@ -21,6 +21,9 @@ use crate::store::StoreError;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, UnitName};
+
+/// How long one watch is read. No watch shows that a key was purged, and the next one does.
+pub(super) const WATCH_ANEW: Duration = Duration::from_secs(300);
 
 /// The groups of a bucket, followed as they change. See
 /// [`Observer::follow_groups`](super::Observer::follow_groups).
@@ -53,7 +56,7 @@ struct Known {
 
 impl FollowedGroups {
     /// Begins to follow, as a task of the present runtime.
-    pub(super) fn begin(observer: Observer) -> Self {
+    pub(crate) fn begin(observer: Observer, anew: Duration) -> Self {
         let shared = Arc::new(Shared {
             known: Mutex::new(Known {
                 groups: None,
@@ -64,7 +67,7 @@ impl FollowedGroups {
         });
         let reach = observer.inner.shared.reach.subscribe();
         let mut task = JoinSet::new();
-        task.spawn(run(reach, Arc::clone(&shared)));
+        task.spawn(run(reach, Arc::clone(&shared), anew));
         Self {
             observer,
             shared,
@@ -109,12 +112,20 @@ impl FollowedGroups {
         known.groups.as_ref()?.unit(&group, &unit, clock::now())
     }
 
-    /// Returns the shard that a key belongs to. All instances and versions answer the same for the
-    /// same number of shards. `None` if the group is not known to have shards.
-    pub fn shard_of(&self, group: &str, key: impl AsRef<[u8]>) -> Option<u32> {
+    /// Returns the shard that a key belongs to, and the member that its record names, as
+    /// [`unit`](Self::unit) does. All instances and versions find the same shard for the same number
+    /// of shards. `None` if the group is not known to have shards.
+    pub fn owner_of(
+        &self,
+        group: &str,
+        key: impl AsRef<[u8]>,
+    ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
         let group = GroupName::new(group).ok()?;
         let known = self.shared.known();
-        known.groups.as_ref()?.shard_of(&group, key.as_ref())
+        let groups = known.groups.as_ref()?;
+        // The number of shards may be another one at the next look.
+        let shard = groups.shard_of(&group, key.as_ref())?;
+        groups.unit(&group, &shard, clock::now())
     }
 
     /// Waits until what is known fulfils a condition, which is checked after each message of the
@@ -162,7 +173,7 @@ impl Shared {
 }
 
 /// Follows the groups of the bucket that is in reach, for ever.
-async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>) {
+async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>, anew: Duration) {
     let mut backoff = WatchBackoff::new(clock::now());
     loop {
         let Some(here) = reach.borrow_and_update().clone() else {
@@ -173,17 +184,23 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>) {
             continue;
         };
         backoff.begun(clock::now());
-        let following = AssertUnwindSafe(follow(&here, &shared)).catch_unwind();
+        let following = async {
+            loop {
+                if let Err(error) = follow(&here, &shared, anew).await {
+                    return error;
+                }
+            }
+        };
+        let following = AssertUnwindSafe(following).catch_unwind();
         let ended = tokio::select! {
             biased;
             changed = reach.changed() => match changed {
                 Ok(()) => StoreError::Unavailable("the bucket is out of reach".into()),
                 Err(_) => return,
             },
-            ended = following => match ended {
-                Ok(Err(error)) => error,
-                Err(_) => StoreError::Unavailable("the watch has crashed".into()),
-            },
+            ended = following => ended.unwrap_or_else(|_| {
+                StoreError::Unavailable("the watch has crashed".into())
+            }),
         };
         if matches!(ended, StoreError::Unavailable(_)) {
             backoff.connection_lost(clock::now());
@@ -195,22 +212,31 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>) {
     }
 }
 
-/// Watches until the watch ends, and takes what it shows.
-async fn follow(reach: &Reach, shared: &Shared) -> Result<Infallible, StoreError> {
-    let (groups, mut watch) = begin(reach).await?;
+/// Watches for so long, and takes what the watch shows. No watch shows that a key was purged, so the
+/// next one has to.
+async fn follow(reach: &Reach, shared: &Shared, anew: Duration) -> Result<(), StoreError> {
+    let (mut groups, mut watch) = begin(reach).await?;
     shared.update(|known| {
-        known.groups = Some(groups);
-        known.stale = None;
         known.heard = clock::now();
+        // It is not stale if this watch follows another one that was read until now.
+        if known.stale.take().is_none()
+            && let Some(before) = &known.groups
+        {
+            groups.goes_on_from(before, known.heard);
+        }
+        known.groups = Some(groups);
     });
-    loop {
-        let told = watch.next_batch(BATCH).await?;
-        let now = clock::now();
-        shared.update(|known| {
-            known.heard = now;
-            if let Some(groups) = &mut known.groups {
-                groups.take_all(told, now);
-            }
-        });
-    }
+    let reading = async {
+        loop {
+            let told = watch.next_batch(BATCH).await?;
+            let now = clock::now();
+            shared.update(|known| {
+                known.heard = now;
+                if let Some(groups) = &mut known.groups {
+                    groups.take_all(told, now);
+                }
+            });
+        }
+    };
+    tokio::time::timeout(anew, reading).await.unwrap_or(Ok(()))
 }

@@ -214,7 +214,10 @@ impl Observer {
     /// Returns [`Error::NoRuntime`] outside of a runtime.
     pub fn follow_groups(&self) -> Result<FollowedGroups, Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        Ok(FollowedGroups::begin(self.clone()))
+        Ok(FollowedGroups::begin(
+            self.clone(),
+            followed_groups::WATCH_ANEW,
+        ))
     }
 
     async fn until_current(&self) -> Result<(), Error> {

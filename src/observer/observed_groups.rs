@@ -40,8 +40,11 @@ pub struct ObservedGroup {
     pub generation: u32,
     /// Whether the group is new, and nobody owns a unit of it yet.
     pub making: bool,
-    /// The units of the present generation, in the order of their numbers or names.
+    /// The units of the present generation, in the order of their numbers or names. Of shards
+    /// without a key, it has 20,000 of all groups.
     pub units: Vec<ObservedUnit>,
+    /// The number of shards without a key.
+    pub missing: usize,
     /// The number of units of earlier generations that are not closed. No unit of the present one
     /// begins before they are.
     pub unclosed: usize,
@@ -237,9 +240,8 @@ impl ObservedGroups {
         if !found.making && self.members_of(group).next().is_none() {
             problems.push(GroupProblem::NoMember { group: name() });
         }
-        let units = found.count(UnitStanding::Missing);
-        if units > 0 && !found.making {
-            let group = name();
+        if found.missing > 0 && !found.making {
+            let (group, units) = (name(), found.missing);
             problems.push(GroupProblem::UnitsMissing { group, units });
         }
         let units = found.count(UnitStanding::Unknown);
@@ -267,8 +269,20 @@ impl ObservedGroups {
 }
 
 impl ObservedGroup {
+    /// Returns the number of units of the present generation, those without a key among them.
+    pub fn unit_count(&self) -> usize {
+        let known = self.units.iter();
+        known
+            .filter(|unit| unit.standing != UnitStanding::Missing)
+            .count()
+            + self.missing
+    }
+
     /// Returns the number of units of the present generation that stand so.
     pub fn count(&self, standing: UnitStanding) -> usize {
+        if standing == UnitStanding::Missing {
+            return self.missing;
+        }
         let units = self.units.iter();
         units.filter(|unit| unit.standing == standing).count()
     }

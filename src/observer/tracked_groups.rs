@@ -18,6 +18,10 @@ use nats_elect_core::group::{
 use nats_elect_core::name::{GroupName, UnitName};
 use nats_elect_core::token::FencingToken;
 
+/// The most shards without a key that are told by their names, of all groups. A record of sixty bytes
+/// may claim thousands.
+const MOST_MISSING: usize = 20_000;
+
 /// What one watch has shown. Another watch begins with another one of these.
 #[derive(Debug)]
 pub(super) struct TrackedGroups {
@@ -118,6 +122,31 @@ impl TrackedGroups {
         }
     }
 
+    /// Another watch was followed until now, and nothing was missed of it. A member that it saw alive, or
+    /// that has written since, is alive.
+    pub fn goes_on_from(&mut self, before: &Self, now: Moment) {
+        for (epoch, member) in &mut self.members {
+            let Member::Record {
+                revision,
+                received,
+                is_live,
+                ..
+            } = member
+            else {
+                continue;
+            };
+            match before.members.get(epoch) {
+                Some(Member::Record {
+                    revision: seen,
+                    received: then,
+                    is_live: lived,
+                    ..
+                }) if seen == revision => (*received, *is_live) = (*then, *lived),
+                _ => (*received, *is_live) = (now, true),
+            }
+        }
+    }
+
     /// Whether everything was shown that stood there when the watch began.
     pub const fn has_caught_up(&self) -> bool {
         self.caught_up
@@ -140,6 +169,7 @@ impl TrackedGroups {
 
     /// All of them.
     pub fn observed(&self, now: Moment) -> ObservedGroups {
+        let mut room = MOST_MISSING;
         let groups = self.groups.iter();
         let members = self.members.iter();
         let ended = members
@@ -147,7 +177,7 @@ impl TrackedGroups {
             .filter(|(_, it)| matches!(it, Member::Ended));
         ObservedGroups {
             groups: groups
-                .map(|(name, group)| (name.to_string(), self.group(group)))
+                .map(|(name, group)| (name.to_string(), self.group(group, &mut room)))
                 .collect(),
             members: members
                 .filter_map(|(epoch, it)| {
@@ -168,7 +198,7 @@ impl TrackedGroups {
         now: Moment,
     ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
         let group = self.groups.get(group)?;
-        let Some(unit) = group.units().and_then(|units| units.get(name)) else {
+        let Some(unit) = group.units().get(name).filter(|_| group.has(name)) else {
             let is_shard = name.as_shard().is_some_and(|it| it < group.shards());
             return is_shard.then(|| (missing(name), None));
         };
@@ -180,16 +210,16 @@ impl TrackedGroups {
     }
 
     /// The shard of a key. `None` if the group is not known to have shards.
-    pub fn shard_of(&self, group: &GroupName, key: &[u8]) -> Option<u32> {
+    pub fn shard_of(&self, group: &GroupName, key: &[u8]) -> Option<UnitName> {
         let shards = NonZeroU32::new(self.groups.get(group)?.shards())?;
-        Some(shard_of(key, shards))
+        Some(UnitName::shard(shard_of(key, shards)))
     }
 
     fn owns(&self, epoch: Epoch) -> usize {
         self.owned.get(&epoch).copied().unwrap_or(0)
     }
 
-    fn group(&self, group: &Group) -> ObservedGroup {
+    fn group(&self, group: &Group, room: &mut usize) -> ObservedGroup {
         let kind = group.record.map(|record| match record.kind {
             GroupKind::Sharded { .. } => UnitKind::Sharded,
             GroupKind::Spread => UnitKind::Spread,
@@ -202,25 +232,31 @@ impl TrackedGroups {
         };
         let before = before.flat_map(|(_, units)| units.iter());
         let before = before.filter(may_be).map(|(_, unit)| unit);
+        let units = group.units().iter().filter(|(name, _)| group.has(name));
+        let shards = usize::try_from(group.shards()).unwrap_or(usize::MAX);
         ObservedGroup {
             kind,
             shards: (kind == Some(UnitKind::Sharded)).then(|| group.shards()),
             generation: group.generation(),
             making: group.record.is_some_and(|record| record.making),
-            units: self.units(group),
+            missing: shards.saturating_sub(units.count()),
+            units: self.units(group, room),
             unclosed: before.filter(is_open).count(),
         }
     }
 
-    /// The units of the group's present generation, those that are missing among them.
-    fn units(&self, group: &Group) -> Vec<ObservedUnit> {
-        let found = group.units().into_iter().flatten();
+    /// The units of the group's present generation, and as many of the missing ones as there is room for.
+    fn units(&self, group: &Group, room: &mut usize) -> Vec<ObservedUnit> {
+        let found = group.units().iter().filter(|(name, _)| group.has(name));
         let mut units: Vec<_> = found
             .map(|(name, unit)| (name.as_shard(), self.observed_unit(name, unit)))
             .collect();
         let there: HashSet<_> = units.iter().filter_map(|(shard, _)| *shard).collect();
+        let before = units.len();
         let shards = (0..group.shards()).filter(|shard| !there.contains(shard));
+        let shards = shards.take(*room);
         units.extend(shards.map(|shard| (Some(shard), missing(&UnitName::shard(shard)))));
+        *room -= units.len() - before;
         // Names are in their order already.
         units.sort_by_key(|(shard, _)| *shard);
         units.into_iter().map(|(_, unit)| unit).collect()
@@ -272,9 +308,21 @@ impl Group {
         told.or_else(latest).unwrap_or_default()
     }
 
-    /// The units of the present generation that have keys.
-    fn units(&self) -> Option<&BTreeMap<UnitName, Unit>> {
-        self.generations.get(&self.generation())
+    /// The units of the present generation that have keys, and what stands beside them.
+    fn units(&self) -> &BTreeMap<UnitName, Unit> {
+        static NONE: BTreeMap<UnitName, Unit> = BTreeMap::new();
+        self.generations.get(&self.generation()).unwrap_or(&NONE)
+    }
+
+    /// Whether the present generation has a unit of this name. A growth that broke off may have left
+    /// more, and a stranger others.
+    fn has(&self, name: &UnitName) -> bool {
+        match self.record.map(|record| record.kind) {
+            Some(GroupKind::Sharded { shards, .. }) => {
+                name.as_shard().is_some_and(|shard| shard < shards)
+            }
+            Some(GroupKind::Spread) | None => true,
+        }
     }
 
     /// The number of shards. 0 for named units, and without a record.

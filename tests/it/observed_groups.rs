@@ -162,10 +162,10 @@ async fn are_followed_as_they_were_read(observer: &Observer, seen: &ObservedGrou
         assert_eq!(found.0, *unit);
         assert_eq!(found.1.is_some(), unit.standing == UnitStanding::Owned);
     }
-    for unit in ["7", "06", "-1", "\u{1b}", ""] {
+    for unit in ["7", "06", "x", "-1", "\u{1b}", ""] {
         assert_eq!(followed.unit("shards", unit), None, "{unit:?}");
     }
-    assert_eq!(followed.shard_of("lost", "a"), None);
+    assert_eq!(followed.owner_of("lost", "a"), None);
 }
 
 #[tokio::test]
@@ -194,6 +194,10 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
         ("_group.u.shards.2.3", owned("D")),
         ("_group.u.shards.2.4", r#"{"v":9}"#.to_owned()),
         ("_group.u.shards.2.5", "\u{1b}]0;owned\u{7}".to_owned()),
+        // No shards of this group.
+        ("_group.u.shards.2.7", r#"{"v":1}"#.to_owned()),
+        ("_group.u.shards.2.06", r#"{"v":1}"#.to_owned()),
+        ("_group.u.shards.2.x", r#"{"v":1}"#.to_owned()),
         ("_group.u.lost.3.b", r#"{"v":1}"#.to_owned()),
         ("_group.u.lost.2.a", r#"{"v":1}"#.to_owned()),
         (
@@ -328,6 +332,26 @@ async fn more_units_are_read_than_the_server_sends_at_once() {
     assert!(followed.unit("many", "9999").is_some());
 }
 
+/// A few bytes claim a group of thousands.
+#[tokio::test]
+async fn units_without_a_key_are_told_by_their_names_only_up_to_a_bound() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    for group in 0..40 {
+        let key = format!("_group.g.claimed-{group}");
+        let value = r#"{"v":1,"kind":"sharded","n":65536,"gen":1}"#;
+        store.put(key, value.into()).await.expect("put");
+    }
+    let observer = observer(&server.url()).await;
+    let seen = observer.groups(Duration::ZERO).await.expect("a look");
+    let named: usize = seen.groups.values().map(|group| group.units.len()).sum();
+    assert_eq!((seen.groups.len(), named), (40, 20_000));
+    for group in seen.groups.values() {
+        assert_eq!((group.missing, group.unit_count()), (65_536, 65_536));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
     let server = NatsServer::start().expect("start");
@@ -350,8 +374,8 @@ async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
         // Either may be shown a move before the other one.
         eventually(SOON, "what a member knows of the key", async || {
             let (shard, owner) = handle.owner_of(key).expect("shards");
-            assert_eq!(followed.shard_of("partitions", key), Some(shard));
-            let (unit, member) = followed.unit("partitions", &shard.to_string())?;
+            let (unit, member) = followed.owner_of("partitions", key).expect("shards");
+            assert_eq!(unit.unit, shard.to_string());
             let (owner, member) = (owner?, member?);
             let same = unit.fencing_token == Some(owner.fencing_token)
                 && member.instance_id == owner.instance_id;
@@ -359,16 +383,14 @@ async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
         })
         .await;
     }
+    let (unit, _) = followed.owner_of("partitions", [0xff]).expect("shards");
+    assert_eq!(unit.unit.parse().ok(), handle.shard_of([0xff]));
     assert_eq!(
-        followed.shard_of("partitions", [0xff]),
-        handle.shard_of([0xff])
-    );
-    assert_eq!(
-        followed.shard_of("control", "a"),
+        followed.owner_of("control", "a"),
         None,
         "its units have names"
     );
-    assert_eq!(followed.shard_of("none", "a"), None);
+    assert_eq!(followed.owner_of("none", "a"), None);
 
     b.stop(StopOptions::default()).await.expect("stop");
     owns_all(&followed, "a").await;

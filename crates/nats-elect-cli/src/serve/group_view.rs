@@ -82,9 +82,13 @@ impl GroupView {
         self.followed()?.unit(group, unit)
     }
 
-    /// The shard of a key, if the group is known to have shards.
-    pub fn shard_of(&self, group: &str, key: &str) -> Option<u32> {
-        self.followed()?.shard_of(group, key)
+    /// The shard of a key, and the member that its record names, if the group is known to have shards.
+    pub fn owner_of(
+        &self,
+        group: &str,
+        key: &str,
+    ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
+        self.followed()?.owner_of(group, key)
     }
 
     /// The longest time for which a unit of the group has had no owner that is known to live. 0 if
@@ -152,6 +156,17 @@ impl Groups {
         lacking
     }
 
+    /// How many units have no owner that is known to live, by why that is so.
+    pub fn unowned(&self, group: &ObservedGroup) -> BTreeMap<&'static str, usize> {
+        let lacking = self.lacking(group).into_iter();
+        let mut unowned: BTreeMap<_, _> = lacking.map(|(why, units)| (why, units.len())).collect();
+        // Not all of them have names here.
+        if group.missing > 0 {
+            unowned.insert(UnitStanding::Missing.as_str(), group.missing);
+        }
+        unowned
+    }
+
     /// The members of a group that are known to live.
     pub fn living<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
         let members = self.all.members_of(group).map(|(_, member)| member);
@@ -196,12 +211,12 @@ impl Groups {
 
     /// For the stream of events.
     fn change(&self, name: &str, group: &ObservedGroup, changed: &[&str]) -> Value {
-        let unowned = self.lacking(group).values().map(Vec::len).sum::<usize>();
+        let unowned: usize = self.unowned(group).values().sum();
         let named = &changed[..changed.len().min(MOST_NAMED)];
         json!({
             "event": "group",
             "group": name,
-            "unit_count": group.units.len(),
+            "unit_count": group.unit_count(),
             "unowned": unowned,
             "changed_count": changed.len(),
             "changed": named,

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use nats_elect::duration::seconds::Seconds;
-use nats_elect::{ObservedGroup, ObservedMember, UnitKind};
+use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -93,23 +93,14 @@ pub async fn owner(
 ) -> Answer {
     let asked = query(asked)?;
     let view = served.view(asked.bucket.as_deref(), View::groups_freshness)?;
-    let (unit, shard) = match (asked.unit, asked.key) {
-        (Some(unit), None) => (unit, None),
-        (None, Some(key)) => {
-            let shard = shard(view, &name, &key)?;
-            (shard.to_string(), Some(shard))
-        }
+    let by_key = asked.key.is_some();
+    let (unit, member) = match (asked.unit, asked.key) {
+        (Some(unit), None) => of_unit(view, &name, &unit)?,
+        (None, Some(key)) => of_key(view, &name, &key)?,
         _ => {
             let why = "name a key or a unit, as in ?key=customer-4711 or ?unit=17";
             return Err(Problem::bad_request(why));
         }
-    };
-    let found = view.groups.unit(&name, &unit);
-    let Some((unit, member)) = found else {
-        let groups = view.groups.groups();
-        let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
-        // A group may be taken back between the two looks.
-        return Err(group.unit(&unit).map_or_else(no_unit, |_| no_group()));
     };
     let freshness = view.groups_freshness();
     let reason = lack(&unit, member.as_ref(), freshness.stale.is_none());
@@ -121,7 +112,7 @@ pub async fn owner(
         "bucket": view.bucket,
         "group": name,
         "unit": unit.unit,
-        "shard": shard,
+        "shard": unit.unit.parse::<u32>().ok().filter(|_| by_key),
         "has_owner": reason.is_none(),
         "reason": reason,
         "instance_id": unit.instance_id,
@@ -134,13 +125,27 @@ pub async fn owner(
     Ok((status, told(&body)).into_response())
 }
 
-/// The shard of a key.
-fn shard(view: &View, name: &str, key: &str) -> Result<u32, Problem> {
+/// A unit, and the member that its record names.
+type Owned = (ObservedUnit, Option<ObservedMember>);
+
+fn of_unit(view: &View, name: &str, unit: &str) -> Result<Owned, Problem> {
+    view.groups.unit(name, unit).ok_or_else(|| {
+        let groups = view.groups.groups();
+        let group = groups.all.groups.get(name);
+        // A group may be taken back between the two looks.
+        group
+            .and_then(|it| it.unit(unit).is_none().then(no_unit))
+            .unwrap_or_else(no_group)
+    })
+}
+
+/// The shard of a key, and the member that its record names.
+fn of_key(view: &View, name: &str, key: &str) -> Result<Owned, Problem> {
     // What is not UTF-8 was replaced by this, and belongs to another shard.
     if key.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Problem::bad_request("key: a key is text in UTF-8"));
     }
-    view.groups.shard_of(name, key).ok_or_else(|| {
+    view.groups.owner_of(name, key).ok_or_else(|| {
         let groups = view.groups.groups();
         match groups.all.groups.get(name).map(|group| group.kind) {
             None => no_group(),
@@ -156,7 +161,7 @@ fn shard(view: &View, name: &str, key: &str) -> Result<u32, Problem> {
 
 fn json_of(view: &View, groups: &Groups, name: &str, group: &ObservedGroup) -> Value {
     let mut json = group_json(&groups.all, name, group);
-    let unowned = groups.lacking(group).values().map(Vec::len).sum::<usize>();
+    let unowned: usize = groups.unowned(group).values().sum();
     json["bucket"] = json!(view.bucket);
     json["living_members"] = json!(groups.living(name).count());
     json["unowned"] = json!(unowned);

@@ -208,14 +208,13 @@ fn of_groups(view: &View, bucket: (&'static str, &str)) {
     let groups = view.groups.groups();
     for (name, group) in &groups.all.groups {
         let labels = [bucket, ("group", &**name)];
-        let lacking = groups.lacking(group);
-        let unowned = |why| lacking.get(why).map_or(0, Vec::len);
+        let unowned = groups.unowned(group);
         for why in lacks() {
             let labels = [labels[0], labels[1], ("standing", why)];
-            let units = count(unowned(why));
+            let units = count(unowned.get(why).copied().unwrap_or(0));
             set("election_observed_group_units_unowned", &labels, units);
         }
-        let (all, without) = (group.units.len(), lacks().map(unowned).sum::<usize>());
+        let (all, without) = (group.unit_count(), unowned.values().sum::<usize>());
         set("election_observed_group_units", &labels, count(all));
         let owned = count(all - without);
         set("election_observed_group_units_owned", &labels, owned);

@@ -109,7 +109,7 @@ fn table(all: &ObservedGroups, columns: &Chosen, output: Output) -> std::io::Res
 fn row(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Vec<Cell> {
     let members = Member::all(all, name, group);
     let owned = group.count(UnitStanding::Owned);
-    let unowned = group.units.len() - owned;
+    let unowned = group.unit_count() - owned;
     let alive = members.iter().filter(|it| it.seen.confirmed).count();
     let counts = members.iter().map(|it| it.units.len());
     let each = match (counts.clone().min(), counts.max()) {
@@ -121,7 +121,7 @@ fn row(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Vec<Cell> {
     let units = if group.making {
         "new".to_owned()
     } else {
-        group.units.len().to_string()
+        group.unit_count().to_string()
     };
     let color = |is_well: bool| if is_well { Color::Green } else { Color::Red };
     vec![

@@ -118,7 +118,7 @@ pub fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Va
         "generation": group.generation,
         "making": group.making,
         "unclosed": group.unclosed,
-        "unit_count": group.units.len(),
+        "unit_count": group.unit_count(),
         "owned": group.count(UnitStanding::Owned),
         "standings": standings,
         "member_count": members.len(),

@@ -187,18 +187,15 @@ fn unowned(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
     for &standing in UnitStanding::ALL {
         let these = group.units.iter().filter(|unit| unit.standing == standing);
         let units: Vec<_> = these.map(|unit| unit.unit.as_str()).collect();
-        if standing == UnitStanding::Owned || units.is_empty() {
+        let count = group.count(standing);
+        if standing == UnitStanding::Owned || count == 0 {
             continue;
         }
         if std::mem::take(&mut is_first) {
             output.line("\nwithout an owner")?;
         }
         let shown = text(&ranges(&units), output);
-        output.line(format!(
-            "  {:<14} {:>5}  {shown}",
-            standing.as_str(),
-            units.len()
-        ))?;
+        output.line(format!("  {:<14} {count:>5}  {shown}", standing.as_str()))?;
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ pub fn all(view: &View, bucket: usize) -> Vec<Group> {
 
 fn row(view: &View, bucket: usize, groups: &Groups, name: &str, group: &ObservedGroup) -> Group {
     let lacking = groups.lacking(group);
-    let unowned: usize = lacking.values().map(Vec::len).sum();
+    let unowned: usize = groups.unowned(group).values().sum();
     let doubtful = lacking.get(UNCONFIRMED).map_or(0, Vec::len);
     let kind = match (unowned, unowned - doubtful) {
         (0, _) if group.kind.is_some() => Kind::Owned,
@@ -93,7 +93,7 @@ fn row(view: &View, bucket: usize, groups: &Groups, name: &str, group: &Observed
         sign,
         class,
         state,
-        units: group.units.len(),
+        units: group.unit_count(),
         unowned,
         without: without.chain(longest).map(|it| clean(&it)).collect(),
         members: members.iter().map(|it| share(it, most)).collect(),

@@ -174,6 +174,15 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
     browser
         .until("live updates", &format!("{STATE} === 'Live'"))
         .await;
+    let has_come = |name: &str| {
+        let events = browser.events("Network.eventSourceMessageReceived");
+        events.iter().any(|it| it["eventName"] == name)
+    };
+    // From then on the page knows where in the stream it is.
+    eventually(SOON, "the beginning of the stream", async || {
+        has_come("hello").then_some(())
+    })
+    .await;
     browser.value("window.mark = true");
     serve.terminate();
     serve.code();
@@ -195,9 +204,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
     assert_eq!(browser.value("window.mark"), true, "it was loaded again");
     // Another process does not have the events that were missed.
     eventually(SOON, "the end of the stream it knew", async || {
-        let events = browser.events("Network.eventSourceMessageReceived");
-        let is_it = |it: &Value| it["eventName"] == "reload";
-        events.iter().any(is_it).then_some(())
+        has_come("reload").then_some(())
     })
     .await;
     drop(b);
