@@ -215,6 +215,16 @@ impl GroupGrowth {
         self.way.over.is_none()
     }
 
+    /// Returns how many units the bucket has once the group has grown: those of all groups, and of
+    /// earlier generations, too. A bucket is fit for about 20,000, as each member that starts reads
+    /// them all.
+    pub fn units_afterwards(&self) -> usize {
+        let seen = &self.watching.seen;
+        let all = seen.numbered(self.generation(), self.shards);
+        let new = all.filter(|key| !seen.units.contains_key(key)).count();
+        seen.units.len() + seen.others.len() + new
+    }
+
     /// Creates the units of the new generation, waits until members may build on them, and writes the
     /// group's record over the very one that was read. Until then the group goes on as before.
     ///

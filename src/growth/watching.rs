@@ -1,6 +1,6 @@
 //! What stands in the bucket of one group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PATIENCE, PAUSE, TIMEOUT};
 use crate::clock;
@@ -27,6 +27,8 @@ pub(super) struct Seen {
     pub record: Option<(u64, Option<GroupRecord>)>,
     /// The units, with their records if these are understood.
     pub units: BTreeMap<UnitKey, Option<UnitRecord>>,
+    /// The units of other groups.
+    pub others: BTreeSet<UnitKey>,
 }
 
 impl Watching {
@@ -97,6 +99,7 @@ impl Seen {
             group,
             record: None,
             units: BTreeMap::new(),
+            others: BTreeSet::new(),
         }
     }
 
@@ -114,6 +117,10 @@ impl Seen {
             GroupContent::Unit { key, record, .. } if key.group == self.group => {
                 self.units.insert(key, record);
                 true
+            }
+            GroupContent::Unit { key, .. } => {
+                self.others.insert(key);
+                false
             }
             _ => false,
         }

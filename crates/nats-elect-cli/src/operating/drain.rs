@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use nats_elect::admin::{AdminClient, Instance};
+use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::orders::{self, Order, failure_of};
 use crate::exit::{Code, Failure};
@@ -13,6 +14,9 @@ use crate::text::lasted;
 
 /// The pause between two questions how many units are left.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// For how long an instance may seem to be gone. It may be connecting again.
+const ABSENCE: Duration = Duration::from_secs(10);
 
 /// What is asked for.
 pub struct Request {
@@ -42,18 +46,16 @@ impl Request {
         let found = admin.instance(&self.instance, patience).await;
         let instance = found.map_err(|error| failure_of(&error))?;
         let order = orders::Request::new(Order::Cordon, Vec::new())?;
+        let ordering = async {
+            let done = order.give(admin, instance.clone(), patience).await;
+            done.failure().map_or(Ok(done), Err)
+        };
         // The units leave while the roles do.
-        let (ordered, left) = tokio::join!(
-            order.give(admin, instance.clone(), patience),
-            self.left(admin, &instance, tell)
-        );
-        if let Some(failure) = ordered.failure() {
-            return Err(failure);
-        }
+        let (ordered, left) = tokio::try_join!(ordering, self.left(admin, &instance, tell))?;
         Ok(Done {
             order,
             ordered,
-            left: left?,
+            left,
             timeout: self.timeout,
         })
     }
@@ -67,30 +69,53 @@ impl Request {
     ) -> Result<BTreeMap<String, usize>, Failure> {
         let mut over = pin!(tokio::time::sleep(self.timeout));
         let (mut told, mut was_empty) = (None, false);
+        let mut absent_since: Option<Instant> = None;
         loop {
-            let report = admin.status(instance).await;
-            let report = report.map_err(|error| failure_of(&error))?;
-            let takes_units = report.groups.values().any(|it| it.takes_units);
-            let groups = report.groups.into_iter();
-            let left: BTreeMap<_, _> = groups
-                .map(|(name, it)| (name, it.units))
-                .filter(|(_, units)| *units > 0)
-                .collect();
-            // The order may not have come yet, or a last unit may be on its way there.
-            let is_empty = left.is_empty() && !takes_units;
-            if is_empty && was_empty || over.is_elapsed() {
-                return Ok(left);
-            }
-            was_empty = is_empty;
-            let units: usize = left.values().sum();
-            if told.replace(units) != Some(units) {
-                tell(&format!("{units} units are left"));
+            match admin.status(instance).await {
+                Ok(report) => {
+                    absent_since = None;
+                    let takes_units = report.groups.values().any(|it| it.takes_units);
+                    let groups = report.groups.into_iter();
+                    let left: BTreeMap<_, _> = groups
+                        .map(|(name, it)| (name, it.units))
+                        .filter(|(_, units)| *units > 0)
+                        .collect();
+                    // The order may not have come yet, or a last unit may be on its way there.
+                    let is_empty = left.is_empty() && !takes_units;
+                    if is_empty && was_empty || over.is_elapsed() {
+                        return Ok(left);
+                    }
+                    was_empty = is_empty;
+                    let units: usize = left.values().sum();
+                    if told.replace(units) != Some(units) {
+                        tell(&format!("{units} units are left"));
+                    }
+                }
+                Err(error) => {
+                    let is_absent = matches!(error, AdminError::NoSuchInstance(_));
+                    absent_since = is_absent.then(|| absent_since.unwrap_or_else(Instant::now));
+                    let is_gone = absent_since.is_some_and(|since| since.elapsed() > ABSENCE);
+                    if is_gone || !may_pass(&error) || over.is_elapsed() {
+                        return Err(failure_of(&error));
+                    }
+                    was_empty = false;
+                }
             }
             tokio::select! {
                 () = &mut over => {}
                 () = tokio::time::sleep(PAUSE) => {}
             }
         }
+    }
+}
+
+/// Whether another question may be answered.
+fn may_pass(error: &AdminError) -> bool {
+    match error {
+        AdminError::Timeout { .. } | AdminError::Unavailable(_) | AdminError::NoSuchInstance(_) => {
+            true
+        }
+        error => error.refusal() == Some(ProblemCode::Busy),
     }
 }
 

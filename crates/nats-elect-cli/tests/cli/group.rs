@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::{Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
 use crate::ended;
@@ -418,6 +418,38 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     .await;
     let missing = output(&server, &["group", "drain", "node-3"]);
     assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    stop(a).await;
+    stop(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_goes_on_after_the_instance_was_out_of_reach_for_a_moment() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let a = member(&server, "node-1").servers(proxy.url()).start().await;
+    let a = a.expect("start");
+    all_owned(&[&a]).await;
+    let mut drain = at(&server, &["group", "drain", "node-1"]);
+    let drained = tokio::task::spawn_blocking(move || ended(&mut drain));
+    // Nobody is there to take its units.
+    eventually(SOON, "the order", async || {
+        let shown = output(&server, &["group", "show", "partitions", "--json"]);
+        let is_given = json(&shown.stdout)["members"][0]["cordoned"] == true;
+        is_given.then_some(())
+    })
+    .await;
+    proxy.cut();
+    eventually(SOON, "an instance that does not answer", async || {
+        let shown = output(&server, &["group", "plan", "partitions"]);
+        (shown.code == Some(3)).then_some(())
+    })
+    .await;
+    assert!(!drained.is_finished());
+    proxy.restore();
+    let b = member(&server, "node-2").start().await.expect("start");
+    let drained = drained.await.expect("its end");
+    assert_eq!(drained.code, Some(0), "{}", drained.stderr);
+    all_owned(&[&b]).await;
     stop(a).await;
     stop(b).await;
 }

@@ -117,6 +117,7 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
         (["shards", "many", "--yes"], 2, "invalid value"),
         (["shards", "8", "--no-wait"], 2, "--yes"),
         (["shards", "2", "--yes"], 4, "2 shards already"),
+        (["shards", "20000", "--yes"], 4, "would have 20001 units"),
         (["jobs", "8", "--yes"], 4, "named units"),
         (["odd", "8", "--yes"], 4, "not understood"),
         (["stuck", "8", "--yes"], 4, "_group.u.stuck.2.1"),

@@ -15,6 +15,9 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::text::lasted;
 
+/// So many units a bucket is fit for, about.
+const FIT: usize = 20_000;
+
 /// How often it is said how long a wait still takes.
 const EVERY: u64 = 10;
 
@@ -43,7 +46,8 @@ Exit codes:
   2  a number that no group can have, or there is no terminal to confirm it on, and no --yes
   3  there is no such bucket or group
   4  refused: the group has named units or this number already, grows already, is not understood, or
-     was changed meanwhile; the operator did not confirm; or a permission is missing
+     was changed meanwhile; the bucket would have more than 20,000 units, and no --force was given; the
+     operator did not confirm; or a permission is missing
   5  NATS did not answer in time, or new units have no owner after --timeout. They get them later
 
 Examples:
@@ -66,6 +70,10 @@ pub struct Grow {
     /// Do not ask for a confirmation, for scripts
     #[arg(short, long)]
     yes: bool,
+
+    /// Let the bucket have more than about 20,000 units
+    #[arg(long)]
+    force: bool,
 
     /// End when the group's record says the new number
     #[arg(long)]
@@ -94,9 +102,18 @@ impl Grow {
         let begun = GroupGrowth::begin(client, bucket, group, shards).await;
         let mut growth = begun.map_err(failure)?;
         let goes_on = growth.is_written();
+        let units = growth.units_afterwards();
+        if !goes_on && units > FIT && !self.force {
+            let what = format!(
+                "bucket {bucket} would have {units} units, those of earlier generations and of other groups among them, and is fit for about {FIT}"
+            );
+            return Err(Failure::new(Code::Refused, what).advice(
+                "nothing was done. Each instance that starts reads them all before it owns any; --force grows the group all the same",
+            ));
+        }
         if !goes_on && !self.yes {
             confirm(&format!(
-                "All {} units of {group} end, and {shards} new ones begin. Go on?",
+                "All {} units of {group} end, and {shards} new ones begin: the bucket has {units} then, and is fit for about {FIT}. Go on?",
                 growth.before()
             ))
             .await?;
