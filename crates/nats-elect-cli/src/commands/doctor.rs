@@ -11,7 +11,7 @@ use crate::config_file::{ConfigFile, Source};
 use crate::doctor::findings::Findings;
 use crate::doctor::pace::Times;
 use crate::doctor::permissions::Trial;
-use crate::doctor::{Part, Roles, bucket, fleet, pace, records, server};
+use crate::doctor::{Part, Roles, bucket, fleet, groups, pace, records, server};
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 use crate::output::Output;
@@ -223,6 +223,11 @@ impl Examined<'_> {
             return Ok(());
         };
         let readable = trial.reading(findings).await?;
+        let seen = if readable {
+            groups::read(self.config, findings).await?
+        } else {
+            None
+        };
         let candidate = self.part == Part::Candidate;
         let mut written = None;
         if candidate {
@@ -230,8 +235,10 @@ impl Examined<'_> {
                 let standing: Vec<_> = found.roles().map(String::as_str).collect();
                 written = trial.writing(&standing, findings).await?;
             }
-            trial.owning(findings).await?;
-            bucket::max_age_of_groups(self.groups, &found, findings)?;
+            trial.owning(seen.as_ref(), findings).await?;
+            let standing = seen.iter().flat_map(|seen| seen.groups.keys());
+            let first = self.groups.iter().chain(standing).next();
+            bucket::max_age_of_groups(first, &found, findings)?;
         }
         if readable || written.is_some() {
             pace::round_trips(line, name, written, self.times, findings).await?;
@@ -245,6 +252,9 @@ impl Examined<'_> {
         pace::survives(&found, findings)?;
         if readable {
             records::check(line, name, &found, findings).await?;
+        }
+        if let Some(seen) = &seen {
+            groups::check(seen, self.groups, findings)?;
         }
         Ok(())
     }

@@ -415,11 +415,11 @@ pub fn max_age_against(
 /// Whether keys live as long as units have owners, which a manager with groups asks for when it
 /// starts.
 pub fn max_age_of_groups(
-    groups: &[String],
+    group: Option<&String>,
     found: &Found,
     findings: &mut Findings,
 ) -> io::Result<()> {
-    let (Some(max_age), Some(group)) = (found.max_age, groups.first()) else {
+    let (Some(max_age), Some(group)) = (found.max_age, group) else {
         return Ok(());
     };
     findings.fail(

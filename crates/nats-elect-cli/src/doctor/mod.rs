@@ -7,6 +7,7 @@ pub mod bucket;
 pub mod crash;
 pub mod findings;
 pub mod fleet;
+pub mod groups;
 pub mod pace;
 pub mod permissions;
 pub mod records;

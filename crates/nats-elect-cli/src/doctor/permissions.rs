@@ -7,7 +7,7 @@
 
 use std::io;
 
-use nats_elect::Denied;
+use nats_elect::{Denied, ObservedGroups};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -143,15 +143,23 @@ impl Trial<'_> {
         Ok(first)
     }
 
-    /// Writes what members of groups write, so that it is refused.
-    pub async fn owning(&self, findings: &mut Findings) -> io::Result<()> {
+    /// Writes what members of groups write, so that it is refused: in the present generation of each
+    /// and in the next one.
+    pub async fn owning(
+        &self,
+        seen: Option<&ObservedGroups>,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
         for group in self.groups {
+            let known = seen.and_then(|seen| seen.groups.get(group));
+            let present = known.map_or(1, |it| it.generation.max(1));
+            let generations = [present, present.saturating_add(1)];
             let lost = format!("no unit of group {group:?} is owned here");
-            let (check, subjects) = ("may own units", self.of_group(group));
+            let (check, subjects) = ("may own units", self.of_group(group, generations));
             self.owns(check, group, &subjects, &lost, false, findings)
                 .await?;
             let lost = format!("owners of units of {group:?} have no `Term::store()`");
-            let (check, subjects) = ("may keep data", self.of_units_store(group));
+            let (check, subjects) = ("may keep data", self.of_units_store(group, generations));
             self.owns(check, group, &subjects, &lost, true, findings)
                 .await?;
         }
@@ -176,21 +184,26 @@ impl Trial<'_> {
         }
     }
 
-    fn of_group(&self, group: &str) -> [String; 3] {
+    fn of_group(&self, group: &str, generations: [u32; 2]) -> Vec<String> {
         let bucket = self.bucket;
-        [
+        let units = generations.map(|it| format!("$KV.{bucket}._group.u.{group}.{it}.0"));
+        let mut subjects = vec![
             format!("$KV.{bucket}._group.m.{NO_EPOCH}"),
             format!("$KV.{bucket}._group.g.{group}"),
-            format!("$KV.{bucket}._group.u.{group}.1.0"),
-        ]
+        ];
+        subjects.extend(units);
+        subjects
     }
 
-    fn of_units_store(&self, group: &str) -> [String; 2] {
+    fn of_units_store(&self, group: &str, generations: [u32; 2]) -> Vec<String> {
         let bucket = self.bucket;
-        [
-            format!("$KV.{bucket}._gdata.{group}.1.0._doctor"),
-            format!("$KV.{bucket}._guard.{group}.1.0"),
-        ]
+        let both = generations.map(|generation| {
+            [
+                format!("$KV.{bucket}._gdata.{group}.{generation}.0._doctor"),
+                format!("$KV.{bucket}._guard.{group}.{generation}.0"),
+            ]
+        });
+        both.into_iter().flatten().collect()
     }
 
     fn of_election(&self, role: &str) -> [String; 2] {
@@ -266,7 +279,15 @@ impl Trial<'_> {
         for subject in subjects {
             match self.line.ask_for_refusal(subject).await {
                 Answer::Json(answer) if is_the_refusal(&answer) => {}
-                Answer::Denied(denial) => denied.push(denial),
+                // The keys of two generations need one permission.
+                Answer::Denied(denial) => {
+                    if denied
+                        .iter()
+                        .all(|it: &Denied| it.to_string() != denial.to_string())
+                    {
+                        denied.push(denial);
+                    }
+                }
                 other => {
                     failed(check, subject, &other, lost, findings)?;
                     return Ok(None);

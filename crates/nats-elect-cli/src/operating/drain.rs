@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::orders::{self, Order, failure_of};
 use crate::exit::{Code, Failure};
@@ -15,8 +14,8 @@ use crate::text::lasted;
 /// The pause between two questions how many units are left.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// For how long an instance may seem to be gone. It may be connecting again.
-const ABSENCE: Duration = Duration::from_secs(10);
+/// How often in a row an instance may seem to be gone, for ten seconds. It may be connecting again.
+const MOST_ABSENCES: u32 = 20;
 
 /// What is asked for.
 pub struct Request {
@@ -69,11 +68,11 @@ impl Request {
     ) -> Result<BTreeMap<String, usize>, Failure> {
         let mut over = pin!(tokio::time::sleep(self.timeout));
         let (mut told, mut was_empty) = (None, false);
-        let mut absent_since: Option<Instant> = None;
+        let mut absences = 0;
         loop {
             match admin.status(instance).await {
                 Ok(report) => {
-                    absent_since = None;
+                    absences = 0;
                     let takes_units = report.groups.values().any(|it| it.takes_units);
                     let groups = report.groups.into_iter();
                     let left: BTreeMap<_, _> = groups
@@ -93,9 +92,8 @@ impl Request {
                 }
                 Err(error) => {
                     let is_absent = matches!(error, AdminError::NoSuchInstance(_));
-                    absent_since = is_absent.then(|| absent_since.unwrap_or_else(Instant::now));
-                    let is_gone = absent_since.is_some_and(|since| since.elapsed() > ABSENCE);
-                    if is_gone || !may_pass(&error) || over.is_elapsed() {
+                    absences = if is_absent { absences + 1 } else { 0 };
+                    if absences > MOST_ABSENCES || !may_pass(&error) || over.is_elapsed() {
                         return Err(failure_of(&error));
                     }
                     was_empty = false;

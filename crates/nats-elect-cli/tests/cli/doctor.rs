@@ -282,6 +282,44 @@ async fn a_bucket_whose_keys_expire_is_not_for_groups() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_keys() {
+    let server = NatsServer::start().expect("a server");
+    let age = |config: &mut stream::Config| config.max_age = std::time::Duration::from_secs(60);
+    bucket_with(&server.url(), age).await;
+    let connected = async_nats::connect(server.url()).await;
+    let jetstream = jetstream::new(connected.expect("connect"));
+    let store = jetstream
+        .get_key_value("leaders")
+        .await
+        .expect("the bucket");
+    for (key, value) in [
+        (
+            "_group.g.jobs",
+            r#"{"v":1,"kind":"sharded","n":3,"gen":2,"before":1}"#,
+        ),
+        ("_group.u.jobs.1.0", r#"{"v":1}"#),
+        ("_group.u.jobs.2.0", r#"{"v":1}"#),
+        ("_group.u.jobs.2.1", "x"),
+    ] {
+        store.put(key, value.into()).await.expect("put");
+    }
+    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
+    checkup.says("max age and groups", "fail", "\"partitions\"");
+    checkup.says("groups", "skipped", "\"partitions\" is not in the bucket");
+    for what in [
+        "\"jobs\" has no member",
+        "without a key: 1",
+        "not understood: 1",
+        "not closed: 1",
+        "without an owner that is alive: 3 of 3",
+    ] {
+        checkup.says("groups", "warn", what);
+    }
+    let unnamed = Checkup::of(&mut doctor(&server.url(), &[]));
+    unnamed.says("max age and groups", "fail", "\"jobs\"");
+}
+
+#[tokio::test]
 async fn a_bucket_without_room_for_a_single_role_is_unfit() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
@@ -389,6 +427,7 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     let member = as_user("candidate", "candidate", &["--group", "partitions"]);
     assert_eq!(member.code, Some(0), "{:#}", member.report);
     member.says("may own units", "ok", "\"partitions\"");
+    member.says("groups", "skipped", "not in the bucket");
     member.says("may keep data", "ok", "\"partitions\"");
     assert_eq!(member.on("may lead"), [], "no role was named");
     let operator = as_user("operator", "operator", &["--group", "partitions"]);

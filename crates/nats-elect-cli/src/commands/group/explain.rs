@@ -257,7 +257,7 @@ impl Facts<'_> {
         }
         let standing = self.unit.standing;
         if matches!(standing, UnitStanding::Owned | UnitStanding::Closed) {
-            return self.waits_for_owner();
+            return self.waits_for_owner().or_else(|| self.waits_for_others());
         }
         let takers = self.all.members_of(self.name);
         if takers.filter(|(_, it)| !it.cordoned).count() == 0 {
@@ -266,12 +266,8 @@ impl Facts<'_> {
                 "that one takes it, a minute later at most",
             ));
         }
-        if self.group.unclosed > 0 {
-            let unclosed = self.group.unclosed;
-            return Some((
-                format!("{unclosed} units of earlier generations to be closed"),
-                "the members take the units of this one",
-            ));
+        if let Some((others, _)) = self.waits_for_others() {
+            return Some((others, "the members take the units of this one"));
         }
         let nobody = self.planned.as_ref().filter(|it| it.verdict == "unplaced");
         if let (UnitStanding::Free, Some(why)) = (standing, nobody.and_then(|it| it.why.clone())) {
@@ -303,6 +299,17 @@ impl Facts<'_> {
             ),
         };
         Some((what.into(), then))
+    }
+
+    /// No unit of this generation begins beside those of earlier ones.
+    fn waits_for_others(&self) -> Option<(String, &'static str)> {
+        let unclosed = self.group.unclosed;
+        (unclosed > 0).then(|| {
+            (
+                format!("{unclosed} units of earlier generations to be closed"),
+                "its owner begins, if it had not begun before",
+            )
+        })
     }
 
     fn waits_for_owner(&self) -> Option<(String, &'static str)> {

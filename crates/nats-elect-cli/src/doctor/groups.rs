@@ -1,0 +1,93 @@
+//! What stands of groups in the bucket.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+use nats_elect::{ManagerConfig, ObservedGroup, ObservedGroups, Observer, UnitStanding};
+
+use super::findings::Findings;
+
+/// How long a heartbeat of each member is waited for at most.
+const WAIT: Duration = Duration::from_secs(2);
+
+const CHECK: &str = "groups";
+
+/// Reads the groups. Nothing if they can't be read.
+pub async fn read(
+    config: &ManagerConfig,
+    findings: &mut Findings,
+) -> io::Result<Option<ObservedGroups>> {
+    let observer = Observer::builder().config(config.clone());
+    let observer = observer.roles(std::iter::empty::<&str>());
+    // The future's state is large.
+    let read = Box::pin(async { observer.start().await?.groups(WAIT).await });
+    match read.await {
+        Ok(groups) => Ok(Some(groups)),
+        Err(error) => {
+            findings.skipped(CHECK, format!("they could not be read: {error}"))?;
+            Ok(None)
+        }
+    }
+}
+
+/// Looks at the groups of these names, and at all others that stand there.
+pub fn check(seen: &ObservedGroups, wanted: &[String], findings: &mut Findings) -> io::Result<()> {
+    let names = wanted.iter().chain(seen.groups.keys());
+    for name in names.collect::<BTreeSet<_>>() {
+        match seen.groups.get(name) {
+            Some(group) => look(seen, name, group, findings)?,
+            None => findings.skipped(
+                CHECK,
+                format!("{name:?} is not in the bucket: the first member makes it"),
+            )?,
+        }
+    }
+    Ok(())
+}
+
+fn look(
+    seen: &ObservedGroups,
+    name: &str,
+    group: &ObservedGroup,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let mut wrong: Vec<_> = seen
+        .problems_of(name)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if group.unclosed > 0 {
+        wrong.push(format!(
+            "group {name:?}: units of earlier generations that are not closed: {}. No unit begins before they are",
+            group.unclosed
+        ));
+    }
+    let owners = group.units.iter().filter(|unit| {
+        let owner = unit
+            .owner
+            .as_ref()
+            .and_then(|owner| seen.members.get(owner));
+        unit.standing == UnitStanding::Owned && owner.is_some_and(|it| it.confirmed)
+    });
+    let (all, owned) = (group.unit_count(), owners.count());
+    if owned < all && !group.making {
+        let without = all - owned;
+        wrong.push(format!(
+            "group {name:?}: units without an owner that is alive: {without} of {all}"
+        ));
+    }
+    if wrong.is_empty() {
+        return findings.ok(
+            CHECK,
+            format!("{name:?}: {all} units, each with an owner that is alive"),
+        );
+    }
+    for what in wrong {
+        let advice = format!(
+            "`nats-elect group show {name}`; after instances started or stopped, look again a minute later"
+        );
+        findings.warn(CHECK, what, advice)?;
+    }
+    Ok(())
+}
