@@ -40,11 +40,16 @@ pub struct ObservedGroup {
     pub generation: u32,
     /// Whether the group is new, and nobody owns a unit of it yet.
     pub making: bool,
-    /// The units of the present generation, in the order of their numbers or names. Of shards
-    /// without a key, it has 20,000 of all groups.
+    /// The units of the present generation, in the order of their numbers or names. Shards without a
+    /// key are among them: at most 20,000 of all groups together, first those of the groups with the
+    /// most keys.
     pub units: Vec<ObservedUnit>,
     /// The number of shards without a key.
     pub missing: usize,
+    /// The keys of the present generation that are no unit's, in the same order: numbers beyond the
+    /// number of shards, as a growth to more of them leaves behind that broke off. Nobody owns them,
+    /// and nothing waits for them.
+    pub surplus: Vec<String>,
     /// The number of units of earlier generations that are not closed. No unit of the present one
     /// begins before they are.
     pub unclosed: usize,
@@ -176,6 +181,13 @@ pub enum GroupProblem {
         /// The number of these units.
         units: usize,
     },
+    /// There are keys of units that the group does not have: [`ObservedGroup::surplus`].
+    UnitsSurplus {
+        /// The group.
+        group: String,
+        /// Their number.
+        units: usize,
+    },
     /// The group has units, and no member takes part in it.
     NoMember {
         /// The group.
@@ -205,6 +217,10 @@ impl fmt::Display for GroupProblem {
             Self::OwnerMissing { group, units } => write!(
                 f,
                 "group {group:?}: units of a member that has no record: {units}. They have no owner for a minute"
+            ),
+            Self::UnitsSurplus { group, units } => write!(
+                f,
+                "group {group:?}: keys of units that it does not have: {units}. They harm nothing"
             ),
             Self::NoMember { group } => write!(f, "group {group:?} has no member"),
             Self::MemberUnknown { epoch } => {
@@ -253,6 +269,11 @@ impl ObservedGroups {
         if units > 0 {
             let group = name();
             problems.push(GroupProblem::OwnerMissing { group, units });
+        }
+        let units = found.surplus.len();
+        if units > 0 {
+            let group = name();
+            problems.push(GroupProblem::UnitsSurplus { group, units });
         }
         problems
     }

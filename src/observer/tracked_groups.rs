@@ -1,6 +1,7 @@
 //! The groups of a bucket, as a watch has shown them. It has no I/O and no clock, so that it can be
 //! tested as it is.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -170,13 +171,16 @@ impl TrackedGroups {
     /// All of them.
     pub fn observed(&self, now: Moment) -> ObservedGroups {
         let mut room = MOST_MISSING;
-        let groups = self.groups.iter();
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        // Groups that strangers made up have few keys.
+        groups.sort_by_key(|(_, group)| Reverse(group.units().len()));
         let members = self.members.iter();
         let ended = members
             .clone()
             .filter(|(_, it)| matches!(it, Member::Ended));
         ObservedGroups {
             groups: groups
+                .into_iter()
                 .map(|(name, group)| (name.to_string(), self.group(group, &mut room)))
                 .collect(),
             members: members
@@ -198,10 +202,12 @@ impl TrackedGroups {
         now: Moment,
     ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
         let group = self.groups.get(group)?;
-        let Some(unit) = group.units().get(name).filter(|_| group.has(name)) else {
-            let is_shard = name.as_shard().is_some_and(|it| it < group.shards());
-            return is_shard.then(|| (missing(name), None));
+        let Some(unit) = group.units().get(name) else {
+            return group.has_shard(name).then(|| (missing(name), None));
         };
+        if !group.may_have(name) {
+            return None;
+        }
         let owner = unit.owner().and_then(|epoch| {
             let member = self.members.get(&epoch)?;
             member.observed(self.owns(epoch), now)
@@ -232,23 +238,28 @@ impl TrackedGroups {
         };
         let before = before.flat_map(|(_, units)| units.iter());
         let before = before.filter(may_be).map(|(_, unit)| unit);
-        let units = group.units().iter().filter(|(name, _)| group.has(name));
+        let (units, surplus) = self.units(group, room);
+        let found = units.iter().filter(|it| it.fencing_token.is_some());
         let shards = usize::try_from(group.shards()).unwrap_or(usize::MAX);
         ObservedGroup {
             kind,
             shards: (kind == Some(UnitKind::Sharded)).then(|| group.shards()),
             generation: group.generation(),
             making: group.record.is_some_and(|record| record.making),
-            missing: shards.saturating_sub(units.count()),
-            units: self.units(group, room),
+            missing: shards.saturating_sub(found.count()),
+            units,
+            surplus,
             unclosed: before.filter(is_open).count(),
         }
     }
 
-    /// The units of the group's present generation, and as many of the missing ones as there is room for.
-    fn units(&self, group: &Group, room: &mut usize) -> Vec<ObservedUnit> {
-        let found = group.units().iter().filter(|(name, _)| group.has(name));
+    /// The units of the group's present generation, as many of the missing ones among them as there is
+    /// room for, and the keys that are no unit's.
+    fn units(&self, group: &Group, room: &mut usize) -> (Vec<ObservedUnit>, Vec<String>) {
+        let found = group.units().iter();
+        let (found, surplus): (Vec<_>, Vec<_>) = found.partition(|(name, _)| group.may_have(name));
         let mut units: Vec<_> = found
+            .into_iter()
             .map(|(name, unit)| (name.as_shard(), self.observed_unit(name, unit)))
             .collect();
         let there: HashSet<_> = units.iter().filter_map(|(shard, _)| *shard).collect();
@@ -259,7 +270,11 @@ impl TrackedGroups {
         *room -= units.len() - before;
         // Names are in their order already.
         units.sort_by_key(|(shard, _)| *shard);
-        units.into_iter().map(|(_, unit)| unit).collect()
+        let units = units.into_iter().map(|(_, unit)| unit).collect();
+        let mut surplus: Vec<_> = surplus.into_iter().map(|(name, _)| name).collect();
+        surplus.sort_by_key(|name| name.as_shard());
+        let surplus = surplus.into_iter().map(UnitName::to_string).collect();
+        (units, surplus)
     }
 
     fn observed_unit(&self, name: &UnitName, unit: &Unit) -> ObservedUnit {
@@ -314,15 +329,15 @@ impl Group {
         self.generations.get(&self.generation()).unwrap_or(&NONE)
     }
 
-    /// Whether the present generation has a unit of this name. A growth that broke off may have left
-    /// more, and a stranger others.
-    fn has(&self, name: &UnitName) -> bool {
-        match self.record.map(|record| record.kind) {
-            Some(GroupKind::Sharded { shards, .. }) => {
-                name.as_shard().is_some_and(|shard| shard < shards)
-            }
-            Some(GroupKind::Spread) | None => true,
-        }
+    /// Whether it has a shard of this name.
+    fn has_shard(&self, name: &UnitName) -> bool {
+        name.as_shard().is_some_and(|it| it < self.shards())
+    }
+
+    /// Whether a key of the present generation can be a unit's. A growth that broke off leaves others
+    /// behind, if the group got a smaller number then, and strangers leave what they like.
+    fn may_have(&self, name: &UnitName) -> bool {
+        self.shards() == 0 || self.has_shard(name)
     }
 
     /// The number of shards. 0 for named units, and without a record.

@@ -132,6 +132,13 @@ pub enum GroupEvent {
 }
 
 impl Board {
+    /// Whether the group has this unit now. A growth that broke off may have left keys of other shards
+    /// behind.
+    pub fn has(&self, unit: &UnitKey) -> bool {
+        let is_one_of = |shards| unit.unit.as_shard().is_some_and(|shard| shard < shards);
+        unit.generation == self.generation && self.shards.is_none_or(is_one_of)
+    }
+
     /// Returns the owner of a unit, if it has one and is known.
     pub fn owner(&self, unit: &UnitName) -> Option<UnitOwner> {
         let now = self.units.get(unit)?;

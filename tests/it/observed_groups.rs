@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv;
 use nats_elect::{
-    Error, FollowedGroups, Group, GroupProblem, MemberConfig, ObservedGroups, Observer, Release,
-    RoleManager, StopOptions, UnitKind, UnitOwner, UnitStanding, WatchStatus,
+    Error, FollowedGroups, Group, GroupHandle, GroupProblem, MemberConfig, ObservedGroups,
+    Observer, Release, RoleManager, StopOptions, UnitKind, UnitOwner, UnitStanding, WatchStatus,
 };
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -168,20 +168,15 @@ async fn are_followed_as_they_were_read(observer: &Observer, seen: &ObservedGrou
     assert_eq!(followed.owner_of("lost", "a"), None);
 }
 
-#[tokio::test]
-async fn what_strangers_left_of_groups_is_told_as_it_stands() {
-    let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
-    let observer = observer(&server.url()).await;
-    let empty = observer.groups(Duration::ZERO).await.expect("a look");
-    assert_eq!(empty, ObservedGroups::default());
+/// An epoch that nobody has.
+fn epoch(letter: &str) -> String {
+    format!("{}A", letter.repeat(21))
+}
 
-    let epoch = |letter: &str| format!("{}A", letter.repeat(21));
+/// What strangers left under keys of groups and units.
+fn left_behind() -> [(&'static str, String); 17] {
     let owned = |letter: &str| format!(r#"{{"v":1,"o":"{}"}}"#, epoch(letter));
-    let odd_id = "a\u{1b}[31mb\u{202e}";
-    let member = serde_json::json!({ "id": odd_id, "ttl_ms": 3000 }).to_string();
-    for (key, value) in [
+    [
         (
             "_group.g.shards",
             r#"{"v":1,"kind":"sharded","n":7,"gen":2,"before":3}"#.to_owned(),
@@ -194,8 +189,9 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
         ("_group.u.shards.2.3", owned("D")),
         ("_group.u.shards.2.4", r#"{"v":9}"#.to_owned()),
         ("_group.u.shards.2.5", "\u{1b}]0;owned\u{7}".to_owned()),
-        // No shards of this group.
+        // A growth to more of them broke off, and another one was done.
         ("_group.u.shards.2.7", r#"{"v":1}"#.to_owned()),
+        ("_group.u.shards.2.10", r#"{"v":1}"#.to_owned()),
         ("_group.u.shards.2.06", r#"{"v":1}"#.to_owned()),
         ("_group.u.shards.2.x", r#"{"v":1}"#.to_owned()),
         ("_group.u.lost.3.b", r#"{"v":1}"#.to_owned()),
@@ -205,7 +201,21 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
             r#"{"v":1,"kind":"sharded","n":2,"gen":1,"making":true}"#.to_owned(),
         ),
         ("_group.x.what", "x".to_owned()),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn what_strangers_left_of_groups_is_told_as_it_stands() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let observer = observer(&server.url()).await;
+    let empty = observer.groups(Duration::ZERO).await.expect("a look");
+    assert_eq!(empty, ObservedGroups::default());
+
+    let odd_id = "a\u{1b}[31mb\u{202e}";
+    let member = serde_json::json!({ "id": odd_id, "ttl_ms": 3000 }).to_string();
+    for (key, value) in left_behind() {
         store.put(key, value.into()).await.expect("put");
     }
     let living = format!("_group.m.{}", epoch("B"));
@@ -232,6 +242,7 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
         ]
     );
     assert_eq!((shards.generation, shards.unclosed), (2, 1));
+    assert_eq!(shards.surplus, ["06", "x", "7", "10"]);
     assert_eq!(shards.units[2].owner, Some(epoch("C")));
     assert_eq!(shards.units[6].fencing_token, None);
     let id = shards.units[1].instance_id.as_ref().expect("a name");
@@ -266,6 +277,10 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
                 group: of("shards"),
                 units: 1
             },
+            GroupProblem::UnitsSurplus {
+                group: of("shards"),
+                units: 4
+            },
             GroupProblem::MemberUnknown { epoch: epoch("B") },
         ]
     );
@@ -273,6 +288,35 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
         let text = problem.to_string();
         assert!(!text.contains(char::is_control), "{text:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_beyond_the_number_of_shards_are_no_units() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", &journal).await;
+    let observer = observer(&server.url()).await;
+    all_owned_by(&observer, &["a"]).await;
+    let store = Stranger::connect(&server.url()).await.store().await;
+    let key = format!("_group.u.partitions.1.{SHARDS}");
+    let free = r#"{"v":1}"#.into();
+    store.put(key, free).await.expect("put");
+    let seen = all_owned_by(&observer, &["a"]).await;
+    let partitions = &seen.groups["partitions"];
+    assert_eq!(partitions.units.len(), SHARDS as usize);
+    assert_eq!(partitions.surplus, [SHARDS.to_string()]);
+    // Its first watch shows the key.
+    let b = member(&server.url(), "b", &journal).await;
+    let handle = b.group("partitions").expect("a group");
+    let are_owned = |handle: &GroupHandle| {
+        let owners = handle.owners();
+        owners.len() >= SHARDS as usize && owners.values().all(Option::is_some)
+    };
+    let owned = tokio::time::timeout(SOON, handle.wait_until(are_owned));
+    owned.await.expect("an owner of each unit");
+    assert_eq!(handle.owners().len(), SHARDS as usize);
+    a.stop(StopOptions::default()).await.expect("stop");
+    b.stop(StopOptions::default()).await.expect("stop");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -427,7 +427,7 @@ impl MemberState {
             let Some(scope) = self.groups.get(&key.group) else {
                 continue;
             };
-            if scope.read(|board| board.generation != key.generation) {
+            if !scope.read(|board| board.has(&key)) {
                 continue;
             }
             let (sequence, owner) = self.group.unit_owner(&key).unwrap_or_default();

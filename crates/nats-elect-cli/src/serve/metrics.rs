@@ -1,6 +1,7 @@
 //! What Prometheus scrapes. It is made anew for each scrape, so that the series of a role end with
 //! the role. The names are not those of instances: `docs/metrics.md` has these.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +20,9 @@ use crate::text::clean;
 /// Versions that are told apart. Whoever may answer in the name of instances can make up any number.
 const MOST_VERSIONS: usize = 20;
 const OTHER_VERSIONS: &str = "other";
+/// Groups of a bucket that are told of. Whoever may write to it can make up any number. A member takes
+/// part in as many at most.
+const MOST_GROUPS: usize = 256;
 
 const GAUGES: [(&str, &str); 24] = [
     (
@@ -206,7 +210,14 @@ fn of_bucket(view: &View) {
 
 fn of_groups(view: &View, bucket: (&'static str, &str)) {
     let groups = view.groups.groups();
-    for (name, group) in &groups.all.groups {
+    let mut told: Vec<_> = groups.all.groups.iter().collect();
+    told.sort_by_cached_key(|(name, group)| {
+        let has_member = groups.all.members_of(name).next().is_some();
+        let keys = group.units.iter().filter(|it| it.fencing_token.is_some());
+        Reverse((has_member, keys.count()))
+    });
+    told.truncate(MOST_GROUPS);
+    for (name, group) in told {
         let labels = [bucket, ("group", &**name)];
         let unowned = groups.unowned(group);
         for why in lacks() {

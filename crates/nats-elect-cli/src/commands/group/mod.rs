@@ -118,6 +118,7 @@ pub fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Va
         "generation": group.generation,
         "making": group.making,
         "unclosed": group.unclosed,
+        "surplus": group.surplus.len(),
         "unit_count": group.unit_count(),
         "owned": group.count(UnitStanding::Owned),
         "standings": standings,

@@ -197,6 +197,11 @@ fn unowned(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
         let shown = text(&ranges(&units), output);
         output.line(format!("  {:<14} {count:>5}  {shown}", standing.as_str()))?;
     }
+    if !group.surplus.is_empty() {
+        let surplus: Vec<_> = group.surplus.iter().map(String::as_str).collect();
+        let shown = text(&ranges(&surplus), output);
+        output.line(format!("\nkeys of no unit: {shown}"))?;
+    }
     Ok(())
 }
 

@@ -156,6 +156,29 @@ async fn units_of_a_group_are_counted_with_and_without_their_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_that_strangers_made_up_keep_no_real_one_from_being_told_of() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    let bucket = bucket(&server).await;
+    foreign_group(&server, "odd", 3).await;
+    for forged in 0..300 {
+        let record = json!({ "v": 1, "kind": "sharded", "n": 65_536, "gen": 1 }).to_string();
+        let key = format!("_group.g.a{forged}");
+        bucket.put(key, record.into()).await.expect("put");
+    }
+    let serve = serving(&server, &[]);
+    let units = "election_observed_group_units{";
+    let is_full = |answer: &Answer| samples(answer, units).len() >= 256;
+    let told = serve.until("all groups", "/metrics", is_full).await;
+    assert_eq!(samples(&told, units).len(), 256);
+    for (group, units) in [("control", 2.0), ("partitions", 12.0), ("odd", 3.0)] {
+        let name = format!("election_observed_group_units{{bucket=\"leaders\",group=\"{group}\"}}");
+        assert!((value(&told, &name) - units).abs() < 0.1, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_vanishes_takes_its_series_along() {
     let server = NatsServer::start().expect("start");
     let bucket = bucket(&server).await;
