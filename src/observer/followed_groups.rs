@@ -1,7 +1,9 @@
 //! Groups as they change: one watch on them that is restarted whenever it ends.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -17,12 +19,13 @@ use super::{Observer, WatchStatus};
 use crate::actors::WatchBackoff;
 use crate::clock;
 use crate::lock::lock;
-use crate::store::StoreError;
+use crate::store::{GroupWatch, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, UnitName};
 
-/// How long one watch is read. No watch shows that a key was purged, and the next one does.
+/// After how long a watch begins anew, as those of members do. No watch shows a purge: only the next
+/// one does, by what it lacks.
 pub(super) const WATCH_ANEW: Duration = Duration::from_secs(300);
 
 /// The groups of a bucket, followed as they change. See
@@ -31,6 +34,9 @@ pub(super) const WATCH_ANEW: Duration = Duration::from_secs(300);
 /// It tells what it was shown, and nothing of it is a proof. Only the owner of a unit knows whether
 /// it may act. While the watch is interrupted everything is as it was last seen, and no member is
 /// [`confirmed`](ObservedMember::confirmed).
+///
+/// No watch shows that a key was purged. So another one takes the place of the watch every five
+/// minutes, and what was purged is gone then. Nothing is interrupted by that.
 #[must_use = "dropping it ends the watch"]
 pub struct FollowedGroups {
     /// The connection lasts as long as it does.
@@ -55,8 +61,8 @@ struct Known {
 }
 
 impl FollowedGroups {
-    /// Begins to follow, as a task of the present runtime.
-    pub(crate) fn begin(observer: Observer, anew: Duration) -> Self {
+    /// Begins to follow, as a task of the present runtime. A watch begins anew after so long.
+    pub(super) fn begin(observer: Observer, anew: Duration) -> Self {
         let shared = Arc::new(Shared {
             known: Mutex::new(Known {
                 groups: None,
@@ -162,6 +168,12 @@ impl Shared {
         self.moved.send_replace(());
     }
 
+    fn has_shown_no_more_than(&self, groups: &TrackedGroups) -> bool {
+        let known = self.known();
+        let before = known.groups.as_ref();
+        before.is_none_or(|before| groups.is_beyond(before))
+    }
+
     fn watch_ended(&self, reason: String) {
         self.update(|known| {
             known.stale = Some(reason);
@@ -184,23 +196,17 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>, ane
             continue;
         };
         backoff.begun(clock::now());
-        let following = async {
-            loop {
-                if let Err(error) = follow(&here, &shared, anew).await {
-                    return error;
-                }
-            }
-        };
-        let following = AssertUnwindSafe(following).catch_unwind();
+        let following = AssertUnwindSafe(follow(&here, &shared, anew)).catch_unwind();
         let ended = tokio::select! {
             biased;
             changed = reach.changed() => match changed {
                 Ok(()) => StoreError::Unavailable("the bucket is out of reach".into()),
                 Err(_) => return,
             },
-            ended = following => ended.unwrap_or_else(|_| {
-                StoreError::Unavailable("the watch has crashed".into())
-            }),
+            ended = following => match ended {
+                Ok(Err(error)) => error,
+                Err(_) => StoreError::Unavailable("the watch has crashed".into()),
+            },
         };
         if matches!(ended, StoreError::Unavailable(_)) {
             backoff.connection_lost(clock::now());
@@ -212,23 +218,21 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>, ane
     }
 }
 
-/// Watches for so long, and takes what the watch shows. No watch shows that a key was purged, so the
-/// next one has to.
-async fn follow(reach: &Reach, shared: &Shared, anew: Duration) -> Result<(), StoreError> {
-    let (mut groups, mut watch) = begin(reach).await?;
+/// Watches until the watch ends, and takes what it shows. Now and then another watch takes its place.
+async fn follow(reach: &Reach, shared: &Shared, anew: Duration) -> Result<Infallible, StoreError> {
+    let (groups, mut watch) = begin(reach).await?;
     shared.update(|known| {
-        known.heard = clock::now();
-        // It is not stale if this watch follows another one that was read until now.
-        if known.stale.take().is_none()
-            && let Some(before) = &known.groups
-        {
-            groups.goes_on_from(before, known.heard);
-        }
         known.groups = Some(groups);
+        known.stale = None;
+        known.heard = clock::now();
     });
-    let reading = async {
-        loop {
-            let told = watch.next_batch(BATCH).await?;
+    loop {
+        let mut next = pin!(next(reach, shared, anew));
+        watch = loop {
+            let told = tokio::select! {
+                told = watch.next_batch(BATCH) => told?,
+                next = &mut next => break next,
+            };
             let now = clock::now();
             shared.update(|known| {
                 known.heard = now;
@@ -236,7 +240,110 @@ async fn follow(reach: &Reach, shared: &Shared, anew: Duration) -> Result<(), St
                     groups.take_all(told, now);
                 }
             });
+        };
+    }
+}
+
+/// Begins another watch after so long, beside the present one. It is returned when what it has shown
+/// has taken the place of what is known.
+async fn next(reach: &Reach, shared: &Shared, anew: Duration) -> GroupWatch {
+    loop {
+        tokio::time::sleep(anew).await;
+        match replace(reach, shared).await {
+            Ok(watch) => return watch,
+            // The present one goes on, or ends by itself.
+            Err(error) => tracing::debug!(%error, "the watch on groups could not begin anew"),
         }
-    };
-    tokio::time::timeout(anew, reading).await.unwrap_or(Ok(()))
+    }
+}
+
+async fn replace(reach: &Reach, shared: &Shared) -> Result<GroupWatch, StoreError> {
+    let (mut groups, mut watch) = begin(reach).await?;
+    // Its server may be behind that of the present one.
+    while !shared.has_shown_no_more_than(&groups) {
+        let told = watch.next_batch(BATCH).await?;
+        groups.take_all(told, clock::now());
+    }
+    shared.update(|known| {
+        known
+            .groups
+            .iter()
+            .for_each(|before| groups.follows(before));
+        known.groups = Some(groups);
+    });
+    Ok(watch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_nats::jetstream::{self, kv};
+    use nats_elect_testing::{NatsServer, eventually};
+
+    use super::FollowedGroups;
+    use crate::observer::{Observer, WatchStatus};
+
+    const SOON: Duration = Duration::from_secs(20);
+    const MEMBER: &str = "BBBBBBBBBBBBBBBBBBBBBA";
+
+    /// Whether a member is known that was seen alive.
+    fn lives(followed: &FollowedGroups) -> bool {
+        let all = followed.groups();
+        all.is_some_and(|it| it.members.get(MEMBER).is_some_and(|it| it.confirmed))
+    }
+
+    #[tokio::test]
+    async fn what_was_purged_is_gone_after_a_while_and_nothing_is_stale_meanwhile() {
+        let server = NatsServer::start().unwrap();
+        let client = async_nats::connect(server.url()).await.unwrap();
+        let context = jetstream::new(client);
+        let config = kv::Config {
+            bucket: "leaders".into(),
+            ..kv::Config::default()
+        };
+        let store = context.create_key_value(config).await.unwrap();
+        let group = r#"{"v":1,"kind":"sharded","n":2,"gen":1}"#;
+        store.put("_group.g.a", group.into()).await.unwrap();
+        for unit in ["a.1.0", "a.1.1", "b.1.0"] {
+            let key = format!("_group.u.{unit}");
+            store.put(key, r#"{"v":1}"#.into()).await.unwrap();
+        }
+        let observer = Observer::builder().servers(server.url()).bucket("leaders");
+        let observer = observer.start().await.unwrap();
+        let followed = FollowedGroups::begin(observer, Duration::from_millis(50));
+        let is_current = |it: &FollowedGroups| it.connection() == WatchStatus::Current;
+        followed.wait_until(is_current).await;
+        // The last sign of life: from now on it stays confirmed for its lease, whichever watch runs.
+        let member = format!("_group.m.{MEMBER}");
+        let heartbeat = eventually(SOON, "a member", async || {
+            store.put(&member, "{}".into()).await.unwrap();
+            lives(&followed).then_some(())
+        });
+        heartbeat.await;
+        let purged = store.stream.purge().filter("$KV.leaders._group.u.b.>");
+        purged.await.unwrap();
+        let is_gone = followed.wait_until(|it| {
+            assert!(is_current(it) && lives(it), "{it:?}");
+            it.unit("b", "0").is_none()
+        });
+        tokio::time::timeout(SOON, is_gone).await.unwrap();
+        // A group that was made anew, and is smaller.
+        let group = r#"{"v":1,"kind":"sharded","n":1,"gen":1}"#;
+        let purged = store.stream.purge().filter("$KV.leaders._group.*.a.>");
+        purged.await.unwrap();
+        store.put("_group.g.a", group.into()).await.unwrap();
+        store
+            .put("_group.u.a.1.0", r#"{"v":1}"#.into())
+            .await
+            .unwrap();
+        let is_small = followed.wait_until(|it| {
+            assert!(is_current(it) && lives(it), "{it:?}");
+            it.groups().is_some_and(|all| {
+                let group = &all.groups["a"];
+                group.units.len() == 1 && group.surplus.is_empty()
+            })
+        });
+        tokio::time::timeout(SOON, is_small).await.unwrap();
+    }
 }

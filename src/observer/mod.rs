@@ -34,6 +34,7 @@ use tokio::task::JoinSet;
 
 pub use self::builder::ObserverBuilder;
 pub use self::followed_groups::FollowedGroups;
+use self::followed_groups::WATCH_ANEW;
 pub use self::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
 pub use self::observed_groups::{
     GroupProblem, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitKind,
@@ -214,10 +215,7 @@ impl Observer {
     /// Returns [`Error::NoRuntime`] outside of a runtime.
     pub fn follow_groups(&self) -> Result<FollowedGroups, Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        Ok(FollowedGroups::begin(
-            self.clone(),
-            followed_groups::WATCH_ANEW,
-        ))
+        Ok(FollowedGroups::begin(self.clone(), WATCH_ANEW))
     }
 
     async fn until_current(&self) -> Result<(), Error> {

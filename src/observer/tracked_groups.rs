@@ -32,6 +32,8 @@ pub(super) struct TrackedGroups {
     groups: BTreeMap<GroupName, Group>,
     /// How many units name an epoch, of all groups and generations.
     owned: HashMap<Epoch, usize>,
+    /// The last sequence of the stream that it is known to have shown.
+    last: u64,
     caught_up: bool,
 }
 
@@ -69,6 +71,7 @@ impl TrackedGroups {
             members: BTreeMap::new(),
             groups: BTreeMap::new(),
             owned: HashMap::new(),
+            last: 0,
             caught_up: false,
         }
     }
@@ -77,7 +80,10 @@ impl TrackedGroups {
         for told in told {
             match told {
                 GroupDelivery::Shown(shown) => self.take(shown, now),
-                GroupDelivery::CaughtUp(_) => self.caught_up = true,
+                GroupDelivery::CaughtUp(last) => {
+                    self.last = self.last.max(last);
+                    self.caught_up = true;
+                }
                 GroupDelivery::Nothing => {}
             }
         }
@@ -85,6 +91,7 @@ impl TrackedGroups {
 
     fn take(&mut self, shown: Shown, now: Moment) {
         let sequence = shown.message.sequence;
+        self.last = self.last.max(sequence);
         match shown.message.content {
             GroupContent::Member(epoch, MemberContent::Tombstone { .. }) => {
                 self.members.insert(epoch, Member::Ended);
@@ -123,31 +130,6 @@ impl TrackedGroups {
         }
     }
 
-    /// Another watch was followed until now, and nothing was missed of it. A member that it saw alive, or
-    /// that has written since, is alive.
-    pub fn goes_on_from(&mut self, before: &Self, now: Moment) {
-        for (epoch, member) in &mut self.members {
-            let Member::Record {
-                revision,
-                received,
-                is_live,
-                ..
-            } = member
-            else {
-                continue;
-            };
-            match before.members.get(epoch) {
-                Some(Member::Record {
-                    revision: seen,
-                    received: then,
-                    is_live: lived,
-                    ..
-                }) if seen == revision => (*received, *is_live) = (*then, *lived),
-                _ => (*received, *is_live) = (now, true),
-            }
-        }
-    }
-
     /// Whether everything was shown that stood there when the watch began.
     pub const fn has_caught_up(&self) -> bool {
         self.caught_up
@@ -157,6 +139,29 @@ impl TrackedGroups {
     pub fn is_confirmed(&self) -> bool {
         let mut members = self.members.values();
         members.all(|member| !matches!(member, Member::Record { is_live, .. } if !is_live))
+    }
+
+    /// Whether it has shown all that the other one has.
+    pub const fn is_beyond(&self, other: &Self) -> bool {
+        self.last >= other.last
+    }
+
+    /// It follows a watch that lasted until now. Who was seen alive there is so here.
+    pub fn follows(&mut self, before: &Self) {
+        for (epoch, member) in &mut self.members {
+            if let Member::Record {
+                received, is_live, ..
+            } = member
+                && !*is_live
+                && let Some(Member::Record {
+                    received: seen,
+                    is_live: true,
+                    ..
+                }) = before.members.get(epoch)
+            {
+                (*received, *is_live) = (*seen, true);
+            }
+        }
     }
 
     /// The watch is over. Nobody is known to live any more.

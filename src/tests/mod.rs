@@ -4,5 +4,4 @@
 mod crashes;
 mod fenced;
 mod fenced_race;
-mod followed;
 mod hammer;

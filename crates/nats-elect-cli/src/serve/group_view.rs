@@ -125,7 +125,7 @@ impl GroupView {
             }
         }
         for (name, units) in before {
-            let gone: Vec<_> = units.keys().map(String::as_str).collect();
+            let gone: Vec<_> = units.into_keys().collect();
             told.push(groups.change(&name, &ObservedGroup::default(), &gone));
         }
         known.looked = Some(looked);
@@ -175,12 +175,12 @@ impl Groups {
 
     /// Takes note of the units of a group. Returns those that have changed since the last look, or
     /// are gone.
-    fn look_at<'a>(
+    fn look_at(
         &self,
-        group: &'a ObservedGroup,
+        group: &ObservedGroup,
         looked: &mut HashMap<String, Looked>,
         now: Instant,
-    ) -> Vec<&'a str> {
+    ) -> Vec<String> {
         let mut before = std::mem::take(looked);
         let mut changed = Vec::new();
         for unit in &group.units {
@@ -194,7 +194,7 @@ impl Groups {
                     && was.unowned_since.is_some() == unowned_since.is_some()
             });
             if !is_same {
-                changed.push(&*unit.unit);
+                changed.push(unit.unit.clone());
             }
             let token = unit.fencing_token;
             let unit = (
@@ -206,11 +206,12 @@ impl Groups {
             );
             looked.extend([unit]);
         }
+        changed.extend(before.into_keys());
         changed
     }
 
     /// For the stream of events.
-    fn change(&self, name: &str, group: &ObservedGroup, changed: &[&str]) -> Value {
+    fn change(&self, name: &str, group: &ObservedGroup, changed: &[String]) -> Value {
         let unowned: usize = self.unowned(group).values().sum();
         let named = &changed[..changed.len().min(MOST_NAMED)];
         json!({

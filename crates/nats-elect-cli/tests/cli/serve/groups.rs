@@ -336,6 +336,27 @@ async fn two_thousand_units_are_answered_quickly_and_flood_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_a_group_has_no_more_are_told_as_changed() {
+    let server = NatsServer::start().expect("start");
+    foreign_group(&server, "odd", 3).await;
+    let serve = serving(&server, &[]);
+    serve.until("the bucket", "/readyz", is_ok).await;
+    let looked = |answer: &Answer| answer.json()["unowned_seconds"].is_number();
+    let path = "/api/v1/groups/odd";
+    serve.until("a look at it", path, looked).await;
+    let mut events = Events::open(&serve, None);
+    let record = json!({ "v": 1, "kind": "sharded", "n": 1, "before": 3, "gen": 2 });
+    let bucket = bucket(&server).await;
+    let put = bucket.put("_group.g.odd", record.to_string().into());
+    put.await.expect("put");
+    let told = events.until(&["group"], |it| it["unit_count"] == 1);
+    let told = &told.last().expect("an event").data;
+    let mut changed: Vec<_> = told["changed"].as_array().expect("units").clone();
+    changed.sort_by_key(ToString::to_string);
+    assert_eq!(changed, ["0", "1", "2"], "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_strangers_made_has_no_owner_that_is_vouched_for() {
     let server = NatsServer::start().expect("start");
     foreign_group(&server, "odd", 2).await;
