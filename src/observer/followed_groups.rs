@@ -265,10 +265,9 @@ async fn replace(reach: &Reach, shared: &Shared) -> Result<GroupWatch, StoreErro
         groups.take_all(told, clock::now());
     }
     shared.update(|known| {
-        known
-            .groups
-            .iter()
-            .for_each(|before| groups.follows(before));
+        if let Some(before) = &known.groups {
+            groups.follows(before);
+        }
         known.groups = Some(groups);
     });
     Ok(watch)

@@ -56,6 +56,9 @@ Columns of units (--units):
   FENCING   the end of the fencing token; --json has all of it
   EPOCH     the owner's lease, with --output wide
 
+`keys of no unit` are of shards that the group does not have, as a growth leaves behind that broke off,
+and names that are no shard's. Nobody owns them.
+
 Exit codes:
   0  success
   1  JetStream is off
