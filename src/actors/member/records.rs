@@ -50,9 +50,7 @@ impl MemberState {
         }
         self.meter.unit_changed();
         let enter = |board: &mut Board| {
-            if board.generation != record.generation {
-                board.units.clear();
-            }
+            board.units.clear();
             (board.shards, board.generation) = now;
         };
         if before.1 == 0 {
