@@ -19,6 +19,7 @@ async fn a_flood_of_questions_costs_a_leader_nothing() {
     let a = instance("a", server.url(), &journal).standing(leased_for(ms(3000)));
     let a = a.start().await;
     a.wait_until_leader().await;
+    journal.started(ROLE, 0).await;
     let client = async_nats::connect(server.url()).await.expect("connect");
     let flooding = tokio::spawn(async move {
         let subject = format!("nats-elect.{BUCKET}.{ROLE}");
@@ -47,6 +48,7 @@ async fn a_flood_of_answers_costs_a_leader_nothing() {
     let a = instance("a", server.url(), &journal).standing(leased_for(ms(3000)));
     let a = a.start().await;
     a.wait_until_leader().await;
+    journal.started(ROLE, 0).await;
     let told = Arc::new(AtomicU64::new(0));
     let tell = Arc::clone(&told);
     let flooding = tokio::spawn(async move {
