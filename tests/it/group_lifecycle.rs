@@ -48,9 +48,25 @@ impl Obstinate {
         member_with(&server.url(), id, sharded).await
     }
 
+    /// How many handlers have begun, and how many were told to end.
+    fn counts(&self) -> (usize, usize) {
+        let told = self.told.load(Ordering::SeqCst);
+        (self.begun.load(Ordering::SeqCst), told)
+    }
+
+    /// Waits until that many handlers run which nobody told to end. Returns the counts. A unit acts
+    /// on an instance a moment before its handler begins.
+    async fn are_running(&self, handlers: usize) -> (usize, usize) {
+        eventually(SOON, "handlers that run", async || {
+            let (begun, told) = self.counts();
+            (begun - told == handlers).then_some((begun, told))
+        })
+        .await
+    }
+
     async fn are_told(&self, terms: usize) {
         eventually(SOON, "handlers that are told to end", async || {
-            (self.told.load(Ordering::SeqCst) == terms).then_some(())
+            (self.counts().1 == terms).then_some(())
         })
         .await;
     }
@@ -89,14 +105,15 @@ async fn an_instance_that_stops_and_keeps_its_units_begins_no_term_on_units_give
     let a = of_a.member(&server, "a", 4).await;
     let b = of_b.member(&server, "b", 4).await;
     evenly_owned(&[&a, &b], 4).await;
-    let [begun, told] = [&of_a.begun, &of_a.told].map(|it| it.load(Ordering::SeqCst));
+    let (begun_on_a, told_on_a) = of_a.are_running(2).await;
+    let (_, told_on_b) = of_b.are_running(2).await;
     of_a.is_held.send_replace(true);
     of_b.is_held.send_replace(true);
     let kept = StopOptions::default().release(Release::Keep).timeout(SOON);
     let meanwhile = async {
-        of_b.are_told(2).await;
+        of_b.are_told(told_on_b + 2).await;
         let given = async {
-            of_a.are_told(told + 2).await;
+            of_a.are_told(told_on_a + 2).await;
             of_b.is_held.send_replace(false);
             eventually(SOON, "all shards given to it", async || {
                 let is_its = |shard: u32| {
@@ -113,7 +130,7 @@ async fn an_instance_that_stops_and_keeps_its_units_begins_no_term_on_units_give
     };
     let (stopped, ()) = tokio::join!(b.stop(StopOptions::default()), meanwhile);
     stopped.expect("it gave its shards away");
-    assert_eq!(of_a.begun.load(Ordering::SeqCst), begun, "no other term");
+    assert_eq!(of_a.counts().0, begun_on_a, "no other term");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
