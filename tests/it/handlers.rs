@@ -12,7 +12,7 @@ use crate::support::bucket::{Stranger, release_of};
 use crate::support::clock::Stamp;
 use crate::support::instance::{Recorded, instance, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{ROLE, SOON, leased_for, ms, panic_as_wanted, recovered};
 
 /// How a term ended, and whether the role was freed.
 async fn end_of(log: &crate::support::instance::EventLog) -> (EndCause, bool) {
@@ -81,10 +81,7 @@ async fn a_handler_that_fails_gives_up_its_role() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_panics_gives_up_its_role() {
-    gives_up_its_role("handler_panicked", EndCause::Panicked, || {
-        panic!("as the test wants")
-    })
-    .await;
+    gives_up_its_role("handler_panicked", EndCause::Panicked, || panic_as_wanted()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

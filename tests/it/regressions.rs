@@ -160,7 +160,7 @@ impl RoleHandler for Bomb {
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        panic!("a handler that panics when it is dropped");
+        crate::support::panic_as_wanted();
     }
 }
 
