@@ -92,8 +92,9 @@ async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
     let stranger = Stranger::connect(&server.url()).await;
     stranger.make_bucket(kv::Config::default()).await;
     let join = |id, ttl| {
+        let often = RetryConfig::default().max_backoff(ms(500));
         guest(id, server.url(), &Journal::default())
-            .standing(leased_for(ttl))
+            .standing(leased_for(ttl).retry(often))
             .start()
     };
     let bereft = join("bereft", ms(1000)).await;

@@ -29,7 +29,7 @@ async fn takes_six_trips(end_term: impl AsyncFnOnce(Instance) -> Option<Instance
     let [old_wire, new_wire] = wires.clone();
     // No look at the fence record falls into the time that counts.
     let fencing = FencingConfig::default().validation_interval(SOON);
-    let config = leased_for(ms(2000)).fencing(fencing);
+    let config = leased_for(ms(5000)).fencing(fencing);
     let ended = wires.clone();
     let old =
         instance("old", old_wire.url(), &journal).working(ROLE, config.clone(), move |term| {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use data_encoding::BASE64URL_NOPAD;
 use sha2::{Digest, Sha256};
 
+use super::record::MEMBER_LEASE;
 use crate::release::ReleaseHash;
 
 /// The longest text of 32 bytes or fewer in base64.
@@ -60,7 +61,8 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
-    /// Parses such a text. Returns `None` for other text, and if it is not true of this epoch.
+    /// Parses such a text. Returns `None` for other text, if it is not true of this epoch, and if no
+    /// member's lease may be that long or short: others would wait for it.
     pub fn parse(text: &str, epoch: Epoch) -> Option<Self> {
         let mut parts = text.split('.');
         let (key, ttl_ms, release) = (parts.next()?, parts.next()?, parts.next()?);
@@ -69,7 +71,8 @@ impl Identity {
             ttl: Duration::from_millis(ttl_ms.parse().ok()?),
             release: ReleaseHash::parse(release)?,
         };
-        (parts.next().is_none() && identity.epoch() == epoch).then_some(identity)
+        let is_true = parts.next().is_none() && identity.epoch() == epoch;
+        (is_true && MEMBER_LEASE.contains(&identity.ttl)).then_some(identity)
     }
 }
 
@@ -198,12 +201,25 @@ mod tests {
         let text = identity().to_string();
         assert_eq!(Identity::parse(&text, identity().epoch()), Some(identity()));
         let other = Identity {
-            ttl: Duration::from_millis(1),
+            ttl: Duration::from_millis(100),
             ..identity()
         };
         assert_eq!(Identity::parse(&text, other.epoch()), None);
         for text in ["", ".", "..", "a.b.c", &format!("{text}."), &text[1..]] {
             assert_eq!(Identity::parse(text, identity().epoch()), None, "{text}");
+        }
+    }
+
+    /// It would be waited for.
+    #[test]
+    fn a_lease_that_no_member_may_have_is_no_identity() {
+        for ttl_ms in [0, 99, 60_001, u64::MAX] {
+            let strange = Identity {
+                ttl: Duration::from_millis(ttl_ms),
+                ..identity()
+            };
+            let text = strange.to_string();
+            assert_eq!(Identity::parse(&text, strange.epoch()), None, "{ttl_ms}");
         }
     }
 

@@ -170,8 +170,9 @@ impl Group {
             failing.for_each(|unit| fails(unit, epoch));
         }
         if let Some(own) = self.lease.as_ref().map(|it| it.epoch) {
-            let failing = self.failures.of(group, self.now);
-            failing.for_each(|unit| fails(unit, own));
+            for unit in self.failing(group) {
+                fails(&unit, own);
+            }
         }
     }
 

@@ -98,7 +98,7 @@ impl Group {
     }
 
     /// Since when something is so of what stands at a sequence. The turns of all members are over
-    /// some time, and so is the patience with a refusal. An entry about another sequence than the one
+    /// some time, and so is the patience with a refusal, and with a handler that does not end. An entry about another sequence than the one
     /// that stands there does not count any more.
     fn hash_since(
         &self,
@@ -108,6 +108,7 @@ impl Group {
     ) {
         let members = u32::try_from(self.view.members.len()).unwrap_or(u32::MAX);
         let all_turns = self.settings.heartbeat * members.saturating_add(1);
+        let longest = all_turns.max(self.settings.stop_budget);
         for (key, (sequence, since)) in entries {
             let stands = match key {
                 GroupKey::Member(epoch) => self.view.member(*epoch).map(|it| it.sequence),
@@ -115,7 +116,7 @@ impl Group {
                 GroupKey::Unit(unit) => self.view.unit(unit).map(|it| it.sequence),
             };
             if stands.unwrap_or(0) == *sequence {
-                (key, (*since).max(now - all_turns)).hash(hasher);
+                (key, (*since).max(now - longest)).hash(hasher);
             }
         }
     }

@@ -16,6 +16,7 @@ use super::hint::MOST_HINTS;
 use super::input::Hint;
 use super::key::UnitKey;
 use super::machine::Group;
+use super::member_info::MOST_TOLD;
 use super::policy::{
     Balanced, Explanation, Fleet, Hold, Imbalance, Plan, Policy, PolicySettings, Round, Unfit,
 };
@@ -322,9 +323,12 @@ impl Group {
         stands && acts && self.now < hinted.until && self.is_candidate(&unit, hinted.to)
     }
 
-    /// The units of a group that keep failing on this member, for its record.
+    /// The units of a group that keep failing on this member, for its record: their handlers fail, or
+    /// do not end.
     pub fn failing(&self, group: &GroupName) -> BTreeSet<UnitName> {
-        self.failures.of(group, self.now).cloned().collect()
+        let failing = self.failures.of(group, self.now);
+        let all = self.blocked(group).chain(failing);
+        all.take(MOST_TOLD).cloned().collect()
     }
 
     /// When the next member has settled.

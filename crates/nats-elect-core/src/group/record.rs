@@ -4,6 +4,7 @@
 //! cannot be understood proves nothing, and costs time where it stands.
 
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -23,6 +24,9 @@ pub(super) const VERSION: u64 = 1;
 /// The longest lease of a member. All waits that have no better witness last this long. It is a
 /// constant, as a record that told it could be forged.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
+
+/// The leases that a member's record may tell.
+pub(super) const MEMBER_LEASE: RangeInclusive<Duration> = FOREIGN_LEASE.0..=LONGEST_LEASE;
 
 /// The most shards of a group.
 pub const MOST_SHARDS: u32 = 65_536;
@@ -170,7 +174,7 @@ impl SeenMember {
         let lease = lease.map(Duration::from_millis);
         let identity = info
             .as_ref()
-            .zip(lease.filter(|lease| (FOREIGN_LEASE.0..=LONGEST_LEASE).contains(lease)))
+            .zip(lease.filter(|lease| MEMBER_LEASE.contains(lease)))
             .zip(record.release)
             .map(|((info, ttl), release)| Identity {
                 key: info.key,
@@ -265,7 +269,7 @@ impl GroupRecord {
         let (now, then) = (self.shards(), before.shards());
         match self.generation.cmp(&before.generation) {
             Ordering::Less => false,
-            Ordering::Equal => now == then && (before.making || !self.making),
+            Ordering::Equal => self.kind == before.kind && (before.making || !self.making),
             Ordering::Greater => now.is_some() == then.is_some(),
         }
     }
@@ -290,13 +294,15 @@ impl GroupRecord {
             None => false,
             Some(making) => making.as_bool()?,
         };
-        (1..=MOST_GENERATIONS)
-            .contains(&generation)
-            .then_some(Self {
-                kind,
-                generation,
-                making,
-            })
+        // Before the first generation there was none.
+        let is_first = generation == 1;
+        let told_before = matches!(kind, GroupKind::Sharded { before, .. } if before > 0);
+        let holds = (1..=MOST_GENERATIONS).contains(&generation) && !(is_first && told_before);
+        holds.then_some(Self {
+            kind,
+            generation,
+            making,
+        })
     }
 }
 

@@ -50,7 +50,8 @@ impl Group {
 
     /// Does what is due of a unit. Returns when to look again.
     pub(super) fn tend_unit(&mut self, unit: &UnitKey) -> Option<Moment> {
-        if self.tenures.contains_key(unit) {
+        let is_displaced = self.is_displaced(unit);
+        if self.tenures.contains_key(unit) && !is_displaced {
             return self.tend_tenure(unit);
         }
         let (epoch, until) = self.valid_lease()?;
@@ -64,6 +65,10 @@ impl Group {
                 None
             }
             Need::Later(at) => Some(at),
+            Need::Begin(sequence) | Need::Decline(sequence, _) if is_displaced => {
+                self.pass_on(unit, epoch, sequence)
+            }
+            Need::Write(_, UnitRecord::Owned(_)) if is_displaced => None,
             Need::Begin(sequence) => {
                 self.begin(unit, epoch, sequence, until);
                 None
@@ -414,7 +419,7 @@ impl Group {
     }
 
     /// Since when what stands at this sequence waits for somebody to write over it.
-    fn free_since(&mut self, key: GroupKey, sequence: u64) -> Moment {
+    pub(super) fn free_since(&mut self, key: GroupKey, sequence: u64) -> Moment {
         let now = self.now;
         let since = self.free_since.entry(key).or_insert((sequence, now));
         if since.0 != sequence {

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::agenda::Subject;
 use super::effect::{GroupEffect, GroupWrite};
 use super::epoch::Epoch;
-use super::key::UnitKey;
+use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
 use super::record::UnitRecord;
 use super::view::KnownUnit;
 use crate::election::HandlerEnd;
 use crate::election::mutation::mutated;
 use crate::moment::Moment;
+use crate::name::{GroupName, UnitName};
 
 /// The most units that a member that leaves gives away at a time,
 const MOST_LEAVING: usize = 16;
@@ -30,6 +31,8 @@ pub(super) struct Tenure {
     pub phase: Phase,
     /// Whether the handler runs.
     pub runs: bool,
+    /// Whether it had its time to end, and runs on.
+    pub is_late: bool,
     /// What is written over the record at the end of the term.
     pub next: UnitRecord,
 }
@@ -79,6 +82,7 @@ impl Group {
             sequence,
             phase: Phase::Acting,
             runs: true,
+            is_late: false,
             next: UnitRecord::Owned(epoch),
         };
         self.tenures.insert(unit.clone(), tenure);
@@ -98,6 +102,7 @@ impl Group {
             sequence,
             phase: Phase::Giving { send_at: self.now },
             runs: false,
+            is_late: false,
             next: to,
         };
         self.tenures.insert(unit.clone(), tenure);
@@ -260,6 +265,7 @@ impl Group {
             Phase::Ending { .. } => {
                 let give_at = self.now + self.settings.ttl;
                 self.set_phase(unit, Phase::Overrun { give_at });
+                self.mark_late(unit);
                 mutated!(NeverRevoke => return Some(give_at));
                 self.out.push(GroupEffect::Revoke {
                     unit: unit.clone(),
@@ -302,6 +308,42 @@ impl Group {
         }
     }
 
+    /// Whether a handler of the unit still runs whose record is another one by now. No term begins here
+    /// before it has ended.
+    pub(super) fn is_displaced(&self, unit: &UnitKey) -> bool {
+        let tenure = self.tenures.get(unit);
+        tenure.is_some_and(|it| it.phase == Phase::Displaced)
+    }
+
+    /// A unit has come back to this member, whose old handler of it still runs. If that does not end
+    /// in its time, the unit goes on to somebody else: here it would have no term. Returns when to
+    /// look again.
+    pub(super) fn pass_on(
+        &mut self,
+        unit: &UnitKey,
+        epoch: Epoch,
+        sequence: u64,
+    ) -> Option<Moment> {
+        mutated!(KeepBlocked => return None);
+        let since = self.free_since(GroupKey::Unit(unit.clone()), sequence);
+        let at = since + self.settings.stop_budget;
+        if self.now < at {
+            return Some(at);
+        }
+        self.mark_late(unit);
+        let record = self.wanted(unit, epoch);
+        let record = record.unwrap_or_else(|| self.parting(unit));
+        // No term begins on it, even if the handler ends before this is written.
+        self.raise_ended(unit, sequence);
+        self.write(GroupWrite::Unit {
+            key: unit.clone(),
+            over: sequence,
+            record,
+            sign: Some(epoch),
+        });
+        None
+    }
+
     /// Ends terms because this member leaves. Few at a time: a unit has no handler until its turn to
     /// be written has come. The unit that came last leaves first: when this member is back, the policy
     /// returns those that left last, and one that stays away is one that was here for a short time.
@@ -334,6 +376,23 @@ impl Group {
             }
         }
         again
+    }
+
+    /// Others are told not to give it the unit.
+    fn mark_late(&mut self, unit: &UnitKey) {
+        if let Some(tenure) = self.tenures.get_mut(unit) {
+            tenure.is_late = true;
+        }
+    }
+
+    /// The units of a group whose old handlers do not end.
+    pub(super) fn blocked<'a>(
+        &'a self,
+        group: &'a GroupName,
+    ) -> impl Iterator<Item = &'a UnitName> {
+        let of_group = self.tenures.iter().filter(|(unit, _)| unit.group == *group);
+        let blocked = of_group.filter(|(_, it)| it.runs && it.is_late);
+        blocked.map(|(unit, _)| &unit.unit)
     }
 
     fn set_phase(&mut self, unit: &UnitKey, phase: Phase) {

@@ -156,6 +156,8 @@ mutations! {
         JoinAtOnce,
         /// A member that joins waits for those alone whom its first watch has shown. (Rule 9)
         JoinUnseen,
+        /// A unit stays with a member whose old handler of it does not end. (Rule 8)
+        KeepBlocked,
         /// Units of a new generation begin beside those of the old one. (Rule 10)
         BeginBesideOldUnits,
         /// Units are owned although a later generation has living owners. (Rule 10)

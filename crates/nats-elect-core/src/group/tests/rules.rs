@@ -132,11 +132,34 @@ fn a_handler_that_does_not_end_holds_its_unit_back_and_no_other() {
     let back = epoch(world.nodes[from].epoch);
     let hint = world.hint(0, back);
     world.tell(1 - from, hint);
-    world.run(5 * SECOND);
+    world.run(STOP / 2);
     assert!(
         world.owners(&unit(0)).is_empty(),
         "its old handler still runs there"
     );
+    // It is passed on, and no plan brings it back.
+    world.until(STOP + 3 * SECOND, |world| {
+        world.owners(&unit(0)) == [1 - from]
+    });
+    world.run(600 * SECOND);
+    assert_eq!(world.owner(0), 1 - from);
+}
+
+/// 8: the only member gives up a unit whose handler does not end, for others that come.
+#[test]
+fn a_unit_whose_handler_does_not_end_is_for_the_next_member() {
+    let mut world = World::settled(1, 2);
+    world.nodes[0].stubborn = true;
+    world.sicken(0);
+    world.run(STOP * 2 + TTL + 5 * SECOND);
+    assert!(world.owners(&unit(0)).is_empty());
+    assert_eq!(world.owners(&unit(1)), [0], "no other is touched");
+    assert_eq!(world.stands(0), Some(UnitRecord::Nobody));
+    let written = world.nodes[0].written.len();
+    world.run(5 * TTL);
+    assert_eq!(world.nodes[0].written.len(), written, "it stays so");
+    let other = world.join(2);
+    world.until(TTL * 2, |world| world.owners(&unit(0)) == [other]);
 }
 
 /// The group grows from 2 units to 4.

@@ -30,7 +30,9 @@ fn noticed_in(mutation: Mutation) -> Option<Configuration> {
         // Four faults, too deep for a search of all. The simulation notices it.
         Mutation::IgnoreLaterOwners => return None,
         // Nobody acts, and the exploration looks for two who do. The simulation notices them.
-        Mutation::WaitForNoUnits | Mutation::KeepUnitsOfOthers => return None,
+        Mutation::WaitForNoUnits | Mutation::KeepUnitsOfOthers | Mutation::KeepBlocked => {
+            return None;
+        }
         Mutation::BeginBesideOldUnits => {
             return one_unit("one-unit-grow-prepared", &[(Prepare, 1), (Grow, 1)]);
         }

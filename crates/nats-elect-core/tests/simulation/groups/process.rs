@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nats_elect_core::event::FailureKind;
-use nats_elect_core::group::GroupInput;
+use nats_elect_core::group::{GroupInput, UnitKey};
 use nats_elect_core::{Failure, Input, Link};
 
 use super::node::{Handler, Process, Trouble};
@@ -156,6 +156,7 @@ impl World {
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
         self.drop_requests();
+        let mut may_block = self.chance.permille(500);
         for node in 0..self.nodes.len() {
             let at = &mut self.nodes[node];
             at.plans.clear();
@@ -171,13 +172,20 @@ impl World {
             let mut stuck = Vec::new();
             if let Some(process) = &mut self.nodes[node].process {
                 for (key, term) in &mut process.terms {
-                    term.handler = Handler::default();
                     if term.running && (term.cancelled || term.revoked) {
                         stuck.push(key.clone());
+                    } else {
+                        term.handler = Handler::default();
                     }
                 }
             }
-            for (unit, sequence) in stuck {
+            // The handlers of one process may hang for good, if others can have their units.
+            let can_move = stuck
+                .iter()
+                .all(|(unit, _)| self.is_taken_elsewhere(unit, node));
+            let blocks = may_block && can_move;
+            may_block &= stuck.is_empty();
+            for (unit, sequence) in stuck.into_iter().filter(|_| !blocks) {
                 self.handler_ends(node, &unit, sequence);
             }
             if troubles.contains_key(&Trouble::Unusable) || !self.is_watching(node) {
@@ -185,6 +193,12 @@ impl World {
             }
         }
         self.restore_groups();
+    }
+
+    /// Whether each of the other processes takes part in the unit's group.
+    fn is_taken_elsewhere(&self, unit: &UnitKey, without: usize) -> bool {
+        let mut others = (0..self.nodes.len()).filter(|node| *node != without);
+        others.all(|node| self.nodes[node].group.groups.contains_key(&unit.group))
     }
 
     /// A watch at work goes on: what it did not show stays hidden.

@@ -85,8 +85,8 @@ const FAILURES_COUNT_FOR: Duration = Duration::from_secs(300);
 /// - A value that nobody understands ages for the longest lease. What is written over it ages for
 ///   as long. A generation that is to be closed has such units, and its successor's units age
 ///   meanwhile.
-/// - A handler that did not listen is given its stop budget and one ttl. One that failed often rests
-///   for 32 heartbeats.
+/// - A handler that did not listen is given its stop budget and one ttl. A unit that comes back while it
+///   hangs is passed on a stop budget later. One that failed often rests for 32 heartbeats.
 /// - Each write may wait for the turns of all members, a heartbeat each, and be refused once. There
 ///   are up to four of them after one another: a tombstone, a creation, a record, a record over it.
 /// - What no watch shows is found when the next watch begins.
@@ -98,7 +98,7 @@ fn bound(plan: &Plan) -> Duration {
     let members = u32::try_from(plan.members.len()).expect("a few");
     let turns = heartbeat * (members + 1) * 4;
     // Clocks may be slow by a hundredth.
-    (WATCH_ANEW + LONGEST_LEASE * 2 + ttl * 3 + stop + heartbeat * 32 + turns) * 101 / 100
+    (WATCH_ANEW + LONGEST_LEASE * 2 + ttl * 3 + stop * 2 + heartbeat * 32 + turns) * 101 / 100
         + ms(1000)
 }
 
