@@ -305,6 +305,13 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading, cooldown: Du
         match led.await {
             None => HandlerEnd::Aborted,
             Some(Ok(())) => HandlerEnd::Returned,
+            Some(Err(error)) if term.unit().is_some() => {
+                tracing::warn!(
+                    %error,
+                    "the handler failed: it begins again after a pause, which doubles with each failure in a row; after three its unit moves, if it can"
+                );
+                HandlerEnd::Failed
+            }
             Some(Err(error)) => {
                 tracing::warn!(
                     error = %error,

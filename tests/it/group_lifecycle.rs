@@ -1,21 +1,24 @@
 //! A member keeps its handlers, its lease and its bucket in order, however they end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{
-    BoxError, FencedError, Group, MemberConfig, Release, RoleManager, StopOptions, Term, handler_fn,
+    BoxError, FencedError, Group, GroupHandle, MemberConfig, Release, RoleManager, StopOptions,
+    Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{Notify, watch};
 
+use crate::logs::records;
 use crate::support::bucket::Stranger;
 use crate::support::instance::{Recorded, never};
 use crate::support::journal::Journal;
 use crate::support::member::{
     GROUP, LEASE, all_owned, evenly_owned, group, joining, member, member_with, stop, waits,
 };
-use crate::support::{BUCKET, SOON, ms};
+use crate::support::{BUCKET, SOON, logs, ms};
 
 /// The name by which a journal has the terms of a shard.
 fn shard(number: u32) -> String {
@@ -131,6 +134,56 @@ async fn an_instance_that_stops_and_keeps_its_units_begins_no_term_on_units_give
     let (stopped, ()) = tokio::join!(b.stop(StopOptions::default()), meanwhile);
     stopped.expect("it gave its shards away");
     assert_eq!(of_a.counts().0, begun_on_a, "no other term");
+}
+
+/// Otherwise it would have no owner for as long as that handler hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_unit_that_comes_back_to_a_handler_that_hangs_is_for_the_next_instance() {
+    let logs = logs::install();
+    let server = NatsServer::start().expect("start");
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let hangs = handler_fn(move |term: Term| {
+        let held = Arc::clone(&held);
+        async move {
+            term.cancelled().await;
+            let held = held.lock().expect("no panic");
+            let _ = tokio::task::block_in_place(|| held.recv());
+            Ok(())
+        }
+    });
+    let brief = MemberConfig::default().ttl(LEASE).stop_budget(ms(300));
+    let start = |id, group| {
+        joining(&server.url(), id, group)
+            .member(brief.clone())
+            .start()
+    };
+    let moves = Balanced::new(PolicySettings::new(ms(1000)).band(1000));
+    let shard = |it: Group| it.policy(moves.clone());
+    let id = "logged-hanging";
+    let a = start(id, shard(Group::sharded(GROUP, 1, hangs))).await;
+    let a = a.expect("start");
+    all_owned(&[&a], 1).await;
+    let b = start("b", shard(Group::sharded(GROUP, 1, waits()))).await;
+    let b = b.expect("start");
+    group(&b).wait_until(GroupHandle::has_joined).await;
+    // It takes a lease, as the old handler does not end.
+    let _ = group(&a).move_unit("0", "b").await;
+    all_owned(&[&b], 1).await;
+    let log = logs.text();
+    let late = records(&log, id, "the handler did not end in time");
+    assert!(late[0].contains("group=partitions unit=0"), "{late:?}");
+
+    // Nobody else is there who could take it.
+    stop(b).await;
+    let c = start("c", shard(Group::sharded(GROUP, 1, waits()))).await;
+    let c = c.expect("start");
+    all_owned(&[&c], 1).await;
+    drop(release);
+    stop(c).await;
+    // Its handler has ended, so it can have it again.
+    all_owned(&[&a], 1).await;
+    stop(a).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

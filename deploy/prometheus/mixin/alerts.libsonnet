@@ -93,6 +93,20 @@
             '1m'
           ),
           alert(
+            'NatsElectUnitHandlerOverrun', 'warning', 'instance:election_group_terms_ended:increase1h{cause="overrun"}', '> 0',
+            'A handler of a unit of {{ $labels.group }} did not end.',
+            group + ', instance {{ $labels.%s }}: {{ $value | humanize }} handlers within an hour did not end within the stop budget. '
+            % $._config.instance
+            + 'Their units waited for a lease.'
+          ),
+          alert(
+            'NatsElectUnitHandlerFailing', 'warning',
+            'instance:election_group_terms_ended:increase1h{cause=~"handler|unhealthy"}', '> 2',
+            'Handlers of units of {{ $labels.group }} do not last.',
+            group + ', instance {{ $labels.%s }}: {{ $value | humanize }} terms of units within an hour ended because the handler ended or was not healthy.'
+            % $._config.instance
+          ),
+          alert(
             'NatsElectNoPlanner', 'warning', 'group:election_group_planners:sum', '< 1',
             'Nobody plans for {{ $labels.group }}.',
             group + ': no member has planned for five minutes. Units do not move for balance.',

@@ -142,6 +142,7 @@
             'max by (%s) (%s / on (%s) group_left () (%s > 0))'
             % [group, s('election_group_idle_seconds'), instance, s('election_member_lease_ttl_seconds')]
           ),
+          rule('instance:election_group_terms_ended:increase1h', grown('election_group_terms_ended_total', '1h', instance + ', group, cause')),
           // A group that nobody has any more counts zero for an hour.
           rule(
             'group:election_group_planners:sum',

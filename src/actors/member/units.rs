@@ -12,6 +12,7 @@ use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, UnitOnBoard};
 use crate::store::{Shown, StoreError};
+use nats_elect_core::duration::exact;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{
     Epoch, GroupContent, GroupEffect, GroupInput, GroupWrite, Hint, MemberContent, UnitKey,
@@ -166,6 +167,15 @@ impl MemberState {
         if let Some(running) = self.running.get_mut(&unit)
             && running.sequence == sequence
         {
+            if cause == UnitTermEnd::Overrun {
+                let stop_budget = exact(self.settings.stop_budget);
+                tracing::warn!(
+                    group = %unit.group,
+                    unit = %unit.unit,
+                    %stop_budget,
+                    "the handler did not end in time after its term was cancelled: aborting it; its unit is given away a lease later"
+                );
+            }
             running.end(cause);
             running.count_end(&self.groups, &unit);
         }

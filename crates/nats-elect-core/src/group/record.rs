@@ -505,12 +505,28 @@ mod tests {
     }
 
     #[test]
+    fn a_generation_never_gets_other_units() {
+        let of = |generation, shards, before| GroupRecord {
+            kind: GroupKind::Sharded { shards, before },
+            generation,
+            making: false,
+        };
+        let known = of(2, 512, 256);
+        assert!(known.may_follow(&known));
+        assert!(of(3, 64, 512).may_follow(&known));
+        for other in [of(1, 256, 0), of(2, 300, 256), of(2, 512, 65_536)] {
+            assert!(!other.may_follow(&known), "{other:?}");
+        }
+    }
+
+    #[test]
     fn a_groups_record_that_breaks_a_bound_is_none() {
         for value in [
             r#"{"v":1,"kind":"sharded","n":0,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":65537,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":4,"gen":0}"#,
-            r#"{"v":1,"kind":"sharded","n":4,"before":0,"gen":1}"#,
+            r#"{"v":1,"kind":"sharded","n":4,"before":0,"gen":2}"#,
+            r#"{"v":1,"kind":"sharded","n":4,"before":4,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":4,"gen":4294967296}"#,
             r#"{"v":1,"kind":"sharded","gen":1}"#,
             r#"{"v":1,"kind":"heaped","gen":1}"#,
