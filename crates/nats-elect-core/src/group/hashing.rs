@@ -98,8 +98,8 @@ impl Group {
     }
 
     /// Since when something is so of what stands at a sequence. The turns of all members are over
-    /// some time, and so is the patience with a refusal, and with a handler that does not end. An entry about another sequence than the one
-    /// that stands there does not count any more.
+    /// some time, and so is the patience with a refusal, and with a handler that does not end. An
+    /// entry about another sequence than the one that stands there does not count any more.
     fn hash_since(
         &self,
         entries: &BTreeMap<GroupKey, (u64, Moment)>,

@@ -390,7 +390,8 @@ impl Group {
         &'a self,
         group: &'a GroupName,
     ) -> impl Iterator<Item = &'a UnitName> {
-        let of_group = self.tenures.iter().filter(|(unit, _)| unit.group == *group);
+        let known = self.tenures.range(UnitKey::first_shard(group, 0)..);
+        let of_group = known.take_while(move |(unit, _)| unit.group == *group);
         let blocked = of_group.filter(|(_, it)| it.runs && it.is_late);
         blocked.map(|(unit, _)| &unit.unit)
     }
