@@ -1,13 +1,21 @@
 //! The name of one claim of a member's lease.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use sha2::{Digest, Sha256};
 
-use super::record::MEMBER_LEASE;
+use crate::record::FOREIGN_LEASE;
 use crate::release::ReleaseHash;
+
+/// The longest lease of a member. All waits that have no better witness last this long. It is a
+/// constant, as a record that told it could be forged.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
+
+/// The leases that a member's record may tell.
+pub(super) const MEMBER_LEASE: RangeInclusive<Duration> = FOREIGN_LEASE.0..=LONGEST_LEASE;
 
 /// The longest text of 32 bytes or fewer in base64.
 const LONGEST_TEXT: usize = 43;

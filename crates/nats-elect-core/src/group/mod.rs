@@ -55,7 +55,7 @@ mod tests;
 
 pub use condition::{CONDITION_HEADER, stored_condition};
 pub use effect::{GroupEffect, GroupWrite};
-pub use epoch::{Epoch, EpochKey, Identity};
+pub use epoch::{Epoch, EpochKey, Identity, LONGEST_LEASE};
 pub use fleet::HANDLER;
 pub use input::{GroupContent, GroupInput, GroupSettings, Hint, Message, Placement, Units};
 pub use key::{GroupKey, UnitKey};
@@ -64,7 +64,7 @@ pub use member_info::{
     MOST_GROUPS, MOST_LABELS, MOST_NAMED, MOST_NAMES_BYTES, MOST_TOLD, MemberInfo, Support,
 };
 pub use record::{
-    GroupKind, GroupRecord, LONGEST_LEASE, MOST_GENERATIONS, MOST_SHARDS, MemberContent,
-    SIGNATURE_BYTES, SeenMember, UnitRecord, sign, signed_text, split_signature,
+    GroupKind, GroupRecord, MOST_GENERATIONS, MOST_SHARDS, MemberContent, SIGNATURE_BYTES,
+    SeenMember, UnitRecord, sign, signed_text, split_signature,
 };
 pub use shown::{MemberState, ShownMember, ShownUnit, UnitState};

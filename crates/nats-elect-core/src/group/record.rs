@@ -4,29 +4,21 @@
 //! cannot be understood proves nothing, and costs time where it stands.
 
 use std::cmp::Ordering;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value, json};
 
-use super::epoch::{Epoch, Identity};
+use super::epoch::{Epoch, Identity, MEMBER_LEASE};
 use super::key::UnitKey;
 use super::member_info::MemberInfo;
 use crate::name::BucketName;
-use crate::record::{Content, FOREIGN_LEASE, Nonce};
+use crate::record::{Content, Nonce};
 use crate::release::ReleaseSecret;
 
 /// The version of the records that this crate writes, in the field `v`. A record of a later one is
 /// not understood.
 pub(super) const VERSION: u64 = 1;
-
-/// The longest lease of a member. All waits that have no better witness last this long. It is a
-/// constant, as a record that told it could be forged.
-pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
-
-/// The leases that a member's record may tell.
-pub(super) const MEMBER_LEASE: RangeInclusive<Duration> = FOREIGN_LEASE.0..=LONGEST_LEASE;
 
 /// The most shards of a group.
 pub const MOST_SHARDS: u32 = 65_536;
@@ -335,7 +327,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::group::EpochKey;
+    use crate::group::{EpochKey, LONGEST_LEASE};
     use crate::name::{GroupName, UnitName};
 
     fn identity() -> Identity {

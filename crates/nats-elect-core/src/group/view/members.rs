@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{Change, View};
 use crate::election::mutation::mutated;
-use crate::group::epoch::{Epoch, EpochKey, Identity};
+use crate::group::epoch::{Epoch, EpochKey, Identity, LONGEST_LEASE};
 use crate::group::key::UnitKey;
 use crate::group::member_info::{MemberInfo, Support};
-use crate::group::record::{LONGEST_LEASE, MemberContent};
+use crate::group::record::MemberContent;
 use crate::moment::Moment;
 use crate::name::GroupName;
 

@@ -2,9 +2,9 @@
 
 use super::{Change, View};
 use crate::election::mutation::mutated;
-use crate::group::epoch::Epoch;
+use crate::group::epoch::{Epoch, LONGEST_LEASE};
 use crate::group::key::UnitKey;
-use crate::group::record::{LONGEST_LEASE, UnitRecord};
+use crate::group::record::UnitRecord;
 use crate::moment::Moment;
 use crate::name::GroupName;
 
