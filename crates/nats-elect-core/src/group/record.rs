@@ -517,6 +517,7 @@ mod tests {
             r#"{"v":1,"kind":"sharded","n":0,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":65537,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":4,"gen":0}"#,
+            r#"{"v":1,"kind":"sharded","n":4,"before":0,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":4,"before":0,"gen":2}"#,
             r#"{"v":1,"kind":"sharded","n":4,"before":4,"gen":1}"#,
             r#"{"v":1,"kind":"sharded","n":4,"gen":4294967296}"#,

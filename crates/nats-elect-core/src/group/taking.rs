@@ -14,6 +14,7 @@ use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
 use super::policy::{rank, unit_hash};
 use super::record::{GroupKind, GroupRecord, UnitRecord};
+use super::unit::Phase;
 use super::view::KnownUnit;
 use crate::election::mutation::mutated;
 use crate::moment::Moment;
@@ -50,8 +51,11 @@ impl Group {
 
     /// Does what is due of a unit. Returns when to look again.
     pub(super) fn tend_unit(&mut self, unit: &UnitKey) -> Option<Moment> {
-        let is_displaced = self.is_displaced(unit);
-        if self.tenures.contains_key(unit) && !is_displaced {
+        // An old handler may still run whose record is another one by now. No term begins here before it
+        // has ended.
+        let phase = self.tenures.get(unit).map(|it| it.phase);
+        let is_displaced = phase == Some(Phase::Displaced);
+        if phase.is_some() && !is_displaced {
             return self.tend_tenure(unit);
         }
         let (epoch, until) = self.valid_lease()?;

@@ -308,13 +308,6 @@ impl Group {
         }
     }
 
-    /// Whether a handler of the unit still runs whose record is another one by now. No term begins here
-    /// before it has ended.
-    pub(super) fn is_displaced(&self, unit: &UnitKey) -> bool {
-        let tenure = self.tenures.get(unit);
-        tenure.is_some_and(|it| it.phase == Phase::Displaced)
-    }
-
     /// A unit has come back to this member, whose old handler of it still runs. If that does not end
     /// in its time, the unit goes on to somebody else: here it would have no term. Returns when to
     /// look again.

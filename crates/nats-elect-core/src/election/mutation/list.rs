@@ -152,12 +152,12 @@ mutations! {
         KeepLostEpoch,
         /// A handler that does not end keeps its term while its unit is given away. (Rule 8)
         NeverRevoke,
+        /// A unit stays with a member whose old handler of it does not end. (Rule 8)
+        KeepBlocked,
         /// A member that joins does not wait for the leases that it finds. (Rule 9)
         JoinAtOnce,
         /// A member that joins waits for those alone whom its first watch has shown. (Rule 9)
         JoinUnseen,
-        /// A unit stays with a member whose old handler of it does not end. (Rule 8)
-        KeepBlocked,
         /// Units of a new generation begin beside those of the old one. (Rule 10)
         BeginBesideOldUnits,
         /// Units are owned although a later generation has living owners. (Rule 10)
