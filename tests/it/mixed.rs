@@ -121,12 +121,7 @@ async fn a_recreated_bucket_is_claimed_by_a_foreign_candidate_while_our_lease_la
     never("a change", POLL * 4 / 5, || !a.is_leader()).await;
 
     let fault = Stamp::now();
-    stage.stranger.delete_bucket().await;
-    let same = kv::Config {
-        max_age: LEASE,
-        ..Default::default()
-    };
-    stage.stranger.make_bucket(same).await;
+    stage.stranger.replace_bucket().await;
     let reign = go.reigned(0).await;
     let first = stage.journal.ended(ROLE, 0).await;
     let overlap = stage.overlap(&go);

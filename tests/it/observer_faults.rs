@@ -146,10 +146,7 @@ async fn a_bucket_that_is_deleted_and_made_anew_is_told_and_every_role_begins_an
 
     // Then between two looks, under living leaders.
     let before = on.of(ROLE).len();
-    stranger.delete_bucket().await;
-    stranger
-        .make_bucket(async_nats::jetstream::kv::Config::default())
-        .await;
+    stranger.replace_bucket().await;
     let third = journal.started(ROLE, 2).await;
     on.told(before, "", ChangeCause::BucketReplaced).await;
     sees_term(&on, &third).await;

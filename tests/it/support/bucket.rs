@@ -52,6 +52,15 @@ impl Stranger {
         deleted.expect("delete the bucket");
     }
 
+    /// Deletes the bucket and makes it anew, empty, with the same settings. Instances that run may
+    /// make it first.
+    pub async fn replace_bucket(&self) {
+        let config = self.stream().await.cached_info().config.clone();
+        self.delete_bucket().await;
+        let made = self.jetstream.create_stream(config).await;
+        made.expect("make the bucket");
+    }
+
     pub async fn store(&self) -> kv::Store {
         self.jetstream
             .get_key_value(BUCKET)
@@ -110,8 +119,12 @@ impl Stranger {
             ..Default::default()
         };
         let stream = self.stream().await;
-        let consumer = stream.create_consumer(config).await.expect("a consumer");
-        let mut messages = consumer.messages().await.expect("its messages");
+        // A cluster that is busy with a new stream may not make a consumer of it in time.
+        let mut messages = eventually(SOON, "a consumer", async || {
+            let consumer = stream.create_consumer(config.clone()).await.ok()?;
+            consumer.messages().await.ok()
+        })
+        .await;
         let pieces = Arc::<Mutex<Vec<Piece>>>::default();
         let taping = Arc::clone(&pieces);
         let reader = tokio::spawn(async move {
