@@ -165,7 +165,7 @@ impl Bucket {
     pub(super) async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
         require_server(&self.client().server_info().version)?;
         let action = format!("STREAM.INFO.{}", self.stream());
-        let asked = self.ask_api(&action, &json!({}), timeout).await;
+        let asked = self.read_api(&action, &json!({}), timeout).await;
         let info: StreamInfo = match asked {
             // Where JetStream runs on a reachable server, its API has a subscriber, whatever the
             // state of the bucket.

@@ -63,7 +63,7 @@ impl Bucket {
     ) -> Result<Option<RawMessage>, StoreError> {
         let action = format!("STREAM.MSG.GET.{}", self.stream());
         let answer = self
-            .ask_api(&action, &json!({ "last_by_subj": subject }), timeout)
+            .read_api(&action, &json!({ "last_by_subj": subject }), timeout)
             .await;
         last_message(answer)
     }

@@ -13,6 +13,8 @@ use super::error::StoreError;
 use super::fenced::LATE;
 use nats_elect_core::name::BucketName;
 
+/// The time after which a read without an answer is sent again.
+pub(super) const READ_AGAIN: Duration = Duration::from_millis(250);
 /// The error text when the requested subject has no subscriber.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
 /// The error text when the client has ended. It will not connect again.
@@ -40,27 +42,87 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
-        self.require_connection()?;
+        self.send(subject, request, None, timeout).await
+    }
+
+    /// Sends a request to the `JetStream` API.
+    pub(super) async fn ask_api<T: DeserializeOwned>(
+        &self,
+        action: &str,
+        body: &impl serde::Serialize,
+        timeout: Duration,
+    ) -> Result<T, StoreError> {
+        self.call_api(action, body, None, timeout).await
+    }
+
+    /// Sends a request to the `JetStream` API that changes nothing, until it is answered. While a
+    /// stream of a cluster has no leader, its servers drop requests without a word.
+    pub(super) async fn read_api<T: DeserializeOwned>(
+        &self,
+        action: &str,
+        body: &impl serde::Serialize,
+        timeout: Duration,
+    ) -> Result<T, StoreError> {
+        self.call_api(action, body, Some(READ_AGAIN), timeout).await
+    }
+
+    async fn call_api<T: DeserializeOwned>(
+        &self,
+        action: &str,
+        body: &impl serde::Serialize,
+        again: Option<Duration>,
+        timeout: Duration,
+    ) -> Result<T, StoreError> {
+        let body =
+            serde_json::to_vec(body).map_err(|error| StoreError::unreadable("request", error))?;
+        let request = Request::new().payload(body.into());
+        let subject = format!("$JS.API.{action}");
+        let answer = self.send(subject, request, again, timeout).await?;
+        understood(answer.as_ref(), self.name())
+    }
+
+    /// Sends a request and returns the first answer. Without an answer it is sent again after this
+    /// time, then after twice that time, and so on, or not at all.
+    async fn send(
+        &self,
+        subject: String,
+        request: Request,
+        mut again: Option<Duration>,
+        timeout: Duration,
+    ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
         let closed = || StoreError::Unavailable(CLOSED.into());
         let asking = async {
             let client = self.client();
             let subscribed = self.mailbox().expect(client, &subject).await;
             let mut awaited = subscribed.map_err(|_| closed())?;
-            let reply = awaited.reply.clone();
             let payload = request.payload.unwrap_or_default();
             let headers = request.headers.unwrap_or_default();
-            let sending =
-                client.publish_with_reply_and_headers(subject.clone(), reply, headers, payload);
-            sending.await.map_err(|error| match error.kind() {
-                PublishErrorKind::Send => closed(),
-                PublishErrorKind::InvalidSubject | PublishErrorKind::MaxPayloadExceeded => {
-                    StoreError::Rejected {
-                        code: 0,
-                        detail: error.to_string(),
+            let answer = loop {
+                self.require_connection()?;
+                let sending = client.publish_with_reply_and_headers(
+                    subject.clone(),
+                    awaited.reply.clone(),
+                    headers.clone(),
+                    payload.clone(),
+                );
+                sending.await.map_err(|error| match error.kind() {
+                    PublishErrorKind::Send => closed(),
+                    PublishErrorKind::InvalidSubject | PublishErrorKind::MaxPayloadExceeded => {
+                        StoreError::Rejected {
+                            code: 0,
+                            detail: error.to_string(),
+                        }
                     }
+                })?;
+                let Some(patience) = &mut again else {
+                    break awaited.answer().await;
+                };
+                match tokio::time::timeout(*patience, awaited.answer()).await {
+                    Ok(answer) => break answer,
+                    Err(_) => *patience *= 2,
                 }
-            })?;
-            let answer = awaited.answer().await.ok_or_else(closed)?;
+            };
+            let answer = answer.ok_or_else(closed)?;
             let answer = answer.map_err(|it| StoreError::PermissionDenied(it.to_string()))?;
             if answer.status == Some(StatusCode::NO_RESPONDERS) {
                 return Err(StoreError::Unavailable(NO_RESPONDERS.into()));
@@ -73,20 +135,6 @@ impl Bucket {
                 subject: subject.clone(),
             })
         })
-    }
-
-    /// Sends a request to the `JetStream` API.
-    pub(super) async fn ask_api<T: DeserializeOwned>(
-        &self,
-        action: &str,
-        body: &impl serde::Serialize,
-        timeout: Duration,
-    ) -> Result<T, StoreError> {
-        let body =
-            serde_json::to_vec(body).map_err(|error| StoreError::unreadable("request", error))?;
-        let request = Request::new().payload(body.into());
-        self.ask(format!("$JS.API.{action}"), request, timeout)
-            .await
     }
 
     pub(super) fn require_connection(&self) -> Result<(), StoreError> {

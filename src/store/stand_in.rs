@@ -1,5 +1,6 @@
 //! A stand-in for JetStream in tests. It gives any answer at any time.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_nats::{Client, Message, Subscriber};
@@ -14,6 +15,8 @@ use nats_elect_testing::NatsServer;
 pub(crate) struct StandIn {
     pub(super) client: Client,
     asked: Subscriber,
+    /// Where answers to the requests so far are expected.
+    taken: HashSet<String>,
     pub(super) server: NatsServer,
     /// The domain that it reports with the bucket.
     pub(super) domain: Option<&'static str>,
@@ -34,6 +37,7 @@ impl StandIn {
         Self {
             client,
             asked,
+            taken: HashSet::new(),
             server,
             domain: None,
         }
@@ -49,7 +53,19 @@ impl StandIn {
         opened.unwrap().0
     }
 
+    /// Waits for a request. One that is sent again counts once.
     pub(crate) async fn next(&mut self) -> Asked {
+        loop {
+            let asked = self.any().await;
+            let reply = asked.0.reply.as_ref().map(ToString::to_string);
+            if reply.is_none_or(|reply| self.taken.insert(reply)) {
+                return asked;
+            }
+        }
+    }
+
+    /// Waits for a request, or for one that is sent again.
+    pub(crate) async fn any(&mut self) -> Asked {
         loop {
             let message = self.asked.next().await.unwrap();
             // Its own answers are no requests.

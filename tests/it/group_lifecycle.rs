@@ -167,9 +167,16 @@ async fn a_unit_that_comes_back_to_a_handler_that_hangs_is_for_the_next_instance
     let b = start("b", shard(Group::sharded(GROUP, 1, waits()))).await;
     let b = b.expect("start");
     group(&b).wait_until(GroupHandle::has_joined).await;
-    // It takes a lease, as the old handler does not end.
-    let _ = group(&a).move_unit("0", "b").await;
-    all_owned(&[&b], 1).await;
+    // It takes a lease, as the old handler does not end. It is refused as long as `a` was not shown
+    // that `b` has joined.
+    eventually(SOON, "that the shard moves", async || {
+        if group(&b).mine().is_empty() {
+            let _ = group(&a).move_unit("0", "b").await;
+            return None;
+        }
+        Some(())
+    })
+    .await;
     let log = logs.text();
     let late = records(&log, id, "the handler did not end in time");
     assert!(late[0].contains("group=partitions unit=0"), "{late:?}");

@@ -4,6 +4,7 @@ use async_nats::ConnectOptions;
 use serde_json::json;
 
 use super::*;
+use crate::store::request::READ_AGAIN;
 use crate::store::stand_in::StandIn;
 use nats_elect_core::event::FailureKind;
 
@@ -164,6 +165,38 @@ async fn a_cancelled_request_leaves_nothing_behind() {
         _ = stand_in.next() => {}
     }
     assert_eq!(bucket.mailbox().awaited(), 0);
+}
+
+/// While a stream of a cluster has no leader, nobody answers.
+#[tokio::test]
+async fn a_read_is_sent_until_it_is_answered() {
+    let mut stand_in = StandIn::new().await;
+    let bucket = stand_in.bucket().await;
+    let answering = async {
+        let dropped = stand_in.next().await;
+        for _ in 0..2 {
+            assert_eq!(stand_in.any().await.reply(), dropped.reply());
+        }
+        stand_in.show(dropped, Some(7)).await;
+    };
+    let reading = bucket.last("$KV.leaders.x".into(), TIMEOUT);
+    let (read, ()) = tokio::join!(reading, answering);
+    assert_eq!(read.unwrap().unwrap().sequence, 7);
+    assert_eq!(bucket.mailbox().awaited(), 0);
+}
+
+/// It may be stored without an answer.
+#[tokio::test]
+async fn a_write_is_sent_once() {
+    let mut stand_in = StandIn::new().await;
+    let bucket = stand_in.bucket().await;
+    let (r, claim) = (role("r"), record(1));
+    let late = bucket.claim(&r, 0, &claim, READ_AGAIN * 3).await;
+    assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
+    let client = bucket.client();
+    client.publish("$mark", "".into()).await.unwrap();
+    assert_eq!(stand_in.any().await.subject(), "$KV.leaders.r");
+    assert_eq!(stand_in.any().await.subject(), "$mark");
 }
 
 #[tokio::test]
