@@ -94,7 +94,12 @@ pub(super) struct MemberState {
     /// The number of the group's machine: each bucket has one of its own.
     machines: u64,
     watch: LatestTask,
+    /// Watches in a row that ended before they had caught up.
     watch_failures: u32,
+    /// The last sequence that a watch has shown: all that stands up to there can be read.
+    shown_to: u64,
+    /// Looks for what breaks the connection of each watch, instead of a watch.
+    clearing: LatestTask,
     /// Receives the hints for the present epoch.
     hints: LatestTask,
     timer: LatestTask,
@@ -191,6 +196,8 @@ impl Actor for MemberActor {
             machines: 0,
             watch: LatestTask::default(),
             watch_failures: 0,
+            shown_to: 0,
+            clearing: LatestTask::default(),
             hints: LatestTask::default(),
             timer: LatestTask::default(),
             logged: Repeated::default(),
@@ -435,6 +442,7 @@ impl MemberState {
         steps: &mut VecDeque<Step>,
     ) {
         self.link = link.clone();
+        self.watch_lost();
         let status = match &link {
             Link::Up { .. } => ConnectionStatus::Connected,
             Link::Down | Link::Unusable(_) => ConnectionStatus::Suspended,
@@ -461,11 +469,10 @@ impl MemberState {
             }
             self.bucket = Some(bucket);
             if !self.forget {
-                self.begin_watch(myself);
+                self.watch_again(myself);
             }
             self.receive_hints(myself);
         } else {
-            self.watch.stop();
             self.hints.stop();
         }
         self.tell_link(steps);
@@ -474,6 +481,7 @@ impl MemberState {
     /// The bucket was replaced. Nobody owns anything in the new one.
     fn forget_all(&mut self, steps: &mut VecDeque<Step>) {
         self.forget = true;
+        (self.watch_failures, self.shown_to) = (0, 0);
         self.watch.stop();
         for (unit, running) in &mut self.running {
             running.end(UnitTermEnd::Lost);

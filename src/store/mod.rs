@@ -31,6 +31,7 @@ mod service;
 pub(crate) mod stand_in;
 #[cfg(all(test, unix))]
 mod tests;
+mod unreadable;
 mod watch;
 mod write;
 

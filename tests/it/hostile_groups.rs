@@ -6,7 +6,7 @@ use std::time::Duration;
 use nats_elect::{Group, MemberConfig, RoleManager};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::bucket::Stranger;
+use crate::support::bucket::{Stranger, publish_headers};
 use crate::support::clock::Stamp;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
@@ -193,5 +193,59 @@ async fn rubbish_over_a_members_lease_costs_it_what_it_owns_until_a_lease_is_ove
     assert_ne!(next, epoch, "an epoch is claimed once");
     stop(a).await;
     all_owned(&[&b], SHARDS).await;
+    stop(b).await;
+}
+
+/// The first headers break the connection of each client that reads them, the others end the client.
+const UNREADABLE: [&[u8]; 2] = [
+    b"NATS/1.0\r\nno colon\r\n\r\n",
+    b"NATS/1.0\r\nA: b\rc\r\n\r\n",
+];
+
+/// Each watch on groups would receive them again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_no_client_can_read_is_written_over_and_costs_its_unit_a_lease() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", SHARDS, &journal).await;
+    all_run(&journal, GROUP, SHARDS).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let is_cleared = async |key: &str| {
+        let subject = format!("$KV.{BUCKET}.{key}");
+        eventually(SOON, "that the message is written over", async || {
+            let stream = stranger.stream().await;
+            let message = stream.get_last_raw_message_by_subject(&subject).await;
+            message.is_ok().then_some(())
+        })
+        .await;
+    };
+    for headers in UNREADABLE {
+        publish_headers(&server.url(), &format!("$KV.{BUCKET}._group.x"), headers);
+        is_cleared("_group.x").await;
+    }
+    // A busy machine may have lost its lease by that.
+    let before = all_run(&journal, GROUP, SHARDS).await;
+    let unit = format!("_group.u.{GROUP}.1.3");
+    publish_headers(
+        &server.url(),
+        &format!("$KV.{BUCKET}.{unit}"),
+        UNREADABLE[0],
+    );
+    is_cleared(&unit).await;
+    let last = journal.ended(&role(3), before[3] - 1).await;
+    // One that comes meanwhile joins, too. It finds the next one when it begins.
+    publish_headers(
+        &server.url(),
+        &format!("$KV.{BUCKET}._group.x"),
+        UNREADABLE[0],
+    );
+    let b = member(&server.url(), "b", SHARDS, &journal).await;
+    let next = eventually(LONGEST + SLACK, "the next term", async || {
+        journal.terms(&role(3)).into_iter().nth(before[3])
+    });
+    assert!(next.await.fencing_token > last.fencing_token);
+    // The journal checks that no two handlers of a shard run at one time.
+    evenly_owned(&[&a, &b], SHARDS).await;
+    stop(a).await;
     stop(b).await;
 }

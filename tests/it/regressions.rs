@@ -10,6 +10,8 @@ use nats_elect::{
 };
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::support::bucket::publish_headers;
+
 const SOON: Duration = Duration::from_secs(30);
 const ROLE: &str = "scheduler";
 
@@ -313,28 +315,6 @@ async fn a_removed_role_leaves_nothing_of_its_handler_behind() {
     .await;
 }
 
-/// Publishes these very header bytes, as no client would.
-fn publish_raw(server: &NatsServer, subject: &str, headers: &[u8]) {
-    use std::io::{BufRead, BufReader, Write};
-    let address = server.url().replace("nats://", "");
-    let mut stream = std::net::TcpStream::connect(address).expect("connect");
-    let mut lines = BufReader::new(stream.try_clone().expect("clone"));
-    let mut line = String::new();
-    lines.read_line(&mut line).expect("INFO");
-    let bytes = headers.len();
-    let options = r#"{"verbose":false,"headers":true,"protocol":1}"#;
-    write!(
-        stream,
-        "CONNECT {options}\r\nHPUB {subject} {bytes} {bytes}\r\n"
-    )
-    .expect("write");
-    stream.write_all(headers).expect("write");
-    stream.write_all(b"\r\nPING\r\n").expect("write");
-    line.clear();
-    lines.read_line(&mut line).expect("PONG");
-    assert_eq!(line, "PONG\r\n");
-}
-
 /// The client loses its connection over such headers, or ends for good; a watch shows them to it
 /// again each time.
 async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
@@ -345,7 +325,7 @@ async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
         .await
         .expect("start");
     leads(&manager, ROLE).await;
-    publish_raw(&server, "$KV.leaders.other", headers);
+    publish_headers(&server.url(), "$KV.leaders.other", headers);
     // Until the watch has given in.
     tokio::time::sleep(ms(4000)).await;
     leads(&manager, ROLE).await;

@@ -13,12 +13,18 @@ use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::store::{Bucket, GroupDelivery};
+use nats_elect_core::duration::rounded;
 use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
 
 /// The maximum time for a watch to begin.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// So many watches in a row that ended before they had caught up may have lost their connections by
+/// what they were sent. Then that is looked for,
+const BROKEN: u32 = 3;
+/// and if that does not help, the connection is worth more than the watch: the watch rests.
+const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 /// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
 /// lacks.
 const WATCH_ANEW: Duration = Duration::from_secs(300);
@@ -33,6 +39,7 @@ const BATCHES: usize = 2;
 
 impl MemberState {
     pub(super) fn begin_watch(&mut self, myself: &ActorRef<MemberMsg>) {
+        self.clearing.stop();
         let Some(bucket) = self.bucket.clone() else {
             return;
         };
@@ -71,6 +78,50 @@ impl MemberState {
                 let _ = myself.send_message(MemberMsg::WatchEnded { number, error });
             }
         });
+    }
+
+    /// The link is there again. If each of the last watches broke with its connection, what stands
+    /// next in the stream may be unreadable. Another watch would break this connection, too.
+    pub(super) fn watch_again(&mut self, myself: &ActorRef<MemberMsg>) {
+        let rested = self.watch_failures.checked_sub(BROKEN);
+        let (Some(rested), Some(bucket)) = (rested, self.bucket.clone()) else {
+            self.begin_watch(myself);
+            return;
+        };
+        let rest = rested.checked_sub(1).map(|rested| REST.after(rested));
+        let (after, number) = (self.shown_to, self.watch.number());
+        let myself = myself.clone();
+        self.clearing.begin(async move |_| {
+            match bucket.clear_unreadable(after, WATCH_TIMEOUT).await {
+                Ok(cleared) if !cleared.is_empty() => {
+                    tracing::warn!(
+                        ?cleared,
+                        "what stood there broke the connection of each watch on groups: wrote over it"
+                    );
+                }
+                looked => {
+                    if let Some(wait) = rest {
+                        let error = looked.err().map(|error| error.to_string());
+                        tracing::warn!(
+                            error,
+                            wait = %rounded(wait),
+                            "the connection broke with each of the last watches on groups: doing without a watch for a while"
+                        );
+                        tokio::time::sleep(wait).await;
+                    }
+                }
+            }
+            let _ = myself.send_message(MemberMsg::BeginWatch(number));
+        });
+    }
+
+    /// The link changed: a watch under it has ended.
+    pub(super) fn watch_lost(&mut self) {
+        if self.watch.is_under_way() {
+            self.watch_failures += 1;
+        }
+        self.watch.stop();
+        self.clearing.stop();
     }
 
     /// Subscribes to the hints for the present epoch. Without them units move when their owner
@@ -133,7 +184,10 @@ impl MemberState {
                     members: members.take(),
                 }));
             }
-            GroupDelivery::Shown(shown) => self.shown(shown, steps),
+            GroupDelivery::Shown(shown) => {
+                self.shown_to = self.shown_to.max(shown.message.sequence);
+                self.shown(shown, steps);
+            }
         }
     }
 
@@ -144,6 +198,7 @@ impl MemberState {
             tracing::warn!(error, "the watch on groups ended: watching again");
         }
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+        self.watch.ended();
         let number = self.watch.number();
         myself.send_after(wait, move || MemberMsg::BeginWatch(number));
     }

@@ -234,3 +234,25 @@ pub fn release_of(headers: &HeaderMap) -> Option<&str> {
 pub fn marker_of(headers: &HeaderMap) -> Option<&str> {
     headers.get("KV-Operation").map(AsRef::as_ref)
 }
+
+/// Publishes these very header bytes, as no client would.
+pub fn publish_headers(url: &str, subject: &str, headers: &[u8]) {
+    use std::io::{BufRead, BufReader, Write};
+    let address = url.replace("nats://", "");
+    let mut stream = std::net::TcpStream::connect(address).expect("connect");
+    let mut lines = BufReader::new(stream.try_clone().expect("clone"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("INFO");
+    let bytes = headers.len();
+    let options = r#"{"verbose":false,"headers":true,"protocol":1}"#;
+    write!(
+        stream,
+        "CONNECT {options}\r\nHPUB {subject} {bytes} {bytes}\r\n"
+    )
+    .expect("write");
+    stream.write_all(headers).expect("write");
+    stream.write_all(b"\r\nPING\r\n").expect("write");
+    line.clear();
+    lines.read_line(&mut line).expect("PONG");
+    assert_eq!(line, "PONG\r\n");
+}
