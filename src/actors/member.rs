@@ -94,12 +94,15 @@ pub(super) struct MemberState {
     /// The number of the group's machine: each bucket has one of its own.
     machines: u64,
     watch: LatestTask,
-    /// Watches in a row that ended before they had caught up.
+    /// Watches that ended by themselves since one had caught up.
     watch_failures: u32,
-    /// The last sequence that a watch has shown: all that stands up to there can be read.
-    shown_to: u64,
-    /// Looks for what breaks the connection of each watch, instead of a watch.
-    clearing: LatestTask,
+    watch_began: Moment,
+    /// Brief watches in a row that ended with their connection.
+    broken: u32,
+    /// All that stands up to this sequence of the stream can be read, as far as is known.
+    readable_to: u64,
+    /// Looks for what breaks watches, and rests, in place of a watch.
+    looking: LatestTask,
     /// Receives the hints for the present epoch.
     hints: LatestTask,
     timer: LatestTask,
@@ -196,8 +199,10 @@ impl Actor for MemberActor {
             machines: 0,
             watch: LatestTask::default(),
             watch_failures: 0,
-            shown_to: 0,
-            clearing: LatestTask::default(),
+            watch_began: clock::now(),
+            broken: 0,
+            readable_to: 0,
+            looking: LatestTask::default(),
             hints: LatestTask::default(),
             timer: LatestTask::default(),
             logged: Repeated::default(),
@@ -271,6 +276,14 @@ impl MemberState {
             MemberMsg::WatchEnded { number, error } if self.watch.is(number) => {
                 self.watch_ended(myself, &error);
             }
+            MemberMsg::Looked {
+                number,
+                looked,
+                rest,
+            } if self.looking.is(number) => {
+                self.looked(looked, rest);
+                return;
+            }
             MemberMsg::WriteEnded {
                 machine,
                 op,
@@ -288,6 +301,7 @@ impl MemberState {
             | MemberMsg::WatchBegan(_)
             | MemberMsg::Watched { .. }
             | MemberMsg::WatchEnded { .. }
+            | MemberMsg::Looked { .. }
             | MemberMsg::WriteEnded { .. } => return,
             MemberMsg::Hinted(hints) => {
                 steps.push_back(Step::Group(GroupInput::Hint { hints }));
@@ -481,7 +495,7 @@ impl MemberState {
     /// The bucket was replaced. Nobody owns anything in the new one.
     fn forget_all(&mut self, steps: &mut VecDeque<Step>) {
         self.forget = true;
-        (self.watch_failures, self.shown_to) = (0, 0);
+        self.readable_to = 0;
         self.watch.stop();
         for (unit, running) in &mut self.running {
             running.end(UnitTermEnd::Lost);

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
-use crate::store::{self, BucketInfo, Denied, GroupDelivery, StoreError};
+use crate::store::{self, BucketInfo, Denied, GroupDelivery, Looked, StoreError};
 use nats_elect_core::group::{Epoch, Hint, UnitKey};
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
@@ -189,6 +189,13 @@ pub(crate) enum MemberMsg {
     WatchEnded {
         number: u64,
         error: String,
+    },
+    /// The look with this number for what breaks watches has ended.
+    Looked {
+        number: u64,
+        looked: Result<Looked, StoreError>,
+        /// The pause before the next watch.
+        rest: Duration,
     },
     /// A write of the lease of this epoch ended.
     LeaseWriteEnded {

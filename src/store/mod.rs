@@ -56,3 +56,4 @@ pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;
 pub use request::{is_closed, is_unsent};
 pub use service::{Asked, Call};
+pub use unreadable::Looked;

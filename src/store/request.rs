@@ -11,10 +11,12 @@ use serde::de::DeserializeOwned;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::fenced::LATE;
+use crate::backoff::Backoff;
 use nats_elect_core::name::BucketName;
 
-/// The time after which a read without an answer is sent again.
-pub(super) const READ_AGAIN: Duration = Duration::from_millis(250);
+/// The times after which a read without an answer is sent again.
+pub(super) const READ_AGAIN: Backoff =
+    Backoff::new(Duration::from_millis(300), Duration::from_secs(10));
 /// The error text when the requested subject has no subscriber.
 pub const NO_RESPONDERS: &str = "nobody answers for the bucket";
 /// The error text when the client has ended. It will not connect again.
@@ -70,7 +72,7 @@ impl Bucket {
         &self,
         action: &str,
         body: &impl serde::Serialize,
-        again: Option<Duration>,
+        again: Option<Backoff>,
         timeout: Duration,
     ) -> Result<T, StoreError> {
         let body =
@@ -81,13 +83,13 @@ impl Bucket {
         understood(answer.as_ref(), self.name())
     }
 
-    /// Sends a request and returns the first answer. Without an answer it is sent again after this
-    /// time, then after twice that time, and so on, or not at all.
+    /// Sends a request and returns the first answer. Without an answer it is sent again after these
+    /// times, or not at all.
     async fn send(
         &self,
         subject: String,
         request: Request,
-        mut again: Option<Duration>,
+        again: Option<Backoff>,
         timeout: Duration,
     ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
         let closed = || StoreError::Unavailable(CLOSED.into());
@@ -97,6 +99,7 @@ impl Bucket {
             let mut awaited = subscribed.map_err(|_| closed())?;
             let payload = request.payload.unwrap_or_default();
             let headers = request.headers.unwrap_or_default();
+            let mut sent = 0;
             let answer = loop {
                 self.require_connection()?;
                 let sending = client.publish_with_reply_and_headers(
@@ -114,13 +117,14 @@ impl Bucket {
                         }
                     }
                 })?;
-                let Some(patience) = &mut again else {
+                let Some(again) = again else {
                     break awaited.answer().await;
                 };
-                match tokio::time::timeout(*patience, awaited.answer()).await {
-                    Ok(answer) => break answer,
-                    Err(_) => *patience *= 2,
+                let patience = again.spread_after(sent);
+                if let Ok(answer) = tokio::time::timeout(patience, awaited.answer()).await {
+                    break answer;
                 }
+                sent += 1;
             };
             let answer = answer.ok_or_else(closed)?;
             let answer = answer.map_err(|it| StoreError::PermissionDenied(it.to_string()))?;

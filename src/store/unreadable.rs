@@ -1,9 +1,10 @@
-//! Messages whose headers the client can't read. Such a message costs each client that receives it
-//! its connection, and each new watch receives it again. A read has the headers as base64 in an
-//! answer, and so does not break.
+//! Messages that the client can't read. Such a message costs each client that receives it its
+//! connection, and each new watch receives it again. A read has headers as base64 in its answer, and
+//! so does not break.
 
 use std::time::Duration;
 
+use async_nats::Request;
 use async_nats::jetstream::stream::RawMessage;
 use data_encoding::BASE64;
 use serde_json::json;
@@ -11,39 +12,75 @@ use serde_json::json;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::read::{StoredMessage, last_message};
+use super::write::expecting_of;
+use crate::clock;
 use nats_elect_core::group::{GroupKey, UnitRecord};
 
+/// The longest time for one look.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// What a look for unreadable messages came to.
+#[derive(Debug)]
+pub enum Looked {
+    /// There is none.
+    Nothing,
+    /// There is none up to this sequence, and the time is over.
+    UpTo(u64),
+    /// The first one was written over. There is none up to this sequence.
+    Cleared(String, u64),
+}
+
 impl Bucket {
-    /// Writes over each message under the keys of groups that comes after this sequence and may be
-    /// unreadable: that a unit has no owner, and nothing under other keys. Returns their subjects.
+    /// Looks at the messages under the keys of groups after this sequence, and writes over the first
+    /// one that may be unreadable: that a unit has no owner, and nothing under other keys.
     ///
-    /// To the protocol that is a stranger's record, as the message was.
+    /// To the protocol that is a stranger's record, as the message was: it shows no condition on its
+    /// own key.
     pub async fn clear_unreadable(
         &self,
         after: u64,
         timeout: Duration,
-    ) -> Result<Vec<String>, StoreError> {
-        let mut cleared = Vec::new();
-        let mut after = after;
-        while let Some(message) = self.next_of_groups(after, timeout).await? {
-            after = message.sequence;
-            if has_plain_headers(&message) {
+    ) -> Result<Looked, StoreError> {
+        let begun = clock::now();
+        // Later ones come while this looks. Without an end it would not keep up with them.
+        let last = self.standing_since(begun, timeout).await?.last_sequence;
+        let mut readable = after;
+        while clock::now().since(begun) < LONGEST {
+            let next = self.next_of_groups(readable, timeout).await?;
+            let Some(message) = next.filter(|it| it.sequence <= last) else {
+                return Ok(Looked::Nothing);
+            };
+            if has_plain_headers(&message) && is_plain(&message.subject) {
+                readable = message.sequence;
                 continue;
             }
-            let subject = message.subject;
-            let key = subject.strip_prefix(self.prefix());
-            let value = match key.and_then(GroupKey::parse) {
-                Some(GroupKey::Unit(_)) => UnitRecord::Nobody.to_json(),
-                _ => Vec::new(),
-            };
-            match self.put(subject.clone(), after, value, timeout).await {
-                Ok(_) => cleared.push(subject),
-                // Another instance was first.
-                Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            let subject = message.subject.clone();
+            self.write_over(message, timeout).await?;
+            return Ok(Looked::Cleared(subject, readable));
         }
-        Ok(cleared)
+        Ok(Looked::UpTo(readable))
+    }
+
+    async fn write_over(&self, message: RawMessage, timeout: Duration) -> Result<(), StoreError> {
+        let (subject, sequence) = (message.subject, message.sequence);
+        if !is_plain(&subject) {
+            let detail =
+                format!("clients can't read the key of message {sequence}, {subject:?}: purge it");
+            return Err(StoreError::Rejected { code: 0, detail });
+        }
+        let key = subject.strip_prefix(self.prefix());
+        let value = match key.and_then(GroupKey::parse) {
+            Some(GroupKey::Unit(_)) => UnitRecord::Nobody.to_json(),
+            _ => Vec::new(),
+        };
+        let request = Request::new()
+            .headers(expecting_of(&subject, sequence))
+            .payload(value.into());
+        match self.publish(subject, request, timeout).await {
+            // Another instance was first.
+            Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn next_of_groups(
@@ -66,6 +103,11 @@ fn has_plain_headers(message: &RawMessage) -> bool {
     })
 }
 
+/// Returns whether a subject is one word to each client.
+fn is_plain(subject: &str) -> bool {
+    !subject.contains(|c: char| c.is_whitespace() || c == char::REPLACEMENT_CHARACTER)
+}
+
 /// Returns whether headers are as clients write them. Then each client can read them.
 fn are_plain(headers: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(headers) else {
@@ -79,7 +121,7 @@ fn are_plain(headers: &[u8]) -> bool {
             line.split_once(':').is_some_and(|(name, value)| {
                 !name.is_empty()
                     && name.bytes().all(|byte| byte.is_ascii_graphic())
-                    && !value.chars().any(char::is_control)
+                    && !value.contains(|c: char| c.is_control() && c != '\t')
             })
         })
     })
@@ -94,7 +136,7 @@ mod tests {
         for headers in [
             "NATS/1.0\r\n\r\n",
             "NATS/1.0\r\nKV-Operation: DEL\r\n\r\n",
-            "NATS/1.0\r\nA:b\r\nA: \u{e9}: c \r\nEmpty:\r\n\r\n",
+            "NATS/1.0\r\nA:b\r\nA: \u{e9}:\tc \r\nEmpty:\r\n\r\n",
         ] {
             assert!(are_plain(headers.as_bytes()), "{headers:?}");
         }

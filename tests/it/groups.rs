@@ -50,6 +50,25 @@ async fn the_shards_of_a_member_that_is_cut_off_are_owned_again_after_its_lease(
     stop(a).await;
 }
 
+/// However often its members looked for a watch meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_outlived_an_outage_of_several_leases_has_owners_at_once() {
+    let mut server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let shards = 8;
+    let a = member(&server.url(), "a", shards, &journal).await;
+    all_owned(&[&a], shards).await;
+    server.kill();
+    eventually(SOON, "the end of all terms", async || {
+        group(&a).mine().is_empty().then_some(())
+    })
+    .await;
+    tokio::time::sleep(LEASE * 3).await;
+    server.restart().expect("restart");
+    all_owned(&[&a], shards).await;
+    stop(a).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purge_of_everything_makes_no_second_owner() {
     let server = NatsServer::start().expect("start");

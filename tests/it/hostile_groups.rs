@@ -210,40 +210,43 @@ async fn a_message_that_no_client_can_read_is_written_over_and_costs_its_unit_a_
     let a = member(&server.url(), "a", SHARDS, &journal).await;
     all_run(&journal, GROUP, SHARDS).await;
     let stranger = Stranger::connect(&server.url()).await;
-    let is_cleared = async |key: &str| {
+    let stream = stranger.stream().await;
+    let publish = async |key: &str, headers, after: &str| {
         let subject = format!("$KV.{BUCKET}.{key}");
+        let before = stream.get_last_raw_message_by_subject(&subject).await;
+        let before = before.map_or(0, |message| message.sequence);
+        publish_headers(&server.url(), &subject, headers);
         eventually(SOON, "that the message is written over", async || {
-            let stream = stranger.stream().await;
             let message = stream.get_last_raw_message_by_subject(&subject).await;
-            message.is_ok().then_some(())
+            let message = message.ok().filter(|it| it.sequence > before)?;
+            assert_eq!(message.payload, after.as_bytes());
+            Some(())
         })
         .await;
     };
     for headers in UNREADABLE {
-        publish_headers(&server.url(), &format!("$KV.{BUCKET}._group.x"), headers);
-        is_cleared("_group.x").await;
+        publish("_group.x", headers, "").await;
     }
     // A busy machine may have lost its lease by that.
     let before = all_run(&journal, GROUP, SHARDS).await;
-    let unit = format!("_group.u.{GROUP}.1.3");
-    publish_headers(
-        &server.url(),
-        &format!("$KV.{BUCKET}.{unit}"),
+    publish(
+        &format!("_group.u.{GROUP}.1.3"),
         UNREADABLE[0],
-    );
-    is_cleared(&unit).await;
+        r#"{"v":1}"#,
+    )
+    .await;
     let last = journal.ended(&role(3), before[3] - 1).await;
-    // One that comes meanwhile joins, too. It finds the next one when it begins.
-    publish_headers(
-        &server.url(),
-        &format!("$KV.{BUCKET}._group.x"),
-        UNREADABLE[0],
-    );
+    // One that comes meanwhile finds such a message when it begins.
+    let subject = format!("$KV.{BUCKET}._group.x");
+    publish_headers(&server.url(), &subject, UNREADABLE[0]);
     let b = member(&server.url(), "b", SHARDS, &journal).await;
     let next = eventually(LONGEST + SLACK, "the next term", async || {
         journal.terms(&role(3)).into_iter().nth(before[3])
-    });
-    assert!(next.await.fencing_token > last.fencing_token);
+    })
+    .await;
+    assert!(next.fencing_token > last.fencing_token);
+    let waited = next.start.since(last.end());
+    assert!(waited > LONGEST * 59 / 60, "only {waited:?}");
     // The journal checks that no two handlers of a shard run at one time.
     evenly_owned(&[&a, &b], SHARDS).await;
     stop(a).await;

@@ -9,10 +9,11 @@ use ractor::ActorRef;
 use tokio::sync::Semaphore;
 
 use super::{MemberState, Step};
+use crate::actors::Link;
 use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
-use crate::store::{Bucket, GroupDelivery};
+use crate::store::{Bucket, GroupDelivery, Looked, StoreError};
 use nats_elect_core::duration::rounded;
 use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
 
@@ -20,10 +21,12 @@ use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-/// So many watches in a row that ended before they had caught up may have lost their connections by
-/// what they were sent. Then that is looked for,
+/// The bound of a brief watch. One that ended sooner together with its connection may have caused that
+/// by what it was sent.
+const BRIEF: Duration = Duration::from_secs(4);
+/// After so many of them in a row that is looked for,
 const BROKEN: u32 = 3;
-/// and if that does not help, the connection is worth more than the watch: the watch rests.
+/// and if it does not help, the connection is worth more than the watch: the watch rests.
 const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 /// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
 /// lacks.
@@ -39,10 +42,13 @@ const BATCHES: usize = 2;
 
 impl MemberState {
     pub(super) fn begin_watch(&mut self, myself: &ActorRef<MemberMsg>) {
-        self.clearing.stop();
-        let Some(bucket) = self.bucket.clone() else {
+        self.looking.stop();
+        // Each link that is up begins one.
+        let Link::Up { bucket, .. } = &self.link else {
             return;
         };
+        let bucket = bucket.clone();
+        self.watch_began = clock::now();
         let myself = myself.clone();
         // Nobody else needs the list of members. The member waits for its own claim to be shown
         // meanwhile, and would begin another watch after a third of its lease.
@@ -72,7 +78,7 @@ impl MemberState {
                     let _ = myself.send_message(told);
                 }
             };
-            let ended: Result<(), crate::store::StoreError> = watching.await;
+            let ended: Result<(), StoreError> = watching.await;
             if let Err(error) = ended {
                 let error = error.to_string();
                 let _ = myself.send_message(MemberMsg::WatchEnded { number, error });
@@ -83,45 +89,73 @@ impl MemberState {
     /// The link is there again. If each of the last watches broke with its connection, what stands
     /// next in the stream may be unreadable. Another watch would break this connection, too.
     pub(super) fn watch_again(&mut self, myself: &ActorRef<MemberMsg>) {
-        let rested = self.watch_failures.checked_sub(BROKEN);
-        let (Some(rested), Some(bucket)) = (rested, self.bucket.clone()) else {
+        let (Some(more), Some(bucket)) = (self.broken.checked_sub(BROKEN), self.bucket.clone())
+        else {
             self.begin_watch(myself);
             return;
         };
-        let rest = rested.checked_sub(1).map(|rested| REST.after(rested));
-        let (after, number) = (self.shown_to, self.watch.number());
+        let rest_from = |from| {
+            more.checked_sub(from)
+                .map_or(Duration::ZERO, |it| REST.after(it))
+        };
+        // Whoever writes such messages without end is not to have each connection for that.
+        let (rest, rest_if_cleared) = (rest_from(1), rest_from(BROKEN));
+        let (after, watch) = (self.readable_to, self.watch.number());
         let myself = myself.clone();
-        self.clearing.begin(async move |_| {
-            match bucket.clear_unreadable(after, WATCH_TIMEOUT).await {
-                Ok(cleared) if !cleared.is_empty() => {
-                    tracing::warn!(
-                        ?cleared,
-                        "what stood there broke the connection of each watch on groups: wrote over it"
-                    );
-                }
-                looked => {
-                    if let Some(wait) = rest {
-                        let error = looked.err().map(|error| error.to_string());
-                        tracing::warn!(
-                            error,
-                            wait = %rounded(wait),
-                            "the connection broke with each of the last watches on groups: doing without a watch for a while"
-                        );
-                        tokio::time::sleep(wait).await;
-                    }
-                }
-            }
-            let _ = myself.send_message(MemberMsg::BeginWatch(number));
+        self.looking.begin(async move |number| {
+            let looked = bucket.clear_unreadable(after, WATCH_TIMEOUT).await;
+            let rest = match &looked {
+                Ok(Looked::Cleared(..) | Looked::UpTo(_)) => rest_if_cleared,
+                Ok(Looked::Nothing) | Err(_) => rest,
+            };
+            let told = MemberMsg::Looked {
+                number,
+                looked,
+                rest,
+            };
+            let _ = myself.send_message(told);
+            tokio::time::sleep(rest).await;
+            let _ = myself.send_message(MemberMsg::BeginWatch(watch));
         });
+    }
+
+    pub(super) fn looked(&mut self, looked: Result<Looked, StoreError>, rest: Duration) {
+        let broke = "the connection broke with each of the last watches on groups";
+        let told = match looked {
+            Ok(Looked::Cleared(subject, to)) => {
+                self.readable_to = to;
+                format!(
+                    "{broke}: wrote over what stood under {subject:?}, which no client can read"
+                )
+            }
+            Ok(Looked::UpTo(to)) => {
+                self.readable_to = to;
+                return;
+            }
+            Ok(Looked::Nothing) => {
+                // What a watch has shown may be gone, if the stream has lost its end.
+                self.readable_to = 0;
+                if rest.is_zero() {
+                    return;
+                }
+                format!("{broke}, and what broke it was not found")
+            }
+            Err(error) => format!("{broke}, and what broke it still stands there: {error}"),
+        };
+        if self.logged.is_due(&told, clock::now()).is_some() {
+            let rest = (!rest.is_zero()).then(|| rounded(rest).to_string());
+            tracing::warn!(rest, "{told}");
+        }
     }
 
     /// The link changed: a watch under it has ended.
     pub(super) fn watch_lost(&mut self) {
         if self.watch.is_under_way() {
-            self.watch_failures += 1;
+            let brief = clock::now().since(self.watch_began) < BRIEF;
+            self.broken = if brief { self.broken + 1 } else { 0 };
         }
         self.watch.stop();
-        self.clearing.stop();
+        self.looking.stop();
     }
 
     /// Subscribes to the hints for the present epoch. Without them units move when their owner
@@ -185,7 +219,7 @@ impl MemberState {
                 }));
             }
             GroupDelivery::Shown(shown) => {
-                self.shown_to = self.shown_to.max(shown.message.sequence);
+                self.readable_to = self.readable_to.max(shown.message.sequence);
                 self.shown(shown, steps);
             }
         }
@@ -198,7 +232,6 @@ impl MemberState {
             tracing::warn!(error, "the watch on groups ended: watching again");
         }
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
-        self.watch.ended();
         let number = self.watch.number();
         myself.send_after(wait, move || MemberMsg::BeginWatch(number));
     }

@@ -191,12 +191,17 @@ async fn a_write_is_sent_once() {
     let mut stand_in = StandIn::new().await;
     let bucket = stand_in.bucket().await;
     let (r, claim) = (role("r"), record(1));
-    let late = bucket.claim(&r, 0, &claim, READ_AGAIN * 3).await;
+    let late = bucket.claim(&r, 0, &claim, READ_AGAIN.after(2)).await;
     assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
     let client = bucket.client();
     client.publish("$mark", "".into()).await.unwrap();
-    assert_eq!(stand_in.any().await.subject(), "$KV.leaders.r");
-    assert_eq!(stand_in.any().await.subject(), "$mark");
+    let mut asked = Vec::new();
+    while asked.last().is_none_or(|last| last != "$mark") {
+        let next = stand_in.any().await.subject().to_owned();
+        // On a busy machine the bucket was asked for again, too.
+        asked.extend((!next.starts_with("$JS.API.")).then_some(next));
+    }
+    assert_eq!(asked, ["$KV.leaders.r", "$mark"]);
 }
 
 #[tokio::test]
