@@ -335,7 +335,8 @@ async fn an_instance_is_paused_cordoned_and_resumed_from_elsewhere() {
 
     let ended = admin.cordon(&a, None).await.expect("cordoned");
     assert_eq!(ended.keys().collect::<Vec<_>>(), ["metrics", ROLE]);
-    assert_eq!(ended[ROLE].handoff, Some(Handoff::Accepted));
+    // It asks for 100 ms who could lead next, and frees the role all the same.
+    assert!(ended[ROLE].released);
     assert!(ended["metrics"].released, "freed, though nobody is ready");
     assert_eq!(fleet.journal.started(ROLE, 1).await.instance, "b");
     never("a role led by who is paused", ms(500), || {

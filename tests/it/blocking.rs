@@ -12,8 +12,8 @@ use crate::support::instance::{Instance, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms};
 
-const TTL: Duration = ms(1000);
-const BLOCKED: Duration = ms(3000);
+const TTL: Duration = ms(3000);
+const BLOCKED: Duration = ms(6000);
 /// The first one's handler blocks.
 const ROLES: [&str; 5] = ["blocking", "billing", "cleanup", "metrics", "reports"];
 
@@ -111,7 +111,7 @@ async fn costs_no_role_its_term(apart: Apart) {
     assert!(!block.is_under_way());
     for (role, before) in ROLES.iter().zip(before) {
         assert_eq!(endings(&a, role), [], "{role}");
-        // One each fifth of the ttl; of three ttls some may be late on a busy machine.
+        // One each fifth of the ttl; some may be late on a busy machine.
         let beats = confirmed(&a, role) - before;
         assert!(beats >= 6, "{role}: {beats} heartbeats");
     }

@@ -38,7 +38,7 @@ const USERS: &str = r#"authorization { users = [
 ] }
 "#;
 
-/// A leader `a` that is cut off and does not know it, a follower `b`, and the marker by which an
+/// A leader `a` that is to be cut off without knowing it, a follower `b`, and the marker by which an
 /// earlier term was released.
 struct Scene {
     journal: Journal,
@@ -92,7 +92,6 @@ impl Scene {
         let b = join("b", server.url()).start().await;
         b.wait_until_following("a").await;
         let sentry = Sentry::of(vec![a.role(ROLE), b.role(ROLE)]);
-        proxy.black_hole();
         Self {
             journal,
             sentry,
@@ -105,7 +104,9 @@ impl Scene {
         }
     }
 
-    async fn attacker(&self, way: Way) -> Attacker {
+    /// Cuts the leader off. What the attacker needs for that is there by then: the attack is to take
+    /// less than a lease.
+    async fn attacker(&mut self, way: Way) -> Attacker {
         let user = match way {
             Way::DirectGet => "direct",
             Way::Publish => "writer",
@@ -124,6 +125,9 @@ impl Scene {
         let bucket = Stranger {
             jetstream: async_nats::jetstream::new(client.clone()),
         };
+        bucket.record().await;
+        self.proxy.black_hole();
+        self.cut = Stamp::now();
         Attacker {
             way,
             record: bucket.record().await,
@@ -253,7 +257,7 @@ impl Attacker {
 /// With two buckets at once.
 async fn makes_no_second_leader(what: &str, way: Way, attack: impl AsyncFn(&Attacker)) {
     let on = async |allow_direct: bool| {
-        let scene = Scene::set(allow_direct).await;
+        let mut scene = Scene::set(allow_direct).await;
         let attacker = scene.attacker(way).await;
         attack(&attacker).await;
         assert!(scene.a.is_leader(), "the machine is too slow for this");

@@ -41,6 +41,17 @@ struct Holding {
     clashes: Vec<(Shard, Shard)>,
 }
 
+/// Frees the keys of a shard when it is dropped.
+struct Frees<'a>(&'a Held, Shard);
+
+impl Drop for Frees<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut held) = self.0.holding.lock() {
+            held.by.retain(|_, by| *by != self.1);
+        }
+    }
+}
+
 impl Held {
     /// Holds the keys of a shard while it has a term, and a moment longer than it is asked to.
     async fn hold(&self, term: &Term) {
@@ -59,14 +70,14 @@ impl Held {
                 held.clashes.extend(other.map(|by| (mine, by)));
             }
         }
+        // Also when this is aborted.
+        let _frees = Frees(self, mine);
         term.cancelled().await;
         tokio::time::sleep(ms(100)).await;
         let mut kept = self.kept.subscribe();
         kept.wait_for(|kept| !kept)
             .await
             .expect("it is not dropped");
-        let mut held = self.holding.lock().expect("no panic");
-        held.by.retain(|_, by| *by != mine);
     }
 
     fn all(&self) -> BTreeMap<u32, Shard> {

@@ -170,7 +170,7 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     let journal = Journal::default();
     // The blocked handler runs on while another instance leads: that is what fencing is for.
     journal.allow_overlaps();
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let apart = Apart::new();
     let blocked = Arc::new(AtomicBool::new(false));
     let blocking = Arc::clone(&blocked);

@@ -181,11 +181,11 @@ async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on(
 async fn a_successor_that_is_cut_off_is_not_waited_for_for_ever() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(2000)));
+    let a = instance("a", server.url(), &journal).standing(patient());
     let a = a.start().await;
     a.wait_until_leader().await;
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let b = instance("b", proxy.url(), &journal).standing(leased_for(ms(2000)));
+    let b = instance("b", proxy.url(), &journal).standing(patient());
     let b = b.start().await;
     b.wait_until_following("a").await;
     proxy.black_hole();

@@ -31,7 +31,8 @@ async fn member_of_both(server: &NatsServer, id: &str, journal: &Journal) -> Rol
         .bucket(BUCKET)
         .bucket_auto_create()
         .instance_id(id)
-        .member(MemberConfig::default().ttl(LEASE))
+        // A busy machine must not lose it: nobody would take units of `LATER` again.
+        .member(MemberConfig::default().ttl(LEASE * 5))
         .group(Group::sharded(GROUP, SHARDS, handler()))
         .group(Group::sharded(LATER, 4, handler()))
         .start()

@@ -54,7 +54,7 @@ async fn a_leader_that_steps_down_is_replaced_at_once_and_stands_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_manager_cancels_its_handlers_and_frees_nothing() {
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let (server, journal, a, _b) = a_leads_b_follows(ttl).await;
     let stranger = Stranger::connect(&server.url()).await;
     let tape = stranger.tape(ROLE).await;
@@ -341,7 +341,7 @@ async fn roles_are_added_and_removed_while_others_go_on() {
 async fn two_instances_of_one_name_are_two() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let join = || instance("twin", server.url(), &journal).standing(leased_for(ttl));
     let one = join().start().await;
     journal.started(ROLE, 0).await;
@@ -351,7 +351,7 @@ async fn two_instances_of_one_name_are_two() {
     assert!(!seen.is_self);
     let own = one.role(ROLE).wait_for_leader().await;
     assert!(own.expect("a leader").is_self);
-    never("two leaders", ttl * 2, || {
+    never("two leaders", ttl + ms(1000), || {
         two.is_leader() || !one.is_leader() || journal.terms(ROLE).len() != 1
     })
     .await;

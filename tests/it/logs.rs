@@ -33,10 +33,10 @@ async fn an_outage_is_logged_once_with_what_happens_next() {
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let joining = instance(leader, proxy.url(), &journal).standing(leased_for(ms(2000)));
+    let joining = instance(leader, proxy.url(), &journal).standing(leased_for(ms(5000)));
     let a = joining.start().await;
     let term = journal.started(ROLE, 0).await;
-    let joining = instance(follower, proxy.url(), &journal).standing(leased_for(ms(2000)));
+    let joining = instance(follower, proxy.url(), &journal).standing(leased_for(ms(5000)));
     let b = joining.start().await;
     b.wait_until_following(leader).await;
 
@@ -182,10 +182,10 @@ async fn a_bucket_that_is_recreated_is_named_by_each_instance() {
     let (leader, creator) = ("logged-before", "logged-creator");
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let joining = instance(creator, server.url(), &journal).standing(leased_for(ms(2000)));
+    let joining = instance(creator, server.url(), &journal).standing(leased_for(ms(5000)));
     let b = joining.start().await;
     journal.started(ROLE, 0).await;
-    let joining = guest(leader, server.url(), &journal).standing(leased_for(ms(2000)));
+    let joining = guest(leader, server.url(), &journal).standing(leased_for(ms(5000)));
     let a = joining.start().await;
     a.wait_until_following(creator).await;
     let handed = b.role(ROLE).step_down(StepDown::to(leader)).await;

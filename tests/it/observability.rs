@@ -496,7 +496,7 @@ async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let id = "discreet";
     let a = instance(id, proxy.url(), &journal)
         .standing(leased_for(ttl))

@@ -30,7 +30,7 @@ async fn an_observer_that_is_cut_off_calls_nobody_gone_and_sees_again_afterwards
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start a proxy");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(6000);
     let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
     journal.started(ROLE, 0).await;

@@ -77,8 +77,12 @@ async fn fencing_tokens_grow_also_in_instances_that_did_not_see_the_bucket_go() 
         config.first_sequence = config.first_sequence.map(|first| first + 1_000_000_000);
         config
     };
-    jetstream.delete_stream("KV_leaders").await.expect("delete");
-    jetstream.create_stream(config).await.expect("create");
+    // The old instance may be first to make it again.
+    eventually(SOON, "a bucket with greater sequences", async || {
+        let _ = jetstream.delete_stream("KV_leaders").await;
+        jetstream.create_stream(config.clone()).await.ok()
+    })
+    .await;
 
     let new = builder("new", &server)
         .role(ROLE, leased_for(ttl), obedient())

@@ -207,7 +207,7 @@ async fn a_term_that_winds_down_is_renewed_without_a_proof() {
 async fn a_leader_that_signs_nothing_is_waited_for_and_not_told_where_keys_are_trusted() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;
@@ -219,10 +219,14 @@ async fn a_leader_that_signs_nothing_is_waited_for_and_not_told_where_keys_are_t
     wait_until_distrusted(&b, first.start, Distrust::Unsigned).await;
     let told = b.role(ROLE);
     let told = tokio::spawn(async move { told.wait_for_leader().await });
-    never("a second term, or a word of the first", ttl * 2, || {
-        let leader = leader(&b).is_some() || told.is_finished();
-        leader || journal.terms(ROLE).len() != 1
-    })
+    never(
+        "a second term, or a word of the first",
+        ttl + ms(1000),
+        || {
+            let leader = leader(&b).is_some() || told.is_finished();
+            leader || journal.terms(ROLE).len() != 1
+        },
+    )
     .await;
     assert_eq!(b.state(), RoleState::Follower);
     assert_eq!(b.role(ROLE).status().leader, None);

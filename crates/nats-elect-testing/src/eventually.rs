@@ -6,11 +6,11 @@ use std::time::Duration;
 use std::time::Instant;
 
 const POLL: Duration = Duration::from_millis(5);
-const LONGEST_POLL: Duration = Duration::from_secs(1);
+const LONGEST_POLL: Duration = Duration::from_secs(5);
 
 /// Polls `condition` every few milliseconds until it yields a value, and returns that value.
 ///
-/// `what` completes the sentence "… never happened". A poll that is not done after a second is
+/// `what` completes the sentence "… never happened". A poll that is not done after five seconds is
 /// dropped, and another one is begun. Otherwise a request that a fault has swallowed may hang for
 /// longer than the fault lasts.
 ///

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
@@ -12,8 +12,9 @@ use crate::SOON;
 use crate::client::Client;
 use crate::running::{Agent, agent};
 
-const STOP_BUDGET: Duration = Duration::from_secs(2);
 const ROLE: &str = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"2s\"\n";
+/// Its promises outlast any pause of a busy machine.
+const LASTING: &str = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"40s\"\n";
 
 #[tokio::test]
 async fn a_promise_is_made_anew_until_the_application_has_stopped() {
@@ -94,13 +95,14 @@ async fn a_connection_that_is_half_closed_frees_nothing_before_the_promise_is_ov
         let server = NatsServer::start().expect("a server");
         let secret = "a-secret-of-this-test";
         let first = if loopback {
-            Either::Loopback(OnLoopback::start(&server, secret))
+            Either::Loopback(OnLoopback::start(&server, secret, ROLE))
         } else {
             Either::Unix(Agent::start_with(&server, "a", ROLE, &[]).await)
         };
         let mut stream = first.client(secret).stand("worker");
-        let term = stream.promoted("worker");
+        // A promise lasts for a second and a half.
         let second = Agent::start_with(&server, "b", ROLE, &[]).await;
+        let term = stream.promoted("worker");
         let mut other = second.client().stand("worker");
         other.next("leader");
         let renewed = Instant::now();
@@ -139,12 +141,12 @@ struct OnLoopback {
 }
 
 impl OnLoopback {
-    fn start(server: &NatsServer, secret: &str) -> Self {
+    fn start(server: &NatsServer, secret: &str, role: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("secret");
         std::fs::write(&file, secret).expect("a file");
         let config = folder.path().join("agent.toml");
-        std::fs::write(&config, ROLE).expect("a file");
+        std::fs::write(&config, role).expect("a file");
         let mut child = agent(&server.url())
             .args(["--id", "loopback", "--listen", "127.0.0.1:0"])
             .arg("--token-file")
@@ -188,7 +190,7 @@ impl Drop for OnLoopback {
 async fn a_connection_on_loopback_that_is_closed_frees_its_role_at_once() {
     let server = NatsServer::start().expect("a server");
     let secret = "a-secret-of-this-test";
-    let agent = OnLoopback::start(&server, secret);
+    let agent = OnLoopback::start(&server, secret, LASTING);
     let mut stream = agent.client(Some(secret)).stand("worker");
     let term = stream.promoted("worker");
     let second = Agent::start_with(&server, "b", ROLE, &[]).await;
@@ -201,14 +203,15 @@ async fn a_connection_on_loopback_that_is_closed_frees_its_role_at_once() {
     let closed = Instant::now();
     drop(stream);
     other.promoted("worker");
-    assert!(closed.elapsed() < STOP_BUDGET / 2, "{:?}", closed.elapsed());
+    // A promise lasts for half a minute.
+    assert!(closed.elapsed() < SOON / 3, "{:?}", closed.elapsed());
 }
 
 #[tokio::test]
 async fn a_request_without_the_secret_is_refused_and_one_on_loopback_needs_one() {
     let server = NatsServer::start().expect("a server");
     let secret = "a-secret-of-this-test";
-    let agent_with_secret = OnLoopback::start(&server, secret);
+    let agent_with_secret = OnLoopback::start(&server, secret, ROLE);
     for wrong in [None, Some("a-secret-of-this-tesT"), Some("")] {
         let refused = agent_with_secret
             .client(wrong)
@@ -273,7 +276,7 @@ async fn the_socket_is_its_users_alone_and_a_second_agent_leaves_it_in_place() {
 #[tokio::test]
 async fn keys_are_written_on_conditions_and_only_by_the_term() {
     let server = NatsServer::start().expect("a server");
-    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
+    let agent = Agent::start_with(&server, "a", LASTING, &[]).await;
     let mut stream = agent.client().stand("worker");
     let term = stream.promoted("worker");
     let mut client = agent.client();

@@ -20,7 +20,7 @@ use crate::pair::answer;
 use crate::top::terminal::Terminal;
 use crate::{Ended, ended, nats_elect};
 
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(4);
 const FENCE: &str = "_fence.scheduler";
 const GUARD: &str = "_guard.scheduler";
 const DATA: &str = "_data.scheduler.cursor";

@@ -138,8 +138,8 @@ async fn exec_that_lost_leadership_in_a_pause_exits_if_it_is_to() {
 #[tokio::test]
 async fn a_guard_that_was_paused_counts_what_it_was_told_meanwhile() {
     // Longer than elsewhere: that its leader loses it by itself would be no fault of the guard.
-    let ttl = TTL * 2;
-    let stage = stage(Conduct::Obey, &["--ttl", "3s"]).await;
+    let ttl = TTL * 4;
+    let stage = stage(Conduct::Obey, &["--ttl", "6s"]).await;
     assert!(stage.first.signal_guard(Signal::STOP));
     tokio::time::sleep(ttl * 2).await;
     assert!(stage.first.signal_guard(Signal::CONT));

@@ -57,12 +57,12 @@ pub fn judge(history: &History) {
 async fn as_many_instances_run_as_there_are_slots_each_in_one_and_the_next_one_takes_over() {
     let server = NatsServer::start().expect("a server");
     let history = History::new();
-    let slots = ["--slots", "2"];
+    let slots = ["--slots", "2", "--ttl", "6s"];
     let start = |id| Exec::start(id, &server.url(), &history, Conduct::Obey, &slots);
     let mut all: Vec<_> = ["a", "b", "c", "d"].map(start).into();
     let first = run(&history, 2).await;
     let held = exec("late", &server.url())
-        .args(["--slots", "2", "--try", "--", "true"])
+        .args(["--slots", "2", "--ttl", "6s", "--try", "--", "true"])
         .stderr(Stdio::null())
         .status();
     assert_eq!(held.expect("exec").code(), Some(75));

@@ -268,6 +268,8 @@ async fn units_of_an_owner_that_died_are_without_one_after_its_lease() {
     let b = member(&server, "node-2").start().await.expect("start");
     let of_b = |answer: &Answer| is_ok(answer) && answer.json()["instance_id"] == "node-2";
     serve.until("the next owner", OWNER, of_b).await;
+    // A unit that it was not shown yet would keep its name when it leaves.
+    all_owned(&[&b]).await;
     stop(b).await;
     let free = |answer: &Answer| answer.json()["reason"] == "free";
     serve.until("a unit of nobody", OWNER, free).await;
