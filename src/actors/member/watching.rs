@@ -31,6 +31,8 @@ const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(6
 /// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
 /// lacks.
 const WATCH_ANEW: Duration = Duration::from_secs(300);
+/// So many watches end because members can't be listed. Without that list a member joins a minute late.
+const LISTS: u32 = 5;
 /// The pause before members are listed again.
 const LIST_AGAIN: Duration = Duration::from_millis(100);
 /// The pause before a subscription to hints that ended begins again.
@@ -53,6 +55,7 @@ impl MemberState {
         // Nobody else needs the list of members. The member waits for its own claim to be shown
         // meanwhile, and would begin another watch after a third of its lease.
         let joins = !self.group.has_caught_up();
+        let may_end = self.watch_failures < LISTS;
         let patience = WATCH_TIMEOUT.min(self.settings.ttl / 3);
         self.watch.begin(async move |number| {
             let watching = async {
@@ -65,6 +68,10 @@ impl MemberState {
                     let mut members = None;
                     if let Some(last) = caught_up_at(&told).filter(|_| joins) {
                         members = members_since(&bucket, last, patience).await;
+                        if members.is_none() && may_end {
+                            let why = "members could not be listed";
+                            return Err(StoreError::Unavailable(why.into()));
+                        }
                     }
                     let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
                         return Ok(());
@@ -249,11 +256,7 @@ async fn members_since(bucket: &Bucket, last: u64, patience: Duration) -> Option
             tokio::time::sleep(LIST_AGAIN).await;
         }
     };
-    let members = tokio::time::timeout(patience, reading).await.ok();
-    if members.is_none() {
-        tracing::warn!("members could not be listed: this one joins a minute late");
-    }
-    members
+    tokio::time::timeout(patience, reading).await.ok()
 }
 
 /// The last sequence of the stream, if the watch has caught up with it by what it tells.
