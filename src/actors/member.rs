@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, oneshot};
 use self::epoch::{Checked, Keeper};
 use self::health::Health;
 use self::meter::Meter;
+use self::watching::Watches;
 use super::Link;
 use super::latest_task::LatestTask;
 use super::messages::{MemberMsg, SupervisorMsg};
@@ -93,16 +94,7 @@ pub(super) struct MemberState {
     written: BTreeMap<nats_elect_core::OpId, UnitKey>,
     /// The number of the group's machine: each bucket has one of its own.
     machines: u64,
-    watch: LatestTask,
-    /// Watches that ended by themselves since one had caught up.
-    watch_failures: u32,
-    watch_began: Moment,
-    /// Brief watches in a row that ended with their connection.
-    broken: u32,
-    /// All that stands up to this sequence of the stream can be read, as far as is known.
-    readable_to: u64,
-    /// Looks for what breaks watches, and rests, in place of a watch.
-    looking: LatestTask,
+    watch: Watches,
     /// Receives the hints for the present epoch.
     hints: LatestTask,
     timer: LatestTask,
@@ -197,12 +189,7 @@ impl Actor for MemberActor {
             writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
             written: BTreeMap::new(),
             machines: 0,
-            watch: LatestTask::default(),
-            watch_failures: 0,
-            watch_began: clock::now(),
-            broken: 0,
-            readable_to: 0,
-            looking: LatestTask::default(),
+            watch: Watches::default(),
             hints: LatestTask::default(),
             timer: LatestTask::default(),
             logged: Repeated::default(),
@@ -253,8 +240,8 @@ impl MemberState {
             }
             MemberMsg::LinkChanged(link) => self.link_changed(myself, link, &mut steps),
             MemberMsg::LinkAgain => self.tell_link(&mut steps),
-            MemberMsg::BeginWatch(number) if self.watch.is(number) => self.begin_watch(myself),
-            MemberMsg::WatchBegan(number) if self.watch.is(number) => {
+            MemberMsg::BeginWatch(number) if self.watch.task.is(number) => self.begin_watch(myself),
+            MemberMsg::WatchBegan(number) if self.watch.task.is(number) => {
                 Self::watch_began(myself, number, &mut steps);
             }
             MemberMsg::Watched {
@@ -262,25 +249,21 @@ impl MemberState {
                 told,
                 mut members,
                 taken,
-            } if self.watch.is(number) => {
+            } if self.watch.task.is(number) => {
                 for told in told {
                     self.watched(told, &mut members, &mut steps);
                     self.run(myself, &mut steps);
                     // What it told may be the cause of a new watch, which tells the rest.
-                    if !self.watch.is(number) {
+                    if !self.watch.task.is(number) {
                         break;
                     }
                 }
                 drop(taken);
             }
-            MemberMsg::WatchEnded { number, error } if self.watch.is(number) => {
-                self.watch_ended(myself, &error);
+            MemberMsg::WatchEnded(number, ended) if self.watch.task.is(number) => {
+                self.watch_ended(myself, &ended);
             }
-            MemberMsg::Looked {
-                number,
-                looked,
-                rest,
-            } if self.looking.is(number) => {
+            MemberMsg::Looked(number, looked, rest) if self.watch.looking.is(number) => {
                 self.looked(looked, rest);
                 return;
             }
@@ -300,8 +283,8 @@ impl MemberState {
             | MemberMsg::BeginWatch(_)
             | MemberMsg::WatchBegan(_)
             | MemberMsg::Watched { .. }
-            | MemberMsg::WatchEnded { .. }
-            | MemberMsg::Looked { .. }
+            | MemberMsg::WatchEnded(..)
+            | MemberMsg::Looked(..)
             | MemberMsg::WriteEnded { .. } => return,
             MemberMsg::Hinted(hints) => {
                 steps.push_back(Step::Group(GroupInput::Hint { hints }));
@@ -456,7 +439,7 @@ impl MemberState {
         steps: &mut VecDeque<Step>,
     ) {
         self.link = link.clone();
-        self.watch_lost();
+        self.stop_watch();
         let status = match &link {
             Link::Up { .. } => ConnectionStatus::Connected,
             Link::Down | Link::Unusable(_) => ConnectionStatus::Suspended,
@@ -495,8 +478,8 @@ impl MemberState {
     /// The bucket was replaced. Nobody owns anything in the new one.
     fn forget_all(&mut self, steps: &mut VecDeque<Step>) {
         self.forget = true;
-        self.readable_to = 0;
-        self.watch.stop();
+        self.watch.readable_to = 0;
+        self.watch.task.stop();
         for (unit, running) in &mut self.running {
             running.end(UnitTermEnd::Lost);
             running.count_end(&self.groups, unit);

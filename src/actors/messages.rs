@@ -169,6 +169,13 @@ pub(crate) enum ElectionMsg {
     Abandon,
 }
 
+/// Why a watch on groups ended.
+pub(crate) enum WatchEnd {
+    /// Members could not be listed when it had caught up.
+    Unlisted,
+    Failed(StoreError),
+}
+
 /// Messages to the actor of this instance as a member of groups.
 pub(crate) enum MemberMsg {
     /// The timer with this number fired.
@@ -186,17 +193,10 @@ pub(crate) enum MemberMsg {
         /// Dropped when all of that is taken: then the watch tells more.
         taken: OwnedSemaphorePermit,
     },
-    WatchEnded {
-        number: u64,
-        error: String,
-    },
-    /// The look with this number for what breaks watches has ended.
-    Looked {
-        number: u64,
-        looked: Result<Looked, StoreError>,
-        /// The pause before the next watch.
-        rest: Duration,
-    },
+    /// The watch with this number ended.
+    WatchEnded(u64, WatchEnd),
+    /// The look with this number for what breaks watches ended. The next watch begins after this pause.
+    Looked(u64, Result<Looked, StoreError>, Duration),
     /// A write of the lease of this epoch ended.
     LeaseWriteEnded {
         epoch: Epoch,

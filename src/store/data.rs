@@ -149,7 +149,7 @@ impl Bucket {
     ) -> Result<(Vec<String>, u64), StoreError> {
         let action = format!("STREAM.INFO.{}", self.stream());
         let body = json!({ "subjects_filter": filter });
-        let info: SubjectsInfo = self.ask_api(&action, &body, timeout).await?;
+        let info: SubjectsInfo = self.read_api(&action, &body, timeout).await?;
         let subjects = info.state.subjects.unwrap_or_default();
         let count = subjects.len().max(info.total);
         if count > MOST_KEYS {

@@ -20,19 +20,19 @@ use nats_elect_core::group::{GroupKey, UnitRecord};
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// What a look for unreadable messages came to.
-#[derive(Debug)]
-pub enum Looked {
-    /// There is none.
-    Nothing,
-    /// There is none up to this sequence, and the time is over.
-    UpTo(u64),
-    /// The first one was written over. There is none up to this sequence.
-    Cleared(String, u64),
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// All that stands up to this sequence can be read. Nothing if all was looked at.
+    pub to: Option<u64>,
+    /// The subjects of what was written over.
+    pub cleared: Vec<String>,
+    /// Why the first message that still can't be read was not written over.
+    pub left: Option<StoreError>,
 }
 
 impl Bucket {
-    /// Looks at the messages under the keys of groups after this sequence, and writes over the first
-    /// one that may be unreadable: that a unit has no owner, and nothing under other keys.
+    /// Looks at the messages under the keys of groups after this sequence, and writes over those that
+    /// may be unreadable: that a unit has no owner, and nothing under other keys.
     ///
     /// To the protocol that is a stranger's record, as the message was: it shows no condition on its
     /// own key.
@@ -44,26 +44,30 @@ impl Bucket {
         let begun = clock::now();
         // Later ones come while this looks. Without an end it would not keep up with them.
         let last = self.standing_since(begun, timeout).await?.last_sequence;
-        let mut readable = after;
+        let mut looked = Looked::default();
+        let mut at = after;
         while clock::now().since(begun) < LONGEST {
-            let next = self.next_of_groups(readable, timeout).await?;
+            let next = self.next_of_groups(at, timeout).await?;
             let Some(message) = next.filter(|it| it.sequence <= last) else {
-                return Ok(Looked::Nothing);
+                return Ok(looked);
             };
-            if has_plain_headers(&message) && is_plain(&message.subject) {
-                readable = message.sequence;
+            at = message.sequence;
+            if is_readable(&message) {
                 continue;
             }
             let subject = message.subject.clone();
-            self.write_over(message, timeout).await?;
-            return Ok(Looked::Cleared(subject, readable));
+            match self.write_over(message, timeout).await {
+                Ok(()) => looked.cleared.push(subject),
+                Err(error) => looked.left = looked.left.or(Some(error)),
+            }
         }
-        Ok(Looked::UpTo(readable))
+        looked.to = Some(at);
+        Ok(looked)
     }
 
     async fn write_over(&self, message: RawMessage, timeout: Duration) -> Result<(), StoreError> {
         let (subject, sequence) = (message.subject, message.sequence);
-        if !is_plain(&subject) {
+        if !is_one_word(&subject) {
             let detail =
                 format!("clients can't read the key of message {sequence}, {subject:?}: purge it");
             return Err(StoreError::Rejected { code: 0, detail });
@@ -96,15 +100,16 @@ impl Bucket {
     }
 }
 
-fn has_plain_headers(message: &RawMessage) -> bool {
-    message.headers.as_ref().is_none_or(|encoded| {
-        let decoded = BASE64.decode(encoded.as_bytes());
-        decoded.is_ok_and(|headers| are_plain(&headers))
-    })
+fn is_readable(message: &RawMessage) -> bool {
+    let Some(encoded) = &message.headers else {
+        return !message.subject.contains(char::REPLACEMENT_CHARACTER);
+    };
+    let decoded = BASE64.decode(encoded.as_bytes());
+    is_one_word(&message.subject) && decoded.is_ok_and(|headers| are_plain(&headers))
 }
 
-/// Returns whether a subject is one word to each client.
-fn is_plain(subject: &str) -> bool {
+/// Returns whether a subject is one word to the client, in the line of a message with headers.
+fn is_one_word(subject: &str) -> bool {
     !subject.contains(|c: char| c.is_whitespace() || c == char::REPLACEMENT_CHARACTER)
 }
 

@@ -108,7 +108,7 @@ impl MemberState {
         match effect {
             GroupEffect::Write { op, write } => self.write(myself, op, write),
             GroupEffect::HeartbeatNow => self.tell_now(steps),
-            GroupEffect::Rewatch if self.looking.is_under_way() => {}
+            GroupEffect::Rewatch if self.watch.looking.is_under_way() => {}
             GroupEffect::Rewatch => self.begin_watch(myself),
             // The last handlers under the lost lease are aborted. If it were renewed while one of them
             // blocks, nobody could have its other units.

@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::{MemberState, Step};
 use crate::actors::Link;
-use crate::actors::messages::{MemberMsg, SupervisorMsg};
+use crate::actors::latest_task::LatestTask;
+use crate::actors::messages::{MemberMsg, SupervisorMsg, WatchEnd};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::store::{Bucket, GroupDelivery, Looked, StoreError};
@@ -21,13 +22,11 @@ use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before a watch that ended begins again.
 const WATCH_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-/// The bound of a brief watch. One that ended sooner together with its connection may have caused that
-/// by what it was sent.
-const BRIEF: Duration = Duration::from_secs(4);
-/// After so many of them in a row that is looked for,
+/// So many watches in a row that ended with their connection before they had caught up may have caused
+/// that by what they were sent. Then that is looked for,
 const BROKEN: u32 = 3;
 /// and if it does not help, the connection is worth more than the watch: the watch rests.
-const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(15));
 /// After how long a watch begins anew. No watch shows a purge: only the next one does, by what it
 /// lacks.
 const WATCH_ANEW: Duration = Duration::from_secs(300);
@@ -42,35 +41,58 @@ const BATCH: usize = 128;
 /// The most batches of messages that wait to be taken.
 const BATCHES: usize = 2;
 
+const UNLISTED: &str = "members could not be listed";
+
+/// The watch on groups, and how the ones before ended.
+#[derive(Default)]
+pub(super) struct Watches {
+    pub task: LatestTask,
+    /// Looks for what breaks watches, and rests, in place of one.
+    pub looking: LatestTask,
+    /// Whether the present one has caught up.
+    caught_up: bool,
+    /// Those that ended by themselves since one had caught up.
+    failures: u32,
+    /// Those of them that ended because members could not be listed.
+    unlisted: u32,
+    /// Those that ended with their connection since one had caught up.
+    broken: u32,
+    /// All that stands up to this sequence of the stream can be read, as far as is known.
+    pub readable_to: u64,
+}
+
 impl MemberState {
     pub(super) fn begin_watch(&mut self, myself: &ActorRef<MemberMsg>) {
-        self.looking.stop();
+        self.watch.looking.stop();
         // Each link that is up begins one.
         let Link::Up { bucket, .. } = &self.link else {
             return;
         };
         let bucket = bucket.clone();
-        self.watch_began = clock::now();
+        self.watch.caught_up = false;
         let myself = myself.clone();
         // Nobody else needs the list of members. The member waits for its own claim to be shown
         // meanwhile, and would begin another watch after a third of its lease.
         let joins = !self.group.has_caught_up();
-        let may_end = self.watch_failures < LISTS;
+        let may_end = self.watch.unlisted < LISTS;
         let patience = WATCH_TIMEOUT.min(self.settings.ttl / 3);
-        self.watch.begin(async move |number| {
+        self.watch.task.begin(async move |number| {
             let watching = async {
-                let mut watch = bucket.watch_groups(WATCH_TIMEOUT).await?;
+                let watch = bucket.watch_groups(WATCH_TIMEOUT).await;
+                let mut watch = watch.map_err(WatchEnd::Failed)?;
                 let _ = myself.send_message(MemberMsg::WatchBegan(number));
                 // Answers to heartbeats do not queue behind a long backlog.
                 let batches = Arc::new(Semaphore::new(BATCHES));
                 loop {
-                    let told = watch.next_batch(BATCH).await?;
+                    let told = watch.next_batch(BATCH).await.map_err(WatchEnd::Failed)?;
                     let mut members = None;
                     if let Some(last) = caught_up_at(&told).filter(|_| joins) {
                         members = members_since(&bucket, last, patience).await;
                         if members.is_none() && may_end {
-                            let why = "members could not be listed";
-                            return Err(StoreError::Unavailable(why.into()));
+                            return Err(WatchEnd::Unlisted);
+                        }
+                        if members.is_none() {
+                            tracing::warn!("{UNLISTED}: this one joins a minute late");
                         }
                     }
                     let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
@@ -85,10 +107,8 @@ impl MemberState {
                     let _ = myself.send_message(told);
                 }
             };
-            let ended: Result<(), StoreError> = watching.await;
-            if let Err(error) = ended {
-                let error = error.to_string();
-                let _ = myself.send_message(MemberMsg::WatchEnded { number, error });
+            if let Err(end) = watching.await {
+                let _ = myself.send_message(MemberMsg::WatchEnded(number, end));
             }
         });
     }
@@ -96,73 +116,64 @@ impl MemberState {
     /// The link is there again. If each of the last watches broke with its connection, what stands
     /// next in the stream may be unreadable. Another watch would break this connection, too.
     pub(super) fn watch_again(&mut self, myself: &ActorRef<MemberMsg>) {
-        let (Some(more), Some(bucket)) = (self.broken.checked_sub(BROKEN), self.bucket.clone())
+        let (Some(more), Some(bucket)) =
+            (self.watch.broken.checked_sub(BROKEN), self.bucket.clone())
         else {
             self.begin_watch(myself);
             return;
         };
-        let rest_from = |from| {
-            more.checked_sub(from)
-                .map_or(Duration::ZERO, |it| REST.after(it))
-        };
-        // Whoever writes such messages without end is not to have each connection for that.
-        let (rest, rest_if_cleared) = (rest_from(1), rest_from(BROKEN));
-        let (after, watch) = (self.readable_to, self.watch.number());
+        let (after, watch) = (self.watch.readable_to, self.watch.task.number());
         let myself = myself.clone();
-        self.looking.begin(async move |number| {
+        self.watch.looking.begin(async move |number| {
             let looked = bucket.clear_unreadable(after, WATCH_TIMEOUT).await;
-            let rest = match &looked {
-                Ok(Looked::Cleared(..) | Looked::UpTo(_)) => rest_if_cleared,
-                Ok(Looked::Nothing) | Err(_) => rest,
+            // The next watch breaks, too, unless something changed or is still to be looked at.
+            let breaks = looked.as_ref().is_ok_and(|looked| {
+                let nothing = looked.cleared.is_empty() && looked.to.is_none();
+                nothing || looked.left.is_some()
+            });
+            let rest = match more.checked_sub(1) {
+                Some(rests) if breaks => REST.after(rests),
+                _ => Duration::ZERO,
             };
-            let told = MemberMsg::Looked {
-                number,
-                looked,
-                rest,
-            };
-            let _ = myself.send_message(told);
+            let _ = myself.send_message(MemberMsg::Looked(number, looked, rest));
             tokio::time::sleep(rest).await;
             let _ = myself.send_message(MemberMsg::BeginWatch(watch));
         });
     }
 
     pub(super) fn looked(&mut self, looked: Result<Looked, StoreError>, rest: Duration) {
+        let rest = (!rest.is_zero()).then(|| rounded(rest).to_string());
         let broke = "the connection broke with each of the last watches on groups";
         let told = match looked {
-            Ok(Looked::Cleared(subject, to)) => {
-                self.readable_to = to;
-                format!(
-                    "{broke}: wrote over what stood under {subject:?}, which no client can read"
-                )
-            }
-            Ok(Looked::UpTo(to)) => {
-                self.readable_to = to;
-                return;
-            }
-            Ok(Looked::Nothing) => {
+            Err(error) => format!("{broke}, and what broke it could not be looked for: {error}"),
+            Ok(looked) => {
                 // What a watch has shown may be gone, if the stream has lost its end.
-                self.readable_to = 0;
-                if rest.is_zero() {
+                self.watch.readable_to = looked.to.unwrap_or_default();
+                if let Some(error) = looked.left {
+                    format!("{broke}, and what broke it still stands there: {error}")
+                } else if let [first, more @ ..] = &*looked.cleared {
+                    let more = more.len();
+                    format!("{broke}: wrote over what stood under {first:?} and {more} other keys")
+                } else if rest.is_some() {
+                    format!("{broke}, and what broke it was not found")
+                } else {
                     return;
                 }
-                format!("{broke}, and what broke it was not found")
             }
-            Err(error) => format!("{broke}, and what broke it still stands there: {error}"),
         };
         if self.logged.is_due(&told, clock::now()).is_some() {
-            let rest = (!rest.is_zero()).then(|| rounded(rest).to_string());
             tracing::warn!(rest, "{told}");
         }
     }
 
-    /// The link changed: a watch under it has ended.
-    pub(super) fn watch_lost(&mut self) {
-        if self.watch.is_under_way() {
-            let brief = clock::now().since(self.watch_began) < BRIEF;
-            self.broken = if brief { self.broken + 1 } else { 0 };
+    /// The link changed. A watch goes on under no other one.
+    pub(super) fn stop_watch(&mut self) {
+        let is_lost = matches!(self.link, Link::Down);
+        if is_lost && self.watch.task.is_under_way() && !self.watch.caught_up {
+            self.watch.broken += 1;
         }
-        self.watch.stop();
-        self.looking.stop();
+        self.watch.task.stop();
+        self.watch.looking.stop();
     }
 
     /// Subscribes to the hints for the present epoch. Without them units move when their owner
@@ -206,7 +217,9 @@ impl MemberState {
         match told {
             GroupDelivery::Nothing => {}
             GroupDelivery::CaughtUp(last) => {
-                self.watch_failures = 0;
+                let watch = &mut self.watch;
+                (watch.failures, watch.unlisted, watch.broken) = (0, 0, 0);
+                watch.caught_up = true;
                 for (name, scope) in &*self.groups {
                     let units = scope.read(|board| {
                         let generation = board.generation;
@@ -226,20 +239,27 @@ impl MemberState {
                 }));
             }
             GroupDelivery::Shown(shown) => {
-                self.readable_to = self.readable_to.max(shown.message.sequence);
+                self.watch.readable_to = self.watch.readable_to.max(shown.message.sequence);
                 self.shown(shown, steps);
             }
         }
     }
 
-    pub(super) fn watch_ended(&mut self, myself: &ActorRef<MemberMsg>, error: &str) {
-        let wait = WATCH_AGAIN.spread_after(self.watch_failures);
-        self.watch_failures += 1;
-        if self.logged.is_due(error, clock::now()).is_some() {
+    pub(super) fn watch_ended(&mut self, myself: &ActorRef<MemberMsg>, ended: &WatchEnd) {
+        let error = match ended {
+            WatchEnd::Unlisted => {
+                self.watch.unlisted += 1;
+                UNLISTED.to_owned()
+            }
+            WatchEnd::Failed(error) => error.to_string(),
+        };
+        let wait = WATCH_AGAIN.spread_after(self.watch.failures);
+        self.watch.failures += 1;
+        if self.logged.is_due(&error, clock::now()).is_some() {
             tracing::warn!(error, "the watch on groups ended: watching again");
         }
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
-        let number = self.watch.number();
+        let number = self.watch.task.number();
         myself.send_after(wait, move || MemberMsg::BeginWatch(number));
     }
 }
