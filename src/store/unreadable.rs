@@ -19,7 +19,7 @@ use nats_elect_core::group::{GroupKey, UnitRecord};
 /// The longest time for one look.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What a look for unreadable messages came to.
+/// The result of a look for unreadable messages.
 #[derive(Debug, Default)]
 pub struct Looked {
     /// All that stands up to this sequence can be read. Nothing if all was looked at.
@@ -115,21 +115,17 @@ fn is_one_word(subject: &str) -> bool {
 
 /// Returns whether headers are as clients write them. Then each client can read them.
 fn are_plain(headers: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(headers) else {
+    let text = std::str::from_utf8(headers).ok();
+    let lines = text.and_then(|text| text.strip_prefix("NATS/1.0\r\n")?.strip_suffix("\r\n"));
+    lines.is_some_and(|lines| lines.split_terminator("\r\n").all(is_plain_line))
+}
+
+fn is_plain_line(line: &str) -> bool {
+    let Some((name, value)) = line.split_once(':') else {
         return false;
     };
-    let Some(lines) = text.strip_prefix("NATS/1.0\r\n") else {
-        return false;
-    };
-    lines.strip_suffix("\r\n").is_some_and(|lines| {
-        lines.split_terminator("\r\n").all(|line| {
-            line.split_once(':').is_some_and(|(name, value)| {
-                !name.is_empty()
-                    && name.bytes().all(|byte| byte.is_ascii_graphic())
-                    && !value.contains(|c: char| c.is_control() && c != '\t')
-            })
-        })
-    })
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    is_name && !value.contains(|c: char| c.is_control() && c != '\t')
 }
 
 #[cfg(test)]

@@ -104,8 +104,8 @@ impl Scene {
         }
     }
 
-    /// Cuts the leader off. What the attacker needs for that is there by then: the attack is to take
-    /// less than a lease.
+    /// Cuts the leader off. The attacker has all that it needs by then: its attack is to take less than
+    /// a lease.
     async fn attacker(&mut self, way: Way) -> Attacker {
         let user = match way {
             Way::DirectGet => "direct",

@@ -147,7 +147,7 @@ impl MemberState {
         let told = match looked {
             Err(error) => format!("{broke}, and what broke it could not be looked for: {error}"),
             Ok(looked) => {
-                // What a watch has shown may be gone, if the stream has lost its end.
+                // The stream may have lost its end, and with it all that watches have shown.
                 self.watch.readable_to = looked.to.unwrap_or_default();
                 if let Some(error) = looked.left {
                     format!("{broke}, and what broke it still stands there: {error}")
