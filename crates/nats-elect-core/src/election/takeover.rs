@@ -79,13 +79,16 @@ impl Election {
         }
     }
 
-    /// When to ask the leader next.
-    pub(super) fn ask_leader_at(waiting: &Waiting) -> Option<Moment> {
+    /// When to ask the leader next: not before this instance could claim what the leader releases.
+    ///
+    /// Until then another instance may lead, for all that this one has seen. The role would stand
+    /// empty and then go to somebody else, again and again.
+    pub(super) fn ask_leader_at(&self, waiting: &Waiting) -> Option<Moment> {
         let takeover_request = waiting.takeover_request.as_ref()?;
-        takeover_request
-            .asking
-            .is_none()
-            .then_some(takeover_request.ask_at)
+        let asks = takeover_request.asking.is_none();
+        mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
+        let free_at = self.observed_role.free_if_handed_over();
+        asks.then(|| takeover_request.ask_at.max(free_at))
     }
 
     /// When the role may be claimed over its living leader.

@@ -107,7 +107,10 @@ impl Election {
             timers.push((until, Timer::EndCooldown));
             return timers;
         }
-        timers.extend(Self::ask_leader_at(waiting).map(|due| (due, Timer::AskLeader)));
+        timers.extend(
+            self.ask_leader_at(waiting)
+                .map(|due| (due, Timer::AskLeader)),
+        );
         if !self.may_send() {
             return timers;
         }

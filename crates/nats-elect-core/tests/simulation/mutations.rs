@@ -11,13 +11,13 @@ use nats_elect_core::{MUTATIONS, Mutation, mend};
 
 use crate::plan::Plan;
 use crate::run::run;
-use crate::schedules::{attacks, unseen};
+use crate::schedules::{attacks, failover, unseen};
 use crate::seeds::{say, survey};
 use crate::shrink::shrink;
 
 /// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is
 /// noticed by a schedule.
-const SCHEDULES: [(Mutation, &str, fn()); 9] = [
+const SCHEDULES: [(Mutation, &str, fn()); 10] = [
     (
         Mutation::ForgetWhatIsHeld,
         "a_long_lease_lasts_through_a_long_outage",
@@ -57,6 +57,11 @@ const SCHEDULES: [(Mutation, &str, fn()); 9] = [
         Mutation::ForceOverTheUnseen,
         "a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover",
         unseen::a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover,
+    ),
+    (
+        Mutation::AskForWhatIsNotFree,
+        "a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release",
+        failover::a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release,
     ),
     (
         Mutation::ForgetExpiredFences,

@@ -92,6 +92,8 @@ mutations! {
         TellReleased,
         /// An instance that may only ask for a role claims it from its living leader.
         ForceWithoutLeave,
+        /// An instance asks a leader for a role that it can't claim yet.
+        AskForWhatIsNotFree,
         /// A paused instance claims the role.
         ClaimWhilePaused,
         /// A leader yields to a request for an earlier term.

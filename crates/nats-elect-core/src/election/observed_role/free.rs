@@ -71,6 +71,13 @@ impl ObservedRole {
         Some(latest.others_until)
     }
 
+    /// When the role would be free if its observed leader released it now.
+    pub fn free_if_handed_over(&self) -> Moment {
+        let latest = self.latest.as_ref();
+        let others_until = latest.map(|latest| latest.others_until);
+        self.not_before.max(others_until.unwrap_or_default())
+    }
+
     /// Until when an instance other than the observed leader may lead. It led before the observed
     /// leader was first seen, which was before `since`, or it leads by a record that was lost.
     pub fn others_until(&self, since: Moment) -> Moment {

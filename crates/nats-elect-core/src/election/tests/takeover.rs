@@ -9,7 +9,7 @@ use crate::election::{
 };
 use crate::heirs::Heirs;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
-use crate::record::{Content, Nonce, SeenRecord};
+use crate::record::{Content, Nonce, Release, SeenRecord};
 use crate::status::RoleState;
 
 const RIVAL: Uuid = Uuid::from_u128(99);
@@ -143,6 +143,8 @@ fn a_leader_is_asked_only_by_a_higher_priority_that_may_take_over() {
 #[test]
 fn another_leader_or_a_lost_connection_starts_the_hysteresis_again() {
     let another = |solo: &mut Solo| {
+        let released = Content::Release(Release::default());
+        solo.feed(Input::Observed(entry(102, released)));
         let other = record(Some(Uuid::from_u128(98)), 0, 0);
         solo.feed(Input::Observed(entry(103, other)));
     };
@@ -161,6 +163,20 @@ fn another_leader_or_a_lost_connection_starts_the_hysteresis_again() {
         solo.wait(ms(1));
         assert_eq!(questions(&solo).len(), 1);
     }
+}
+
+/// The leader before was not seen to release the role, so it may lead until its lease is over. The
+/// next leader's release would not be claimed before.
+#[test]
+fn a_leader_is_asked_only_when_its_release_would_free_the_role() {
+    let mut solo = following(ambitious(Takeover::Cooperative));
+    solo.wait(ms(100));
+    let other = record(Some(Uuid::from_u128(98)), 0, 0);
+    solo.feed(Input::Observed(entry(101, other)));
+    solo.wait(ms(899));
+    assert_eq!(questions(&solo), []);
+    solo.wait(ms(1));
+    assert_eq!(questions(&solo).len(), 1);
 }
 
 #[test]
@@ -342,10 +358,12 @@ fn a_forced_claim_waits_while_the_leader_of_a_replaced_bucket_may_lead() {
     };
     let outcome = Ok(snapshot);
     solo.feed(Input::ReadEnded { op, outcome });
-    silently(&mut solo, 1..=14);
+    beats(&mut solo, 1..=14);
+    assert!(is_idle(&solo));
+    silently(&mut solo, 15..=18);
     assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    silently(&mut solo, 15..=15);
-    assert_eq!(solo.now.since(replaced), ms(3000));
+    silently(&mut solo, 19..=19);
+    assert_eq!(solo.now.since(replaced), ms(3000) + ms(800));
     let claim = solo.write();
     assert!(matches!(claim.kind, WriteKind::Claim { .. }), "{claim:?}");
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use nats_elect_core::config::Takeover;
+use nats_elect_core::event::Event;
 use nats_elect_core::record::Content;
 use nats_elect_core::{HandlerEnd, Input, RequestId};
 
+use super::led_by_the_first;
 use crate::network::Wire;
 use crate::{ModelBucket, World, ms, settings};
 
@@ -112,6 +115,38 @@ fn a_role_is_handed_by_name_only_to_an_instance_that_would_believe_the_release()
     assert!(took <= ROUND_TRIPS, "{took:?}");
 }
 
+/// The highest priority did not see how the leader before ended: between its record and the next
+/// leader's the watch showed no release. A request for the role would empty it, and another
+/// instance would claim it, until that leader's lease is over.
+#[test]
+pub fn a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release() {
+    for seed in 0..30 {
+        let of = |priority| {
+            settings(|config| {
+                config.priority = priority;
+                config.takeover = Takeover::Cooperative;
+                config.takeover_hysteresis = Some(ms(200));
+                config.cooldown = Some(ms(20));
+            })
+        };
+        let bucket = ModelBucket::new();
+        let mut world = led_by_the_first(seed, bucket, vec![of(1), of(2), of(3)]);
+        world.boot(1);
+        world.run(ms(150));
+        world.boot(2);
+        world.run(ms(20));
+        world.nodes[2].watching = false;
+        let second = |world: &World| world.leader() == Some(1);
+        world.run_until(ms(500), second).expect("a takeover");
+        world.watch_again(2);
+        let highest = |world: &World| world.leader() == Some(2);
+        world.run_until(TTL * 3, highest).expect("a takeover");
+        let all = world.nodes.iter().flat_map(|node| &node.events);
+        let terms = all.filter(|(_, event)| matches!(event, Event::TermStarted { .. }));
+        assert_eq!(terms.count(), 3);
+    }
+}
+
 #[test]
 fn a_key_deleted_by_hand_takes_a_few_round_trips() {
     let took = worst(|seed| {
@@ -130,8 +165,8 @@ fn a_purged_key_takes_two_leases_at_most() {
         world.bucket.purge(now);
         let led_again = |world: &World| {
             let since = world.nodes.iter().flat_map(|node| &node.events);
-            let started = |(at, event): &(Duration, nats_elect_core::event::Event)| {
-                *at > now && matches!(event, nats_elect_core::event::Event::TermStarted { .. })
+            let started = |(at, event): &(Duration, Event)| {
+                *at > now && matches!(event, Event::TermStarted { .. })
             };
             since.into_iter().any(started)
         };

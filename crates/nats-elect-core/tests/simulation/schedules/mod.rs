@@ -12,7 +12,7 @@ pub mod attacks;
 mod buckets;
 mod electing;
 mod ending;
-mod failover;
+pub mod failover;
 mod fenced;
 mod fencing;
 mod freeing;
