@@ -111,7 +111,8 @@ pub struct RoleConfig {
     ///
     /// It keeps two instances from taking the role from each other again and again. After the end
     /// of its term an instance starts from zero, after a cool-down that doubles while its handler
-    /// fails. It must then be healthy for this long before it asks again.
+    /// fails. It must then be healthy for this long before it asks again. The hysteresis doubles,
+    /// up to 64 times, each time that a leader hands over and this instance does not come to lead.
     #[serde(
         with = "duration::text::option",
         skip_serializing_if = "Option::is_none"

@@ -293,6 +293,7 @@ impl Election {
             self.now,
             &self.settings,
         ));
+        self.handoffs_in_vain = 0;
         self.emit(Effect::StartTerm(TermStart {
             term: held.term,
             lease_token: held.secrets.token,

@@ -33,6 +33,7 @@ impl Election {
             stopping,
             paused,
             failures_in_a_row,
+            handoffs_in_vain,
             state,
             candidate: _,
             settings,
@@ -54,7 +55,7 @@ impl Election {
         operations.hash_state(read_sent, hasher);
         let reopen_at = reopen_at.map(|at| at.max(now));
         (reopen_at, stopping, paused).hash(hasher);
-        (failures_in_a_row, state).hash(hasher);
+        (failures_in_a_row, handoffs_in_vain, state).hash(hasher);
         match phase {
             Phase::Waiting(waiting) => waiting.hash_state(now, *paused, settings, hasher),
             Phase::Leading(leadership) => leadership.hash_state(now, settings, hasher),
@@ -191,6 +192,8 @@ impl TakeoverRequest {
     fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let Self {
             rival,
+            // Force alone depends on it, which is not explored.
+            followed_since: _,
             ask_at,
             asking,
             since,

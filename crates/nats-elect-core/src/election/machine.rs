@@ -81,6 +81,8 @@ pub struct Election {
     /// The instance takes part in no election until resumed.
     pub(super) paused: bool,
     pub(super) failures_in_a_row: u32,
+    /// The handoffs that leaders agreed to since this instance last led.
+    pub(super) handoffs_in_vain: u32,
     pub(super) state: RoleState,
     pub(super) now: Moment,
     pub(super) fresh: Fresh,
@@ -134,6 +136,7 @@ impl Election {
             stopping: None,
             paused: candidate.paused,
             failures_in_a_row: 0,
+            handoffs_in_vain: 0,
             state: RoleState::Init,
             now,
             fresh: Fresh {

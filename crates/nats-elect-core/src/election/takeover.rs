@@ -3,7 +3,10 @@
 //!
 //! A takeover request needs time. This instance must have followed the same leader for the whole
 //! hysteresis, connected and out of its cool-down. Any interruption starts the hysteresis again. So
-//! instances do not take the role from each other again and again.
+//! instances do not take the role from each other again and again. Each handoff that came to nothing
+//! doubles the hysteresis, for this instance may be one that can't claim.
+
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -17,11 +20,15 @@ use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, SeenRecord};
 
+/// With the default hysteresis, one request in a quarter of an hour.
+const MOST_DOUBLINGS: u32 = 6;
+
 /// The wish to take over from a leader.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct TakeoverRequest {
     /// The leader's incarnation and id. Records of other libraries have no incarnation.
     pub rival: (Option<Uuid>, String),
+    pub followed_since: Moment,
     /// When to ask, or to ask again.
     pub ask_at: Moment,
     pub asking: Option<PeerRequestId>,
@@ -56,7 +63,8 @@ impl Election {
         let rival = self
             .rival()
             .map(|record| (record.incarnation, record.id.clone()));
-        let ask_at = self.now + self.settings.takeover_hysteresis;
+        let followed_since = self.now;
+        let ask_at = followed_since + self.hysteresis();
         let Phase::Waiting(waiting) = &mut self.phase else {
             return;
         };
@@ -70,6 +78,7 @@ impl Election {
             Some(rival) => {
                 waiting.takeover_request = Some(TakeoverRequest {
                     rival,
+                    followed_since,
                     ask_at,
                     asking: None,
                     since: None,
@@ -79,16 +88,25 @@ impl Election {
         }
     }
 
-    /// When to ask the leader next: not before this instance could claim what the leader releases.
+    /// How long a leader must have been followed before it is asked.
+    fn hysteresis(&self) -> Duration {
+        mutated!(AskAsOftenInVain => return self.settings.takeover_hysteresis);
+        let doublings = self.handoffs_in_vain.min(MOST_DOUBLINGS);
+        self.settings.takeover_hysteresis * (1 << doublings)
+    }
+
+    /// When to ask the leader next: not before its release would free the role for this instance.
     ///
-    /// Until then another instance may lead, for all that this one has seen. The role would stand
-    /// empty and then go to somebody else, again and again.
+    /// Until then another instance may lead, as far as this one has seen. The role would stand
+    /// empty and then go to somebody else, again and again. A leader of another library hears no
+    /// request, so it releases nothing.
     pub(super) fn ask_leader_at(&self, waiting: &Waiting) -> Option<Moment> {
         let takeover_request = waiting.takeover_request.as_ref()?;
         let asks = takeover_request.asking.is_none();
         mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
-        let free_at = self.observed_role.free_if_handed_over();
-        asks.then(|| takeover_request.ask_at.max(free_at))
+        let is_heard = takeover_request.rival.0.is_some();
+        let free_at = is_heard.then(|| self.observed_role.free_if_handed_over());
+        asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
     }
 
     /// When the role may be claimed over its living leader.
@@ -106,7 +124,8 @@ impl Election {
             Takeover::Forced { .. } if takeover_request.asking.is_some() => None,
             Takeover::Forced { after } => {
                 let agreed_until = takeover_request.agreed_until.unwrap_or(since);
-                let others_until = self.observed_role.others_until(since);
+                let followed_since = takeover_request.followed_since;
+                let others_until = self.observed_role.others_until(followed_since);
                 Some((since + after).max(agreed_until).max(others_until))
             }
             Takeover::Cooperative if mutated!(ForceWithoutLeave) => Some(since),
@@ -128,7 +147,7 @@ impl Election {
             .or(forced.then_some(nobody))
             .map(|leader| self.ask(PeerRequest::hand_over(leader, by)));
         let now = self.now;
-        let again = now + self.settings.takeover_hysteresis;
+        let again = now + self.hysteresis();
         if let Phase::Waiting(Waiting {
             takeover_request: Some(takeover_request),
             ..
@@ -142,7 +161,7 @@ impl Election {
 
     pub(super) fn leader_answered(&mut self, question: PeerRequestId, answer: Option<&PeerReply>) {
         let soon = self.now + self.settings.heartbeat * 2;
-        let later = self.now + self.settings.takeover_hysteresis;
+        let later = self.now + self.hysteresis();
         let handed_by = self.now + self.settings.handoff_time();
         let Phase::Waiting(Waiting {
             takeover_request: Some(takeover_request),
@@ -173,7 +192,11 @@ impl Election {
         if answer == Some(&PeerReply::Yielding) {
             // The leader gets this time only once. It does not keep the role by agreeing again and
             // again.
-            takeover_request.agreed_until.get_or_insert(handed_by);
+            if takeover_request.agreed_until.is_none() {
+                takeover_request.agreed_until = Some(handed_by);
+                // Until this instance leads.
+                self.handoffs_in_vain = self.handoffs_in_vain.saturating_add(1);
+            }
             self.expect_handoff();
         }
     }

@@ -17,7 +17,7 @@ use crate::shrink::shrink;
 
 /// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is
 /// noticed by a schedule.
-const SCHEDULES: [(Mutation, &str, fn()); 10] = [
+const SCHEDULES: [(Mutation, &str, fn()); 11] = [
     (
         Mutation::ForgetWhatIsHeld,
         "a_long_lease_lasts_through_a_long_outage",
@@ -62,6 +62,11 @@ const SCHEDULES: [(Mutation, &str, fn()); 10] = [
         Mutation::AskForWhatIsNotFree,
         "a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release",
         failover::a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release,
+    ),
+    (
+        Mutation::AskAsOftenInVain,
+        "an_instance_that_cannot_claim_asks_ever_more_seldom",
+        failover::an_instance_that_cannot_claim_asks_ever_more_seldom,
     ),
     (
         Mutation::ForgetExpiredFences,

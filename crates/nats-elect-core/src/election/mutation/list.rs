@@ -94,6 +94,8 @@ mutations! {
         ForceWithoutLeave,
         /// An instance asks a leader for a role that it can't claim yet.
         AskForWhatIsNotFree,
+        /// An instance that can't claim asks leaders for the role as often as one that can.
+        AskAsOftenInVain,
         /// A paused instance claims the role.
         ClaimWhilePaused,
         /// A leader yields to a request for an earlier term.

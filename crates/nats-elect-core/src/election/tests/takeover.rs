@@ -399,7 +399,7 @@ fn a_forced_claim_waits_while_an_overwritten_leader_of_another_library_may_lead(
         assert!(waited < ms(21_000), "it claims in the end");
         solo.wait(ms(1));
     };
-    assert!(claimed >= ms(9900), "{claimed:?}");
+    assert!((ms(9900)..=ms(10_100)).contains(&claimed), "{claimed:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use nats_elect_core::record::Content;
 use nats_elect_core::{HandlerEnd, Input, RequestId};
 
 use super::led_by_the_first;
-use crate::network::Wire;
+use crate::network::{Fate, Kind, Wire};
 use crate::{ModelBucket, World, ms, settings};
 
 const TTL: Duration = ms(1000);
@@ -145,6 +145,36 @@ pub fn a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release() 
         let terms = all.filter(|(_, event)| matches!(event, Event::TermStarted { .. }));
         assert_eq!(terms.count(), 3);
     }
+}
+
+/// The others have a heartbeat without a leader each time.
+#[test]
+pub fn an_instance_that_cannot_claim_asks_ever_more_seldom() {
+    let modest = || settings(|config| config.priority = 1);
+    let ambitious = settings(|config| {
+        config.priority = 3;
+        config.takeover = Takeover::Cooperative;
+        config.takeover_hysteresis = Some(ms(200));
+    });
+    let bucket = ModelBucket::new();
+    let mut world = led_by_the_first(1, bucket, vec![modest(), modest(), ambitious]);
+    world.nodes[2].plans = vec![(Kind::Claim, Fate::Denied); 10_000];
+    world.boot(1);
+    world.boot(2);
+    let terms = |world: &World| {
+        let all = world.nodes.iter().flat_map(|node| &node.events);
+        let started = |(_, event): &&(Duration, Event)| matches!(event, Event::TermStarted { .. });
+        all.filter(started).count()
+    };
+    world.run(ms(15_000));
+    let at_first = terms(&world);
+    world.run(ms(60_000));
+    let later = terms(&world) - at_first;
+    assert!((2..=8).contains(&at_first), "{at_first} at first");
+    assert!((2..=6).contains(&later), "{later} later");
+    world.nodes[2].plans.clear();
+    let highest = |world: &World| world.leader() == Some(2);
+    world.run_until(ms(20_000), highest).expect("it may claim");
 }
 
 #[test]
