@@ -345,9 +345,6 @@ impl ElectionState {
                 // A caller that sees this instance leading must find the term in its status.
                 self.publish_status();
                 let myself = myself.clone();
-                self.scope.acting.begin(start.lease);
-                // Wakes those who wait until this instance leads.
-                self.scope.status.send_modify(|_| {});
                 let (id, span) = self.spans.promoted(&self.scope, &start);
                 let report = move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));

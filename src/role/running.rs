@@ -77,8 +77,11 @@ impl RunningTerm {
         if scope.settings.overrun == Overrun::Exit {
             let _ = leading.ending.guard.set(running.guard_process());
         }
-        // Set this first, so that the handler finds its own term in the role's status.
+        // Set this first, so that the handler finds its own term in the role's status, and so does
+        // who waits until this instance leads.
         scope.set_running(running.clone());
+        scope.acting.begin(start.lease);
+        scope.status.send_modify(|_| {});
         let (labels, handler) = (scope.labels.clone(), Arc::clone(&scope.handler));
         let cooldown = scope.settings.cooldown;
         let running_handler = async move {

@@ -80,7 +80,7 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
     make_bucket_that_keeps_all(url, replicas).await;
     let journal = Journal::default();
     journal.allow_overlaps();
-    let ttl = ms(3000);
+    let ttl = ms(10_000);
     let orders = Orders {
         program: "tests::fenced_race::child_process".to_owned(),
         ..Orders::new("child", url, ttl)

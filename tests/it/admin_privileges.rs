@@ -65,8 +65,11 @@ async fn an_operator_looks_and_acts_and_touches_no_key() {
     let admin = &operator.admin;
     admin.pause(b, Some(ROLE)).await.expect("paused");
     admin.resume(b, None).await.expect("resumed");
-    let down = admin.step_down(a, ROLE, StepDown::to("b")).await;
-    assert_eq!(down.expect("handed over").handoff, Some(Handoff::Accepted));
+    let down = eventually(SOON, "a handoff", async || {
+        admin.step_down(a, ROLE, StepDown::to("b")).await.ok()
+    })
+    .await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
     assert_eq!(scene.journal.started(ROLE, 1).await.instance, "b");
     admin.cordon(a, None).await.expect("cordoned");
     assert_eq!(user.denied(), [""; 0], "nothing of all that is forbidden");

@@ -12,8 +12,8 @@ use crate::support::instance::{Instance, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms};
 
-const TTL: Duration = ms(3000);
-const BLOCKED: Duration = ms(6000);
+const TTL: Duration = ms(5000);
+const BLOCKED: Duration = ms(10_000);
 /// The first one's handler blocks.
 const ROLES: [&str; 5] = ["blocking", "billing", "cleanup", "metrics", "reports"];
 

@@ -269,7 +269,7 @@ async fn a_key_purged_by_hand_frees_the_role_for_all() {
 async fn a_bucket_with_a_max_age_is_used_as_it_is() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(3000);
+    let ttl = ms(6000);
     let stranger = Stranger::connect(&server.url()).await;
     let config = kv::Config {
         max_age: ttl,
@@ -343,7 +343,7 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
     dashboard::install();
     let login = |user: &str| ConnectOptions::with_user_and_password(user.into(), "secret".into());
     let journal = Journal::default();
-    let ttl = ms(3000);
+    let ttl = ms(6000);
     let a = instance("limited", server.url(), &journal)
         .with(|builder| builder.connect_options(login("limited")))
         .standing(leased_for(ttl))

@@ -14,7 +14,7 @@ use crate::support::{BUCKET, ROLE, leased_for, ms, recovered};
 async fn one_of_three_leads_and_the_others_follow() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(3000);
+    let ttl = ms(6000);
     let mut instances = Vec::new();
     for id in ["a", "b", "c"] {
         let joining = instance(id, server.url(), &journal).standing(leased_for(ttl));
@@ -34,7 +34,7 @@ async fn one_of_three_leads_and_the_others_follow() {
     let record = stranger.record().await;
     assert_eq!(record["id"], first.instance.as_str());
     assert_eq!(record["v"], 1);
-    assert_eq!(record["ttl_ms"], 3000);
+    assert_eq!(record["ttl_ms"], 6000);
     assert_eq!(
         first.fencing_token.sequence,
         stranger.fence_sequence(ROLE).await

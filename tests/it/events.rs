@@ -6,13 +6,11 @@ use std::time::Duration;
 use async_nats::jetstream::{self, stream};
 use async_nats::{Client, Subscriber};
 use futures::StreamExt;
-use nats_elect::{
-    EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions,
-};
+use nats_elect::{EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StopOptions};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, instance};
+use crate::support::instance::{Instance, hand_over, instance};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms};
 
@@ -79,10 +77,7 @@ async fn what_changes_hands_is_published_and_kept_to_the_last() {
     let b = start("b", server.url(), kept()).await;
     b.wait_until_following("a").await;
     let asked = Stamp::now();
-    a.role(ROLE)
-        .step_down(StepDown::to("b"))
-        .await
-        .expect("it led");
+    hand_over(&a.role(ROLE), "b").await;
     b.wait_until_leader().await;
     let handed_over = Stamp::now().since(asked);
     b.stop().await;

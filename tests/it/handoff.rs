@@ -13,10 +13,10 @@ use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::json;
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, instance, never};
+use crate::support::instance::{Instance, Recorded, hand_over, instance, never};
 use crate::support::journal::Journal;
 use crate::support::raw::RawHandoffs;
-use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms, passes, patient};
+use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms, patient};
 
 const HANDOFF_ROLES: usize = 8;
 const ROUNDS: usize = 10;
@@ -30,25 +30,6 @@ async fn three(server: &NatsServer, journal: &Journal, config: &RoleConfig) -> [
     b.wait_until_following("a").await;
     c.wait_until_following("a").await;
     [a, b, c]
-}
-
-/// Hands the role over as soon as the successor has had its cool-down.
-async fn hand_over(role: &nats_elect::RoleHandle, to: &str) -> Option<Handoff> {
-    // A step down that is not waited for happens all the same: each is waited for.
-    let handing = async {
-        loop {
-            match role.step_down(StepDown::to(to)).await {
-                Ok(down) => break down.handoff,
-                Err(Error::SuccessorRefused { reason, .. }) => {
-                    assert!(passes(reason), "{reason}");
-                    tokio::time::sleep(ms(50)).await;
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
-    let handed = tokio::time::timeout(SOON, handing).await;
-    handed.unwrap_or_else(|_| panic!("no handoff to {to} in time"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,8 +58,12 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
             let leader = at.expect("a known leader");
             let next = (leader + 1) % instances.len();
             let handle = instances[leader].role(role);
-            let handoff = hand_over(&handle, &instances[next].id).await;
-            assert_eq!(handoff, Some(Handoff::Accepted), "{role}, round {round}");
+            let down = hand_over(&handle, &instances[next].id).await;
+            assert_eq!(
+                down.handoff,
+                Some(Handoff::Accepted),
+                "{role}, round {round}"
+            );
             let recorded = journal.started(role, round + 1).await;
             assert_eq!(
                 recorded.instance, instances[next].id,
@@ -133,11 +118,11 @@ async fn a_role_is_given_to_a_successor_only_when_it_would_believe_the_release()
             stream.delete_consumer(&watch).await.expect("deleted");
         }
     }
-    let handed = hand_over(&a.role(ROLE), "c").await;
-    assert_eq!(handed, Some(Handoff::Accepted));
+    let down = hand_over(&a.role(ROLE), "c").await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
     c.wait_until_leader().await;
-    let handed = hand_over(&c.role(ROLE), "b").await;
-    assert_eq!(handed, Some(Handoff::Accepted));
+    let down = hand_over(&c.role(ROLE), "b").await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
     let third = journal.started(ROLE, 2).await;
     let second = &journal.terms(ROLE)[1];
     let gap = third.start.since(second.end());
@@ -249,8 +234,8 @@ async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
     let b = instance("b.1", server.url(), &journal).handler(ROLE, config, Slow::default());
     let b = b.start().await;
     b.wait_until_following("a").await;
-    let down = a.role(ROLE).step_down(StepDown::to("b.1")).await;
-    assert_eq!(down.map(|down| down.handoff), Ok(Some(Handoff::Accepted)));
+    let down = hand_over(&a.role(ROLE), "b.1").await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -360,8 +345,8 @@ async fn a_request_that_comes_late_or_from_below_hits_nobody() {
         "a beat that never was"
     );
     assert!(a.is_leader());
-    let down = a.role(ROLE).step_down(StepDown::to("b")).await;
-    assert_eq!(down.expect("a leader").handoff, Some(Handoff::Accepted));
+    let down = hand_over(&a.role(ROLE), "b").await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
     journal.started(ROLE, 1).await;
     assert_eq!(ask(old, 0, 9).await, "not_leader", "its term is over");
     for rubbish in [&b""[..], b"{}", b"{\"ask\":\"yield\"}", &[0xff; 5000]] {

@@ -4,13 +4,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use nats_elect::health::HealthServer;
-use nats_elect::{Group, GroupHandle, RoleConfig, RoleManager, StepDown, StopOptions, handler_fn};
+use nats_elect::{Group, GroupHandle, RoleConfig, RoleManager, StopOptions, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::instance::{Instance, instance, leading_deafly};
+use crate::support::instance::{Instance, hand_over, instance, leading_deafly};
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, all_owned, group, member, member_with, stop};
 use crate::support::{ROLE, SOON, leased_for, ms, patient};
@@ -101,8 +101,7 @@ async fn leaders_and_followers_are_ready_and_one_is_the_leader() {
     assert_eq!(follower.code, 503);
     assert_eq!(follower.json()["leader"], "a");
 
-    let down = a.role(ROLE).step_down(StepDown::to("b")).await;
-    down.expect("b is there");
+    hand_over(&a.role(ROLE), "b").await;
     becomes(&health_of_b, &path, 200).await;
     becomes(&health_of_a, &path, 503).await;
     a.stop().await;

@@ -68,7 +68,7 @@ async fn a_huge_value_is_respected_for_our_own_lease() {
 async fn a_stranger_that_renews_is_never_overwritten() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(2000);
+    let ttl = ms(5000);
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;
     let renew = async || {
@@ -99,7 +99,7 @@ async fn a_stranger_that_renews_is_never_overwritten() {
 async fn keys_that_are_no_roles_disturb_nobody() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
-    let ttl = ms(3000);
+    let ttl = ms(6000);
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;
     let a = guest("a", server.url(), &journal).standing(leased_for(ttl));

@@ -12,7 +12,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, instance, never};
+use crate::support::instance::{Instance, Recorded, hand_over, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms, recovered};
 
@@ -223,7 +223,7 @@ async fn an_instance_can_be_awaited_until_it_leads() {
     ours.wait_until_leading().await.expect("it leads");
     let mut waiting = Box::pin(theirs.wait_until_leading());
     assert!(futures::poll!(&mut waiting).is_pending());
-    let down = ours.step_down(StepDown::to("b")).await.expect("a leader");
+    let down = hand_over(&ours, "b").await;
     assert_eq!(down.handoff, Some(Handoff::Accepted));
     // The claim is seen before the fence record is confirmed.
     let leads = tokio::time::timeout(SOON, waiting).await;

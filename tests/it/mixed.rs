@@ -23,7 +23,7 @@ use crate::support::{ROLE, SOON, leased_for, ms};
 
 /// How soon, at the earliest, the lease of a leader ends that stopped renewing it, be it ours or a
 /// foreign one.
-const LAPSE: Duration = ms(1200);
+const LAPSE: Duration = ms(2400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_leader_is_known_and_respected_for_the_buckets_max_age() {
@@ -110,7 +110,7 @@ async fn our_release_lets_a_foreign_candidate_lead_when_it_looks_at_the_key() {
 async fn a_recreated_bucket_is_claimed_by_a_foreign_candidate_while_our_lease_lasts_until_our_next_heartbeat()
  {
     let stage = Stage::set().await;
-    let heartbeat = LEASE / 3;
+    let heartbeat = ms(500);
     let config = leased_for(LEASE).heartbeat_interval(heartbeat);
     let a = stage.ours("a").standing(config).start().await;
     stage.journal.started(ROLE, 0).await;
@@ -353,8 +353,9 @@ async fn a_fleet_is_migrated_one_instance_after_the_other() {
     let a = stage.ours("a").standing(leased_for(LEASE)).start().await;
     a.wait_until_following("go-1").await;
     assert!(leader.believes() && stage.journal.terms(ROLE).is_empty());
-    let stopped = leader.crash();
     let b = stage.ours("b").standing(leased_for(LEASE)).start().await;
+    b.wait_until_following("go-1").await;
+    let stopped = leader.crash();
     let first = stage.journal.started(ROLE, 0).await;
     stage.assert_a_lease_was_watched(first.start);
     tell(

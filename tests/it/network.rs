@@ -110,7 +110,7 @@ async fn a_leader_that_hears_nothing_stops_although_its_heartbeats_arrive() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
-    let ttl = ms(3000);
+    let ttl = ms(6000);
     let scene = Scene::of(leased_for(ttl)).await;
     let tape = scene.stranger.tape(ROLE).await;
 

@@ -15,9 +15,9 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::instance;
+use crate::support::instance::{hand_over, instance};
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::member::{GROUP, member, member_with, stop, waits};
+use crate::support::member::{GROUP, LEASE, member, member_with, stop, waits};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 const FENCED_WRITES: [&str; 9] = [
@@ -184,7 +184,7 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
                 && value("election_group_members", id) == 2.0
                 && value("election_group_imbalance_ratio", id) == 0.0
                 && value("election_member_lease_remaining_seconds", id) > 0.0
-                && value("election_member_lease_ttl_seconds", id) == 3.0
+                && value("election_member_lease_ttl_seconds", id) == LEASE.as_secs_f64()
         });
         (is_so && sum(&scrape, "election_group_planner") == 1.0).then_some(())
     })
@@ -447,10 +447,7 @@ async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
 
     let refused = a.role(ROLE).step_down(StepDown::to("nobody")).await;
     refused.expect_err("nobody of that name");
-    let down = eventually(SOON, "a handoff", async || {
-        a.role(ROLE).step_down(StepDown::to(other)).await.ok()
-    })
-    .await;
+    let down = hand_over(&a.role(ROLE), other).await;
     assert_eq!(down.handoff, Some(Handoff::Accepted));
     journal.started(ROLE, 1).await;
     let scrape = Scrape::now();

@@ -164,7 +164,7 @@ async fn it_sees_on_when_the_leader_of_the_stream_dies() {
     let journal = Journal::default();
     let a = instance("a", cluster.urls(), &journal)
         .with(|builder| builder.replicas(3).storage(Storage::File))
-        .standing(leased_for(ms(15_000)));
+        .standing(leased_for(ms(60_000)).heartbeat_interval(ms(1000)));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;
     let on = Onlooker::start(looking_at(cluster.urls())).await;

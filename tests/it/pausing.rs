@@ -7,9 +7,9 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, instance, never};
+use crate::support::instance::{Instance, hand_over, instance, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms, passes};
+use crate::support::{ROLE, SOON, leased_for, ms};
 
 /// Instances of these names, of which the first leads.
 async fn fleet<const N: usize>(
@@ -57,8 +57,8 @@ async fn a_paused_follower_leaves_the_role_to_the_third_until_it_is_resumed() {
 
     b.role(ROLE).resume().await.expect("it runs");
     assert!(!is_paused(b));
-    let down = c.role(ROLE).step_down(StepDown::to("b")).await;
-    assert_eq!(down.expect("ready").handoff, Some(Handoff::Accepted));
+    let down = hand_over(&c.role(ROLE), "b").await;
+    assert_eq!(down.handoff, Some(Handoff::Accepted));
     assert_eq!(journal.started(ROLE, 2).await.instance, "b");
 }
 
@@ -133,18 +133,8 @@ async fn a_cordoned_leader_hands_over_and_goes_on_telling_who_leads() {
     );
     a.role(ROLE).resume().await.expect("it runs");
     let leader = leader.expect("one of them").role(ROLE);
-    let handoff = eventually(SOON, "a handoff back", async || {
-        match leader.step_down(StepDown::to("a")).await {
-            Ok(down) => Some(down.handoff),
-            Err(Error::SuccessorRefused { reason, .. }) => {
-                assert!(passes(reason), "{reason}");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
-    })
-    .await;
-    assert_eq!(handoff, Some(Handoff::Accepted));
+    let back = hand_over(&leader, "a").await;
+    assert_eq!(back.handoff, Some(Handoff::Accepted));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,14 +5,14 @@ use std::time::Duration;
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
 use nats_elect::{
-    Event, EventsConfig, FailureKind, Group, GroupHandle, Handoff, History, RoleManager, StepDown,
+    Event, EventsConfig, FailureKind, Group, GroupHandle, Handoff, History, RoleManager,
     StopOptions,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, guest};
+use crate::support::instance::{Instance, Recorded, guest, hand_over};
 use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
@@ -82,11 +82,7 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
     b.wait_until_following("a").await;
 
     // Each role of b finds out for itself who leads.
-    let metrics = a.role("metrics");
-    let down = eventually(SOON, "a handoff", async || {
-        metrics.step_down(StepDown::to("b")).await.ok()
-    })
-    .await;
+    let down = hand_over(&a.role("metrics"), "b").await;
     assert_eq!(down.handoff, Some(Handoff::Accepted));
 
     let stop = Stamp::now();

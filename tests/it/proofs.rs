@@ -6,7 +6,7 @@ use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::instance::{instance, never};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_validation_is_a_write() {
@@ -96,7 +96,8 @@ async fn while_acks_are_lost_the_watch_proves_and_without_it_nothing_does() {
     let server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let config = leased_for(ms(10_000)).heartbeat_interval(ms(500));
+    // The watch has the time of a request to show it.
+    let config = patient();
     let a = instance("a", proxy.url(), &journal).standing(config);
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;

@@ -30,11 +30,12 @@ async fn bucket(client: &Client, replicas: usize) -> kv::Store {
         ..Default::default()
     };
     let mut context = jetstream::new(client.clone());
-    context.set_timeout(SOON);
-    context
-        .create_key_value(config)
-        .await
-        .expect("create the bucket")
+    context.set_timeout(Duration::from_secs(2));
+    // A cluster that has just begun may forget a request as its leader moves.
+    eventually(SOON, "a bucket", async || {
+        context.create_key_value(config.clone()).await.ok()
+    })
+    .await
 }
 
 async fn subscribe(client: &Client, subject: &'static str) -> Subscriber {

@@ -57,7 +57,7 @@ impl Stranger {
     pub async fn replace_bucket(&self) {
         let config = self.stream().await.cached_info().config.clone();
         self.delete_bucket().await;
-        let made = self.jetstream.create_stream(config).await;
+        let made = self.jetstream.get_or_create_stream(config).await;
         made.expect("make the bucket");
     }
 

@@ -11,14 +11,14 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nats_elect::{
     BoxError, Error, Event, LeaderInfo, RoleConfig, RoleHandle, RoleHandler, RoleManager,
-    RoleManagerBuilder, RoleState, StopOptions, Storage, Term,
+    RoleManagerBuilder, RoleState, StepDown, SteppedDown, StopOptions, Storage, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::task::JoinHandle;
 
 use super::clock::Stamp;
 use super::journal::Journal;
-use super::{BUCKET, ROLE, SOON, leased_for, ms};
+use super::{BUCKET, ROLE, SOON, leased_for, ms, passes};
 
 type Work = Arc<dyn Fn(Term) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
@@ -335,6 +335,25 @@ pub async fn never(what: &str, window: Duration, mut happens: impl FnMut() -> bo
         assert!(!happens(), "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Hands the role over by name, as soon as the successor is ready. At first it may not have read the
+/// keys, or its watch may have left out the release of the term before.
+pub async fn hand_over(role: &RoleHandle, to: &str) -> SteppedDown {
+    // A step down that is not waited for happens all the same: each is waited for.
+    let handing = async {
+        loop {
+            match role.step_down(StepDown::to(to)).await {
+                Ok(down) => break down,
+                Err(Error::SuccessorAbsent { .. }) => {}
+                Err(Error::SuccessorRefused { reason, .. }) => assert!(passes(reason), "{reason}"),
+                Err(error) => panic!("{error}"),
+            }
+            tokio::time::sleep(ms(50)).await;
+        }
+    };
+    let handed = tokio::time::timeout(SOON, handing).await;
+    handed.unwrap_or_else(|_| panic!("no handoff to {to} in time"))
 }
 
 /// Leads, and blocks its thread until it is told to end: nothing in this process can end it sooner.

@@ -17,8 +17,8 @@ use super::journal::Journal;
 use super::{BUCKET, SOON};
 
 pub const GROUP: &str = "partitions";
-/// The shortest lease that a member may have.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// Short, and longer than a busy machine stands still.
+pub const LEASE: Duration = Duration::from_secs(5);
 
 /// A member that has not started.
 pub fn joining(url: &str, id: &str, group: Group) -> RoleManagerBuilder {

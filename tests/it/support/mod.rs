@@ -62,7 +62,10 @@ pub fn patient() -> RoleConfig {
 
 /// Whether a successor that refuses for this reason is ready after a while.
 pub const fn passes(reason: Refusal) -> bool {
-    matches!(reason, Refusal::CoolingDown | Refusal::Behind)
+    matches!(
+        reason,
+        Refusal::CoolingDown | Refusal::Behind | Refusal::Disconnected
+    )
 }
 
 pub const fn ms(millis: u64) -> Duration {

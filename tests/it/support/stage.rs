@@ -13,8 +13,8 @@ use super::journal::Journal;
 use super::{ROLE, ms};
 
 /// The bucket's max age: the lease of foreign candidates.
-pub const LEASE: Duration = ms(1500);
-pub const FOREIGN_HEARTBEAT: Duration = ms(300);
+pub const LEASE: Duration = ms(3000);
+pub const FOREIGN_HEARTBEAT: Duration = ms(600);
 /// What a foreign candidate may be late in looking at the key, and in claiming what it finds free.
 pub const FOREIGN_LOOK: Duration = POLL.saturating_add(JITTER);
 /// With what the server may be late in expiring a key.

@@ -89,7 +89,11 @@ async fn bucket_with(url: &str, change: impl FnOnce(&mut stream::Config)) -> jet
         ..stream::Config::default()
     };
     change(&mut config);
-    jetstream.create_stream(config).await.expect("a stream");
+    // A cluster that has just begun may forget a request as its leader moves.
+    eventually(SOON, "a stream", async || {
+        jetstream.create_stream(config.clone()).await.ok()
+    })
+    .await;
     jetstream
 }
 

@@ -22,8 +22,11 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     };
     eventually(SOON, "a follower", follows).await;
     let leading = a.role(ROLE).expect("it");
-    let down = leading.step_down(StepDown::to("node-2")).await;
-    down.expect("a step-down");
+    // It may follow before it has read the keys, and is not ready then.
+    eventually(SOON, "a handoff", async || {
+        leading.step_down(StepDown::to("node-2")).await.ok()
+    })
+    .await;
     let json = eventually(SOON, "three events", async || {
         let json = lines(&output(&server, &["history", "--json"]));
         (json.len() == 3).then_some(json)
