@@ -17,7 +17,7 @@ use crate::shrink::shrink;
 
 /// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is
 /// noticed by a schedule.
-const SCHEDULES: [(Mutation, &str, fn()); 11] = [
+const SCHEDULES: [(Mutation, &str, fn()); 12] = [
     (
         Mutation::ForgetWhatIsHeld,
         "a_long_lease_lasts_through_a_long_outage",
@@ -67,6 +67,11 @@ const SCHEDULES: [(Mutation, &str, fn()); 11] = [
         Mutation::AskAsOftenInVain,
         "an_instance_that_cannot_claim_asks_ever_more_seldom",
         failover::an_instance_that_cannot_claim_asks_ever_more_seldom,
+    ),
+    (
+        Mutation::VouchByProcess,
+        "a_forced_takeover_over_a_second_term_knows_that_terms_fence_record",
+        unseen::a_forced_takeover_over_a_second_term_knows_that_terms_fence_record,
     ),
     (
         Mutation::ForgetExpiredFences,

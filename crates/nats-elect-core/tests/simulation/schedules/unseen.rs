@@ -490,6 +490,32 @@ fn where_fence_records_expire_a_forced_takeover_waits_for_whoever_may_lead_witho
     }
 }
 
+/// The leader has led before, and the watch shows no fence record: the one that is known is of that
+/// earlier term.
+#[test]
+pub fn a_forced_takeover_over_a_second_term_knows_that_terms_fence_record() {
+    let modest = settings(|config| {
+        config.ttl = ms(1000);
+        config.cooldown = Some(ms(20));
+    });
+    let mut world = World::unstarted(1, ModelBucket::new(), vec![modest, forcing(ms(1000))]);
+    world.fences_watched = false;
+    world.deaf = true;
+    world.boot(0);
+    assert_eq!(world.await_leader(ms(50)), 0);
+    world.boot(1);
+    world.run(ms(100));
+    let asks = [1, 2].map(RequestId);
+    world.input(1, Input::Pause { request: asks[0] });
+    step_down(&mut world, 0);
+    world.run(ms(100));
+    assert_eq!(world.leader(), Some(0), "again");
+    world.input(1, Input::Resume { request: asks[1] });
+    let next = |world: &World| world.leader() == Some(1);
+    world.run_until(ms(5000), next).expect("a next leader");
+    assert_eq!(demotions(&world, 0), 2);
+}
+
 /// The first leads unseen, after the second has asked for the role; then the record that the second
 /// follows is put again.
 #[test]
