@@ -146,7 +146,8 @@ pub enum ChangeCause {
     /// a leader is not yet [`confirmed`](Observed::confirmed). Or the last leader, which was out of
     /// sight, sent a heartbeat.
     Found,
-    /// A new leader claimed the role.
+    /// A new leader claimed the role. The release before it may not have been shown: a claim that
+    /// follows at once writes over it.
     Claimed,
     /// The successor that the last leader had named claimed the role.
     HandedOver,
