@@ -158,6 +158,7 @@ fn is_of_members(metric: &Metric) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
     dashboard::install();
+    let logs = logs::install();
     let server = NatsServer::start().expect("start");
     let proxies = [(); 2].map(|()| TcpProxy::start(server.url()).expect("start"));
     let journal = Journal::default();
@@ -216,6 +217,13 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
         (is_so && lost == all / 2.0).then_some(())
     })
     .await;
+    let told = logs.text();
+    let is_told = |line: &str| {
+        line.contains(one)
+            && line.contains("the member's lease is lost")
+            && line.contains("terms=6")
+    };
+    assert!(told.lines().any(is_told), "{told}");
 
     // The other is cut off, too: nobody owns anything.
     proxies[1].black_hole();

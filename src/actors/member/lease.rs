@@ -12,7 +12,7 @@ use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::model::bequests::Lease;
-use nats_elect_core::event::Event;
+use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::group::{Epoch, GroupInput};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
@@ -149,6 +149,16 @@ impl MemberState {
                         "the member's lease is in trouble"
                     );
                 }
+            }
+            Effect::Event(Event::TermEnding { cause, .. }) if cause != EndCause::Stopped => {
+                let terms = self.running.values();
+                let terms = terms.filter(|it| it.epoch == Some(epoch)).count();
+                tracing::warn!(
+                    %epoch,
+                    cause = cause.as_str(),
+                    terms,
+                    "the member's lease is lost: all terms of its units end, and it joins again"
+                );
             }
             // Nobody contends for the lease, and no peer is asked. The group's machine extends the
             // terms of the units.

@@ -101,7 +101,7 @@ impl Ls {
         } else if is_empty {
             let name = shared.config()?.bucket;
             output.note(&format!(
-                "bucket {name:?} is empty: no role was ever led in it"
+                "no role was ever led in bucket {name:?}; `nats-elect group ls` shows its groups"
             ));
         } else if !seen.is_empty() {
             table(&seen, &columns, output)?;

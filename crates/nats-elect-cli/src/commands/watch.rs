@@ -178,7 +178,7 @@ impl Printer<'_> {
         roles.retain(|role, _| self.roles.has(role));
         if is_empty {
             self.output
-                .note("the bucket is empty: no role was ever led in it; waiting");
+                .note("no role was ever led in the bucket; waiting");
         }
         let longest = roles.keys().map(String::len).max();
         self.width = self.width.max(longest.unwrap_or(0));

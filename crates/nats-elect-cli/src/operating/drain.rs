@@ -143,12 +143,13 @@ impl Done {
             .map(|(group, units)| format!("{units} of {group}"))
             .collect();
         let what = format!(
-            "{} still owns units after {}: {}",
+            "{} still owns units, or runs handlers of them, after {}: {}",
             self.ordered.instance,
             lasted(self.timeout),
             left.join(", ")
         );
-        let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them";
+        let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them; a \
+                      handler that hangs ends with its process alone";
         Some(Failure::new(Code::Unreachable, what).advice(advice))
     }
 

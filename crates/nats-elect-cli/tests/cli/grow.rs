@@ -144,7 +144,7 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
         "{}",
         other.stderr
     );
-    let same = ["grows", "3", "--yes", "--timeout", "1s"];
+    let same = ["grows", "3", "--yes", "--wait-timeout", "1s"];
     let late = grow(&[&same[..], &["--json"]].concat());
     assert_eq!(late.code, Some(5), "{}{}", late.stdout, late.stderr);
     let told = json(&late.stdout);

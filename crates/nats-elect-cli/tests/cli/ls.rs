@@ -82,7 +82,11 @@ async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
     bucket(&server).await;
     let empty = output(&server, &["ls"]);
     assert_eq!((empty.code, &*empty.stdout), (Some(0), ""));
-    assert!(empty.stderr.contains("is empty"), "{}", empty.stderr);
+    assert!(
+        empty.stderr.contains("no role was ever led"),
+        "{}",
+        empty.stderr
+    );
     let json = output(&server, &["ls", "--json"]);
     assert_eq!((json.code, &*json.stdout, &*json.stderr), (Some(0), "", ""));
 }

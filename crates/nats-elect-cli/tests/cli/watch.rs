@@ -138,7 +138,10 @@ async fn it_waits_for_nats_at_the_start_and_says_so() {
     server.restart().expect("a restart");
     line.clear();
     told.read_line(&mut line).expect("text");
-    assert!(line.contains("the bucket is empty"), "{line}");
+    assert!(
+        line.contains("no role was ever led in the bucket"),
+        "{line}"
+    );
     kill_process(Pid::from_child(&watching), Signal::INT).expect("a signal");
     assert_eq!(watching.wait().expect("its end").code(), Some(0));
 }

@@ -24,11 +24,11 @@ Exit codes:
   1  no instance answers, and JetStream is off
   3  there is no such instance, or it ended before it owned nothing
   4  refused: the instance is stopping, or a permission is missing
-  5  it still owns units after --timeout, or a role could not be freed; the instance stays cordoned
+  5  it still owns units after --wait-timeout, or a role could not be freed; the instance stays cordoned
 
 Examples:
   nats-elect group drain node-1
-  nats-elect group drain node-1 --timeout 10m && systemctl restart worker
+  nats-elect group drain node-1 --wait-timeout 10m && systemctl restart worker
   nats-elect resume --instance node-1                  end the drain";
 
 /// Have all units leave an instance, and its roles as well, and wait for that
@@ -45,14 +45,14 @@ pub struct Drain {
 
     /// How long to wait at most until the units have left
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
-    timeout: Duration,
+    wait_timeout: Duration,
 }
 
 impl Drain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let request = Request {
             instance: self.instance,
-            timeout: self.timeout,
+            timeout: self.wait_timeout,
         };
         let draining = async |admin: AdminClient| {
             let tell = |what: &str| progress(output, what);

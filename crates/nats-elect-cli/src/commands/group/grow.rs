@@ -48,7 +48,7 @@ Exit codes:
   4  refused: the group has named units or this number already, grows already, is not understood, or
      was changed meanwhile; the bucket would have more than 20,000 units, and no --force was given; the
      operator did not confirm; or a permission is missing
-  5  NATS did not answer in time, or new units have no owner after --timeout. They get them later
+  5  NATS did not answer in time, or new units have no owner after --wait-timeout. They get them later
 
 Examples:
   nats-elect group grow partitions 512
@@ -81,7 +81,7 @@ pub struct Grow {
 
     /// How long to wait at most until the new units have owners
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
-    timeout: Duration,
+    wait_timeout: Duration,
 }
 
 impl Grow {
@@ -128,7 +128,7 @@ impl Grow {
         growth.write(told).await.map_err(failure)?;
         let mut is_done = false;
         if !self.no_wait {
-            let followed = tokio::time::timeout(self.timeout, growth.follow(told)).await;
+            let followed = tokio::time::timeout(self.wait_timeout, growth.follow(told)).await;
             if let Ok(followed) = followed {
                 followed.map_err(failure)?;
                 is_done = true;
@@ -163,7 +163,7 @@ impl Grow {
         }
         let what = format!(
             "after {} not all of the new units have owners: {}",
-            lasted(self.timeout),
+            lasted(self.wait_timeout),
             last.get().map(words).unwrap_or_default()
         );
         Err(Failure::new(Code::Unreachable, what).advice(
