@@ -440,3 +440,29 @@ pub struct Shared {
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output")]
     pub verbose: u8,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command, CommandFactory, Id};
+
+    use super::Cli;
+
+    /// The value of such an option would count as that of the global one, too.
+    #[test]
+    fn no_command_has_an_option_of_the_name_of_a_global_one() {
+        fn check(command: &Command, global: &[&str]) {
+            for inner in command.get_subcommands() {
+                for argument in inner.get_arguments() {
+                    let id = argument.get_id().as_str();
+                    assert!(!global.contains(&id), "{}: {id}", inner.get_name());
+                }
+                check(inner, global);
+            }
+        }
+        let all = Cli::command();
+        let global = all.get_arguments().filter(|it| it.is_global_set());
+        let global: Vec<_> = global.map(Arg::get_id).map(Id::as_str).collect();
+        assert!(global.contains(&"timeout"), "{global:?}");
+        check(&all, &global);
+    }
+}
