@@ -20,7 +20,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::operator::{Operator, SEARCH};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient, recovered};
 
 struct Fleet {
     server: NatsServer,
@@ -35,11 +35,7 @@ async fn fleet() -> Fleet {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
     // A cordon asks for a fifth of a request's time who could lead next.
-    let config = || {
-        leased_for(ms(10_000))
-            .heartbeat_interval(ms(2000))
-            .request_timeout(ms(1500))
-    };
+    let config = || patient().ttl(ms(10_000));
     let a = instance("a", server.url(), &journal)
         .standing(config().priority(3))
         .role("metrics", config())
@@ -314,10 +310,7 @@ async fn a_role_is_handed_to_the_instance_that_is_named_or_to_nobody() {
     let code = unknown.expect_err("no role").refusal();
     assert_eq!(code, Some(ProblemCode::UnknownRole));
 
-    let down = eventually(SOON, "a handoff", async || {
-        admin.step_down(&a, ROLE, StepDown::to("b")).await.ok()
-    })
-    .await;
+    let down = fleet.operator.hand_over(&a, "b").await;
     assert_eq!(down.handoff, Some(Handoff::Accepted));
     assert_eq!(fleet.journal.started(ROLE, 1).await.instance, "b");
 }

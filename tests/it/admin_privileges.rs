@@ -1,6 +1,6 @@
 //! Who may ask instances what, by the permissions in `deploy/nats`.
 
-use nats_elect::{Handoff, StepDown};
+use nats_elect::Handoff;
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::instance::{Instance, guest, instance};
@@ -65,10 +65,7 @@ async fn an_operator_looks_and_acts_and_touches_no_key() {
     let admin = &operator.admin;
     admin.pause(b, Some(ROLE)).await.expect("paused");
     admin.resume(b, None).await.expect("resumed");
-    let down = eventually(SOON, "a handoff", async || {
-        admin.step_down(a, ROLE, StepDown::to("b")).await.ok()
-    })
-    .await;
+    let down = operator.hand_over(a, "b").await;
     assert_eq!(down.handoff, Some(Handoff::Accepted));
     assert_eq!(scene.journal.started(ROLE, 1).await.instance, "b");
     admin.cordon(a, None).await.expect("cordoned");

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ractor::ActorRef;
 
 use super::epoch::Keeper;
-use super::{BEATS_PER_EPOCH, MemberState, Step};
+use super::{BEATS_PER_EPOCH, MemberState, Running, Step};
 use crate::actors::Link;
 use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::actors::outcomes::{failure_of, outcome_of};
@@ -151,8 +151,7 @@ impl MemberState {
                 }
             }
             Effect::Event(Event::TermEnding { cause, .. }) if cause != EndCause::Stopped => {
-                let terms = self.running.values();
-                let terms = terms.filter(|it| it.epoch == Some(epoch)).count();
+                let terms = self.running_under(epoch).count();
                 tracing::warn!(
                     %epoch,
                     cause = cause.as_str(),
@@ -171,12 +170,14 @@ impl MemberState {
         }
     }
 
+    fn running_under(&self, epoch: Epoch) -> impl Iterator<Item = &Running> {
+        let all = self.running.values();
+        all.filter(move |running| running.epoch == Some(epoch))
+    }
+
     /// Tells the election of an epoch that nothing of it runs any more.
     pub(super) fn end_lease_if_idle(&mut self, epoch: Epoch, steps: &mut VecDeque<Step>) {
-        let runs = self
-            .running
-            .values()
-            .any(|running| running.epoch == Some(epoch));
+        let runs = self.running_under(epoch).next().is_some();
         let Some(keeper) = self.keeper(epoch).filter(|_| !runs) else {
             return;
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nats_elect::{
-    BoxError, Error, Event, LeaderInfo, RoleConfig, RoleHandle, RoleHandler, RoleManager,
+    BoxError, Error, Event, LeaderInfo, Refusal, RoleConfig, RoleHandle, RoleHandler, RoleManager,
     RoleManagerBuilder, RoleState, StepDown, SteppedDown, StopOptions, Storage, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::clock::Stamp;
 use super::journal::Journal;
-use super::{BUCKET, ROLE, SOON, leased_for, ms, passes};
+use super::{BUCKET, ROLE, SOON, leased_for, ms};
 
 type Work = Arc<dyn Fn(Term) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
@@ -340,6 +340,12 @@ pub async fn never(what: &str, window: Duration, mut happens: impl FnMut() -> bo
 /// Hands the role over by name, as soon as the successor is ready. At first it may not have read the
 /// keys, or its watch may have left out the release of the term before.
 pub async fn hand_over(role: &RoleHandle, to: &str) -> SteppedDown {
+    let passes = |reason| {
+        matches!(
+            reason,
+            Refusal::CoolingDown | Refusal::Behind | Refusal::Disconnected
+        )
+    };
     // A step down that is not waited for happens all the same: each is waited for.
     let handing = async {
         loop {

@@ -22,7 +22,7 @@ pub mod user;
 
 use std::time::Duration;
 
-use nats_elect::{Refusal, RoleConfig};
+use nats_elect::RoleConfig;
 
 use self::clock::Stamp;
 use self::journal::RecordedTerm;
@@ -58,14 +58,6 @@ pub fn patient() -> RoleConfig {
     leased_for(ms(15_000))
         .heartbeat_interval(ms(2000))
         .request_timeout(ms(1500))
-}
-
-/// Whether a successor that refuses for this reason is ready after a while.
-pub const fn passes(reason: Refusal) -> bool {
-    matches!(
-        reason,
-        Refusal::CoolingDown | Refusal::Behind | Refusal::Disconnected
-    )
 }
 
 pub const fn ms(millis: u64) -> Duration {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use async_nats::{Client, Message};
 use futures::StreamExt;
 use nats_elect::admin::{AdminClient, Instance, InstanceReport, LeaderFound};
+use nats_elect::{StepDown, SteppedDown};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
-use super::{BUCKET, SOON, ms};
+use super::{BUCKET, ROLE, SOON, ms};
 
 /// How long a search may take; it ends sooner.
 pub const SEARCH: Duration = ms(5000);
@@ -49,6 +50,15 @@ impl Operator {
     pub async fn leader(&self, role: &str) -> LeaderFound {
         eventually(SOON, &format!("a leader of {role}"), async || {
             self.admin.leader(role, SEARCH).await.ok()
+        })
+        .await
+    }
+
+    /// Has the role of most tests handed over by name, as soon as the successor is ready.
+    pub async fn hand_over(&self, leader: &Instance, to: &str) -> SteppedDown {
+        eventually(SOON, "a handoff", async || {
+            let how = StepDown::to(to);
+            self.admin.step_down(leader, ROLE, how).await.ok()
         })
         .await
     }

@@ -7,8 +7,8 @@ use async_nats::Client;
 use async_nats::jetstream::kv::Store;
 use futures::StreamExt;
 use nats_elect::{
-    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleManager, RoleManagerBuilder, Term,
-    handler_fn,
+    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleManager,
+    RoleManagerBuilder, StepDown, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
@@ -44,6 +44,15 @@ pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
     let handle = manager.role(ROLE).expect("the role");
     eventually(SOON, "a term", async || handle.is_leader().then_some(())).await;
     manager
+}
+
+/// Hands the role over by name, as soon as the successor is ready. It may follow before it has read
+/// the keys.
+pub async fn hand_over(role: &RoleHandle, to: &str) {
+    eventually(SOON, "a handoff", async || {
+        role.step_down(StepDown::to(to)).await.ok()
+    })
+    .await;
 }
 
 /// An instance that answers nobody.

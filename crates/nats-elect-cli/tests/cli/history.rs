@@ -6,7 +6,9 @@ use std::process::Stdio;
 use nats_elect::StepDown;
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::{ROLE, SOON, at, instance, is_fit_for_a_terminal, leader, lines, output};
+use crate::fleet::{
+    ROLE, SOON, at, hand_over, instance, is_fit_for_a_terminal, leader, lines, output,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
@@ -22,11 +24,7 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     };
     eventually(SOON, "a follower", follows).await;
     let leading = a.role(ROLE).expect("it");
-    // It may follow before it has read the keys, and is not ready then.
-    eventually(SOON, "a handoff", async || {
-        leading.step_down(StepDown::to("node-2")).await.ok()
-    })
-    .await;
+    hand_over(&leading, "node-2").await;
     let json = eventually(SOON, "three events", async || {
         let json = lines(&output(&server, &["history", "--json"]));
         (json.len() == 3).then_some(json)

@@ -1,11 +1,11 @@
 //! What its JSON says.
 
-use nats_elect::{StepDown, StopOptions};
+use nats_elect::StopOptions;
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::{Value, json};
 
 use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, SOON, at, bucket, instance, leader, lines, output};
+use crate::fleet::{ROLE, SOON, at, bucket, hand_over, instance, leader, lines, output};
 
 const LEADER: &str = "/api/v1/leader/scheduler/node-1";
 
@@ -61,11 +61,7 @@ async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
     let follows = async || standing.status().leader.map(drop);
     eventually(SOON, "a follower", follows).await;
     let leading = a.role(ROLE).expect("it");
-    // It may follow before it has read the keys, and is not ready then.
-    eventually(SOON, "a handoff", async || {
-        leading.step_down(StepDown::to("node-2")).await.ok()
-    })
-    .await;
+    hand_over(&leading, "node-2").await;
     let three = |answer: &Answer| answer.json()["events"].as_array().map(Vec::len) == Some(3);
     let past = "/api/v1/history?role=scheduler&since=1h";
     let past = serve.until("three events", past, three).await.json();

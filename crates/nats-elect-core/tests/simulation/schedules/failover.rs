@@ -30,6 +30,13 @@ fn next(world: &mut World, leader: usize, limit: Duration) -> Duration {
     took.unwrap_or_else(|| panic!("no other leader within {limit:?}"))
 }
 
+/// How many terms began so far.
+fn terms(world: &World) -> usize {
+    let all = world.nodes.iter().flat_map(|node| &node.events);
+    all.filter(|(_, event)| matches!(event, Event::TermStarted { .. }))
+        .count()
+}
+
 fn worst(what: impl Fn(u64) -> Duration) -> Duration {
     (0..30).map(what).max().expect("thirty")
 }
@@ -141,9 +148,7 @@ pub fn a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release() 
         world.watch_again(2);
         let highest = |world: &World| world.leader() == Some(2);
         world.run_until(TTL * 3, highest).expect("a takeover");
-        let all = world.nodes.iter().flat_map(|node| &node.events);
-        let terms = all.filter(|(_, event)| matches!(event, Event::TermStarted { .. }));
-        assert_eq!(terms.count(), 3);
+        assert_eq!(terms(&world), 3);
     }
 }
 
@@ -161,11 +166,6 @@ pub fn an_instance_that_cannot_claim_asks_ever_more_seldom() {
     world.nodes[2].plans = vec![(Kind::Claim, Fate::Denied); 10_000];
     world.boot(1);
     world.boot(2);
-    let terms = |world: &World| {
-        let all = world.nodes.iter().flat_map(|node| &node.events);
-        let started = |(_, event): &&(Duration, Event)| matches!(event, Event::TermStarted { .. });
-        all.filter(started).count()
-    };
     world.run(ms(15_000));
     let at_first = terms(&world);
     world.run(ms(60_000));
@@ -193,13 +193,8 @@ fn a_purged_key_takes_two_leases_at_most() {
         let (mut world, _) = led(seed, ModelBucket::new());
         let now = world.now;
         world.bucket.purge(now);
-        let led_again = |world: &World| {
-            let since = world.nodes.iter().flat_map(|node| &node.events);
-            let started = |(at, event): &(Duration, Event)| {
-                *at > now && matches!(event, Event::TermStarted { .. })
-            };
-            since.into_iter().any(started)
-        };
+        let before = terms(&world);
+        let led_again = |world: &World| terms(world) > before;
         world.run_until(TTL * 3, led_again).expect("a leader")
     });
     assert!(took <= TTL * 2 + ROUND_TRIPS, "{took:?}");

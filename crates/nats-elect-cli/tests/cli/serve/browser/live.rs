@@ -1,13 +1,13 @@
 //! What the page shows while a control plane fails over.
 
-use nats_elect::{StepDown, StopOptions};
+use nats_elect::StopOptions;
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use super::super::{Answer, Serving, serving};
 use super::devtools::Browser;
 use super::page;
-use crate::fleet::{ROLE, SOON, at, instance, leader};
+use crate::fleet::{ROLE, SOON, at, hand_over, instance, leader};
 
 /// A cell of the role's row.
 fn cell(number: u8) -> String {
@@ -75,11 +75,7 @@ async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
     browser.until("the other candidate", &both).await;
 
     // Handed over: its successor has a token and a time of its own.
-    let role = first.role(ROLE).expect("it");
-    eventually(SOON, "a handoff", async || {
-        role.step_down(StepDown::to("node-2")).await.ok()
-    })
-    .await;
+    hand_over(&first.role(ROLE).expect("it"), "node-2").await;
     browser.until("the successor", &led_by("node-2")).await;
     browser.until("its token", &newer_than(&token)).await;
     browser
