@@ -83,7 +83,10 @@ impl Group {
             let Some(support) = info.groups.get(group) else {
                 continue;
             };
-            let mut known = Member::new(self.well_since(epoch)).flapped(member.flapped);
+            let since = self.begins_since(group, epoch);
+            let can_begin = since <= self.now;
+            // Nor is it to have what is free.
+            let mut known = Member::new(since).flapped(member.flapped || !can_begin);
             known.zone.clone_from(&info.zone);
             let told = info.labels.iter().filter(|it| !it.starts_with(HANDLER));
             known.labels = told.cloned().collect();
@@ -95,7 +98,7 @@ impl Group {
             } else if member.over_at <= self.now {
                 Standing::Silent
             } else {
-                if self.has_settled(epoch) {
+                if can_begin && self.has_settled(epoch) {
                     any_settled = true;
                 } else {
                     young.push(epoch);

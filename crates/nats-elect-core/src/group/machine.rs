@@ -139,6 +139,12 @@ impl Group {
         relies && self.valid_lease().is_some()
     }
 
+    /// When this member can own what it found, if it keeps its lease: the leases of all members that
+    /// were there are over by then. In the past if it has not caught up.
+    pub fn joins_at(&self) -> Moment {
+        self.view.found_until.max(self.view.unknown_until)
+    }
+
     /// Until when this member relies on nothing that it finds, after a watch has shown less than was
     /// known before: the stream lost messages from its end. `None` if that never happened.
     pub const fn regressed_until(&self) -> Option<Moment> {

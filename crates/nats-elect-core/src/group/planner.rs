@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::agenda::Subject;
 use super::effect::GroupEffect;
-use super::epoch::Epoch;
+use super::epoch::{Epoch, LONGEST_LEASE};
 use super::hint::MOST_HINTS;
 use super::input::Hint;
 use super::key::UnitKey;
@@ -348,6 +348,18 @@ impl Group {
         } else {
             since
         }
+    }
+
+    /// Since when a member may begin the units of a group, which may be yet to come. Those of a new
+    /// generation may age for one that joined shortly before or after the growth.
+    pub(super) fn begins_since(&self, group: &GroupName, epoch: Epoch) -> Moment {
+        let since = self.well_since(epoch);
+        let of_age = since + LONGEST_LEASE;
+        let grew_at = self.view.group(group).and_then(|it| it.grew_at);
+        let is_near = grew_at.is_some_and(|at| at < of_age && since < at + LONGEST_LEASE);
+        // The others were there before this member.
+        let is_known = since > Moment::default();
+        if is_near && is_known { of_age } else { since }
     }
 
     fn settled_at(&self, epoch: Epoch) -> Moment {

@@ -1,6 +1,8 @@
 //! A member's machine as others may see it: who owns what, who takes part, who plans. All of it is
 //! this member's own view, and decides nothing.
 
+use std::time::Duration;
+
 use super::epoch::Epoch;
 use super::key::UnitKey;
 use super::machine::Group;
@@ -56,6 +58,9 @@ pub struct ShownMember<'a> {
     pub instance: &'a str,
     /// What its record says beside its lease. `None` if it is deposed, missing or not understood.
     pub info: Option<&'a MemberInfo>,
+    /// The length of its lease. `None` if its record never told that truly: then
+    /// [`LONGEST_LEASE`](super::LONGEST_LEASE) counts.
+    pub lease: Option<Duration>,
     /// Whether it lives.
     pub state: MemberState,
     /// Since when it has been well without a break, as this member was shown. The origin of the
@@ -132,6 +137,7 @@ impl Group {
             epoch,
             instance: &member.id,
             info: member.info.as_ref(),
+            lease: member.identity.map(|identity| identity.ttl),
             state: if member.is_deposed() {
                 MemberState::Deposed
             } else if member.over_at <= self.now {

@@ -219,11 +219,18 @@ impl Group {
         }
         let over = self.view.deposable(epoch, self.now)?;
         let key = GroupKey::Member(epoch);
-        let first = owned.first()?.clone();
+        let turn_at = match owned.first() {
+            Some(unit) => unit.clone(),
+            // Nobody waits for it. But it would count as a member for ever.
+            None if over > 0 && !mutated!(KeepIdleDead) => {
+                UnitKey::first_shard(self.settings.groups.keys().next()?, 1)
+            }
+            None => return None,
+        };
         if self.busy.contains(&key) {
             return None;
         }
-        if let Some(turn) = self.awaits_turn(key, over, &first, own) {
+        if let Some(turn) = self.awaits_turn(key, over, &turn_at, own) {
             return Some(turn);
         }
         let identity = self.view.identity_of(epoch);

@@ -146,6 +146,8 @@ mutations! {
         BeginAgain,
         /// An epoch is deposed before its lease was watched to its end. (Rule 5)
         DeposeEarly,
+        /// A member that died without a unit is not deposed. (Rule 5)
+        KeepIdleDead,
         /// Records that were written over something unknown are of age at once. (Rule 6)
         UnknownIsOfAge,
         /// The age of a record counts, although it may have been purged meanwhile. (Rule 6)

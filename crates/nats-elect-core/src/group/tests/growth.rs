@@ -70,6 +70,37 @@ fn a_growth_that_was_prepared_costs_seconds() {
     });
 }
 
+/// The units of the new generation age for a member that joined after their creation. Nobody moves
+/// units to it before: they would have no handler until then.
+#[test]
+fn a_member_that_joins_before_a_growth_is_given_units_when_it_may_begin_them() {
+    for late in [false, true] {
+        let mut world = World::settled(3, 4);
+        prepare(&mut world, 8);
+        world.run(LONGEST_LEASE - 10 * SECOND);
+        if !late {
+            world.join(4);
+        }
+        world.run(11 * SECOND);
+        put(&mut world, record(4, 0, 1).resized(8));
+        if late {
+            world.join(4);
+        }
+        world.until(5 * HEARTBEAT, |world| all_grown(world, 8));
+        let mut idle = 0;
+        for _ in 0..2 * LONGEST_LEASE.as_secs() * 10 {
+            world.run(SECOND / 10);
+            let now = u32::from(!all_grown(&world, 8));
+            idle = if now > 0 { idle + now } else { 0 };
+            assert!(
+                idle < 5,
+                "units have had no handler for {idle} tenths of a second"
+            );
+        }
+        assert_eq!(world.owned()[3], 2);
+    }
+}
+
 /// A group can also get fewer shards: all old units end first, whatever their number.
 #[test]
 fn a_new_generation_may_have_fewer_shards() {

@@ -252,6 +252,53 @@ fn the_units_of_a_member_without_a_record_are_taken_after_the_longest_lease() {
     assert!(world.nodes[heir].written.contains(&tombstone));
 }
 
+/// 5: also if nobody waits for what it owns. Otherwise it would count as a member for ever.
+#[test]
+fn a_member_that_dies_without_a_unit_is_deposed_once() {
+    let mut world = World::settled(3, 1);
+    let owner = world.owner(0);
+    let idle = (owner + 1) % 3;
+    let gone = epoch(world.nodes[idle].epoch);
+    world.nodes[idle].alive = false;
+    world.until(TTL + 4 * HEARTBEAT, |world| is_deposed(world, gone));
+    world.run(LONGEST_LEASE);
+    let tombstones = world.nodes.iter().flat_map(|node| &node.written);
+    let of_it = |it: &&GroupWrite| matches!(it, GroupWrite::Depose { epoch, .. } if *epoch == gone);
+    assert_eq!(tombstones.filter(of_it).count(), 1);
+}
+
+/// 5 and 12: what a stranger writes under a member's key tells no lease.
+#[test]
+fn a_record_of_nobody_known_is_deposed_after_the_longest_lease() {
+    let mut world = World::settled(2, 1);
+    let strange = epoch(200);
+    let record = Box::new(SeenMember::parse(strange, b"garbage"));
+    let content = GroupContent::Member(strange, MemberContent::Record(record));
+    world.store(GroupKey::Member(strange), None, content);
+    world.run_short_of(LONGEST_LEASE, SECOND);
+    assert!(!is_deposed(&world, strange));
+    world.until(4 * HEARTBEAT + SECOND, |world| is_deposed(world, strange));
+    world.purge(&GroupKey::Member(strange));
+    world.watch(0);
+    world.run(LONGEST_LEASE * 2);
+    assert_eq!(
+        world.sequence(&GroupKey::Member(strange)),
+        0,
+        "nobody needs a tombstone"
+    );
+}
+
+fn is_deposed(world: &World, epoch: Epoch) -> bool {
+    let stands = world.keys.get(&GroupKey::Member(epoch));
+    stands.is_some_and(|it| {
+        let content = &it.message.content;
+        matches!(
+            content,
+            GroupContent::Member(_, MemberContent::Tombstone { .. })
+        )
+    })
+}
+
 /// 7: a member whose watch is silent loses its lease, although its heartbeats are confirmed.
 #[test]
 fn a_heartbeat_that_is_not_shown_extends_nothing() {

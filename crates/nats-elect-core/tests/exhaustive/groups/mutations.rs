@@ -30,7 +30,10 @@ fn noticed_in(mutation: Mutation) -> Option<Configuration> {
         // Four faults, too deep for a search of all. The simulation notices it.
         Mutation::IgnoreLaterOwners => return None,
         // Nobody acts, and the exploration looks for two who do. The simulation notices them.
-        Mutation::WaitForNoUnits | Mutation::KeepUnitsOfOthers | Mutation::KeepBlocked => {
+        Mutation::WaitForNoUnits
+        | Mutation::KeepUnitsOfOthers
+        | Mutation::KeepBlocked
+        | Mutation::KeepIdleDead => {
             return None;
         }
         Mutation::BeginBesideOldUnits => {

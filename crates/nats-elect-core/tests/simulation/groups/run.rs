@@ -150,4 +150,12 @@ fn grows_calm(world: &mut World, plan: &Plan) {
             detail: "a unit lost its owner although nothing happens".to_owned(),
         });
     }
+    let undead: Vec<_> = world.undead().collect();
+    if !undead.is_empty() && world.violation.is_none() {
+        world.violation = Some(Violation {
+            promise: Promise::EachDeposed,
+            at: world.now,
+            detail: format!("members without a lease have records: {undead:?}"),
+        });
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nats_elect_core::group::{GroupKey, GroupRecord, UnitKey};
+use nats_elect_core::group::{Epoch, GroupKey, GroupRecord, MemberContent, UnitKey};
 use nats_elect_core::name::GroupName;
 
 use super::checkers::{Checkers, Violation};
@@ -25,7 +25,7 @@ pub enum Happening {
     Wake {
         node: usize,
         life: u64,
-        keeper: Option<nats_elect_core::group::Epoch>,
+        keeper: Option<Epoch>,
         wake: u64,
     },
     Arrive {
@@ -395,5 +395,17 @@ impl World {
         let groups = &self.nodes[0].group.groups;
         let known = |name| self.stream.get(&GroupKey::Group(name)).is_some();
         groups.keys().cloned().all(known) && self.units().iter().all(|unit| self.owners(unit) == 1)
+    }
+
+    /// The epochs that nobody keeps any more, and that have no tombstone.
+    pub fn undead(&self) -> impl Iterator<Item = Epoch> + use<'_> {
+        let epochs = self.stream.keys().filter_map(GroupKey::member);
+        epochs.filter(|epoch| {
+            let stands = self.stream.get(&GroupKey::Member(*epoch));
+            let has_record = stands
+                .is_some_and(|it| matches!(&it.body, Body::Member(_, MemberContent::Record(_))));
+            let mut processes = self.nodes.iter().filter_map(|node| node.process.as_ref());
+            has_record && !processes.any(|it| it.group.own_epoch() == Some(*epoch))
+        })
     }
 }
