@@ -219,12 +219,14 @@ impl Group {
         }
         let over = self.view.deposable(epoch, self.now)?;
         let key = GroupKey::Member(epoch);
+        let identity = self.view.identity_of(epoch);
         let turn_at = match owned.first() {
             Some(unit) => unit.clone(),
             // Nobody waits for it. But it would count as a member for ever.
-            None if over > 0 && !mutated!(KeepIdleDead) => {
+            None if over > 0 && identity.is_some() && !mutated!(KeepIdleDead) => {
                 UnitKey::first_shard(self.settings.groups.keys().next()?, 1)
             }
+            // What is not understood is respected, unless a unit depends on it.
             None => return None,
         };
         if self.busy.contains(&key) {
@@ -233,7 +235,6 @@ impl Group {
         if let Some(turn) = self.awaits_turn(key, over, &turn_at, own) {
             return Some(turn);
         }
-        let identity = self.view.identity_of(epoch);
         self.write(GroupWrite::Depose {
             epoch,
             over,

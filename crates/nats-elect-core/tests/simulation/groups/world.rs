@@ -397,15 +397,17 @@ impl World {
         groups.keys().cloned().all(known) && self.units().iter().all(|unit| self.owners(unit) == 1)
     }
 
-    /// The epochs that nobody keeps any more, and that have no tombstone.
+    /// The epochs with a lease that nobody keeps any more, and that have no tombstone.
     pub fn undead(&self) -> impl Iterator<Item = Epoch> + use<'_> {
         let epochs = self.stream.keys().filter_map(GroupKey::member);
         epochs.filter(|epoch| {
             let stands = self.stream.get(&GroupKey::Member(*epoch));
-            let has_record = stands
-                .is_some_and(|it| matches!(&it.body, Body::Member(_, MemberContent::Record(_))));
+            let tells_lease = stands.is_some_and(|it| match &it.body {
+                Body::Member(_, MemberContent::Record(seen)) => seen.identity.is_some(),
+                _ => false,
+            });
             let mut processes = self.nodes.iter().filter_map(|node| node.process.as_ref());
-            has_record && !processes.any(|it| it.group.own_epoch() == Some(*epoch))
+            tells_lease && !processes.any(|it| it.group.own_epoch() == Some(*epoch))
         })
     }
 }
