@@ -106,6 +106,8 @@ pub(super) struct MemberState {
     stopping: Option<Stopping>,
     /// Whether it can own units, and its record says so.
     joined: bool,
+    /// When it can own what it found, as it last logged.
+    joins_at: Option<Moment>,
     /// The bucket is another one. All that is known counts no more once the handlers have ended.
     forget: bool,
 }
@@ -198,6 +200,7 @@ impl Actor for MemberActor {
             health: Health::default(),
             stopping: None,
             joined: false,
+            joins_at: None,
             forget: false,
         })
     }
@@ -320,6 +323,7 @@ impl MemberState {
         self.show_records();
         self.show();
         self.show_joined();
+        self.log_wait();
         self.show_gauges();
         self.arm_timer(myself);
         if self.has_ended() {

@@ -50,6 +50,34 @@ async fn the_shards_of_a_member_that_is_cut_off_are_owned_again_after_its_lease(
     stop(a).await;
 }
 
+/// Otherwise it would be counted among the members for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_is_cut_off_without_a_shard_is_deposed() {
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(format!("127.0.0.1:{}", server.port())).expect("proxy");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", 1, &journal).await;
+    all_owned(&[&a], 1).await;
+    let b = member(&proxy.url(), "b", 1, &journal).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let gone = epoch_of(&stranger, "b").await;
+    proxy.black_hole();
+    let tombstone = eventually(SOON, "a tombstone", async || {
+        let stands = stranger.find(&format!("_group.m.{gone}")).await;
+        stands.filter(|it| it.payload.is_empty())
+    })
+    .await;
+    let identity = tombstone.headers.get("Nats-Elect-Identity");
+    assert!(identity.is_some(), "it tells the lease to those who join");
+    proxy.restore();
+    eventually(SOON, "another epoch", async || {
+        (epoch_of(&stranger, "b").await != gone).then_some(())
+    })
+    .await;
+    stop(b).await;
+    stop(a).await;
+}
+
 /// However often its members looked for a watch meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_outlived_an_outage_of_several_leases_has_owners_at_once() {

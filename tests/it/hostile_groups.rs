@@ -13,7 +13,7 @@ use crate::support::journal::Journal;
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, member, stop,
 };
-use crate::support::{BUCKET, SOON};
+use crate::support::{BUCKET, SOON, logs};
 
 /// The longest lease of a member.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -195,6 +195,30 @@ async fn rubbish_over_a_members_lease_costs_it_what_it_owns_until_a_lease_is_ove
     stop(a).await;
     all_owned(&[&b], SHARDS).await;
     stop(b).await;
+}
+
+/// It costs each instance that starts a minute, until somebody purges it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_says_which_key_it_waits_for() {
+    let logs = logs::install();
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = member(&server.url(), "a", SHARDS, &journal).await;
+    all_owned(&[&a], SHARDS).await;
+    let key = format!("_group.m.{}A", "W".repeat(21));
+    let store = Stranger::connect(&server.url()).await.store().await;
+    store.put(&*key, "rubbish".into()).await.expect("put");
+    let b = member(&server.url(), "b", SHARDS, &journal).await;
+    eventually(SOON, "a warning", async || {
+        let text = logs.text();
+        let mut warnings = text.lines().filter(|it| it.contains(" WARN "));
+        let says =
+            |it: &str| it.contains(&key) && it.contains("Purge") && it.contains(r#"wait=1m"#);
+        warnings.any(says).then_some(())
+    })
+    .await;
+    stop(b).await;
+    stop(a).await;
 }
 
 /// The first headers break the connection of each client that reads them, the others end the client.

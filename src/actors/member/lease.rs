@@ -12,8 +12,9 @@ use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::model::bequests::Lease;
+use nats_elect_core::duration::rounded;
 use nats_elect_core::event::{EndCause, Event};
-use nats_elect_core::group::{Epoch, GroupInput};
+use nats_elect_core::group::{Epoch, GroupInput, GroupKey};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
@@ -249,6 +250,31 @@ impl MemberState {
         self.joined = can_own && (self.joined || self.cordoned || is_told());
         for (name, scope) in &*self.groups {
             scope.set_joined(self.joined && self.group.misfit(name).is_none());
+        }
+    }
+
+    /// Logs for how long it waits before it can own what it found, and why that is long.
+    pub(super) fn log_wait(&mut self) {
+        let (now, at) = (clock::now(), self.group.joins_at());
+        if self.forget || at <= now || self.joins_at == Some(at) {
+            return;
+        }
+        self.joins_at = Some(at);
+        let present = self.present;
+        let others = self.group.members().filter(|it| Some(it.epoch) != present);
+        let (known, strange): (Vec<_>, Vec<_>) = others
+            .filter(|it| now < it.over_at)
+            .partition(|it| it.lease.is_some());
+        let wait = rounded(at.since(now));
+        if let [first, more @ ..] = &*strange {
+            let (key, more) = (GroupKey::Member(first.epoch), more.len());
+            tracing::warn!(
+                %wait,
+                "this member owns no unit before that: {key} and {more} other keys of members tell no lease that can be believed. Purge those that no instance writes (docs/operations.md, delete markers of members)"
+            );
+        } else {
+            let leases = known.len();
+            tracing::info!(%wait, leases, "this member owns no unit before the leases of those that it found are over");
         }
     }
 
