@@ -38,6 +38,7 @@ mod stopped;
 mod text;
 mod top;
 mod trust;
+mod unowned;
 
 use std::process::ExitCode;
 

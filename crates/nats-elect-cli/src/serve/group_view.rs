@@ -14,14 +14,10 @@ use tokio::time::Instant;
 use super::now;
 use super::view::Freshness;
 use crate::text::clean;
+use crate::unowned::{lack, lives};
 
 /// Units that an event names. Of more it tells the number.
 const MOST_NAMED: usize = 100;
-
-/// A record names a member that was not seen alive yet.
-pub const UNCONFIRMED: &str = "unconfirmed";
-/// A record names a member of which no heartbeat was seen for its whole lease.
-const EXPIRED: &str = "expired";
 
 /// All groups of a bucket, as far as they are known.
 #[derive(Default)]
@@ -223,35 +219,4 @@ impl Groups {
             "changed": named,
         })
     }
-}
-
-/// Why a unit has no owner that is known to live, as one word, if it has none. The member is the one
-/// that its record names.
-pub fn lack(
-    unit: &ObservedUnit,
-    owner: Option<&ObservedMember>,
-    is_current: bool,
-) -> Option<&'static str> {
-    let owner = owner.filter(|_| unit.standing == UnitStanding::Owned);
-    let Some(owner) = owner else {
-        return Some(unit.standing.as_str());
-    };
-    if lives(owner) {
-        return None;
-    }
-    // Who sees nothing can't tell that there was no heartbeat.
-    let is_over = is_current && owner.ttl.is_some_and(|ttl| owner.age >= ttl);
-    Some(if is_over { EXPIRED } else { UNCONFIRMED })
-}
-
-/// All that [`lack`] says.
-pub fn lacks() -> impl Iterator<Item = &'static str> {
-    let standings = UnitStanding::ALL.iter().map(|it| it.as_str());
-    let standings = standings.filter(|it| *it != UnitStanding::Owned.as_str());
-    standings.chain([UNCONFIRMED, EXPIRED])
-}
-
-/// Whether a member is known to live. Who writes a record that does not fit its epoch may be anyone.
-pub const fn lives(member: &ObservedMember) -> bool {
-    member.confirmed && member.understood
 }

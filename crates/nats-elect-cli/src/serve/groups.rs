@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::Served;
 use super::api::{Answer, Parsed, Where, query, told};
-use super::group_view::{Groups, lack, lives};
+use super::group_view::Groups;
 use super::problem::Problem;
 use super::view::View;
 use crate::commands::group::explain::Facts;
 use crate::commands::group::{Member, group_json, member_json};
+use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.
 #[derive(Debug, Deserialize)]

@@ -11,11 +11,11 @@ use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
 
 use uuid::Uuid;
 
-use super::group_view::lacks;
 use super::view::{Asked, View};
 use super::{Served, now};
 use crate::seen::{Seen, is_known_alive};
 use crate::text::clean;
+use crate::unowned::lacks;
 
 /// Versions that are told apart. Whoever may answer in the name of instances can make up any number.
 const MOST_VERSIONS: usize = 20;

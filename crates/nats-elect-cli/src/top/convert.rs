@@ -1,15 +1,21 @@
 //! What the library tells, in the words of this screen.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nats_elect::admin::{AdminError, GroupReport, RoleReport};
-use nats_elect::{ChangeCause, LeaderInfo, Observed, RoleChange, WatchStatus};
+use nats_elect::{
+    ChangeCause, LeaderInfo, Observed, ObservedGroup, ObservedGroups, RoleChange, UnitStanding,
+    WatchStatus,
+};
 
-use super::facts::{Answer, Happened, Owns, Report, Says, Seen, Told, Who};
+use super::facts::{Answer, Happened, Report, Says, Seen, Told, Who};
+use super::groups::{Group, Owns};
 use crate::asking::{self, Reports};
 use crate::exit::{Code, Failure};
 use crate::past_event::PastEvent;
 use crate::text::{clean, time_of_ms};
+use crate::unowned::{UNCONFIRMED, is_over, lack};
 
 impl From<&LeaderInfo> for Who {
     fn from(leader: &LeaderInfo) -> Self {
@@ -86,6 +92,38 @@ pub fn stale(status: WatchStatus) -> Option<(Duration, String)> {
     match status {
         WatchStatus::Stale { since, reason } => Some((since, clean(&reason))),
         _ => None,
+    }
+}
+
+/// All groups of the bucket.
+pub fn groups(all: &ObservedGroups, is_current: bool) -> BTreeMap<String, Group> {
+    let groups = all.groups.iter();
+    groups
+        .map(|(name, group)| (name.clone(), group_of(all, name, group, is_current)))
+        .collect()
+}
+
+fn group_of(all: &ObservedGroups, name: &str, group: &ObservedGroup, is_current: bool) -> Group {
+    let known = group.units.iter();
+    // Not all of those without a key are listed.
+    let known = known.filter(|it| it.standing != UnitStanding::Missing);
+    let (mut unowned, mut unconfirmed) = (group.missing, 0);
+    for unit in known {
+        let owner = unit.owner.as_ref().and_then(|it| all.members.get(it));
+        match lack(unit, owner, is_current) {
+            None => {}
+            Some(UNCONFIRMED) => unconfirmed += 1,
+            Some(_) => unowned += 1,
+        }
+    }
+    let members = all.members_of(name).map(|(_, member)| member);
+    Group {
+        units: group.unit_count(),
+        unowned,
+        unconfirmed,
+        members: members.filter(|it| !is_over(it, is_current)).count(),
+        understood: group.kind.is_some(),
+        making: group.making,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use nats_elect::{ConnectionStatus, FencingToken, RoleState, Standing};
 use uuid::Uuid;
 
+use super::groups::{Group, Owns};
 use super::past::{HOURS, LedFor, Past};
 use crate::past_event::Gap;
 
@@ -57,15 +58,6 @@ pub struct Report {
     pub uptime: Duration,
     pub roles: BTreeMap<String, Says>,
     pub groups: BTreeMap<String, Owns>,
-}
-
-/// The words of an instance about one of its groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owns {
-    pub units: usize,
-    /// The loads that its handlers report, together.
-    pub load: Option<u64>,
-    pub takes_units: bool,
 }
 
 /// What came of asking an instance: what it says, or why it says nothing.
@@ -178,6 +170,10 @@ pub struct Facts {
     pub history: History,
     pub instances: Vec<Instance>,
     pub asked: Asked,
+    /// The groups of the bucket.
+    pub seen_groups: BTreeMap<String, Group>,
+    /// Why these are not current, if they are not.
+    pub stale_groups: Option<String>,
     /// The newest last.
     pub changes: VecDeque<(SystemTime, String)>,
 }
@@ -195,6 +191,8 @@ impl Facts {
             history: History::Awaited,
             instances: Vec::new(),
             asked: Asked::NotYet,
+            seen_groups: BTreeMap::new(),
+            stale_groups: None,
             changes: VecDeque::new(),
         }
     }
@@ -336,11 +334,15 @@ impl Facts {
             .collect()
     }
 
-    /// The groups in which instances take part that answer.
+    /// The groups of the bucket, and those in which instances take part that answer. Those that
+    /// something is wrong with come first: there may be no room for all.
     pub fn groups(&self) -> Vec<&str> {
         let answering = self.instances.iter().filter(|it| it.silent_since.is_none());
-        let groups: BTreeSet<_> = answering.flat_map(|it| it.report.groups.keys()).collect();
-        groups.into_iter().map(String::as_str).collect()
+        let told = answering.flat_map(|it| it.report.groups.keys());
+        let groups: BTreeSet<_> = told.chain(self.seen_groups.keys()).collect();
+        let mut groups: Vec<_> = groups.into_iter().map(String::as_str).collect();
+        groups.sort_by_key(|name| !self.seen_groups.get(*name).is_some_and(Group::is_bad));
+        groups
     }
 
     /// The part of a group that an instance owns. `None` if it takes no part in it, or does not answer.

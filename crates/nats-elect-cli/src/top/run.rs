@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt, stream};
 use nats_elect::admin::AdminClient;
-use nats_elect::{Change, FencingToken, Observer};
+use nats_elect::{Change, FencingToken, FollowedGroups, Observer};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
@@ -28,10 +28,14 @@ use crate::output::Output;
 use crate::past_event::{MOST, past_events};
 use crate::seen::began;
 use crate::stopped::stopped;
-use crate::text::wall_clock;
+use crate::text::{clean, wall_clock};
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
+/// Time between two looks at groups, which may have many units.
+const GROUPS: Duration = Duration::from_secs(1);
+/// How long one picture waits for a heartbeat of each member. They come each second by default.
+const HEARTBEATS: Duration = Duration::from_millis(2500);
 /// So many fence records are read at a time.
 const READS: usize = 16;
 
@@ -53,10 +57,18 @@ pub struct How<'a> {
 pub async fn once(how: How<'_>, output: Output) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
-    let (reports, history) = tokio::join!(ask(&how.admin), history(how.shared));
+    let (reports, history, groups) = tokio::join!(
+        ask(&how.admin),
+        history(how.shared),
+        how.observer.groups(HEARTBEATS)
+    );
     let answers = convert::answers(reports);
     let facts = state.facts_mut();
     facts.answers(clock.now(), answers);
+    match groups {
+        Ok(groups) => facts.seen_groups = convert::groups(&groups, true),
+        Err(error) => facts.stale_groups = Some(clean(&error.to_string())),
+    }
     look_on(&how.observer, facts, clock);
     learn(facts, clock.now(), history);
     let (tell, mut learned) = mpsc::unbounded_channel();
@@ -82,6 +94,8 @@ pub async fn watch(how: How<'_>) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
     let mut changes = how.observer.changes();
+    let groups = how.observer.follow_groups()?;
+    let mut looks = tokio::time::interval(GROUPS);
     let (tell, mut reports) = mpsc::channel(1);
     tokio::spawn(keep_asking(how.admin, how.interval, tell));
     let (learns, mut learned) = mpsc::unbounded_channel();
@@ -124,6 +138,7 @@ pub async fn watch(how: How<'_>) -> Outcome {
                     let _ = want.send(unfenced);
                 }
             },
+            _ = looks.tick() => look_on_groups(&groups, state.facts_mut()),
             Some(past) = learned.recv() => learn(state.facts_mut(), clock.now(), past),
             never = &mut reading => match never {},
             () = &mut stop => return Ok(0),
@@ -140,6 +155,14 @@ fn look_on(observer: &Observer, facts: &mut Facts, clock: Clock) {
         .map(|(name, observed)| (name.clone(), Seen::from(observed)))
         .collect();
     facts.sight(clock.now(), roles, convert::stale(observer.connection()));
+}
+
+/// Takes in how all groups stand.
+fn look_on_groups(followed: &FollowedGroups, facts: &mut Facts) {
+    let connection = followed.connection();
+    let all = followed.groups().unwrap_or_default();
+    facts.seen_groups = convert::groups(&all, connection.is_current());
+    facts.stale_groups = convert::stale(connection).map(|(_, why)| why);
 }
 
 /// What was before the start.

@@ -4,9 +4,10 @@ use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
 use crate::commands::group::{Member, ranges};
-use crate::serve::group_view::{Groups, UNCONFIRMED, lives};
+use crate::serve::group_view::Groups;
 use crate::serve::view::View;
 use crate::text::{clean, cut, lasted};
+use crate::unowned::{UNCONFIRMED, lives};
 
 /// Of the names of units without an owner the beginning is shown, in characters.
 const SHOWN: usize = 60;

@@ -12,7 +12,8 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use uuid::Uuid;
 
-use super::facts::{Answer, Cell, Facts, Happened, Now, Owns, Report, Says, Seen, Told, Who};
+use super::facts::{Answer, Cell, Facts, Happened, Now, Report, Says, Seen, Told, Who};
+use super::groups::{Group, Owns};
 use super::look::Look;
 use super::state::State;
 use super::{keys, view};

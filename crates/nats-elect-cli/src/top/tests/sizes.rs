@@ -80,6 +80,54 @@ fn groups_have_a_row_with_the_units_of_each_instance() {
 }
 
 #[test]
+fn a_group_without_members_is_shown_with_its_units_that_have_no_owner() {
+    let mut state = fleet();
+    let group = |unowned, members| Group {
+        units: 12,
+        unowned,
+        members,
+        understood: true,
+        ..Group::default()
+    };
+    let facts = state.facts_mut();
+    let mut answers = answers();
+    let report = answers[0].1.as_mut().expect("a report");
+    let owns = Owns {
+        units: 1,
+        load: None,
+        takes_units: true,
+    };
+    report.groups = BTreeMap::from([("busy".to_owned(), owns)]);
+    facts.answers(at(6), Ok(answers));
+    facts.seen_groups = BTreeMap::from([
+        ("busy".to_owned(), group(0, 1)),
+        ("left".to_owned(), group(12, 0)),
+    ]);
+    let screen = shown(&state);
+    let after = |begin: &str| {
+        let mut lines = screen.lines().skip_while(|it| !it.contains(begin));
+        let (row, next) = (lines.next().expect("a row"), lines.next());
+        (row.to_owned(), next.unwrap_or_default().to_owned())
+    };
+    let trouble = "    12 of 12 units have no owner; no member is there";
+    assert_eq!(after("left").1, trouble, "{screen}");
+    let (row, next) = after("  busy");
+    assert!(
+        row.contains("1 unit ") && !next.contains("owner"),
+        "{screen}"
+    );
+    let (left, busy) = (screen.find("left"), screen.find("busy"));
+    assert!(left < busy, "what is wrong comes first: {screen}");
+    assert!(screen.contains("units without an owner: 12"), "{screen}");
+    for height in 1..60 {
+        let screen = shown_as(&state, PLAIN, 80, height);
+        assert_eq!(screen.split('\n').count(), usize::from(height), "{screen}");
+        let says = screen.contains("units without an owner: 12");
+        assert!(says || height < 3, "{screen}");
+    }
+}
+
+#[test]
 fn no_size_is_too_small_and_none_too_large() {
     for state in [fleet(), many()] {
         for width in [1, 2, 7, 20, 40, 79, 300] {

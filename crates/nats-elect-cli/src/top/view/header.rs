@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::words::{clock, columns, fit};
 use crate::text::lasted;
-use crate::top::facts::Asked;
+use crate::top::facts::{Asked, Facts};
 use crate::top::look::Look;
 use crate::top::state::State;
 
@@ -67,6 +67,10 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let s = if roles == 1 { "" } else { "s" };
     let roles = Span::raw(format!("   {roles} role{s}"));
     let mut left = width.saturating_sub(second.iter().map(Span::width).sum());
+    if let Some(unowned) = unowned(facts).filter(|it| it.chars().count() <= left) {
+        left -= unowned.chars().count();
+        second.push(Span::styled(unowned, look.bad()));
+    }
     if roles.width() + 3 + answers.width() <= left {
         left -= roles.width();
         second.push(roles);
@@ -77,4 +81,11 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
         second.push(Span::styled(format!("   {text}"), answers.style));
     }
     vec![first, Line::from(second)]
+}
+
+/// How many units have no owner, if any has none. Those of new groups are to have none yet.
+fn unowned(facts: &Facts) -> Option<String> {
+    let groups = facts.seen_groups.values().filter(|it| !it.making);
+    let unowned: usize = groups.map(|it| it.unowned).sum();
+    (unowned > 0).then(|| format!("   units without an owner: {unowned}"))
 }

@@ -13,7 +13,6 @@ const TEXT: &str = "\
   s                    sort by name, leader, remaining lease, latest change
   f                    freeze the screen, and thaw it
   ?                    this page
-
   LEADER     the leader; a ? means not seen alive yet, perhaps an old record
   TOKEN      the end of the fencing token; the selected role shows all of it
   LEASE      time until it ends if no heartbeat comes, as seen from here
@@ -21,7 +20,8 @@ const TEXT: &str = "\
   FOR        how long the leader has led, or at least has
   24H..NOW   the changes of each hour: a dot is none, a blank is not known
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
-  units      an instance owns of a group, and their load; shut: takes no more
+  units      an instance owns of a group, and their load; shut: takes no more.
+  below it   what the bucket shows to be wrong with the group
 
   Leaders and leases come from the bucket. The matrix and HEARTBEAT are
   reports of the instances. Neither proves that an instance may act.

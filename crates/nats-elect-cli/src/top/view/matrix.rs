@@ -7,9 +7,13 @@ use ratatui::text::{Line, Span};
 use super::words::{columns, fit, padded};
 use super::{name_of, name_width, rule};
 use crate::text::lasted;
-use crate::top::facts::{Facts, Owns, Who};
+use crate::top::facts::{Facts, Who};
+use crate::top::groups::Owns;
 use crate::top::look::Look;
 use crate::top::state::State;
+
+/// What is wrong with a group stands below it, as far in.
+const INDENT: &str = "    ";
 
 /// The widest state.
 const CELL: usize = 16;
@@ -38,6 +42,10 @@ pub fn table(
     if hidden > 0 {
         let gap = if more.is_empty() { "" } else { "; " };
         more = format!("{more}{gap}groups out of sight: {hidden}");
+    }
+    if let Some(why) = &facts.stale_groups {
+        let gap = if more.is_empty() { "" } else { "; " };
+        more = format!("{more}{gap}groups not current: {why}");
     }
     let mut heads = vec![Span::raw(" ".repeat(left + 2))];
     let mut connections = vec![Span::styled(padded("  CONNECTION", left + 2), look.faint())];
@@ -72,8 +80,39 @@ pub fn table(
             put(&mut spans, &text, style);
         }
         lines.push(Line::from(spans));
+        lines.extend(trouble(look, width, facts, group));
     }
     lines
+}
+
+/// The first groups that fit into so many lines, and how many lines these take.
+pub fn fitting<'a, 'b>(
+    facts: &Facts,
+    groups: &'b [&'a str],
+    room: usize,
+) -> (&'b [&'a str], usize) {
+    let (mut count, mut taken) = (0, 0);
+    for group in groups {
+        let seen = facts.seen_groups.get(*group);
+        let lines = 1 + usize::from(seen.is_some_and(|it| it.trouble().is_some()));
+        if taken + lines > room {
+            break;
+        }
+        (count, taken) = (count + 1, taken + lines);
+    }
+    (&groups[..count], taken)
+}
+
+/// What is wrong with a group.
+fn trouble(look: Look, width: usize, facts: &Facts, group: &str) -> Option<Line<'static>> {
+    let seen = facts.seen_groups.get(group)?;
+    let text = fit(&format!("{INDENT}{}", seen.trouble()?), width, look);
+    let style = if seen.is_bad() {
+        look.bad()
+    } else {
+        look.doubtful()
+    };
+    Some(Line::styled(text, style))
 }
 
 /// The part of a group that an instance owns.
@@ -89,14 +128,21 @@ fn owns(look: Look, owns: Option<Owns>) -> (String, Style) {
     let text = match load {
         // Short, for a cell is narrow.
         Some(load) => format!("{units}, load {}", short(load)),
-        None => format!("{units} units"),
+        None => format!("{units} {}", units_of(units)),
     };
     if takes_units {
         (text, Style::new())
     } else {
         // Cordoned, stopping or just started.
-        (format!("{units} units, shut"), look.doubtful())
+        (
+            format!("{units} {}, shut", units_of(units)),
+            look.doubtful(),
+        )
     }
+}
+
+const fn units_of(count: usize) -> &'static str {
+    if count == 1 { "unit" } else { "units" }
 }
 
 /// A number in few digits: `340`, `12k`, `7M`.

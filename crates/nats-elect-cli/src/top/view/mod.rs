@@ -73,8 +73,8 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
         let selected = state.selected(&names);
         let groups = state.facts().groups();
         let free = height.saturating_sub(FIXED);
-        let groups = &groups[..groups.len().min(free / 4)];
-        let (free, height) = (free - groups.len(), height - groups.len());
+        let (groups, taken) = matrix::fitting(state.facts(), &groups, free / 4);
+        let (free, height) = (free - taken, height - taken);
         let room = Room::of(width, height);
         let rows = names.len().max(1).min(free.saturating_sub(room.below) / 2);
         // As far as it can be, the selected one is in the middle.

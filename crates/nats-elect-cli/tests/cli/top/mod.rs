@@ -1,5 +1,6 @@
 //! `top`: as text, and as a screen in a real terminal.
 
+mod groups;
 mod past;
 mod screenshot;
 mod svg;

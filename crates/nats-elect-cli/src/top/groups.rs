@@ -1,0 +1,53 @@
+//! What is known of a group: from the bucket, and from what the instances say.
+
+/// A group as it stands in the bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    pub units: usize,
+    /// Units that have no owner, or one of which no heartbeat came for its whole lease.
+    pub unowned: usize,
+    /// Units of members that were not seen alive yet.
+    pub unconfirmed: usize,
+    /// The members whose lease may last.
+    pub members: usize,
+    /// Whether its record is there, and understood.
+    pub understood: bool,
+    /// Whether its units are only being created.
+    pub making: bool,
+}
+
+/// The words of an instance about one of its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owns {
+    pub units: usize,
+    /// The loads that its handlers report, together.
+    pub load: Option<u64>,
+    pub takes_units: bool,
+}
+
+impl Group {
+    /// Whether somebody has to look after it.
+    pub const fn is_bad(&self) -> bool {
+        self.members == 0 || !self.understood || (self.unowned > 0 && !self.making)
+    }
+
+    /// What is not as it should be, in words.
+    pub fn trouble(&self) -> Option<String> {
+        let of_all = |count: usize, one: &str, more: &str| {
+            let what = if count == 1 { one } else { more };
+            format!("{count} of {} units {what}", self.units)
+        };
+        let unowned = if self.making {
+            Some("it is new: no unit has an owner yet".to_owned())
+        } else {
+            (self.unowned > 0).then(|| of_all(self.unowned, "has no owner", "have no owner"))
+        };
+        let unseen = "of owners that were not seen alive yet";
+        let unconfirmed = (self.unconfirmed > 0).then(|| of_all(self.unconfirmed, unseen, unseen));
+        let members = (self.members == 0).then(|| "no member is there".to_owned());
+        let record = (!self.understood).then(|| "its record is missing or not understood".into());
+        let all = [unowned, unconfirmed, members, record];
+        let all: Vec<_> = all.into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
