@@ -12,8 +12,8 @@ use nats_elect_core::text::printable;
 
 /// The moves that a group's policy wants now, and why, as one member sees them.
 ///
-/// It decides nothing. Instances are named by their ids. A member whose id is not known is named by
-/// its epoch.
+/// It decides nothing. Instances are named by their ids, and with their epochs where two members have
+/// the same id. A member whose id is not known is named by its epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupPlan {

@@ -86,6 +86,10 @@ pub struct ObservedUnit {
     /// The token of the record. The owner's term has this one, if the owner acts. `None` if the
     /// unit has no key.
     pub fencing_token: Option<FencingToken>,
+    /// How long it takes at most until members build on the record: no owner gave the unit away with
+    /// it, as far as can be seen. They wait for a minute from when they were shown it. `None` if it
+    /// is of age. Of a record from before this watch it can't be seen in each case.
+    pub ages_for: Option<Duration>,
 }
 
 /// Whether a unit has an owner.
@@ -107,7 +111,8 @@ pub enum UnitStanding {
     Unknown,
     /// There is no key. Members create it.
     Missing,
-    /// Nobody owns it ever again: the group has a later generation.
+    /// The record says that nobody owns it ever again. Members write that when the group has a later
+    /// generation. Before, it counts as [`Unknown`](Self::Unknown).
     Closed,
 }
 
@@ -167,7 +172,8 @@ pub enum GroupProblem {
         /// Their number.
         units: usize,
     },
-    /// Units have a record that is not understood, or a delete marker.
+    /// Units have a record that is not understood, a delete marker, or one that closes them although
+    /// the group has no later generation.
     UnitsUnknown {
         /// The group.
         group: String,
@@ -212,7 +218,7 @@ impl fmt::Display for GroupProblem {
             }
             Self::UnitsUnknown { group, units } => write!(
                 f,
-                "group {group:?}: units whose value was deleted or is not understood: {units}. They have no owner for two minutes"
+                "group {group:?}: units whose value was deleted, closes them, or is not understood: {units}. They have no owner for two minutes"
             ),
             Self::OwnerMissing { group, units } => write!(
                 f,
@@ -260,7 +266,7 @@ impl ObservedGroups {
             let (group, units) = (name(), found.missing);
             problems.push(GroupProblem::UnitsMissing { group, units });
         }
-        let units = found.count(UnitStanding::Unknown);
+        let units = found.count(UnitStanding::Unknown) + found.count(UnitStanding::Closed);
         if units > 0 {
             let group = name();
             problems.push(GroupProblem::UnitsUnknown { group, units });

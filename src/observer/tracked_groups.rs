@@ -61,6 +61,8 @@ struct Unit {
     sequence: u64,
     /// `None` if it is not understood, or a delete marker.
     record: Option<UnitRecord>,
+    /// When members build on it, at the latest.
+    of_age_at: Moment,
 }
 
 impl TrackedGroups {
@@ -108,14 +110,68 @@ impl TrackedGroups {
             GroupContent::Group(name, record) => {
                 self.groups.entry(name).or_default().record = record;
             }
-            GroupContent::Unit { key, record, .. } => self.take_unit(key, sequence, record),
+            GroupContent::Unit { key, record, .. } => {
+                let (over, is_signed) = (shown.message.over, shown.signed.is_some());
+                self.take_unit(key, sequence, over, record, is_signed, now);
+            }
         }
     }
 
-    fn take_unit(&mut self, key: UnitKey, sequence: u64, record: Option<UnitRecord>) {
+    /// For how long nobody builds on a record, at most. The signature is not verified, and whether an
+    /// owner's lease was waited for only each member knows.
+    fn ages_for(
+        &self,
+        key: &UnitKey,
+        over: Option<u64>,
+        record: Option<UnitRecord>,
+        is_signed: bool,
+        now: Moment,
+    ) -> Duration {
+        let group = self.groups.get(&key.group);
+        let is_new = group.is_some_and(|it| it.record.is_some_and(|record| record.making));
+        let before = group
+            .and_then(|it| it.generations.get(&key.generation)?.get(&key.unit))
+            .filter(|before| Some(before.sequence) == over);
+        let follows = match (record, before) {
+            (None, _) => false,
+            // What stood there before is not known. Members write over it without a signature to take
+            // it, and to create it.
+            (Some(record), None) => {
+                let may_take = is_signed || record.owner().is_some();
+                !self.caught_up && may_take && over.is_some_and(|over| over > 0)
+            }
+            (Some(record), Some(before)) => match before.record {
+                Some(UnitRecord::Nobody) => true,
+                Some(UnitRecord::Owned(owner)) => {
+                    is_signed || matches!(self.members.get(&owner), Some(Member::Ended))
+                }
+                Some(UnitRecord::Closed) => record == UnitRecord::Closed,
+                None => false,
+            },
+        };
+        if follows || (is_new && record.is_some()) {
+            before.map_or(Duration::ZERO, |before| before.of_age_at.since(now))
+        } else {
+            LONGEST_LEASE
+        }
+    }
+
+    fn take_unit(
+        &mut self,
+        key: UnitKey,
+        sequence: u64,
+        over: Option<u64>,
+        record: Option<UnitRecord>,
+        is_signed: bool,
+        now: Moment,
+    ) {
+        let unit = Unit {
+            sequence,
+            record,
+            of_age_at: now + self.ages_for(&key, over, record, is_signed, now),
+        };
         let group = self.groups.entry(key.group).or_default();
         let units = group.generations.entry(key.generation).or_default();
-        let unit = Unit { sequence, record };
         if let Some(owner) = unit.owner() {
             *self.owned.entry(owner).or_default() += 1;
         }
@@ -162,6 +218,18 @@ impl TrackedGroups {
                 (*received, *is_live) = (*seen, true);
             }
         }
+        for (name, group) in &mut self.groups {
+            let known = before.groups.get(name).map(|it| &it.generations);
+            for (generation, units) in &mut group.generations {
+                let known = known.and_then(|it| it.get(generation));
+                for (name, unit) in units {
+                    let same = known.and_then(|it| it.get(name));
+                    if let Some(same) = same.filter(|it| it.sequence == unit.sequence) {
+                        unit.of_age_at = same.of_age_at;
+                    }
+                }
+            }
+        }
     }
 
     /// The watch is over. Nobody is known to live any more.
@@ -186,7 +254,7 @@ impl TrackedGroups {
         ObservedGroups {
             groups: groups
                 .into_iter()
-                .map(|(name, group)| (name.to_string(), self.group(group, &mut room)))
+                .map(|(name, group)| (name.to_string(), self.group(group, &mut room, now)))
                 .collect(),
             members: members
                 .filter_map(|(epoch, it)| {
@@ -217,7 +285,7 @@ impl TrackedGroups {
             let member = self.members.get(&epoch)?;
             member.observed(self.owns(epoch), now)
         });
-        Some((self.observed_unit(name, unit), owner))
+        Some((self.observed_unit(name, unit, now), owner))
     }
 
     /// The shard of a key. `None` if the group is not known to have shards.
@@ -230,7 +298,7 @@ impl TrackedGroups {
         self.owned.get(&epoch).copied().unwrap_or(0)
     }
 
-    fn group(&self, group: &Group, room: &mut usize) -> ObservedGroup {
+    fn group(&self, group: &Group, room: &mut usize, now: Moment) -> ObservedGroup {
         let kind = group.record.map(|record| match record.kind {
             GroupKind::Sharded { .. } => UnitKind::Sharded,
             GroupKind::Spread => UnitKind::Spread,
@@ -243,7 +311,7 @@ impl TrackedGroups {
         };
         let before = before.flat_map(|(_, units)| units.iter());
         let before = before.filter(may_be).map(|(_, unit)| unit);
-        let (units, surplus) = self.units(group, room);
+        let (units, surplus) = self.units(group, room, now);
         let found = units.iter().filter(|it| it.fencing_token.is_some());
         let shards = usize::try_from(group.shards()).unwrap_or(usize::MAX);
         ObservedGroup {
@@ -260,12 +328,17 @@ impl TrackedGroups {
 
     /// The units of the group's present generation, as many of the missing ones among them as there is
     /// room for, and the keys that are no unit's.
-    fn units(&self, group: &Group, room: &mut usize) -> (Vec<ObservedUnit>, Vec<String>) {
+    fn units(
+        &self,
+        group: &Group,
+        room: &mut usize,
+        now: Moment,
+    ) -> (Vec<ObservedUnit>, Vec<String>) {
         let found = group.units().iter();
         let (found, surplus): (Vec<_>, Vec<_>) = found.partition(|(name, _)| group.may_have(name));
         let mut units: Vec<_> = found
             .into_iter()
-            .map(|(name, unit)| (name.as_shard(), self.observed_unit(name, unit)))
+            .map(|(name, unit)| (name.as_shard(), self.observed_unit(name, unit, now)))
             .collect();
         let there: HashSet<_> = units.iter().filter_map(|(shard, _)| *shard).collect();
         let before = units.len();
@@ -282,7 +355,7 @@ impl TrackedGroups {
         (units, surplus)
     }
 
-    fn observed_unit(&self, name: &UnitName, unit: &Unit) -> ObservedUnit {
+    fn observed_unit(&self, name: &UnitName, unit: &Unit, now: Moment) -> ObservedUnit {
         let owner = unit.owner();
         let member = owner.and_then(|owner| self.members.get(&owner));
         let standing = match (unit.record, member) {
@@ -306,6 +379,7 @@ impl TrackedGroups {
                 epoch: self.created,
                 sequence: unit.sequence,
             }),
+            ages_for: Some(unit.of_age_at.since(now)).filter(|left| !left.is_zero()),
         }
     }
 }
@@ -317,6 +391,7 @@ fn missing(name: &UnitName) -> ObservedUnit {
         owner: None,
         instance_id: None,
         fencing_token: None,
+        ages_for: None,
     }
 }
 
@@ -391,3 +466,6 @@ impl Member {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,9 +213,20 @@ impl GroupScope {
 }
 
 impl GroupView {
+    /// The id of an instance. Two members have the same one while the lease of an instance that was
+    /// restarted lasts: then each has its epoch as well.
     pub fn instance(&self, epoch: Epoch) -> String {
         let known = self.instances.get(&epoch).filter(|id| !id.is_empty());
-        known.cloned().unwrap_or_else(|| epoch.to_string())
+        let Some(id) = known else {
+            return epoch.to_string();
+        };
+        let members = self.fleet.members.keys();
+        let same = members.filter(|it| self.instances.get(it) == Some(id));
+        if same.count() > 1 {
+            format!("{id} (epoch {epoch})")
+        } else {
+            id.clone()
+        }
     }
 
     /// Whether this member plans for the group.
@@ -281,5 +292,51 @@ impl GroupView {
                 cause: it.cause,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nats_elect_core::group::policy::{Balanced, Member, PolicySettings};
+
+    use super::*;
+
+    fn epoch(letter: char) -> Epoch {
+        let text = format!("{}A", letter.to_string().repeat(21));
+        Epoch::parse(&text).expect("an epoch")
+    }
+
+    fn view<const N: usize>(members: [(char, &str); N]) -> GroupView {
+        let now = Moment::from_nanos(1);
+        let mut fleet = Fleet::new(now);
+        for (letter, _) in members {
+            fleet.members.insert(epoch(letter), Member::new(now));
+        }
+        let instances = members.map(|(letter, id)| (epoch(letter), id.to_owned()));
+        let settings = PolicySettings::new(Duration::from_secs(1));
+        GroupView {
+            fleet,
+            policy: Arc::new(Balanced::new(settings)),
+            instances: BTreeMap::from(instances),
+            own: None,
+            planner: None,
+        }
+    }
+
+    #[test]
+    fn two_members_of_one_id_are_told_apart() {
+        let mut view = view([('B', "a"), ('C', "b"), ('D', "a")]);
+        assert_eq!(view.instance(epoch('C')), "b");
+        assert_eq!(
+            view.instance(epoch('B')),
+            format!("a (epoch {})", epoch('B'))
+        );
+        assert_eq!(
+            view.instance(epoch('D')),
+            format!("a (epoch {})", epoch('D'))
+        );
+        // Its lease was ended.
+        view.fleet.members.remove(&epoch('B'));
+        assert_eq!(view.instance(epoch('D')), "a");
     }
 }

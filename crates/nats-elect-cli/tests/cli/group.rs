@@ -488,3 +488,62 @@ async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     }
     stop(member).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_unit_waits_for_after_a_strangers_write_follows_the_rules_of_members() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    let bucket = bucket(&server).await;
+    let ended = format!("{}A", "B".repeat(21));
+    let member = format!("_group.m.{ended}");
+    bucket.put(&member, "{}".into()).await.expect("put");
+    bucket.delete(&member).await.expect("delete");
+    let owned = format!(r#"{{"v":1,"o":"{ended}"}}"#);
+    for (unit, value) in [(0, "rubbish"), (1, r#"{"v":1,"c":1}"#), (2, &owned)] {
+        let key = format!("_group.u.partitions.1.{unit}");
+        bucket.put(key, value.to_owned().into()).await.expect("put");
+    }
+    let purged = bucket.stream.purge();
+    let purged = purged.filter("$KV.leaders._group.u.partitions.1.3");
+    purged.await.expect("purge");
+    for (unit, state, waits, then) in [
+        (
+            "0",
+            "unknown",
+            "not understood",
+            "writes over it, and begins",
+        ),
+        (
+            "1",
+            "closed",
+            "without a later generation",
+            "writes over it, and begins",
+        ),
+        ("2", "abandoned", "no owner wrote it", "a member takes it"),
+        (
+            "3",
+            "missing",
+            "after a purge 5m at most",
+            "creates it as nobody's",
+        ),
+    ] {
+        let explain = ["group", "explain", "partitions", unit, "--wait", "30s"];
+        let told = output(&server, &explain);
+        is_fit_for_a_terminal(&told);
+        let line = |name: &str| {
+            let mut lines = told.stdout.lines();
+            let line = lines.find_map(|it| it.trim_start().strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        assert_eq!(line("state"), state, "{}", told.stdout);
+        assert!(line("waits for").contains(waits), "{}", told.stdout);
+        assert!(line("then").contains(then), "{}", told.stdout);
+        let ages = line("waits for").contains("to be of age, in ");
+        assert_eq!(ages, unit != "3", "{}", told.stdout);
+    }
+    let shown = output(&server, &["group", "show", "partitions", "--wait", "0s"]);
+    let problem = "closes them, or is not understood: 2";
+    assert!(shown.stderr.contains(problem), "{}", shown.stderr);
+    stop(a).await;
+}

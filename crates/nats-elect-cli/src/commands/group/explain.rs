@@ -4,9 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use nats_elect::admin::{AdminClient, Instance};
-use nats_elect::{
-    ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitExplanation, UnitStanding,
-};
+use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitExplanation};
 
 use super::asking::ask;
 use super::reasons;
@@ -159,7 +157,7 @@ impl Facts<'_> {
         members.any(|(_, it)| it.confirmed)
     }
 
-    fn owner(&self) -> Option<&ObservedMember> {
+    pub fn owner(&self) -> Option<&ObservedMember> {
         self.all.members.get(self.unit.owner.as_ref()?)
     }
 
@@ -239,89 +237,6 @@ impl Facts<'_> {
             None => row("waits for", "nothing".into()),
         }
         lines
-    }
-
-    /// What has to happen before somebody owns it, and what follows.
-    fn waits_for(&self) -> Option<(String, &'static str)> {
-        if self.group.making {
-            return Some((
-                "the members to create all units of the new group".into(),
-                "the members take the units",
-            ));
-        }
-        if self.group.kind.is_none() {
-            return Some((
-                "the group's record, which is missing or can't be understood".into(),
-                "nobody takes a unit before",
-            ));
-        }
-        let standing = self.unit.standing;
-        if matches!(standing, UnitStanding::Owned | UnitStanding::Closed) {
-            return self.waits_for_owner().or_else(|| self.waits_for_others());
-        }
-        let takers = self.all.members_of(self.name);
-        if takers.filter(|(_, it)| !it.cordoned).count() == 0 {
-            return Some((
-                "a member that may take it: the group has none, or all are cordoned".into(),
-                "that one takes it, a minute later at most",
-            ));
-        }
-        if let Some((others, _)) = self.waits_for_others() {
-            return Some((others, "the members take the units of this one"));
-        }
-        let nobody = self.planned.as_ref().filter(|it| it.verdict == "unplaced");
-        if let (UnitStanding::Free, Some(why)) = (standing, nobody.and_then(|it| it.why.clone())) {
-            return Some((
-                format!("a member that may take it: {why}"),
-                "one takes it in a moment",
-            ));
-        }
-        let (what, then) = match standing {
-            UnitStanding::Free => (
-                "a member that takes it",
-                "it has an owner in a moment, or in a minute if no owner wrote this record",
-            ),
-            UnitStanding::Abandoned => (
-                "a member that takes it",
-                "one does when it has itself waited for the lease that was ended",
-            ),
-            UnitStanding::OwnerMissing => (
-                "the end of its owner's lease, which has no record",
-                "in a minute members end that lease, and one takes the unit",
-            ),
-            UnitStanding::Missing => (
-                "a member to create its key",
-                "a minute later one takes the unit",
-            ),
-            _ => (
-                "the minute to be over since this record was written",
-                "a member writes over it, and one takes the unit",
-            ),
-        };
-        Some((what.into(), then))
-    }
-
-    /// No unit of this generation begins beside those of earlier ones.
-    fn waits_for_others(&self) -> Option<(String, &'static str)> {
-        let unclosed = self.group.unclosed;
-        (unclosed > 0).then(|| {
-            (
-                format!("{unclosed} units of earlier generations to be closed"),
-                "its owner begins, if it had not begun before",
-            )
-        })
-    }
-
-    fn waits_for_owner(&self) -> Option<(String, &'static str)> {
-        let owner = self.owner()?;
-        if owner.understood && owner.confirmed {
-            return None;
-        }
-        let lease = owner.ttl.map_or_else(|| "a minute".to_owned(), lasted);
-        Some((
-            format!("a heartbeat of the owner, whose lease is {lease}"),
-            "if none comes for so long, members end that lease, and one takes the unit",
-        ))
     }
 }
 

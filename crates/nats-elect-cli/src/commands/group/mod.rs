@@ -9,6 +9,7 @@ pub mod plan;
 mod reasons;
 pub mod show;
 pub mod transfer;
+mod waits;
 
 use std::collections::HashMap;
 use std::time::Duration;
