@@ -25,6 +25,7 @@ pub(crate) enum GroupRequest {
 }
 
 /// A group as a member sees it.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct GroupView {
     pub fleet: Fleet,
     pub policy: Arc<dyn Policy>,
@@ -56,12 +57,13 @@ pub enum MoveError {
         /// The unit.
         unit: String,
     },
-    /// The group or the unit can't have an owner now: it is only being made, or somebody wrote
-    /// over the unit's key. Ask again after a minute.
-    #[error("unit {unit:?} can't have an owner now: see `nats-elect group explain`")]
+    /// The unit can't have an owner now.
+    #[error("unit {unit:?} can't have an owner now: {why}")]
     NotReady {
         /// The unit.
         unit: String,
+        /// The reason, and what to do about it, in words.
+        why: &'static str,
     },
     /// No living instance of this id takes part in the group.
     #[error("{instance:?} takes no part in the group, or sends no heartbeats")]
@@ -85,7 +87,8 @@ pub enum MoveError {
     },
     /// The group's policy would take the unit away again. Nothing was done.
     #[error(
-        "the group's policy would take unit {unit:?} away from {instance:?} again ({cause}): change its weight or the policy's band"
+        "the group's policy would take unit {unit:?} away from {instance:?} again ({cause}): {}",
+        remedy(*.cause)
     )]
     TakenBack {
         /// The unit.
@@ -105,9 +108,52 @@ pub enum MoveError {
         /// How long the caller waited.
         after: Duration,
     },
-    /// This instance does not take part in the group any more, or does not know of it yet.
-    #[error("this instance is not a member of the group now")]
+    /// This instance does not take part in the group any more, or does not know of it yet. The
+    /// answer of an instance to an operator's request for a plan is this as well if the group's record
+    /// is missing or not understood.
+    #[error(
+        "this instance is not a member of the group now, or the group's record is missing or not understood"
+    )]
     NotHere,
+}
+
+/// Why a unit can't have another owner now.
+const NO_RECORD: &str = "the group's record is missing or not understood. If `nats-elect group show` \
+    says so for longer than five minutes, see the runbook: Write a group's record again";
+const NOT_OF_AGE: &str = "somebody wrote over its key, or the group is only being made. \
+    `nats-elect group explain` shows what it waits for";
+
+/// What to do about a move that the policy would undo.
+fn remedy(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Room => {
+            "the room there is for a unit that no other instance may take: give others what that \
+             unit requires, or raise `max_units`"
+        }
+        Cause::Drain => "the instance is cordoned: resume it",
+        Cause::Labels => {
+            "the instance lacks a label that the unit requires, or a handler for it: \
+             `nats-elect group explain` shows which"
+        }
+        Cause::Cap => {
+            "the instance has as many units as its `max_units`: raise that, or move another unit away"
+        }
+        Cause::Failing => {
+            "it keeps failing there: see the instance's log, and try again in five minutes"
+        }
+        Cause::Zones => {
+            "that zone has as many units of its set as another one, or more: move one of them out first"
+        }
+        Cause::Apart => "a unit is there from which it should be apart: move that one first",
+        Cause::Preference => {
+            "another instance has more of the labels that it prefers: change `prefers` or the labels"
+        }
+        Cause::Balance => {
+            "the instance would have more than its share of load: give the unit a weight, or the \
+             policy a wider band, or move another unit away first"
+        }
+        _ => "`nats-elect group explain` shows what speaks against the instance",
+    }
 }
 
 impl GroupScope {
@@ -151,11 +197,25 @@ impl GroupScope {
         };
         let name = UnitName::new(unit).map_err(|_| unknown())?;
         let turn = self.planning.acquire().await;
-        let view = self.view().await.ok_or(MoveError::NotHere)?;
+        let Some(view) = self.view().await else {
+            let is_joined = self.read(|board| board.joined);
+            let not_ready = || MoveError::NotReady {
+                unit: unit.into(),
+                why: NO_RECORD,
+            };
+            return Err(if is_joined {
+                not_ready()
+            } else {
+                MoveError::NotHere
+            });
+        };
         let to = view.taker(taker)?;
         if !view.fleet.units.contains_key(&name) {
             let is_known = self.read(|board| board.units.contains_key(&name));
-            let not_ready = || MoveError::NotReady { unit: unit.into() };
+            let not_ready = || MoveError::NotReady {
+                unit: unit.into(),
+                why: NOT_OF_AGE,
+            };
             return Err(if is_known { not_ready() } else { unknown() });
         }
         let judged = name.clone();
@@ -297,7 +357,7 @@ impl GroupView {
 
 #[cfg(test)]
 mod tests {
-    use nats_elect_core::group::policy::{Balanced, Member, PolicySettings};
+    use nats_elect_core::group::policy::{Balanced, Member, PolicySettings, Unit};
 
     use super::*;
 
@@ -321,6 +381,46 @@ mod tests {
             own: None,
             planner: None,
         }
+    }
+
+    #[test]
+    fn the_advice_of_a_refused_move_fits_the_reason() {
+        let refused = |view: GroupView| {
+            let unit = UnitName::new("1").expect("a name");
+            let judged = view.judge(&unit, epoch('C'));
+            judged.expect_err("a refusal").to_string()
+        };
+        let mut even = view([('B', "a"), ('C', "b")]);
+        for (unit, owner) in [("1", 'B'), ("2", 'C')] {
+            let unit = UnitName::new(unit).expect("a name");
+            let owned = Unit::default().owner(epoch(owner));
+            even.fleet.units.insert(unit, owned);
+        }
+        let mut labelled = even.clone();
+        let mut full = even.clone();
+        let text = refused(even);
+        assert!(
+            text.contains("(balance): ") && text.contains("weight"),
+            "{text}"
+        );
+
+        let unit = labelled.fleet.units.get_mut("1").expect("it");
+        unit.requires = ["gpu".to_owned()].into();
+        let member = labelled.fleet.members.get_mut(&epoch('B'));
+        member.expect("it").labels = ["gpu".to_owned()].into();
+        let text = refused(labelled);
+        assert!(
+            text.contains("(labels): ") && text.contains("lacks a label"),
+            "{text}"
+        );
+        assert!(!text.contains("weight"), "{text}");
+
+        full.fleet.members.get_mut(&epoch('C')).expect("it").cap = Some(1);
+        let text = refused(full);
+        assert!(
+            text.contains("(cap): ") && text.contains("`max_units`"),
+            "{text}"
+        );
     }
 
     #[test]

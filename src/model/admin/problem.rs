@@ -21,7 +21,8 @@ pub enum ProblemCode {
     UnknownGroup,
     /// The group has no such unit. Nothing was done.
     UnknownUnit,
-    /// The unit can't have an owner now, or the instance is not a member just now. Nothing was done.
+    /// The unit can't have an owner now, the group's record is missing or not understood, or the
+    /// instance is not a member just now. Nothing was done.
     NotReady,
     /// The instance takes no units: it is cordoned, stops, or has only just started. Nothing was
     /// done.

@@ -83,10 +83,16 @@ const fn advice(refusal: Option<ProblemCode>) -> &'static str {
     match refusal {
         Some(ProblemCode::UnknownUnit) => "`nats-elect group show GROUP --units` lists the units",
         Some(ProblemCode::TakenBack) => {
-            "give the unit a weight, or the policy a wider band, in the program's settings"
+            "`nats-elect group explain GROUP UNIT` shows what speaks for and against each instance"
         }
-        Some(ProblemCode::TakesNone) => "`nats-elect resume` ends a cordon",
+        Some(ProblemCode::TakesNone) => {
+            "`nats-elect resume --instance ID` ends a cordon; an instance that has only just started takes units a lease later"
+        }
         Some(ProblemCode::UnknownGroup) => "`nats-elect group show GROUP` lists its members",
+        Some(ProblemCode::NotReady) => {
+            "`nats-elect group explain GROUP UNIT` shows what the unit waits for"
+        }
+        Some(ProblemCode::Busy) => "nothing was done: give the command again in a moment",
         _ => "`nats-elect group explain GROUP UNIT` shows who owns it",
     }
 }

@@ -547,3 +547,34 @@ async fn what_a_unit_waits_for_after_a_strangers_write_follows_the_rules_of_memb
     assert!(shown.stderr.contains(problem), "{}", shown.stderr);
     stop(a).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_and_moves_are_refused_because_of_the_record_where_it_is_not_understood() {
+    let server = NatsServer::start().expect("start");
+    let a = member(&server, "node-1").start().await.expect("start");
+    all_owned(&[&a]).await;
+    let bucket = bucket(&server).await;
+    bucket.delete("_group.g.control").await.expect("delete");
+    let later = r#"{"v":2,"kind":"sharded","n":12,"gen":1}"#;
+    let later = bucket.put("_group.g.partitions", later.into()).await;
+    later.expect("put");
+    for group in ["control", "partitions"] {
+        for arguments in [&["plan", group][..], &["move", group, "0", "node-1"]] {
+            let told = eventually(SOON, "a refusal", async || {
+                let told = output(&server, &[&["group"], arguments].concat());
+                (told.code != Some(0)).then_some(told)
+            })
+            .await;
+            assert_eq!(told.code, Some(4), "{arguments:?}: {}", told.stderr);
+            is_fit_for_a_terminal(&told);
+            for what in [
+                "is missing or not understood",
+                "Write a group's record again",
+            ] {
+                assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
+            }
+            assert!(!told.stderr.contains("not a member"), "{}", told.stderr);
+        }
+    }
+    stop(a).await;
+}

@@ -1,14 +1,17 @@
 //! `group plan`: which units should move, and why.
 
+use std::time::Duration;
+
 use clap::Args;
 use comfy_table::Cell;
 use nats_elect::GroupPlan;
 use nats_elect::admin::{AdminClient, Instance};
 
 use super::asking::ask;
+use super::read;
 use crate::cli::Shared;
 use crate::columns::{Columns, Layout};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::operating::operating;
 use crate::output::Output;
 
@@ -34,7 +37,8 @@ Exit codes:
   0  success, also if nothing is to move
   1  JetStream is off
   3  no instance that answers takes part in the group
-  4  NATS refused the credentials or a permission, or an instance has too many requests
+  4  NATS refused the credentials or a permission, an instance has too many requests, or the group's
+     record is missing or not understood
   5  NATS or an instance did not answer in time
 
 Examples:
@@ -88,13 +92,38 @@ impl Plan {
     /// Asks everyone, and takes the planner's plan if it is among the answers.
     async fn ask(&self, admin: &AdminClient, shared: &Shared) -> Result<GroupPlan, Failure> {
         let question = async |it: &Instance| admin.group_plan(it, &self.group).await;
-        let plan = ask(admin, shared, question, |plan| plan.is_planners).await?;
+        let plan = ask(admin, shared, question, |plan| plan.is_planners).await;
+        let plan = match plan {
+            Err(failure) if failure.code == Code::Refused => {
+                let trouble = self.trouble_of_record(shared).await;
+                return Err(trouble.unwrap_or(failure));
+            }
+            plan => plan?,
+        };
         plan.ok_or_else(|| {
             let group = &self.group;
             Failure::not_found(format!(
                 "no instance that answers takes part in a group {group:?}"
             ))
             .advice("`nats-elect group ls` lists the groups of the bucket")
+        })
+    }
+
+    /// Whether members can't plan because of the group's record, as far as this user may read it.
+    async fn trouble_of_record(&self, shared: &Shared) -> Option<Failure> {
+        let reading = Box::pin(read(shared, Duration::ZERO));
+        let read = tokio::time::timeout(shared.patience(), reading).await;
+        let all = read.ok()?.ok()?;
+        let group = all.groups.get(&self.group);
+        let what = format!(
+            "the record of group {:?} is missing or not understood: nobody plans for it, or takes a unit",
+            self.group
+        );
+        let trouble = group.is_none_or(|it| it.kind.is_none());
+        trouble.then(|| {
+            Failure::new(Code::Refused, what).advice(
+                "docs/runbook.md says how to write it again: \"Write a group's record again\"",
+            )
         })
     }
 }

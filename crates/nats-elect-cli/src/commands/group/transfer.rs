@@ -13,7 +13,8 @@ use crate::output::Output;
 const MORE: &str = "\
 The unit stays there until something else moves it: the instance leaves or dies, or the group's
 members balance their load again. A move that the group's policy would undo at once is refused. With
-the default policy that is a move that takes an instance out of the band of 10 % around its share.
+the default policy that is a move that takes an instance out of the band of 10 % around its share, and
+one against labels, `max_units`, zones or `apart`, or to where the unit keeps failing.
 
 To place a unit for good, change the program's settings: its weight, the units from which it is to
 be apart, or the policy.
@@ -22,8 +23,9 @@ Exit codes:
   0  the instance owns the unit
   1  no instance answers, and JetStream is off
   3  there is no such instance or unit, or the instance takes no part in the group
-  4  refused, and nothing was done: the instance takes no units, the policy would undo the move, or a
-     permission is missing
+  4  refused, and nothing was done: the instance takes no units, the policy would undo the move, the
+     unit can't have an owner now, the group's record is missing or not understood, or a permission is
+     missing
   5  the move was not seen in time; it may still come about
 
 Examples:
