@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::role::GroupView;
 use nats_elect_core::group::policy::{Hold, Imbalance, Move, Plan, Standing, Unfit};
 use nats_elect_core::group::{Epoch, HANDLER};
-use nats_elect_core::name::GroupName;
+use nats_elect_core::name::{GroupName, UnitName};
 use nats_elect_core::text::printable;
+
+/// Members that a reason names. Further ones are counted.
+const MOST_NAMED: usize = 10;
 
 /// The moves that a group's policy wants now, and why, as one member sees them.
 ///
@@ -42,7 +45,7 @@ pub struct GroupPlan {
     /// The moves that have to wait.
     #[serde(default)]
     pub held: Vec<PlannedMove>,
-    /// The units that nobody may take.
+    /// The units that nobody may take, in the order of their numbers or names.
     #[serde(default)]
     pub unplaced: Vec<UnplacedUnit>,
     /// How many moves and units are left out, because the plan came in a message.
@@ -134,7 +137,9 @@ impl GroupPlan {
             cause: None,
             waits_for: None,
         });
-        let unplaced = plan.unplaced.into_iter().map(|it| UnplacedUnit {
+        let mut unplaced = plan.unplaced;
+        unplaced.sort_by(|a, b| order(&a.unit).cmp(&order(&b.unit)));
+        let unplaced = unplaced.into_iter().map(|it| UnplacedUnit {
             unit: it.unit.to_string(),
             kept_by: it.kept_by.map(id),
             why: unfit(&it.why, id),
@@ -201,6 +206,11 @@ impl GroupPlan {
     }
 }
 
+/// For units in their order: shards by their numbers.
+fn order(unit: &UnitName) -> (Option<u32>, &UnitName) {
+    (unit.as_shard(), unit)
+}
+
 fn members(view: &GroupView) -> Vec<PlannedMember> {
     let mut owned: BTreeMap<Epoch, (usize, u64)> = BTreeMap::new();
     for unit in view.fleet.units.values() {
@@ -253,8 +263,11 @@ pub(super) fn unfit(why: &Unfit, id: impl Fn(Epoch) -> String) -> String {
         Unfit::Labels(missing) => format!("no member has {}", labels(missing)),
         Unfit::Settling(_) => "every member that may take it has only just come".into(),
         Unfit::Caps(full) => {
-            let full: Vec<_> = full.iter().map(|epoch| id(*epoch)).collect();
-            format!("the members that may take it are full: {}", full.join(", "))
+            let more = full.len().saturating_sub(MOST_NAMED);
+            let full: Vec<_> = full.iter().take(MOST_NAMED).map(|it| id(*it)).collect();
+            let more = (more > 0).then(|| format!(", … and {more} more"));
+            let (full, more) = (full.join(", "), more.unwrap_or_default());
+            format!("the members that may take it are full: {full}{more}")
         }
         _ => "the policy has no place for it".into(),
     }
@@ -275,6 +288,20 @@ pub(super) fn labels(missing: &BTreeSet<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_names_some_members_and_counts_the_others() {
+        let epoch = |letter: char| {
+            let text = format!("{}A", letter.to_string().repeat(21));
+            Epoch::parse(&text).expect("an epoch")
+        };
+        let full: Vec<_> = ('a'..='l').map(epoch).collect();
+        let text = unfit(&Unfit::Caps(full), |it| it.to_string()[..1].to_owned());
+        assert!(
+            text.ends_with(": a, b, c, d, e, f, g, h, i, j, … and 2 more"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_plan_that_is_cut_says_how_much_is_missing() {

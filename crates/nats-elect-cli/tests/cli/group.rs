@@ -409,7 +409,11 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
         stuck.stderr
     );
     let plan = output(&server, &["group", "plan", "control"]);
-    assert!(plan.stderr.contains("stays with node-2"), "{}", plan.stderr);
+    let stay = "units network,scheduler stay with node-2: no member takes units";
+    assert!(plan.stderr.contains(stay), "{}", plan.stderr);
+    let nobody = "nobody plans for group control";
+    assert!(plan.stderr.contains(nobody), "{}", plan.stderr);
+    assert!(!plan.stderr.contains("did not answer"), "{}", plan.stderr);
     let resumed = output(&server, &["resume", "--all-instances"]);
     assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
     eventually(SOON, "units on the one that was drained", async || {

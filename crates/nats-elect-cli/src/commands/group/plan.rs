@@ -8,7 +8,7 @@ use nats_elect::GroupPlan;
 use nats_elect::admin::{AdminClient, Instance};
 
 use super::asking::ask;
-use super::read;
+use super::{listed, order, read};
 use crate::cli::Shared;
 use crate::columns::{Columns, Layout};
 use crate::exit::{Code, Failure, Outcome};
@@ -20,6 +20,11 @@ const LAYOUT: Layout = Layout {
     wide: &[],
     flexible: "WHEN",
 };
+
+/// Lines of reasons. Of further ones the units are only counted.
+const MOST: usize = 20;
+/// Of units with the same reason so many characters are listed.
+const LISTED: usize = 60;
 
 const MORE: &str = "\
 Columns:
@@ -76,12 +81,8 @@ impl Plan {
         } else {
             columns.show(rows, output)?;
         }
-        for it in &plan.unplaced {
-            let stays = it.kept_by.as_ref().map_or_else(
-                || "has no owner".to_owned(),
-                |owner| format!("stays with {owner}"),
-            );
-            output.note(&format!("unit {} {stays}: {}", it.unit, it.why));
+        for line in unplaced(&plan) {
+            output.note(&line);
         }
         if plan.omitted > 0 {
             output.note(&format!("{} more are not shown", plan.omitted));
@@ -129,9 +130,14 @@ impl Plan {
 }
 
 fn head(plan: &GroupPlan) -> Vec<String> {
-    let planner = plan.planner.as_deref().unwrap_or("nobody");
-    let mut lines = vec![format!("group {} is planned for by {planner}", plan.group)];
-    if !plan.is_planners {
+    let mut lines = match &plan.planner {
+        Some(planner) => vec![format!("group {} is planned for by {planner}", plan.group)],
+        None => vec![format!(
+            "nobody plans for group {}: no member takes units. This is what a member sees",
+            plan.group
+        )],
+    };
+    if plan.planner.is_some() && !plan.is_planners {
         lines.push(
             "that one did not answer: this is another member's plan, and may show moves that wait"
                 .into(),
@@ -145,6 +151,37 @@ fn head(plan: &GroupPlan) -> Vec<String> {
         share(after.least),
         share(after.most)
     ));
+    lines
+}
+
+/// The units that nobody may take, those with the same reason on one line.
+fn unplaced(plan: &GroupPlan) -> Vec<String> {
+    let mut reasons: Vec<((Option<&str>, &str), Vec<&str>)> = Vec::new();
+    for it in &plan.unplaced {
+        let reason = (it.kept_by.as_deref(), it.why.as_str());
+        match reasons.iter_mut().find(|(same, _)| *same == reason) {
+            Some((_, units)) => units.push(&it.unit),
+            None => reasons.push((reason, vec![&it.unit])),
+        }
+    }
+    let line = |((kept_by, why), mut units): ((Option<&str>, &str), Vec<&str>)| {
+        units.sort_by_key(|it| order(it));
+        let is_one = units.len() == 1;
+        let stays = match (kept_by, is_one) {
+            (Some(owner), true) => format!("stays with {owner}"),
+            (Some(owner), false) => format!("stay with {owner}"),
+            (None, true) => "has no owner".into(),
+            (None, false) => "have no owner".into(),
+        };
+        let name = if is_one { "unit" } else { "units" };
+        let units = listed(&units, units.len(), LISTED);
+        format!("{name} {units} {stays}: {why}")
+    };
+    let more: usize = reasons.iter().skip(MOST).map(|(_, it)| it.len()).sum();
+    let mut lines: Vec<_> = reasons.into_iter().take(MOST).map(line).collect();
+    if more > 0 {
+        lines.push(format!("… and {more} more units, for other reasons"));
+    }
     lines
 }
 
@@ -171,4 +208,62 @@ fn rows(plan: &GroupPlan) -> Vec<Vec<Cell>> {
         ]
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(json: serde_json::Value) -> GroupPlan {
+        let range = serde_json::json!({ "most": 1000, "least": 1000 });
+        let mut plan = serde_json::json!({ "group": "g", "before": range, "after": range });
+        for (field, value) in json.as_object().expect("fields") {
+            plan[field] = value.clone();
+        }
+        serde_json::from_value(plan).expect("a plan")
+    }
+
+    #[test]
+    fn nobody_is_blamed_for_no_answer_where_nobody_plans() {
+        let lines = head(&plan(serde_json::json!({})));
+        assert!(lines[0].contains("no member takes units"), "{lines:?}");
+        assert!(!lines.concat().contains("did not answer"), "{lines:?}");
+        let lines = head(&plan(serde_json::json!({ "planner": "a" })));
+        assert!(lines[1].contains("did not answer"), "{lines:?}");
+    }
+
+    #[test]
+    fn units_with_one_reason_share_a_line_in_their_order() {
+        let unplaced = |units: Vec<(String, &str, Option<&str>)>| {
+            let units = units.into_iter().map(|(unit, why, kept_by)| {
+                serde_json::json!({ "unit": unit, "why": why, "kept_by": kept_by })
+            });
+            let units: Vec<_> = units.collect();
+            super::unplaced(&plan(serde_json::json!({ "unplaced": units })))
+        };
+        let why = "no member takes units";
+        let mut units: Vec<_> = [10, 2, 1, 7].map(|it| (it.to_string(), why, None)).into();
+        units.push(("3".into(), why, Some("a")));
+        assert_eq!(
+            unplaced(units),
+            [
+                format!("units 1-2,7,10 have no owner: {why}"),
+                format!("unit 3 stays with a: {why}"),
+            ]
+        );
+        let many = (0..200).map(|it| ((it * 2).to_string(), why, None));
+        let lines = unplaced(many.collect());
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].contains(" … and 178 more have no owner"),
+            "{lines:?}"
+        );
+        let whys: Vec<_> = (0..30).map(|it| format!("because of {it}")).collect();
+        let many = (0..30).map(|it| (it.to_string(), whys[it].as_str(), None));
+        let lines = unplaced(many.collect());
+        assert_eq!(
+            (lines.len(), lines[20].as_str()),
+            (21, "… and 10 more units, for other reasons")
+        );
+    }
 }

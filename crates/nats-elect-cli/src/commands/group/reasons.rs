@@ -12,12 +12,14 @@ const MOST: usize = 20;
 pub fn lines(it: &UnitExplanation) -> Vec<String> {
     let mut lines = vec![format!("  {:<14} {}", "plan", verdict(it))];
     if !it.is_planners {
-        let planner = it.planner.as_deref().unwrap_or("nobody");
-        lines.push(format!(
-            "  {:<14} of another member: {} plans for the group, and did not answer",
-            "",
-            cut(planner, SHOWN)
-        ));
+        let of = match it.planner.as_deref() {
+            Some(planner) => format!(
+                "of another member: {} plans for the group, and did not answer",
+                cut(planner, SHOWN)
+            ),
+            None => "of a member: nobody plans for the group, for no member takes units".into(),
+        };
+        lines.push(format!("  {:<14} {of}", ""));
     }
     let shown = it.choices.iter().take(MOST);
     let shown: Vec<_> = shown.map(|it| (cut(&it.instance_id, SHOWN), it)).collect();
