@@ -139,6 +139,24 @@ impl Board {
         unit.generation == self.generation && self.shards.is_none_or(is_one_of)
     }
 
+    /// Returns the units that this instance owns, by their records.
+    fn own_units(&self) -> impl Iterator<Item = (&UnitName, &UnitOnBoard)> {
+        let units = self.units.iter();
+        units.filter(|(_, it)| it.owner.is_some() && it.owner == self.own)
+    }
+
+    /// Counts the terms, each of a unit at a record's sequence, on which this instance owns the unit
+    /// no more.
+    fn disowned<'a>(&self, terms: impl Iterator<Item = (&'a UnitName, u64)>) -> usize {
+        let is_owned = |unit: &UnitName, sequence| {
+            let now = self.units.get(unit).filter(|it| it.sequence == sequence);
+            now.is_some_and(|it| it.owner.is_some() && it.owner == self.own)
+        };
+        terms
+            .filter(|(unit, sequence)| !is_owned(unit, *sequence))
+            .count()
+    }
+
     /// Returns the owner of a unit, if it has one and is known.
     pub fn owner(&self, unit: &UnitName) -> Option<UnitOwner> {
         let now = self.units.get(unit)?;
@@ -243,27 +261,33 @@ impl GroupScope {
 
     /// Returns the handlers that still run.
     pub fn running(&self) -> Vec<RunningTerm> {
+        let running = self.running_units().into_iter();
+        running.map(|(_, term)| term).collect()
+    }
+
+    fn running_units(&self) -> Vec<(UnitName, RunningTerm)> {
         let mut running = lock(&self.running);
         running.retain(|_, term| !term.has_ended());
-        running.values().cloned().collect()
+        let running = running.iter();
+        running
+            .map(|(unit, term)| (unit.clone(), term.clone()))
+            .collect()
     }
 
     /// Returns what operators are told.
     pub fn report(&self) -> GroupReport {
-        let running = self.running();
-        let loads = running.iter().filter_map(RunningTerm::load);
+        let running = self.running_units();
+        let loads = running.iter().filter_map(|(_, term)| term.load());
         let load = loads.map(u64::from).reduce(u64::saturating_add);
-        let (owned, takes_units) = self.read(|board| {
-            let units = board.units.values();
-            let is_own = |it: &&UnitOnBoard| it.owner.is_some() && it.owner == board.own;
-            (units.filter(is_own).count(), board.takes_units)
-        });
-        GroupReport {
-            units: owned.max(running.len()),
+        let running = running.iter();
+        let running = running.map(|(unit, term)| (unit, term.fencing_token().sequence));
+        self.read(|board| GroupReport {
+            units: board.own_units().count(),
+            still_running: board.disowned(running),
             load,
-            takes_units,
+            takes_units: board.takes_units,
             answers_within: self.moves_within(),
-        }
+        })
     }
 
     /// A unit's handler has ended.
@@ -383,5 +407,42 @@ impl GroupScope {
     /// Returns a receiver that is notified of each change.
     pub fn changed(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers_that_run_on_count_only_where_their_units_are_given_away() {
+        let epoch = |letter: char| {
+            let text = format!("{}A", letter.to_string().repeat(21));
+            Epoch::parse(&text).expect("an epoch")
+        };
+        let (own, other) = (epoch('B'), epoch('C'));
+        let stands = |sequence, owner| UnitOnBoard {
+            sequence,
+            owner,
+            acts_here: false,
+        };
+        let unit = UnitName::shard;
+        let board = Board {
+            own: Some(own),
+            units: BTreeMap::from([
+                (unit(0), stands(5, Some(own))),
+                (unit(1), stands(9, Some(other))),
+                (unit(2), stands(9, Some(own))),
+                (unit(3), stands(9, None)),
+            ]),
+            ..Board::default()
+        };
+        assert_eq!(board.own_units().count(), 2);
+        // Of unit 2 an old handler runs, below a record that has followed.
+        let terms: Vec<_> = (0..4).map(unit).collect();
+        assert_eq!(board.disowned(terms.iter().map(|it| (it, 5))), 3);
+        let left = Board { own: None, ..board };
+        assert_eq!(left.own_units().count(), 0);
+        assert_eq!(left.disowned(terms.iter().map(|it| (it, 5))), 4);
     }
 }

@@ -14,8 +14,12 @@ use nats_elect_core::token::FencingToken;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupReport {
-    /// How many units it owns, as far as it knows, or still runs the handlers of.
+    /// How many units it owns, as far as it knows.
     pub units: usize,
+    /// How many handlers still run here of units that it owns no more: they did not end in time, or
+    /// the lease was lost. Instances before this field was there count these units among `units`.
+    #[serde(default)]
+    pub still_running: usize,
     /// The loads that its handlers report, together. `None` if none reports one.
     #[serde(default)]
     pub load: Option<u64>,
@@ -141,6 +145,12 @@ mod tests {
         assert_eq!(plan.moves[0].cause.as_deref(), Some("balance"));
         let again = serde_json::to_vec(&PlanReply::new(plan.clone())).expect("JSON");
         assert_eq!(parse::<PlanReply>(&again).expect("a plan").plan, plan);
+    }
+
+    #[test]
+    fn a_report_without_the_handlers_that_still_run_is_read_as_one_without_any() {
+        let read: GroupReport = serde_json::from_str(r#"{"units":3}"#).expect("a report");
+        assert_eq!((read.units, read.still_running), (3, 0));
     }
 
     proptest! {

@@ -316,6 +316,7 @@ mod tests {
                 "partitions".into(),
                 GroupReport {
                     units: 7,
+                    still_running: 1,
                     load: Some(120),
                     takes_units: true,
                     answers_within: Duration::from_secs(30),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
+use nats_elect::admin::{
+    AdminClient, AdminError, GroupReport, Instance, InstanceReport, ProblemCode,
+};
 use serde_json::{Value, json};
 
 use super::orders::{self, Order, failure_of};
@@ -31,8 +33,13 @@ pub struct Done {
     ordered: orders::Done,
     /// The units that it still owns, by group.
     left: BTreeMap<String, usize>,
+    /// The handlers that still run of units that it owns no more, by group.
+    still_running: BTreeMap<String, usize>,
     timeout: Duration,
 }
+
+/// So many units of each group, and so many handlers.
+type Left = (BTreeMap<String, usize>, BTreeMap<String, usize>);
 
 impl Request {
     /// Cordons the instance, and waits until it owns no unit. `tell` hears how many are left.
@@ -50,22 +57,25 @@ impl Request {
             done.failure().map_or(Ok(done), Err)
         };
         // The units leave while the roles do.
-        let (ordered, left) = tokio::try_join!(ordering, self.left(admin, &instance, tell))?;
+        let (ordered, (left, still_running)) =
+            tokio::try_join!(ordering, self.left(admin, &instance, tell))?;
         Ok(Done {
             order,
             ordered,
             left,
+            still_running,
             timeout: self.timeout,
         })
     }
 
-    /// Waits until the instance owns no unit. Returns how many are left of each group.
+    /// Waits until the instance owns no unit, and runs no handler of one. Returns how many are left of
+    /// each group.
     async fn left(
         &self,
         admin: &AdminClient,
         instance: &Instance,
         tell: impl Fn(&str),
-    ) -> Result<BTreeMap<String, usize>, Failure> {
+    ) -> Result<Left, Failure> {
         let mut over = pin!(tokio::time::sleep(self.timeout));
         let (mut told, mut was_empty) = (None, false);
         let mut absences = 0;
@@ -74,20 +84,20 @@ impl Request {
                 Ok(report) => {
                     absences = 0;
                     let takes_units = report.groups.values().any(|it| it.takes_units);
-                    let groups = report.groups.into_iter();
-                    let left: BTreeMap<_, _> = groups
-                        .map(|(name, it)| (name, it.units))
-                        .filter(|(_, units)| *units > 0)
-                        .collect();
+                    let left = counts(&report, |it| it.units);
+                    let still_running = counts(&report, |it| it.still_running);
                     // The order may not have come yet, or a last unit may be on its way there.
-                    let is_empty = left.is_empty() && !takes_units;
+                    let is_empty = left.is_empty() && still_running.is_empty() && !takes_units;
                     if is_empty && was_empty || over.is_elapsed() {
-                        return Ok(left);
+                        return Ok((left, still_running));
                     }
                     was_empty = is_empty;
-                    let units: usize = left.values().sum();
-                    if told.replace(units) != Some(units) {
-                        tell(&format!("{units} units are left"));
+                    let count = (left.values().sum(), still_running.values().sum());
+                    if told.replace(count) != Some(count) {
+                        tell(&match count {
+                            (0, handlers) if handlers > 0 => still_run(handlers),
+                            (units, _) => format!("{units} units are left"),
+                        });
                     }
                 }
                 Err(error) => {
@@ -107,6 +117,25 @@ impl Request {
     }
 }
 
+/// What an instance reports of each group, without zeros.
+fn counts(
+    report: &InstanceReport,
+    count: impl Fn(&GroupReport) -> usize,
+) -> BTreeMap<String, usize> {
+    let groups = report.groups.iter();
+    let counts = groups.map(|(name, it)| (name.clone(), count(it)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+fn still_run(handlers: usize) -> String {
+    let run = if handlers == 1 {
+        "handler still runs"
+    } else {
+        "handlers still run"
+    };
+    format!("{handlers} {run}")
+}
+
 /// Whether another question may be answered.
 fn may_pass(error: &AdminError) -> bool {
     match error {
@@ -121,6 +150,7 @@ impl Done {
     pub fn json(&self) -> Value {
         let mut value = self.ordered.json();
         value["units_left"] = json!(self.left);
+        value["still_running"] = json!(self.still_running);
         value
     }
 
@@ -134,7 +164,8 @@ impl Done {
 
     /// Why it is no success, if units are left.
     pub fn failure(&self) -> Option<Failure> {
-        if self.left.is_empty() {
+        let handlers: usize = self.still_running.values().sum();
+        if self.left.is_empty() && handlers == 0 {
             return None;
         }
         let left: Vec<_> = self
@@ -142,11 +173,18 @@ impl Done {
             .iter()
             .map(|(group, units)| format!("{units} of {group}"))
             .collect();
+        let owns = if left.is_empty() {
+            "owns no unit".to_owned()
+        } else {
+            format!("still owns units: {}", left.join(", "))
+        };
+        let runs =
+            (handlers > 0).then(|| format!("; {} of units that it gave away", still_run(handlers)));
         let what = format!(
-            "{} still owns units, or runs handlers of them, after {}: {}",
+            "{} {owns}{}, after {}",
             self.ordered.instance,
-            lasted(self.timeout),
-            left.join(", ")
+            runs.unwrap_or_default(),
+            lasted(self.timeout)
         );
         let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them; a \
                       handler that hangs ends with its process alone";

@@ -148,12 +148,14 @@ fn answer((instance, report): asking::Report) -> Answer {
             .map(|(name, it)| {
                 let GroupReport {
                     units,
+                    still_running,
                     load,
                     takes_units,
                     ..
                 } = it;
                 let owns = Owns {
                     units,
+                    still_running,
                     load,
                     takes_units,
                 };

@@ -345,6 +345,27 @@ impl Facts {
         groups
     }
 
+    /// What is not as it should be with a group, in words, and whether somebody has to look after it.
+    pub fn trouble(&self, group: &str) -> Option<(String, bool)> {
+        let seen = self.seen_groups.get(group);
+        let answering = self.instances.iter().filter(|it| it.silent_since.is_none());
+        let owns = answering.filter_map(|it| it.report.groups.get(group));
+        let still = match owns.map(|it| it.still_running).sum() {
+            0 => None,
+            1 => Some("1 handler still runs of a unit that was given away".to_owned()),
+            n => Some(format!(
+                "{n} handlers still run of units that were given away"
+            )),
+        };
+        let all: Vec<_> = seen
+            .and_then(Group::trouble)
+            .into_iter()
+            .chain(still)
+            .collect();
+        let is_bad = seen.is_some_and(Group::is_bad);
+        (!all.is_empty()).then(|| (all.join("; "), is_bad))
+    }
+
     /// The part of a group that an instance owns. `None` if it takes no part in it, or does not answer.
     pub fn owns(&self, group: &str, who: &Who) -> Option<Owns> {
         let instance = self.instance(who)?;

@@ -20,6 +20,8 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owns {
     pub units: usize,
+    /// Handlers that still run of units that it owns no more.
+    pub still_running: usize,
     /// The loads that its handlers report, together.
     pub load: Option<u64>,
     pub takes_units: bool,

@@ -582,3 +582,51 @@ async fn plans_and_moves_are_refused_because_of_the_record_where_it_is_not_under
     }
     stop(a).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
+    let server = NatsServer::start().expect("start");
+    let start = async |id: &str| {
+        let hangs = id == "node-1";
+        let lead = move |term: Term| async move {
+            term.cancelled().await;
+            if hangs {
+                // No abort ends it.
+                std::thread::sleep(Duration::from_secs(20));
+            }
+            Ok(())
+        };
+        let lease = MemberConfig::default().ttl(LEASE);
+        RoleManager::builder()
+            .servers(server.url())
+            .bucket_auto_create()
+            .instance_id(id)
+            .member(lease.stop_budget(Duration::from_millis(500)))
+            .group(Group::sharded("shards", 1, handler_fn(lead)))
+            .start()
+            .await
+            .expect("start")
+    };
+    let a = start("node-1").await;
+    let mine = |it: &RoleManager| it.group("shards").expect("a group").mine().len();
+    eventually(SOON, "its unit", async || (mine(&a) == 1).then_some(())).await;
+    let b = start("node-2").await;
+    let joined = || b.group("shards").expect("a group").has_joined();
+    eventually(SOON, "the other one", async || joined().then_some(())).await;
+    let drain = ["group", "drain", "node-1", "--wait-timeout", "8s"];
+    let told = output(&server, &drain);
+    assert_eq!(told.code, Some(5), "{}{}", told.stdout, told.stderr);
+    is_fit_for_a_terminal(&told);
+    let still = "owns no unit; 1 handler still runs of units that it gave away, after 8s";
+    assert!(told.stderr.contains(still), "{}", told.stderr);
+    assert_eq!(mine(&b), 1);
+    let top = output(&server, &["top", "--once"]);
+    let still = "1 handler still runs of a unit that was given away";
+    assert!(top.stdout.contains(still), "{}", top.stdout);
+    let ended = ["group", "drain", "node-1", "--json"];
+    let told = output(&server, &ended);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(json(&told.stdout)["still_running"], serde_json::json!({}));
+    stop(a).await;
+    stop(b).await;
+}

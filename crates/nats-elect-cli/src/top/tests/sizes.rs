@@ -47,6 +47,7 @@ fn groups_have_a_row_with_the_units_of_each_instance() {
         let report = report.as_mut().expect("a report");
         let owns = Owns {
             units,
+            still_running: 0,
             load,
             takes_units,
         };
@@ -94,6 +95,7 @@ fn a_group_without_members_is_shown_with_its_units_that_have_no_owner() {
     let report = answers[0].1.as_mut().expect("a report");
     let owns = Owns {
         units: 1,
+        still_running: 2,
         load: None,
         takes_units: true,
     };
@@ -103,7 +105,7 @@ fn a_group_without_members_is_shown_with_its_units_that_have_no_owner() {
         ("busy".to_owned(), group(0, 1)),
         ("left".to_owned(), group(12, 0)),
     ]);
-    let screen = shown(&state);
+    let screen = shown_as(&state, PLAIN, 80, 40);
     let after = |begin: &str| {
         let mut lines = screen.lines().skip_while(|it| !it.contains(begin));
         let (row, next) = (lines.next().expect("a row"), lines.next());

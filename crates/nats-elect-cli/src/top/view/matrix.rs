@@ -93,8 +93,7 @@ pub fn fitting<'a, 'b>(
 ) -> (&'b [&'a str], usize) {
     let (mut count, mut taken) = (0, 0);
     for group in groups {
-        let seen = facts.seen_groups.get(*group);
-        let lines = 1 + usize::from(seen.is_some_and(|it| it.trouble().is_some()));
+        let lines = 1 + usize::from(facts.trouble(group).is_some());
         if taken + lines > room {
             break;
         }
@@ -105,13 +104,9 @@ pub fn fitting<'a, 'b>(
 
 /// What is wrong with a group.
 fn trouble(look: Look, width: usize, facts: &Facts, group: &str) -> Option<Line<'static>> {
-    let seen = facts.seen_groups.get(group)?;
-    let text = fit(&format!("{INDENT}{}", seen.trouble()?), width, look);
-    let style = if seen.is_bad() {
-        look.bad()
-    } else {
-        look.doubtful()
-    };
+    let (text, is_bad) = facts.trouble(group)?;
+    let text = fit(&format!("{INDENT}{text}"), width, look);
+    let style = if is_bad { look.bad() } else { look.doubtful() };
     Some(Line::styled(text, style))
 }
 
@@ -121,6 +116,7 @@ fn owns(look: Look, owns: Option<Owns>) -> (String, Style) {
         units,
         load,
         takes_units,
+        still_running: _,
     }) = owns
     else {
         return (look.sign("·", ".").to_owned(), look.faint());
