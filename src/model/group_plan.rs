@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::role::GroupView;
-use nats_elect_core::group::policy::{Hold, Imbalance, Move, Plan, Standing, Unfit};
+use nats_elect_core::group::policy::{Cause, Hold, Imbalance, Move, Plan, Round, Standing, Unfit};
 use nats_elect_core::group::{Epoch, HANDLER};
 use nats_elect_core::name::{GroupName, UnitName};
 use nats_elect_core::text::printable;
@@ -36,7 +36,7 @@ pub struct GroupPlan {
     /// The members that may own units or own some, in the order of their ids.
     #[serde(default)]
     pub members: Vec<PlannedMember>,
-    /// The moves that were begun.
+    /// The moves that were begun, in the order of the units' numbers or names.
     #[serde(default)]
     pub under_way: Vec<PlannedMove>,
     /// The moves to begin now, the most urgent first.
@@ -91,8 +91,9 @@ pub struct PlannedMove {
     pub from: Option<String>,
     /// The next owner.
     pub to: String,
-    /// The reason, as [`placement::Cause`](crate::placement::Cause) names it. `None` of a move that
-    /// was begun.
+    /// The reason, as [`placement::Cause`](crate::placement::Cause) names it. Of a move that was begun
+    /// it is the one for which the policy would move the unit now, and `None` if it would not, as after
+    /// a move by hand.
     #[serde(default)]
     pub cause: Option<String>,
     /// What it waits for, in words. `None` if it does not wait.
@@ -130,11 +131,14 @@ impl GroupPlan {
             waits_for,
         };
         let fleet = &view.fleet;
-        let under_way = fleet.under_way.iter().map(|(unit, to)| PlannedMove {
+        let causes = causes_under_way(view);
+        let mut under_way: Vec<_> = fleet.under_way.iter().collect();
+        under_way.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+        let under_way = under_way.into_iter().map(|(unit, to)| PlannedMove {
             unit: unit.to_string(),
             from: fleet.units.get(unit).and_then(|it| it.owner).map(id),
             to: id(*to),
-            cause: None,
+            cause: causes.get(unit).map(ToString::to_string),
             waits_for: None,
         });
         let mut unplaced = plan.unplaced;
@@ -204,6 +208,28 @@ impl GroupPlan {
         }
         self
     }
+}
+
+/// Why the policy would move the units whose moves were begun. A hint does not tell.
+fn causes_under_way(view: &GroupView) -> BTreeMap<UnitName, Cause> {
+    let under_way = &view.fleet.under_way;
+    if under_way.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut fleet = view.fleet.clone();
+    fleet.under_way.clear();
+    // As of the next round.
+    fleet.round = Round::Over { at: None };
+    let plan = view.policy.plan(&fleet);
+    let held = plan.held.into_iter().map(|it| it.planned);
+    let moves = plan.moves.into_iter().chain(held);
+    // What only makes things better does so at one place.
+    let is_begun = |it: &Move| {
+        let to = under_way.get(&it.unit);
+        to.is_some_and(|to| *to == it.to || !it.cause.is_improvement())
+    };
+    let begun = moves.filter(is_begun);
+    begun.map(|it| (it.unit, it.cause)).collect()
 }
 
 /// For units in their order: shards by their numbers.
@@ -287,14 +313,58 @@ pub(super) fn labels(missing: &BTreeSet<String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use nats_elect_core::Moment;
+    use nats_elect_core::group::policy::{Balanced, Fleet, Member, Policy, PolicySettings, Unit};
+
     use super::*;
+
+    fn epoch(letter: char) -> Epoch {
+        let text = format!("{}A", letter.to_string().repeat(21));
+        Epoch::parse(&text).expect("an epoch")
+    }
+
+    #[test]
+    fn moves_under_way_are_in_the_order_of_units_with_the_cause_of_each() {
+        let (a, b) = (epoch('B'), epoch('C'));
+        let now = Moment::from_nanos(1);
+        let mut fleet = Fleet::new(now);
+        let cordoned = Member::new(now).standing(Standing::Cordoned);
+        fleet.members = [(a, cordoned), (b, Member::new(now))].into();
+        // The last one is moved by hand.
+        for (shard, from, to) in [(10, a, b), (2, a, b), (3, b, a)] {
+            let unit = UnitName::shard(shard);
+            fleet
+                .units
+                .insert(unit.clone(), Unit::default().owner(from));
+            fleet.under_way.insert(unit, to);
+        }
+        let policy = Balanced::new(PolicySettings::new(Duration::from_secs(1)));
+        let plan = policy.plan(&fleet);
+        let view = GroupView {
+            fleet,
+            policy: Arc::new(policy),
+            instances: [(a, "a".to_owned()), (b, "b".to_owned())].into(),
+            own: None,
+            planner: Some(b),
+        };
+        let group = GroupName::new("g").expect("a name");
+        let plan = GroupPlan::of(&group, &view, plan);
+        let under_way = plan.under_way.iter();
+        let told: Vec<_> = under_way
+            .map(|it| (it.unit.as_str(), it.to.as_str(), it.cause.as_deref()))
+            .collect();
+        let drain = Some("drain");
+        assert_eq!(
+            told,
+            [("2", "b", drain), ("3", "a", None), ("10", "b", drain)]
+        );
+    }
 
     #[test]
     fn a_reason_names_some_members_and_counts_the_others() {
-        let epoch = |letter: char| {
-            let text = format!("{}A", letter.to_string().repeat(21));
-            Epoch::parse(&text).expect("an epoch")
-        };
         let full: Vec<_> = ('a'..='l').map(epoch).collect();
         let text = unfit(&Unfit::Caps(full), |it| it.to_string()[..1].to_owned());
         assert!(

@@ -32,7 +32,7 @@ Columns:
   FROM  the instance that gives it away, or – if it has no living owner
   TO    the next owner
   WHY   unowned, owner_died, drain (its owner is cordoned), balance, apart, zones, failing and more:
-        docs/groups.md#why-a-unit-moves
+        docs/groups.md#why-a-unit-moves; – if it is not known, as of a move by hand that is under way
   WHEN  now, under way, or what the move waits for
 
 The command asks all instances, and shows the plan of the one that plans for the group. A plan
