@@ -54,9 +54,10 @@ pub enum AdminError {
     /// A missing permission looks the same. The server reports it only as an event of the
     /// connection.
     #[error(
-        "no answer to {subject:?} within {}: the instance may be cut off, or this user may not publish there or subscribe to {inbox:?}; \
+        "no answer to {subject:?} within {}: the instance may be cut off, or this user may not publish there or subscribe to \"{}\", where answers come in; \
          the request may have been carried out, so ask for the status",
-        rounded(*.after)
+        rounded(*.after),
+        inboxes(.inbox)
     )]
     Timeout {
         /// The subject of the request.
@@ -100,5 +101,29 @@ impl AdminError {
             Self::Refused { code, .. } => Some(*code),
             _ => None,
         }
+    }
+}
+
+/// The subjects of answers, of which each one ends in a random part, as a permission names them.
+fn inboxes(inbox: &str) -> String {
+    let prefix = inbox.rsplit_once('.').map_or(inbox, |(prefix, _)| prefix);
+    format!("{prefix}.>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_random_subject_is_told_as_the_permission_that_is_missing() {
+        let error = AdminError::Timeout {
+            subject: "nats-elect-admin.b.status.a".into(),
+            inbox: "nats-elect-admin.b._answer.e374253a".into(),
+            after: std::time::Duration::from_secs(2),
+        };
+        let text = error.to_string();
+        let expected = "subscribe to \"nats-elect-admin.b._answer.>\", where answers come in";
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("e374253a"), "{text}");
     }
 }

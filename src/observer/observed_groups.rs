@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use nats_elect_core::labels;
 use nats_elect_core::token::FencingToken;
@@ -132,6 +133,8 @@ labels!(UnitStanding {
 pub struct ObservedMember {
     /// The instance id. It is empty if the record tells none.
     pub instance_id: String,
+    /// The incarnation of that instance, if the record tells one.
+    pub incarnation: Option<Uuid>,
     /// Whether the record fits its epoch. Otherwise its lease is not known, and nobody believes
     /// what it says.
     pub understood: bool,

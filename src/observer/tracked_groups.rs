@@ -452,6 +452,7 @@ impl Member {
         let age = now.since(*received);
         Some(ObservedMember {
             instance_id: seen.id.clone(),
+            incarnation: seen.nonce.map(|nonce| nonce.incarnation),
             understood: info.is_some(),
             ttl,
             groups: groups

@@ -65,9 +65,34 @@ impl Denied {
         self.publish && key.is_some_and(is_key)
     }
 
+    /// Returns all subjects at which this client awaits answers, as a permission names them, if it may
+    /// not subscribe to one of them. Each ends in random parts.
+    pub fn inboxes(&self) -> Option<String> {
+        let tokens: Vec<_> = self.subject.split('.').collect();
+        let has = |token: &str, kind: fn(&u8) -> bool| token.as_bytes().iter().any(kind);
+        // 128 bits in hexadecimal digits, or the id of a client.
+        let is_random = |token: &str| match token.len() {
+            32 => token.bytes().all(|it| it.is_ascii_hexdigit()),
+            22 => {
+                token.bytes().all(|it| it.is_ascii_alphanumeric())
+                    && has(token, u8::is_ascii_uppercase)
+                    && has(token, u8::is_ascii_lowercase)
+            }
+            _ => false,
+        };
+        let last = tokens.len().saturating_sub(2).max(1);
+        let at = (last..tokens.len()).find(|at| is_random(tokens[*at]));
+        let at = at.or_else(|| (tokens[0] == "_INBOX").then_some(1));
+        let prefix = tokens[..at.filter(|_| !self.publish)?].join(".");
+        Some(format!("{prefix}.>"))
+    }
+
     /// Returns the subject as a permission names it. The keys of members and units are many: one
     /// permission is for all of a group.
     fn permission(&self) -> Cow<'_, str> {
+        if let Some(inboxes) = self.inboxes() {
+            return inboxes.into();
+        }
         let tokens: Vec<_> = self.subject.split('.').collect();
         match &tokens[..] {
             ["$KV", _, "_group", "m", _] => format!("{}.*", tokens[..4].join(".")).into(),
@@ -94,18 +119,15 @@ impl Denied {
 impl fmt::Display for Denied {
     /// Writes the forbidden operation, and the permission to grant.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { publish, subject } = self;
-        if *publish {
-            let subject = self.permission();
+        let subject = self.permission();
+        if self.publish {
             return write!(f, "this NATS user may not publish to \"{subject}\"");
         }
         write!(f, "this NATS user may not subscribe to \"{subject}\"")?;
-        // The subjects of answers end in random parts.
-        let prefix = subject.split('.').next().unwrap_or_default();
-        if prefix == "_INBOX" {
+        if subject == "_INBOX.>" {
             write!(
                 f,
-                ", where answers come in: it needs \"_INBOX.>\", or an `inbox_prefix` under which it may subscribe"
+                ", where answers come in: it needs that, or an `inbox_prefix` under which it may subscribe"
             )?;
         }
         Ok(())
@@ -125,7 +147,21 @@ mod tests {
         let text = r#"nats: Permissions Violation for Subscription to "_INBOX.x.*""#;
         let denied = Denied::parse(text).expect("a violation");
         assert!(!denied.publish);
-        assert!(denied.to_string().contains("\"_INBOX.>\""), "{denied}");
+        let text = denied.to_string();
+        assert!(text.contains("subscribe to \"_INBOX.>\","), "{text}");
+        assert!(!text.contains("_INBOX.x"), "{text}");
+        let text =
+            r#"nats: Permissions Violation for Subscription to "ops.in.LaNrAoGoKGwN8rKq4cyMvY.*""#;
+        let denied = Denied::parse(text).expect("a violation").to_string();
+        assert!(denied.ends_with("subscribe to \"ops.in.>\""), "{denied}");
+        for (publish, subject) in [
+            (false, "nats-elect-admin.leaders.instances"),
+            (false, "nats-elect.a-bucket-of-many-bytes.scheduler.x"),
+            (true, "_INBOX.LaNrAoGoKGwN8rKq4cyMvY"),
+        ] {
+            let subject = subject.to_owned();
+            assert_eq!(Denied { publish, subject }.inboxes(), None);
+        }
         assert_eq!(Denied::parse("nats: stale connection"), None);
     }
 

@@ -246,7 +246,8 @@ pub fn advice(denied: &Denied) -> String {
     } else {
         "subscribe"
     };
-    let pattern = permission(&denied.subject);
+    let inboxes = denied.inboxes();
+    let pattern = inboxes.unwrap_or_else(|| permission(&denied.subject));
     format!("grant {kind} {pattern:?}: docs/security.md, deploy/nats")
 }
 

@@ -148,8 +148,13 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
         "{}",
         table.stdout
     );
+    let wide = output(&server, &[&show[..], &["-o", "wide"]].concat());
     let told = output(&server, &[&show[..], &["--json"]].concat());
     let told = json(&told.stdout);
+    for member in told["members"].as_array().expect("members") {
+        let incarnation = member["incarnation"].as_str().expect("an incarnation");
+        assert!(wide.stdout.contains(incarnation), "{}", wide.stdout);
+    }
     let owners = a.group("partitions").expect("a group").owners();
     for unit in told["units"].as_array().expect("units") {
         let owner = owners[unit["unit"].as_str().expect("a name")].as_ref();
@@ -223,6 +228,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     let shown = output(&server, &show);
     assert!(shown.stdout.contains("free"), "{}", shown.stdout);
     assert!(shown.stdout.contains("0-11"), "{}", shown.stdout);
+    assert!(!shown.stdout.contains("more"), "{}", shown.stdout);
     assert!(shown.stderr.contains("has no member"), "{}", shown.stderr);
 }
 

@@ -142,6 +142,7 @@ pub fn member_json(member: &Member<'_>, group: &str) -> Value {
     json!({
         "epoch": member.epoch,
         "instance_id": seen.instance_id,
+        "incarnation": seen.incarnation,
         "understood": seen.understood,
         "confirmed": seen.confirmed,
         "age_seconds": Seconds(seen.age),

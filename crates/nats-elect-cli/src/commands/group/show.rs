@@ -8,7 +8,8 @@ use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
 use serde_json::Value;
 
 use super::{
-    Member, SHOWN, WAIT, find, group_json, member_json, owner, problems, ranges, read, unit_json,
+    Member, SHOWN, WAIT, find, group_json, listed, member_json, owner, problems, ranges, read,
+    unit_json,
 };
 use crate::cli::{Shared, duration};
 use crate::columns::{Chosen, Layout};
@@ -18,9 +19,17 @@ use crate::text::{cut, lasted, short};
 
 const MEMBERS: Layout = Layout {
     all: &[
-        "INSTANCE", "STATE", "UNITS", "LOAD", "ZONE", "LEASE", "EPOCH", "OWNS",
+        "INSTANCE",
+        "STATE",
+        "UNITS",
+        "LOAD",
+        "ZONE",
+        "LEASE",
+        "EPOCH",
+        "INCARNATION",
+        "OWNS",
     ],
-    wide: &["EPOCH"],
+    wide: &["EPOCH", "INCARNATION"],
     flexible: "OWNS",
 };
 
@@ -41,6 +50,7 @@ Columns of members:
   ZONE      where it runs, as it says
   LEASE     the length of its lease
   EPOCH     the name of its lease, with --output wide
+  INCARNATION  the start of that instance, with --output wide
   OWNS      the units; 3-7 are five shards
 
 Columns of units (--units):
@@ -178,6 +188,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
             Cell::new(zone.map_or_else(none, |zone| text(zone, output))),
             Cell::new(it.seen.ttl.map_or_else(none, lasted)),
             Cell::new(it.epoch),
+            Cell::new(it.seen.incarnation.map_or_else(none, |it| it.to_string())),
             Cell::new(text(&ranges(&it.units), output)),
         ]
     });
@@ -197,12 +208,12 @@ fn unowned(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
         if std::mem::take(&mut is_first) {
             output.line("\nwithout an owner")?;
         }
-        let shown = text(&ranges(&units), output);
+        let shown = listed(&units, count, shown(output));
         output.line(format!("  {:<14} {count:>5}  {shown}", standing.as_str()))?;
     }
     if !group.surplus.is_empty() {
         let surplus: Vec<_> = group.surplus.iter().map(String::as_str).collect();
-        let shown = text(&ranges(&surplus), output);
+        let shown = listed(&surplus, surplus.len(), shown(output));
         output.line(format!("\nkeys of no unit: {shown}"))?;
     }
     Ok(())
@@ -229,6 +240,11 @@ fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
         ]
     });
     Chosen::usual(UNITS, output).show(rows, output)
+}
+
+/// Of lists of units so many characters are shown.
+const fn shown(output: Output) -> usize {
+    if output.is_wide() { usize::MAX } else { SHOWN }
 }
 
 fn text(text: &str, output: Output) -> String {
