@@ -6,8 +6,8 @@ use nats_elect::{Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, han
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
-use crate::ended;
 use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, lines, output};
+use crate::{Ended, ended};
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -129,32 +129,20 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     let table = output(&server, &show);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     is_fit_for_a_terminal(&table);
-    for expected in [
-        "12 shards",
-        "generation 1",
-        "node-1",
-        "node-2",
-        "confirmed",
-        "3s",
-    ] {
-        assert!(
-            table.stdout.contains(expected),
-            "{expected}: {}",
-            table.stdout
-        );
-    }
+    let head = ["12 shards", "generation 1"];
+    let rows = ["node-1", "node-2", "confirmed", "3s"];
+    says(&table, &[&head[..], &rows].concat());
     assert!(
         !table.stdout.contains("without an owner"),
         "{}",
         table.stdout
     );
-    let wide = output(&server, &[&show[..], &["-o", "wide"]].concat());
     let told = output(&server, &[&show[..], &["--json"]].concat());
     let told = json(&told.stdout);
-    for member in told["members"].as_array().expect("members") {
-        let incarnation = member["incarnation"].as_str().expect("an incarnation");
-        assert!(wide.stdout.contains(incarnation), "{}", wide.stdout);
-    }
+    has_incarnations(
+        &output(&server, &[&show[..], &["-o", "wide"]].concat()),
+        &told,
+    );
     let owners = a.group("partitions").expect("a group").owners();
     for unit in told["units"].as_array().expect("units") {
         let owner = owners[unit["unit"].as_str().expect("a name")].as_ref();
@@ -189,7 +177,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     let words = output(&server, &explain);
     assert_eq!(words.code, Some(0), "{}", words.stderr);
     is_fit_for_a_terminal(&words);
-    for expected in [
+    let expected = [
         owner.instance_id.as_str(),
         &owner.fencing_token.to_string(),
         "confirmed: last heartbeat",
@@ -197,13 +185,8 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
         "plan           it stays",
         "members, with this unit:",
         "owns it",
-    ] {
-        assert!(
-            words.stdout.contains(expected),
-            "{expected}: {}",
-            words.stdout
-        );
-    }
+    ];
+    says(&words, &expected);
     let told = json(&output(&server, &[&explain[..], &["--json"]].concat()).stdout);
     assert_eq!(told["member"]["instance_id"], *owner.instance_id);
     let written = told["written_at"].as_str().expect("a time");
@@ -230,6 +213,23 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     assert!(shown.stdout.contains("0-11"), "{}", shown.stdout);
     assert!(!shown.stdout.contains("more"), "{}", shown.stdout);
     assert!(shown.stderr.contains("has no member"), "{}", shown.stderr);
+}
+
+fn says(told: &Ended, all: &[&str]) {
+    for expected in all {
+        assert!(
+            told.stdout.contains(expected),
+            "{expected}: {}",
+            told.stdout
+        );
+    }
+}
+
+fn has_incarnations(wide: &Ended, told: &Value) {
+    for member in told["members"].as_array().expect("members") {
+        let incarnation = member["incarnation"].as_str().expect("an incarnation");
+        assert!(wide.stdout.contains(incarnation), "{}", wide.stdout);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -187,7 +187,7 @@ pub fn listed(units: &[&str], all: usize, most: usize) -> String {
         shown += count;
     }
     if shown < all {
-        text += &format!(" … and {} more", all - shown);
+        text = format!("{text} … and {} more", all - shown);
     }
     text.trim_start().to_owned()
 }

@@ -156,7 +156,9 @@ fn head(plan: &GroupPlan) -> Vec<String> {
 
 /// The units that nobody may take, those with the same reason on one line.
 fn unplaced(plan: &GroupPlan) -> Vec<String> {
-    let mut reasons: Vec<((Option<&str>, &str), Vec<&str>)> = Vec::new();
+    /// Who keeps a unit, and why it has no other place.
+    type Reason<'a> = (Option<&'a str>, &'a str);
+    let mut reasons: Vec<(Reason<'_>, Vec<&str>)> = Vec::new();
     for it in &plan.unplaced {
         let reason = (it.kept_by.as_deref(), it.why.as_str());
         match reasons.iter_mut().find(|(same, _)| *same == reason) {
@@ -164,7 +166,7 @@ fn unplaced(plan: &GroupPlan) -> Vec<String> {
             None => reasons.push((reason, vec![&it.unit])),
         }
     }
-    let line = |((kept_by, why), mut units): ((Option<&str>, &str), Vec<&str>)| {
+    let line = |((kept_by, why), mut units): (Reason<'_>, Vec<&str>)| {
         units.sort_by_key(|it| order(it));
         let is_one = units.len() == 1;
         let stays = match (kept_by, is_one) {
@@ -214,7 +216,7 @@ fn rows(plan: &GroupPlan) -> Vec<Vec<Cell>> {
 mod tests {
     use super::*;
 
-    fn plan(json: serde_json::Value) -> GroupPlan {
+    fn plan(json: &serde_json::Value) -> GroupPlan {
         let range = serde_json::json!({ "most": 1000, "least": 1000 });
         let mut plan = serde_json::json!({ "group": "g", "before": range, "after": range });
         for (field, value) in json.as_object().expect("fields") {
@@ -225,10 +227,10 @@ mod tests {
 
     #[test]
     fn nobody_is_blamed_for_no_answer_where_nobody_plans() {
-        let lines = head(&plan(serde_json::json!({})));
+        let lines = head(&plan(&serde_json::json!({})));
         assert!(lines[0].contains("no member takes units"), "{lines:?}");
         assert!(!lines.concat().contains("did not answer"), "{lines:?}");
-        let lines = head(&plan(serde_json::json!({ "planner": "a" })));
+        let lines = head(&plan(&serde_json::json!({ "planner": "a" })));
         assert!(lines[1].contains("did not answer"), "{lines:?}");
     }
 
@@ -239,7 +241,7 @@ mod tests {
                 serde_json::json!({ "unit": unit, "why": why, "kept_by": kept_by })
             });
             let units: Vec<_> = units.collect();
-            super::unplaced(&plan(serde_json::json!({ "unplaced": units })))
+            super::unplaced(&plan(&serde_json::json!({ "unplaced": units })))
         };
         let why = "no member takes units";
         let mut units: Vec<_> = [10, 2, 1, 7].map(|it| (it.to_string(), why, None)).into();

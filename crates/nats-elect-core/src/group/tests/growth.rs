@@ -77,7 +77,7 @@ fn a_member_that_joins_before_a_growth_is_given_units_when_it_may_begin_them() {
     for late in [false, true] {
         let mut world = World::settled(3, 4);
         prepare(&mut world, 8);
-        world.run(LONGEST_LEASE - 10 * SECOND);
+        world.run_short_of(LONGEST_LEASE, 10 * SECOND);
         if !late {
             world.join(4);
         }
