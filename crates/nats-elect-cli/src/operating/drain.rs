@@ -8,8 +8,11 @@ use nats_elect::admin::{
     AdminClient, AdminError, GroupReport, Instance, InstanceReport, ProblemCode,
 };
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::orders::{self, Order, failure_of};
+use super::standby::UNSEEN;
+use crate::commands::candidates::asked;
 use crate::exit::{Code, Failure};
 use crate::text::lasted;
 
@@ -42,6 +45,40 @@ pub struct Done {
 type Left = (BTreeMap<String, usize>, BTreeMap<String, usize>);
 
 impl Request {
+    /// What to know of the instance's units that no other instance could take now.
+    pub async fn warning(&self, admin: &AdminClient, patience: Duration) -> Option<String> {
+        // If nobody says how things are, nothing is known to warn of.
+        let found = asked(admin, None, patience).await.unwrap_or_default();
+        let (these, others): (Vec<_>, Vec<_>) =
+            found.iter().partition(|it| self.means(&it.instance));
+        let [drained] = &these[..] else {
+            return None;
+        };
+        let drained = drained.report.as_ref().ok()?;
+        let has_taker = |group: &String| {
+            let mut reports = others.iter().filter_map(|it| it.report.as_ref().ok());
+            reports.any(|it| it.groups.get(group).is_some_and(|it| it.takes_units))
+        };
+        let owned = drained.groups.iter().filter(|(_, it)| it.units > 0);
+        let wanting: Vec<_> = owned
+            .map(|(name, _)| name)
+            .filter(|name| !has_taker(name))
+            .map(String::as_str)
+            .collect();
+        (!wanting.is_empty()).then(|| {
+            let wanting = wanting.join(", ");
+            format!(
+                "no instance that answers could take units over now: {wanting}. They stay until one can; \
+                 `resume` ends a cordon; {UNSEEN}"
+            )
+        })
+    }
+
+    fn means(&self, instance: &Instance) -> bool {
+        let incarnation = self.instance.parse::<Uuid>().ok();
+        instance.instance_id == self.instance || incarnation == Some(instance.incarnation)
+    }
+
     /// Cordons the instance, and waits until it owns no unit. `tell` hears how many are left.
     pub async fn carry_out(
         &self,

@@ -17,7 +17,8 @@ The command does what `cordon --instance` does, and then waits for the units: th
 roles over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each
 to where it is to stay.
 
-A unit stays if no other instance may take it: `nats-elect group plan` says so.
+A unit stays if no other instance may take it: `nats-elect group plan` says so. A warning on stderr
+says at the start if no other instance that answers takes units of a group.
 
 Exit codes:
   0  the instance owns no unit, and leads none of its roles
@@ -55,6 +56,9 @@ impl Drain {
             timeout: self.wait_timeout,
         };
         let draining = async |admin: AdminClient| {
+            if let Some(warning) = request.warning(&admin, shared.patience()).await {
+                output.warning(&warning);
+            }
             let tell = |what: &str| progress(output, what);
             let done = request.carry_out(&admin, shared.patience(), tell).await?;
             if output.is_data() {
