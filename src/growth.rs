@@ -44,6 +44,12 @@ pub enum GrowthError {
     /// There is no such group.
     #[error("there is no group `{0}` in the bucket")]
     NoSuchGroup(GroupName),
+    /// The group's record is gone, and not the group: members or units of it are there. Members that
+    /// know the record write it again; else an operator has to (`docs/runbook.md`).
+    #[error(
+        "group `{0}` has no record, although it has members or units: the record was purged, or the group is only being made"
+    )]
+    RecordMissing(GroupName),
     /// The group has named units. The settings of the instances name them.
     #[error("group `{0}` has named units, and no shards: the settings of its instances name them")]
     NamedUnits(GroupName),
@@ -385,6 +391,7 @@ impl Way {
     fn of(seen: &Seen, shards: u32) -> Result<Self, GrowthError> {
         let group = || seen.group.clone();
         let (sequence, record) = match seen.record {
+            None if seen.is_known() => return Err(GrowthError::RecordMissing(group())),
             None => return Err(GrowthError::NoSuchGroup(group())),
             Some((_, None)) => return Err(GrowthError::NotUnderstood(group())),
             Some((sequence, Some(record))) => (sequence, record),

@@ -6,7 +6,9 @@ use super::{PATIENCE, PAUSE, TIMEOUT};
 use crate::clock;
 use crate::error::Error;
 use crate::store::{Bucket, GroupDelivery, GroupWatch, StoreError};
-use nats_elect_core::group::{GroupContent, GroupRecord, UnitKey, UnitRecord};
+use nats_elect_core::group::{
+    Epoch, GroupContent, GroupRecord, MemberContent, UnitKey, UnitRecord,
+};
 use nats_elect_core::name::{GroupName, UnitName};
 
 /// The most messages that are taken at once.
@@ -25,6 +27,8 @@ pub(super) struct Seen {
     pub group: GroupName,
     /// The group's record, if it is understood, and its sequence.
     pub record: Option<(u64, Option<GroupRecord>)>,
+    /// The members that take part in it.
+    pub members: BTreeSet<Epoch>,
     /// The units, with their records if these are understood.
     pub units: BTreeMap<UnitKey, Option<UnitRecord>>,
     /// The units of other groups.
@@ -98,6 +102,7 @@ impl Seen {
         Self {
             group,
             record: None,
+            members: BTreeSet::new(),
             units: BTreeMap::new(),
             others: BTreeSet::new(),
         }
@@ -114,6 +119,18 @@ impl Seen {
                 self.record = Some((sequence, record));
                 true
             }
+            GroupContent::Member(epoch, content) => {
+                let info = match content {
+                    MemberContent::Record(seen) => seen.info,
+                    MemberContent::Tombstone { .. } => None,
+                };
+                if info.is_some_and(|it| it.groups.contains_key(&self.group)) {
+                    self.members.insert(epoch);
+                } else {
+                    self.members.remove(&epoch);
+                }
+                false
+            }
             GroupContent::Unit { key, record, .. } if key.group == self.group => {
                 self.units.insert(key, record);
                 true
@@ -124,6 +141,11 @@ impl Seen {
             }
             _ => false,
         }
+    }
+
+    /// Whether anything but a record tells of the group.
+    pub fn is_known(&self) -> bool {
+        !self.members.is_empty() || !self.units.is_empty()
     }
 
     /// Whether the group's record is this one.

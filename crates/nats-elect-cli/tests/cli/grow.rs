@@ -109,6 +109,7 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     )
     .await;
     put("_group.u.stuck.2.1", "\u{1b}[31m").await;
+    put("_group.u.lost.1.0", r#"{"v":1}"#).await;
     for (arguments, code, what) in [
         (["others", "8", "--yes"], 3, "no group `others`"),
         (["a.b", "8", "--yes"], 2, "group name"),
@@ -117,9 +118,10 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
         (["shards", "many", "--yes"], 2, "invalid value"),
         (["shards", "8", "--no-wait"], 2, "--yes"),
         (["shards", "2", "--yes"], 4, "2 shards already"),
-        (["shards", "20000", "--yes"], 4, "would have 20001 units"),
+        (["shards", "20000", "--yes"], 4, "would have 20002 units"),
         (["jobs", "8", "--yes"], 4, "named units"),
         (["odd", "8", "--yes"], 4, "not understood"),
+        (["lost", "8", "--yes"], 4, "write a group's record again"),
         (["stuck", "8", "--yes"], 4, "_group.u.stuck.2.1"),
     ] {
         let told = grow(&arguments);

@@ -45,8 +45,8 @@ Exit codes:
   1  JetStream is off
   2  a number that no group can have, or there is no terminal to confirm it on, and no --yes
   3  there is no such bucket or group
-  4  refused: the group has named units or this number already, grows already, is not understood, or
-     was changed meanwhile; the bucket would have more than 20,000 units, and no --force was given; the
+  4  refused: the group has named units or this number already, grows already, has lost its record or
+     is not understood, or was changed meanwhile; the bucket would have more than 20,000 units, and no --force was given; the
      operator did not confirm; or a permission is missing
   5  NATS did not answer in time, or new units have no owner after --wait-timeout. They get them later
 
@@ -203,6 +203,12 @@ fn failure(error: GrowthError) -> Failure {
         GrowthError::NoSuchGroup(_) => (
             Code::NotFound,
             Some("`nats-elect group ls` lists the groups"),
+        ),
+        GrowthError::RecordMissing(_) => (
+            Code::Refused,
+            Some(
+                "nothing was done. Members that know the record write it again, within five minutes: try again then. If none does, see the runbook: write a group's record again",
+            ),
         ),
         GrowthError::NotUnderstood(_) => (
             Code::Refused,
