@@ -176,7 +176,7 @@ pub use nats_elect_core::event::{
 };
 pub use nats_elect_core::handoff::Handoff;
 pub use nats_elect_core::name::{
-    BucketName, GroupName, InstanceId, NameError, NameProblem, RoleName,
+    BucketName, GroupName, InstanceId, NameError, NameProblem, RoleName, UnitName,
 };
 pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};

@@ -25,6 +25,7 @@ mod exit;
 mod follow;
 mod line;
 mod logs;
+mod names;
 mod operating;
 mod output;
 mod past_event;

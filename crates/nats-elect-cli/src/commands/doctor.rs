@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{GroupName, ManagerConfig, RoleConfig, RoleName};
+use nats_elect::{ManagerConfig, RoleConfig, RoleName};
 
 use crate::cli::{Shared, duration};
 use crate::config_file::{ConfigFile, Source};
@@ -14,6 +14,7 @@ use crate::doctor::permissions::Trial;
 use crate::doctor::{Part, Roles, bucket, fleet, groups, pace, records, server};
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
+use crate::names;
 use crate::output::Output;
 
 /// A name that nobody gives a role.
@@ -66,7 +67,7 @@ pub struct Doctor {
 
     /// Check the bucket and the permissions for this group, too; may be repeated. Roles are then
     /// tried only if they are named
-    #[arg(short, long = "group", value_name = "GROUP")]
+    #[arg(short, long = "group", value_name = "GROUP", value_parser = names::group)]
     groups: Vec<String>,
 
     /// The kind of user whose permissions are tried
@@ -95,9 +96,6 @@ impl Doctor {
         };
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
-        for group in &self.groups {
-            GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
-        }
         let config = match file.filter(|file| file.has_manager) {
             Some(file) => {
                 let mut config = shared.over(file.config.manager)?;

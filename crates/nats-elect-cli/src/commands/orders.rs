@@ -7,6 +7,7 @@ use nats_elect::admin::{AdminClient, ProblemCode};
 use super::step_down::progress;
 use crate::cli::Shared;
 use crate::exit::{Failure, Outcome};
+use crate::names;
 use crate::operating::orders::{Done, Order, Request, failure_of};
 use crate::operating::{everyone, operating};
 use crate::output::Output;
@@ -77,7 +78,7 @@ pub struct Cordon {
 #[derive(Debug, Args)]
 struct Target {
     /// The instance: its id, or its incarnation if several processes have that id
-    #[arg(short, long, value_name = "ID")]
+    #[arg(short, long, value_name = "ID", value_parser = names::instance)]
     instance: Option<String>,
 
     /// All instances of the bucket that answer within 400ms of each other

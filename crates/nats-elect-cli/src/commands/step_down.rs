@@ -9,6 +9,7 @@ use nats_elect::admin::AdminClient;
 
 use crate::cli::{Shared, duration};
 use crate::exit::Outcome;
+use crate::names;
 use crate::operating::operating;
 use crate::operating::step_down::Request;
 use crate::output::Output;
@@ -55,7 +56,7 @@ pub struct StepDown {
     role: String,
 
     /// The id of the instance that leads next [default: the first one to claim the role]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = names::instance)]
     to: Option<String>,
 
     /// How long the leader stays out afterwards, at most a day [default: the role's cool-down]

@@ -76,6 +76,57 @@ fn a_column_that_does_not_exist_is_refused_before_anything_connects() {
 }
 
 #[test]
+fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
+    let long = "n".repeat(256);
+    for (arguments, rule) in [
+        (&["group", "show", "a.b"][..], "a group name is 1 to 255"),
+        (&["group", "plan", "_a"], "a group name is 1 to 255"),
+        (
+            &["group", "explain", "a b", "0"],
+            "a group name is 1 to 255",
+        ),
+        (&["group", "explain", "a", "0.1"], "a unit name is 1 to 255"),
+        (
+            &["group", "move", "a.b", "0", "n"],
+            "a group name is 1 to 255",
+        ),
+        (&["group", "move", "a", "", "n"], "a unit name is 1 to 255"),
+        (
+            &["group", "move", "a", "0", "n 1"],
+            "an instance id is 1 to 255",
+        ),
+        (&["group", "drain", &long], "an instance id is 1 to 255"),
+        (
+            &["group", "grow", "a.b", "8", "--yes"],
+            "a group name is 1 to 255",
+        ),
+        (&["group", "grow", "a", "0", "--yes"], "1 to 65536 shards"),
+        (
+            &["group", "grow", "a", "65537", "--yes"],
+            "1 to 65536 shards",
+        ),
+        (&["group", "grow", "a", "-1", "--yes"], "'-1'"),
+        (&["doctor", "--group", "a.b"], "a group name is 1 to 255"),
+        (
+            &["cordon", "--instance", "n 1"],
+            "an instance id is 1 to 255",
+        ),
+        (
+            &["step-down", "a", "--to", "n 1"],
+            "an instance id is 1 to 255",
+        ),
+    ] {
+        let wrong = ended(nats_elect(&["-s", "127.0.0.1:1"]).args(arguments));
+        assert_eq!(wrong.code, Some(2), "{arguments:?}: {}", wrong.stderr);
+        assert!(
+            wrong.stderr.contains(rule),
+            "{arguments:?}: {}",
+            wrong.stderr
+        );
+    }
+}
+
+#[test]
 fn columns_are_for_tables_alone() {
     for arguments in [
         &["ls", "--columns", "role", "-o", "json"][..],

@@ -8,6 +8,7 @@ use nats_elect::admin::AdminClient;
 use crate::cli::{Shared, duration};
 use crate::commands::step_down::progress;
 use crate::exit::Outcome;
+use crate::names;
 use crate::operating::drain::Request;
 use crate::operating::operating;
 use crate::output::Output;
@@ -42,6 +43,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Drain {
     /// The instance: its id, or its incarnation if several processes have that id
+    #[arg(value_parser = names::instance)]
     instance: String,
 
     /// How long to wait at most until the units have left

@@ -54,9 +54,11 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Explain {
     /// The group
+    #[arg(value_parser = crate::names::group)]
     group: String,
 
     /// The unit: of a shard, its number
+    #[arg(value_parser = crate::names::unit)]
     unit: String,
 
     /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by

@@ -12,6 +12,7 @@ use crate::cli::{Shared, duration};
 use crate::commands::step_down::progress;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
+use crate::names;
 use crate::output::Output;
 use crate::text::lasted;
 
@@ -62,9 +63,11 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Grow {
     /// The group
+    #[arg(value_parser = names::group)]
     group: String,
 
     /// The new number of shards, from 1 to 65536
+    #[arg(value_parser = shards)]
     shards: u32,
 
     /// Do not ask for a confirmation, for scripts
@@ -170,6 +173,12 @@ impl Grow {
             "the members go on; `nats-elect group show GROUP` says what is missing, and the same command waits again",
         ))
     }
+}
+
+fn shards(text: &str) -> Result<u32, &'static str> {
+    let shards = text.parse().ok();
+    let shards = shards.filter(|it| (1..=65_536).contains(it));
+    shards.ok_or("a group has 1 to 65536 shards")
 }
 
 /// The steps of which each is told once: waits in parts of ten seconds.

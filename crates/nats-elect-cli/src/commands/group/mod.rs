@@ -15,9 +15,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use nats_elect::duration::seconds::Seconds;
-use nats_elect::{
-    Error, GroupName, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding,
-};
+use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
 use serde_json::{Value, json};
 
 use crate::cli::Shared;
@@ -41,7 +39,6 @@ async fn read(shared: &Shared, wait: Duration) -> Result<ObservedGroups, Failure
 
 /// The group of this name.
 fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Failure> {
-    GroupName::new(name).map_err(Error::from)?;
     all.groups.get(name).ok_or_else(|| {
         Failure::not_found(format!("there is no group {name:?} in the bucket"))
             .advice("`nats-elect group ls` lists the groups")

@@ -57,6 +57,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Plan {
     /// The group
+    #[arg(value_parser = crate::names::group)]
     group: String,
 
     #[command(flatten)]

@@ -88,6 +88,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Show {
     /// The group
+    #[arg(value_parser = crate::names::group)]
     group: String,
 
     /// Show each unit on a line of its own

@@ -6,6 +6,7 @@ use nats_elect::admin::AdminClient;
 use crate::cli::Shared;
 use crate::commands::step_down::progress;
 use crate::exit::Outcome;
+use crate::names;
 use crate::operating::operating;
 use crate::operating::unit_move::Request;
 use crate::output::Output;
@@ -40,12 +41,15 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Move {
     /// The group
+    #[arg(value_parser = names::group)]
     group: String,
 
     /// The unit: of a shard, its number
+    #[arg(value_parser = names::unit)]
     unit: String,
 
     /// The instance: its id, or its incarnation if several processes have that id
+    #[arg(value_parser = names::instance)]
     instance: String,
 }
 
@@ -56,7 +60,6 @@ impl Move {
             unit: self.unit,
             to: self.instance,
         };
-        request.validate()?;
         let moving = async |admin: AdminClient| {
             let tell = |what: &str| progress(output, what);
             let done = request.carry_out(&admin, shared.patience(), tell).await?;
