@@ -29,6 +29,7 @@ mod names;
 mod operating;
 mod output;
 mod past_event;
+mod progress;
 mod reading;
 mod record;
 mod roles;

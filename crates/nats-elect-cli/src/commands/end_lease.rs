@@ -9,13 +9,13 @@ use nats_elect::duration::seconds::Seconds;
 use nats_elect::{RoleName, RoleState};
 use serde_json::{Value, json};
 
-use super::step_down::progress;
 use crate::cli::Shared;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
 use crate::operating::stepped::{leader_json, new_leader};
 use crate::operating::{Member, members, operating};
 use crate::output::Output;
+use crate::progress::progress;
 use crate::record::Written;
 use crate::text::{lasted, stamp, wall_clock};
 

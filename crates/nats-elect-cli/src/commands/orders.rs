@@ -4,13 +4,13 @@ use clap::Args;
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, ProblemCode};
 
-use super::step_down::progress;
 use crate::cli::Shared;
 use crate::exit::{Failure, Outcome};
 use crate::names;
 use crate::operating::orders::{Done, Order, Request, failure_of};
 use crate::operating::{everyone, operating};
 use crate::output::Output;
+use crate::progress::progress;
 
 /// What help has below the options.
 fn more(late: &str, examples: &str) -> String {

@@ -13,12 +13,12 @@ use nats_elect::admin::AdminClient;
 use nats_elect::{Error, RoleName};
 use serde_json::{Value, json};
 
-use super::step_down::progress;
 use crate::cli::Shared;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
 use crate::operating::{members, operating};
 use crate::output::Output;
+use crate::progress::progress;
 use crate::record::Written;
 use crate::text::{clean, lasted};
 

@@ -1,6 +1,5 @@
 //! `step-down`: has the leader of a role hand it over.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,6 +12,7 @@ use crate::names;
 use crate::operating::operating;
 use crate::operating::step_down::Request;
 use crate::output::Output;
+use crate::progress::progress;
 
 const MORE: &str = "\
 Exit codes:
@@ -113,11 +113,4 @@ impl StepDown {
 fn token(text: &str) -> Result<FencingToken, String> {
     let token = text.parse::<FencingToken>();
     token.map_err(|error| format!("{error}: `nats-elect ls -o wide` shows it"))
-}
-
-/// Shows the progress to the user of a terminal.
-pub fn progress(output: Output, what: &str) {
-    if std::io::stderr().is_terminal() {
-        output.note(&format!("… {what}"));
-    }
 }

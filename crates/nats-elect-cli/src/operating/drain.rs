@@ -79,7 +79,7 @@ impl Request {
         instance.instance_id == self.instance || incarnation == Some(instance.incarnation)
     }
 
-    /// Cordons the instance, and waits until it owns no unit. `tell` hears how many are left.
+    /// Cordons the instance, and waits until it owns no unit. `tell` hears again and again how many are left.
     pub async fn carry_out(
         &self,
         admin: &AdminClient,
@@ -114,8 +114,7 @@ impl Request {
         tell: impl Fn(&str),
     ) -> Result<Left, Failure> {
         let mut over = pin!(tokio::time::sleep(self.timeout));
-        let (mut told, mut was_empty) = (None, false);
-        let mut absences = 0;
+        let (mut was_empty, mut absences) = (false, 0);
         loop {
             match admin.status(instance).await {
                 Ok(report) => {
@@ -129,13 +128,10 @@ impl Request {
                         return Ok((left, still_running));
                     }
                     was_empty = is_empty;
-                    let count = (left.values().sum(), still_running.values().sum());
-                    if told.replace(count) != Some(count) {
-                        tell(&match count {
-                            (0, handlers) if handlers > 0 => still_run(handlers),
-                            (units, _) => format!("{units} units are left"),
-                        });
-                    }
+                    tell(&match (left.values().sum(), still_running.values().sum()) {
+                        (0, handlers) if handlers > 0 => still_run(handlers),
+                        (units, _) => format!("{units} units are left"),
+                    });
                 }
                 Err(error) => {
                     let is_absent = matches!(error, AdminError::NoSuchInstance(_));

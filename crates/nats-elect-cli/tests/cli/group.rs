@@ -412,6 +412,7 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     assert_eq!(stuck.code, Some(5), "{}{}", stuck.stdout, stuck.stderr);
     is_fit_for_a_terminal(&stuck);
     for expected in [
+        "… 14 units are left",
         "2 of control, 12 of partitions",
         "warning: no instance that answers could take units over now: control, partitions. They stay",
     ] {

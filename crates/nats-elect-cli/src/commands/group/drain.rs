@@ -6,12 +6,12 @@ use clap::Args;
 use nats_elect::admin::AdminClient;
 
 use crate::cli::{Shared, duration};
-use crate::commands::step_down::progress;
 use crate::exit::Outcome;
 use crate::names;
 use crate::operating::drain::Request;
 use crate::operating::operating;
 use crate::output::Output;
+use crate::progress::Wait;
 
 const MORE: &str = "\
 The command does what `cordon --instance` does, and then waits for the units: the instance hands its
@@ -61,7 +61,8 @@ impl Drain {
             if let Some(warning) = request.warning(&admin, shared.patience()).await {
                 output.warning(&warning);
             }
-            let tell = |what: &str| progress(output, what);
+            let wait = Wait::new(output);
+            let tell = |what: &str| wait.tell(what);
             let done = request.carry_out(&admin, shared.patience(), tell).await?;
             if output.is_data() {
                 output.data(&done.json())?;

@@ -9,11 +9,11 @@ use nats_elect::{GroupGrowth, GrowthError, GrowthProgress};
 use serde_json::json;
 
 use crate::cli::{Shared, duration};
-use crate::commands::step_down::progress;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
 use crate::names;
 use crate::output::Output;
+use crate::progress::Wait;
 use crate::text::lasted;
 
 /// So many units a bucket is fit for, about.
@@ -121,12 +121,11 @@ impl Grow {
             ))
             .await?;
         }
-        let last = Cell::new(None);
+        let (wait, last) = (Wait::new(output), Cell::new(None));
         let told = |step| {
             let step = in_steps(step);
-            if last.replace(Some(step)) != Some(step) {
-                progress(output, &words(step));
-            }
+            last.set(Some(step));
+            wait.tell(&words(step));
         };
         growth.write(told).await.map_err(failure)?;
         let mut is_done = false;

@@ -4,12 +4,12 @@ use clap::Args;
 use nats_elect::admin::AdminClient;
 
 use crate::cli::Shared;
-use crate::commands::step_down::progress;
 use crate::exit::Outcome;
 use crate::names;
 use crate::operating::operating;
 use crate::operating::unit_move::Request;
 use crate::output::Output;
+use crate::progress::progress;
 
 const MORE: &str = "\
 The unit stays there until something else moves it: the instance leaves or dies, or the group's
