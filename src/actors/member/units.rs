@@ -174,7 +174,7 @@ impl MemberState {
                     group = %unit.group,
                     unit = %unit.unit,
                     %stop_budget,
-                    "the handler did not end in time after its term was cancelled: aborting it; its unit is given away a lease later"
+                    "the handler did not end in time after its term was cancelled: aborting it; its unit is given away when it has ended, and a lease later at the latest"
                 );
             }
             running.end(cause);
