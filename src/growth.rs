@@ -1,6 +1,7 @@
 //! Another number of shards for a group: the units of the next generation are created ahead, and
 //! then the group's record says so.
 
+mod error;
 mod watching;
 
 use std::fmt;
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::stream::{self, StreamExt};
-use thiserror::Error;
 
+pub use self::error::GrowthError;
 use self::watching::{Seen, Watching};
 use crate::clock;
 use crate::error::Error;
@@ -17,7 +18,7 @@ use crate::store::{Bucket, IfMissing, Mailbox, StoreError};
 use nats_elect_core::group::{
     GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, UnitKey, UnitRecord,
 };
-use nats_elect_core::name::{BucketName, GroupName, NameError};
+use nats_elect_core::name::{BucketName, GroupName};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,75 +31,6 @@ const WRITES_AT_ONCE: usize = 500;
 /// The age of new units at which the group's record is written. Members count it from the moment at
 /// which they were shown a unit, and that is a little later than its creation.
 const AGE: Duration = LONGEST_LEASE.saturating_add(Duration::from_secs(1));
-
-/// The reason why a group does not get another number of shards.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum GrowthError {
-    /// The name of the bucket or the group breaks a rule.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// No group has so many shards.
-    #[error("a group has 1 to {MOST_SHARDS} shards, and not {0}")]
-    Shards(u32),
-    /// There is no such group.
-    #[error("there is no group `{0}` in the bucket")]
-    NoSuchGroup(GroupName),
-    /// The group's record is gone, and not the group: members or units of it are there. Members that
-    /// know the record write it again; else an operator has to (`docs/runbook.md`).
-    #[error(
-        "group `{0}` has no record, although it has members or units: the record was purged, or the group is only being made"
-    )]
-    RecordMissing(GroupName),
-    /// The group has named units. The settings of the instances name them.
-    #[error("group `{0}` has named units, and no shards: the settings of its instances name them")]
-    NamedUnits(GroupName),
-    /// The group is new, and its units are still being created.
-    #[error("group `{0}` is still being made: try again when its units have owners")]
-    BeingMade(GroupName),
-    /// What stands under the group's key is not understood.
-    #[error(
-        "the record of group `{0}` is not understood: it was deleted, written by hand, or is of a later version"
-    )]
-    NotUnderstood(GroupName),
-    /// The group has this number of shards, and its last growth has ended.
-    #[error("group `{group}` has {shards} shards already, in generation {generation}")]
-    SameNumber {
-        /// The group.
-        group: GroupName,
-        /// The number.
-        shards: u32,
-        /// The present generation.
-        generation: u32,
-    },
-    /// The last growth of the group has not ended.
-    #[error(
-        "group `{group}` is still growing to {shards} shards: units of earlier generations that are not closed: {unclosed}"
-    )]
-    StillGrowing {
-        /// The group.
-        group: GroupName,
-        /// The number of shards that its record says.
-        shards: u32,
-        /// The number of units that are not closed.
-        unclosed: usize,
-    },
-    /// No generation can follow the present one.
-    #[error("group `{0}` is in the last generation that there can be")]
-    LastGeneration(GroupName),
-    /// Something else than a unit of nobody stands under the key of a unit of the next generation.
-    #[error("under the key {key:?} of the next generation stands something else than a free unit")]
-    InTheWay {
-        /// The key within the bucket.
-        key: String,
-    },
-    /// Somebody wrote the group's record meanwhile, or replaced the bucket.
-    #[error("somebody wrote the record of group `{0}` meanwhile, or the bucket is another one")]
-    Changed(GroupName),
-    /// The bucket can't be used.
-    #[error(transparent)]
-    Bucket(#[from] Error),
-}
 
 /// How far a growth has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +54,18 @@ pub enum GrowthProgress {
         /// How many units of the new generation have no owner yet.
         unowned: usize,
     },
+}
+
+/// Units of the next generation that stood there before a growth began. Somebody prepares another
+/// one, or one was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PreparedUnits {
+    /// How many there are.
+    pub count: usize,
+    /// The number of shards that they are of, or fewer: the growth may have created more of them
+    /// since.
+    pub shards: u32,
 }
 
 /// Gives a sharded group another number of shards.
@@ -153,6 +97,7 @@ pub struct GroupGrowth {
     created: u64,
     shards: u32,
     way: Way,
+    prepared: Option<PreparedUnits>,
 }
 
 /// From one generation to the next.
@@ -198,11 +143,13 @@ impl GroupGrowth {
         let watching = Watching::begin(bucket, group).await?;
         let way = Way::of(&watching.seen, shards)?;
         missing(&watching.seen, &way, shards)?;
+        let ahead = way.over.and(watching.seen.prepared(way.record.generation));
         Ok(Self {
             watching,
             created: info.epoch,
             shards,
             way,
+            prepared: ahead,
         })
     }
 
@@ -219,6 +166,15 @@ impl GroupGrowth {
     /// Returns whether the group's record says the new number.
     pub const fn is_written(&self) -> bool {
         self.way.over.is_none()
+    }
+
+    /// Returns the units of the new generation that stood there when this began. `None` also if the
+    /// record says the new number.
+    ///
+    /// Those of a growth to the same number, or to fewer shards, are built on. If they are of more
+    /// shards, find out whether somebody else has the group grow before you [`write`](Self::write).
+    pub const fn prepared(&self) -> Option<PreparedUnits> {
+        self.prepared
     }
 
     /// Returns how many units the bucket has once the group has grown: those of all groups, and of
@@ -370,6 +326,7 @@ impl GroupGrowth {
     /// replaced.
     fn missing(&self) -> Result<Vec<UnitKey>, GrowthError> {
         self.require_unchanged()?;
+        self.require_alone()?;
         missing(&self.watching.seen, &self.way, self.shards)
     }
 
@@ -379,6 +336,19 @@ impl GroupGrowth {
             return Ok(());
         }
         Err(self.changed())
+    }
+
+    /// Of two growths at a time the one to fewer shards gives way. The other one is not shown it.
+    fn require_alone(&self) -> Result<(), GrowthError> {
+        let seen = &self.watching.seen;
+        let known = self.prepared.map_or(0, |it| it.shards).max(self.shards);
+        match seen.prepared(self.generation()) {
+            Some(now) if now.shards > known => Err(GrowthError::OtherGrowth {
+                group: seen.group.clone(),
+                shards: now.shards,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn changed(&self) -> GrowthError {

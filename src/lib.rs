@@ -131,7 +131,7 @@ pub use async_nats;
 
 pub use crate::error::Error;
 pub use crate::group::{Group, placement};
-pub use crate::growth::{GroupGrowth, GrowthError, GrowthProgress};
+pub use crate::growth::{GroupGrowth, GrowthError, GrowthProgress, PreparedUnits};
 pub use crate::history::{History, HistoryError};
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{

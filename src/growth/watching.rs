@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{PATIENCE, PAUSE, TIMEOUT};
+use super::{PATIENCE, PAUSE, PreparedUnits, TIMEOUT};
 use crate::clock;
 use crate::error::Error;
 use crate::store::{Bucket, GroupDelivery, GroupWatch, StoreError};
@@ -164,6 +164,17 @@ impl Seen {
         let last = self.numbered(generation.saturating_sub(1), before);
         let missing = last.filter(|key| !self.units.contains_key(key));
         open.count() + missing.count()
+    }
+
+    /// What stands there of the shards of a generation.
+    pub fn prepared(&self, generation: u32) -> Option<PreparedUnits> {
+        let units = self.units.keys().filter(|it| it.generation == generation);
+        let shards = || units.clone().filter_map(|it| it.unit.as_shard());
+        let last = shards().max()?;
+        Some(PreparedUnits {
+            count: shards().count(),
+            shards: last.saturating_add(1),
+        })
     }
 
     /// How many of so many shards of a generation have no owner.

@@ -311,6 +311,8 @@ impl TrackedGroups {
         };
         let before = before.flat_map(|(_, units)| units.iter());
         let before = before.filter(may_be).map(|(_, unit)| unit);
+        let next = group.record.map(|record| record.generation + 1);
+        let next = next.and_then(|next| group.generations.get(&next));
         let (units, surplus) = self.units(group, room, now);
         let found = units.iter().filter(|it| it.fencing_token.is_some());
         let shards = usize::try_from(group.shards()).unwrap_or(usize::MAX);
@@ -323,6 +325,7 @@ impl TrackedGroups {
             units,
             surplus,
             unclosed: before.filter(is_open).count(),
+            prepared: next.map_or(0, BTreeMap::len),
         }
     }
 

@@ -1,9 +1,11 @@
 //! `group grow`.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use nats_elect::{Group, MemberConfig, RoleManager, StopOptions, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
+use tokio::time::timeout;
 
 use crate::doctor::users_of;
 use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, output};
@@ -132,6 +134,24 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     let told = grow(&["jobs", "8", "--yes", "--json"]);
     assert_eq!(json(&told.stderr)["error"], "refused");
 
+    // One that somebody prepares, or did not end.
+    put(
+        "_group.g.ahead",
+        r#"{"v":1,"kind":"sharded","n":2,"gen":1}"#,
+    )
+    .await;
+    for shard in 0..6 {
+        put(&format!("_group.u.ahead.2.{shard}"), r#"{"v":1}"#).await;
+    }
+    let other = grow(&["ahead", "4", "--yes"]);
+    assert_eq!(other.code, Some(4), "{}", other.stderr);
+    let expected = "6 units of generation 2 exist already, for 6 shards at least";
+    assert!(other.stderr.contains(expected), "{}", other.stderr);
+    let shown = output(&server, &["group", "show", "ahead", "--wait", "0s"]);
+    let expected = "6 units of generation 2 exist: another number of shards is prepared";
+    assert!(shown.stdout.contains(expected), "{}", shown.stdout);
+    is_fit_for_a_terminal(&shown);
+
     // One that somebody began, and nobody goes on with.
     put(
         "_group.g.grows",
@@ -157,6 +177,48 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     let late = grow(&same);
     let left = "1 old units are not closed, 3 new ones have no owner";
     assert!(late.stderr.contains(left), "{}", late.stderr);
+}
+
+/// Both would wait a minute, and only then would one of them be refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_growths_at_a_time_the_one_to_fewer_shards_gives_way_at_once() {
+    let server = NatsServer::start().expect("start");
+    let bucket = bucket(&server).await;
+    let record = r#"{"v":1,"kind":"sharded","n":2,"gen":1}"#;
+    let put = bucket.put("_group.g.shards", record.into()).await;
+    put.expect("put");
+    let begin = |shards: &str| {
+        let mut command = at(&server, &["group", "grow", "shards", shards, "--yes"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().expect("start nats-elect")
+    };
+    let has = async |unit: &str| {
+        let key = format!("_group.u.shards.2.{unit}");
+        eventually(SOON, "a unit", async || {
+            bucket.get(&key).await.expect("get").map(drop)
+        })
+        .await;
+    };
+    let fewer = begin("4");
+    has("3").await;
+    let mut more = begin("5");
+    has("4").await;
+    let fewer = tokio::task::spawn_blocking(move || fewer.wait_with_output());
+    let fewer = timeout(SOON, fewer).await.expect("at once");
+    let fewer = fewer.expect("no panic").expect("its end");
+    let told = String::from_utf8_lossy(&fewer.stderr);
+    assert_eq!(fewer.status.code(), Some(4), "{told}");
+    let expected = "somebody else prepares group `shards` for 5 shards";
+    assert!(told.contains(expected), "{told}");
+    // It waits for a minute, and would then be done.
+    assert_eq!(more.try_wait().expect("its state"), None);
+    more.kill().expect("killed");
+    let more = more.wait_with_output().expect("its end");
+    let told = String::from_utf8_lossy(&more.stderr);
+    assert!(
+        told.contains("4 units of generation 2 exist already"),
+        "{told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

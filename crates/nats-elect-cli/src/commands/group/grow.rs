@@ -47,8 +47,9 @@ Exit codes:
   2  a number that no group can have, or there is no terminal to confirm it on, and no --yes
   3  there is no such bucket or group
   4  refused: the group has named units or this number already, grows already, has lost its record or
-     is not understood, or was changed meanwhile; the bucket would have more than 20,000 units, and no --force was given; the
-     operator did not confirm; or a permission is missing
+     is not understood, or was changed meanwhile; without --force also: somebody has it grow to more
+     shards, or the bucket would have more than 20,000 units; the operator did not confirm; or a
+     permission is missing
   5  NATS did not answer in time, or new units have no owner after --wait-timeout. They get them later
 
 Examples:
@@ -74,7 +75,8 @@ pub struct Grow {
     #[arg(short, long)]
     yes: bool,
 
-    /// Let the bucket have more than about 20,000 units
+    /// Grow also if the bucket has more than about 20,000 units then, or if a growth to more shards
+    /// was begun and has not ended
     #[arg(long)]
     force: bool,
 
@@ -100,18 +102,48 @@ impl Grow {
         shared.reading(growing).await
     }
 
+    /// Refuses what takes --force.
+    fn refuse(&self, growth: &GroupGrowth, bucket: &str) -> Result<(), Failure> {
+        let (group, shards) = (&self.group, self.shards);
+        let units = growth.units_afterwards();
+        if !growth.is_written() && units > FIT {
+            let what = format!(
+                "bucket {bucket} would have {units} units, those of earlier generations and of other groups among them, and is fit for about {FIT}"
+            );
+            return Err(Failure::new(Code::Refused, what).advice(
+                "nothing was done. Each instance that starts reads them all before it owns any; --force grows the group all the same",
+            ));
+        }
+        match growth.prepared() {
+            Some(prepared) if prepared.shards > shards => {
+                let generation = growth.generation();
+                let what = format!(
+                    "{} units of generation {generation} exist already, for {} shards at least: somebody has {group} grow to another number, or did not end that",
+                    prepared.count, prepared.shards
+                );
+                Err(Failure::new(Code::Refused, what).advice(format!(
+                    "nothing was done. If somebody does, `nats-elect group show {group}` says generation {generation} within two minutes. \
+                     If not, give their number to go on there, or --force to have {shards} shards: the other keys are left behind"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn grow(&self, client: Client, bucket: &str, output: Output) -> Outcome {
         let (group, shards) = (&self.group, self.shards);
         let begun = GroupGrowth::begin(client, bucket, group, shards).await;
         let mut growth = begun.map_err(failure)?;
         let goes_on = growth.is_written();
         let units = growth.units_afterwards();
-        if !goes_on && units > FIT && !self.force {
-            let what = format!(
-                "bucket {bucket} would have {units} units, those of earlier generations and of other groups among them, and is fit for about {FIT}"
-            );
-            return Err(Failure::new(Code::Refused, what).advice(
-                "nothing was done. Each instance that starts reads them all before it owns any; --force grows the group all the same",
+        if !self.force {
+            self.refuse(&growth, bucket)?;
+        }
+        if let Some(prepared) = growth.prepared() {
+            output.note(&format!(
+                "{} units of generation {} exist already: going on with them. If somebody else prepares another number of shards now, one of both growths is refused",
+                prepared.count,
+                growth.generation()
             ));
         }
         if !goes_on && !self.yes {
@@ -237,10 +269,16 @@ fn failure(error: GrowthError) -> Failure {
                 "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again",
             ),
         ),
+        GrowthError::OtherGrowth { .. } => (
+            Code::Refused,
+            Some(
+                "the group goes on as before, and so does the other growth. `nats-elect group show GROUP` says when it has ended; agree on one number before you give the command again",
+            ),
+        ),
         GrowthError::Changed(_) => (
             Code::Refused,
             Some(
-                "`nats-elect group show GROUP` says what stands there now; the same command goes on from there",
+                "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first: the same command would change that number again",
             ),
         ),
         _ => (Code::Refused, None),

@@ -117,6 +117,7 @@ pub fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Va
         "generation": group.generation,
         "making": group.making,
         "unclosed": group.unclosed,
+        "prepared": group.prepared,
         "surplus": group.surplus.len(),
         "unit_count": group.unit_count(),
         "owned": group.count(UnitStanding::Owned),

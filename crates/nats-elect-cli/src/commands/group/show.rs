@@ -168,6 +168,14 @@ fn title(name: &str, group: &ObservedGroup) -> String {
         );
         title.push_str(&unclosed);
     }
+    if group.prepared > 0 {
+        let prepared = format!(
+            "\n{} units of generation {} exist: another number of shards is prepared, or that was cut off",
+            group.prepared,
+            group.generation + 1
+        );
+        title.push_str(&prepared);
+    }
     title
 }
 
