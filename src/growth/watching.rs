@@ -139,7 +139,7 @@ impl Seen {
                 self.others.insert(key);
                 false
             }
-            _ => false,
+            GroupContent::Group(..) => false,
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use nats_elect::admin::AdminClient;
 
+use super::operate;
 use crate::cli::{Shared, duration};
 use crate::exit::Outcome;
 use crate::names;
 use crate::operating::drain::Request;
-use crate::operating::operating;
 use crate::output::Output;
 use crate::progress::Wait;
 
@@ -24,6 +24,7 @@ says at the start if no other instance that answers takes units of a group.
 Exit codes:
   0  the instance owns no unit, and leads none of its roles
   1  no instance answers, and JetStream is off
+  2  several processes have that id: name one by its incarnation
   3  there is no such instance, or it ended before it owned nothing
   4  refused: the instance is stopping, or a permission is missing
   5  it still owns units after --wait-timeout, or a role could not be freed; the instance stays cordoned
@@ -76,6 +77,6 @@ impl Drain {
                 None => Ok(done.shortfall().map_or(0, |code| code as u8)),
             }
         };
-        operating(&shared.config()?, draining).await
+        operate(shared, draining).await
     }
 }

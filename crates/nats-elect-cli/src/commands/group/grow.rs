@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use clap::Args;
-use nats_elect::{GroupGrowth, GrowthError, GrowthProgress};
+use nats_elect::{Error, GroupGrowth, GrowthError, GrowthProgress};
 use serde_json::json;
 
 use crate::cli::{Shared, duration};
@@ -46,9 +46,10 @@ Exit codes:
   1  JetStream is off
   2  a number that no group can have, or there is no terminal to confirm it on, and no --yes
   3  there is no such bucket or group
-  4  refused: the group has named units or this number already, grows already, has lost its record or
-     is not understood, or was changed meanwhile; without --force also: somebody has it grow to more
-     shards, or the bucket would have more than 20,000 units; the operator did not confirm; or a
+  4  refused: the group has named units or this number already, is being made, grows already, has lost
+     its record or is not understood, or was changed meanwhile; a unit of its next generation is not
+     free; without --force: the bucket would have more than 20,000 units, or a growth to more shards
+     was begun; somebody else prepares more shards at this moment; the operator did not confirm; or a
      permission is missing
   5  NATS did not answer in time, or new units have no owner after --wait-timeout. They get them later
 
@@ -238,6 +239,11 @@ fn words(progress: GrowthProgress) -> String {
 
 fn failure(error: GrowthError) -> Failure {
     let (code, advice) = match error {
+        GrowthError::Bucket(Error::BucketMissing(bucket)) => {
+            return Failure::not_found(format!("bucket {bucket:?} does not exist")).advice(
+                "the instances of a group make its bucket: name theirs with --bucket or NATS_ELECT_BUCKET, or connect to their NATS with --context or --server",
+            );
+        }
         GrowthError::Bucket(error) => return error.into(),
         GrowthError::Name(_) | GrowthError::Shards(_) => (Code::Usage, None),
         GrowthError::NoSuchGroup(_) => (

@@ -14,12 +14,14 @@ mod waits;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use nats_elect::admin::AdminClient;
 use nats_elect::duration::seconds::Seconds;
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
 use serde_json::{Value, json};
 
 use crate::cli::Shared;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::operating::operating;
 use crate::text::cut;
 use crate::trust::Trust;
 
@@ -35,6 +37,19 @@ async fn read(shared: &Shared, wait: Duration) -> Result<ObservedGroups, Failure
     let trust = Trust::default();
     let observer = Box::pin(shared.observer(Some(&[]), &trust)).await?;
     Ok(observer.groups(wait).await?)
+}
+
+/// Asks or operates instances. If there is none, JetStream may be off.
+async fn operate<T>(
+    shared: &Shared,
+    act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match operating(&shared.config()?, act).await {
+        Err(failure) if failure.code == Code::NotFound => {
+            Err(shared.jetstream_off().await.unwrap_or(failure))
+        }
+        done => done,
+    }
 }
 
 /// The group of this name.

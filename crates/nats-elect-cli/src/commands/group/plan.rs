@@ -8,11 +8,10 @@ use nats_elect::GroupPlan;
 use nats_elect::admin::{AdminClient, Instance};
 
 use super::asking::ask;
-use super::{listed, order, read};
+use super::{listed, operate, order, read};
 use crate::cli::Shared;
 use crate::columns::{Columns, Layout};
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::operating;
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
@@ -40,7 +39,7 @@ decides nothing: only a unit's owner gives it away.
 
 Exit codes:
   0  success, also if nothing is to move
-  1  JetStream is off
+  1  no instance answers, and JetStream is off
   3  no instance that answers takes part in the group
   4  NATS refused the credentials or a permission, an instance has too many requests, or the group's
      record is missing or not understood
@@ -68,7 +67,7 @@ impl Plan {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let columns = self.columns.of(LAYOUT, output)?;
         let asking = async |admin: AdminClient| self.ask(&admin, shared).await;
-        let plan = operating(&shared.config()?, asking).await?;
+        let plan = operate(shared, asking).await?;
         if output.is_data() {
             output.data(&plan)?;
             return Ok(0);

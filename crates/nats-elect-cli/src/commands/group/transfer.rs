@@ -3,10 +3,10 @@
 use clap::Args;
 use nats_elect::admin::AdminClient;
 
+use super::operate;
 use crate::cli::Shared;
 use crate::exit::Outcome;
 use crate::names;
-use crate::operating::operating;
 use crate::operating::unit_move::Request;
 use crate::output::Output;
 use crate::progress::progress;
@@ -23,6 +23,7 @@ be apart, or the policy.
 Exit codes:
   0  the instance owns the unit
   1  no instance answers, and JetStream is off
+  2  several processes have that id: name one by its incarnation
   3  there is no such instance or unit, or the instance takes no part in the group
   4  refused, and nothing was done: the instance takes no units, the policy would undo the move, the
      unit can't have an owner now, the group's record is missing or not understood, or a permission is
@@ -70,6 +71,6 @@ impl Move {
             }
             Ok(0)
         };
-        operating(&shared.config()?, moving).await
+        operate(shared, moving).await
     }
 }
