@@ -212,8 +212,7 @@ async fn a_member_that_joins_says_which_key_it_waits_for() {
     eventually(SOON, "a warning", async || {
         let text = logs.text();
         let mut warnings = text.lines().filter(|it| it.contains(" WARN "));
-        let says =
-            |it: &str| it.contains(&key) && it.contains("Purge") && it.contains(r#"wait=1m"#);
+        let says = |it: &str| it.contains(&key) && it.contains("Purge") && it.contains("wait=1m");
         warnings.any(says).then_some(())
     })
     .await;
