@@ -79,7 +79,8 @@ impl Request {
         instance.instance_id == self.instance || incarnation == Some(instance.incarnation)
     }
 
-    /// Cordons the instance, and waits until it owns no unit. `tell` hears again and again how many are left.
+    /// Cordons the instance, and waits until it owns no unit. `tell` hears again and again how many
+    /// are left.
     pub async fn carry_out(
         &self,
         admin: &AdminClient,

@@ -154,37 +154,48 @@ fn head(plan: &GroupPlan) -> Vec<String> {
     lines
 }
 
-/// The units that nobody may take, those with the same reason on one line.
+/// Units that nobody may take, for the same reason.
+struct Reason<'a> {
+    kept_by: Option<&'a str>,
+    why: &'a str,
+    units: Vec<&'a str>,
+}
+
+impl Reason<'_> {
+    fn line(mut self) -> String {
+        self.units.sort_by_key(|it| order(it));
+        let count = self.units.len();
+        let units = listed(&self.units, count, LISTED);
+        let name = if count == 1 { "unit" } else { "units" };
+        let stays = match (self.kept_by, count) {
+            (Some(owner), 1) => format!("stays with {owner}"),
+            (Some(owner), _) => format!("stay with {owner}"),
+            (None, 1) => "has no owner".into(),
+            (None, _) => "have no owner".into(),
+        };
+        format!("{name} {units} {stays}: {}", self.why)
+    }
+}
+
+/// The units that nobody may take, a line for each reason.
 fn unplaced(plan: &GroupPlan) -> Vec<String> {
-    /// Who keeps a unit, and why it has no other place.
-    type Reason<'a> = (Option<&'a str>, &'a str);
-    let mut reasons: Vec<(Reason<'_>, Vec<&str>)> = Vec::new();
+    let mut reasons: Vec<Reason<'_>> = Vec::new();
     for it in &plan.unplaced {
-        let reason = (it.kept_by.as_deref(), it.why.as_str());
-        match reasons.iter_mut().find(|(same, _)| *same == reason) {
-            Some((_, units)) => units.push(&it.unit),
-            None => reasons.push((reason, vec![&it.unit])),
+        let (kept_by, why) = (it.kept_by.as_deref(), it.why.as_str());
+        let same = |other: &&mut Reason<'_>| other.kept_by == kept_by && other.why == why;
+        match reasons.iter_mut().find(same) {
+            Some(reason) => reason.units.push(&it.unit),
+            None => reasons.push(Reason {
+                kept_by,
+                why,
+                units: vec![&it.unit],
+            }),
         }
     }
-    let line = |((kept_by, why), mut units): (Reason<'_>, Vec<&str>)| {
-        units.sort_by_key(|it| order(it));
-        let is_one = units.len() == 1;
-        let stays = match (kept_by, is_one) {
-            (Some(owner), true) => format!("stays with {owner}"),
-            (Some(owner), false) => format!("stay with {owner}"),
-            (None, true) => "has no owner".into(),
-            (None, false) => "have no owner".into(),
-        };
-        let name = if is_one { "unit" } else { "units" };
-        let units = listed(&units, units.len(), LISTED);
-        format!("{name} {units} {stays}: {why}")
-    };
-    let more: usize = reasons.iter().skip(MOST).map(|(_, it)| it.len()).sum();
-    let mut lines: Vec<_> = reasons.into_iter().take(MOST).map(line).collect();
-    if more > 0 {
-        lines.push(format!("… and {more} more units, for other reasons"));
-    }
-    lines
+    let more: usize = reasons.iter().skip(MOST).map(|it| it.units.len()).sum();
+    let lines = reasons.into_iter().take(MOST).map(Reason::line);
+    let more = (more > 0).then(|| format!("… and {more} more units, for other reasons"));
+    lines.chain(more).collect()
 }
 
 /// Thousandths as percent.
