@@ -129,6 +129,14 @@ impl Node {
         Some(self.process.as_ref()?.keepers.last()?.epoch)
     }
 
+    /// Whether its process may act under this epoch.
+    pub fn has_lease(&self, epoch: Epoch, now: Duration) -> bool {
+        let group = self.process.as_ref().map(|it| &it.group);
+        let until = group.and_then(Group::lease_until);
+        let is_own = group.and_then(Group::own_epoch) == Some(epoch);
+        is_own && until.is_some_and(|until| self.clock.at(now) < until)
+    }
+
     /// The units on which its application may act.
     pub fn valid_terms(&self, now: Duration) -> impl Iterator<Item = (&UnitKey, u64)> {
         let moment = self.clock.at(now);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect_core::event::FailureKind;
-use nats_elect_core::group::{Epoch, GroupInput, GroupKey};
+use nats_elect_core::group::{Epoch, GroupInput, GroupKey, MemberContent};
 use nats_elect_core::record::{Entry, Snapshot};
 use nats_elect_core::{Failure, Input, OpId, WriteOutcome};
 
-use super::node::Sender;
+use super::node::{Node, Sender};
 use super::stream::{Body, Stored};
 use super::world::{Happening, World};
 use crate::network::{Fate, Wire};
@@ -154,6 +154,11 @@ impl World {
             Request::Store { key, over, body } => {
                 let stored = self.store(key.clone(), Some(*over), body.clone());
                 self.tally.refused += u64::from(stored.is_err());
+                if stored.is_ok()
+                    && let Body::Member(_, MemberContent::Tombstone { secret: None, .. }) = body
+                {
+                    self.deposed(asker.node, key);
+                }
                 Answer::Write(match stored {
                     Ok(sequence) => WriteOutcome::Acked { revision: sequence },
                     Err(stands) => WriteOutcome::Conflict {
@@ -164,6 +169,16 @@ impl World {
         };
         if let Some(back) = back {
             self.schedule(self.now + back, Happening::Answer { asker, answer });
+        }
+    }
+
+    /// A tombstone by another member took effect.
+    fn deposed(&mut self, by: usize, key: &GroupKey) {
+        let holds = |node: &Node| key.member().is_some_and(|it| node.has_lease(it, self.now));
+        if !self.history_lost && self.nodes.iter().any(holds) {
+            let detail = format!("node-{by} deposes {key}, which has a lease");
+            let violation = self.broken_conduct(detail);
+            self.violation.get_or_insert(violation);
         }
     }
 
