@@ -89,6 +89,7 @@ async fn an_instance_is_drained_and_says_what_is_left() {
         (&json["done"], &json["units_left"], &json["bucket"]),
         (&json!(true), &json!({}), &json!("leaders"))
     );
+    assert_eq!(json["warning"], Value::Null, "{json}");
     assert!(a.group("partitions").expect("a group").mine().is_empty());
     // The last handlers begin a moment later.
     let all = b.group("partitions").expect("a group");
@@ -99,6 +100,8 @@ async fn an_instance_is_drained_and_says_what_is_left() {
     assert_eq!(stuck.status, 504, "{stuck:?}");
     let result = &stuck.json()["result"];
     assert_eq!(result["units_left"]["partitions"], 60, "{result}");
+    let warning = result["warning"].as_str().expect("a warning");
+    assert!(warning.contains("partitions"), "{warning}");
     for (instance, body, status) in [
         ("node-3", json!({}), 404),
         ("node-1", json!({ "timeout_seconds": 3001 }), 400),
