@@ -70,7 +70,7 @@ pub struct LoadRange {
 pub struct PlannedMember {
     /// The instance id.
     pub instance_id: String,
-    /// Whether it takes units: `active`, `cordoned` or `silent`.
+    /// Whether it takes units: `active`, `cordoned`, `silent` or `waiting`.
     pub standing: String,
     /// How many units its name stands in.
     #[serde(default)]
@@ -256,6 +256,7 @@ fn members(view: &GroupView) -> Vec<PlannedMember> {
                 Standing::Active => "active",
                 Standing::Cordoned => "cordoned",
                 Standing::Silent => "silent",
+                Standing::Waiting => "waiting",
             };
             PlannedMember {
                 instance_id: view.instance(*epoch),

@@ -161,6 +161,7 @@ fn refusal(why: &Refusal) -> String {
     match why {
         Refusal::Cordoned => "it is cordoned".into(),
         Refusal::Silent => "its heartbeats are missing".into(),
+        Refusal::Waiting => "most units are not of age for it yet".into(),
         Refusal::Labels(missing) => format!("it lacks {}", labels(missing)),
         Refusal::Settling(_) => "it has only just come".into(),
         Refusal::Cap(most) => format!("it is full, with {most} units"),

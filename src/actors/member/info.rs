@@ -39,6 +39,7 @@ impl MemberState {
             heavy,
             failing: self.group.failing(&scope.name),
             units: scope.units.names().iter().cloned().collect(),
+            waits: self.group.waits(&scope.name),
         }
     }
 

@@ -49,6 +49,7 @@ impl Group {
     /// Members and units, as this member sees them, and its own units that are on their way.
     pub(super) fn seen_fleet(&self, group: &GroupName, record: &GroupRecord, needs: bool) -> Fleet {
         let mut fleet = Fleet::new(self.now);
+        fleet.has_run = record.generation > 1;
         self.add_members(group, needs, &mut fleet);
         let known = self.view.units_in(group);
         for (key, seen) in known.filter(|(key, _)| self.is_present(key, record)) {
@@ -66,12 +67,13 @@ impl Group {
         fleet
     }
 
-    fn is_present(&self, unit: &UnitKey, record: &GroupRecord) -> bool {
+    pub(super) fn is_present(&self, unit: &UnitKey, record: &GroupRecord) -> bool {
         unit.generation == record.generation && self.is_unit(unit, record)
     }
 
-    /// Adds all members that may own units of the group. Those that have not settled count as if
-    /// they had, if no other one takes units. `needs` leaves them out otherwise.
+    /// Adds all members that may own units of the group. Those that have not settled, or wait for units
+    /// to come of age, count as if they had, if no other one takes units. `needs` leaves them out
+    /// otherwise.
     fn add_members(&self, group: &GroupName, needs: bool, fleet: &mut Fleet) {
         let own = self.lease.as_ref().map(|it| it.epoch);
         let mut young = Vec::new();
@@ -83,10 +85,7 @@ impl Group {
             let Some(support) = info.groups.get(group) else {
                 continue;
             };
-            let since = self.begins_since(group, epoch);
-            let can_begin = since <= self.now;
-            // Nor is it to have what is free.
-            let mut known = Member::new(since).flapped(member.flapped || !can_begin);
+            let mut known = Member::new(self.well_since(epoch)).flapped(member.flapped);
             known.zone.clone_from(&info.zone);
             let told = info.labels.iter().filter(|it| !it.starts_with(HANDLER));
             known.labels = told.cloned().collect();
@@ -98,22 +97,24 @@ impl Group {
             } else if member.over_at <= self.now {
                 Standing::Silent
             } else {
-                if can_begin && self.has_settled(epoch) {
+                if self.has_settled(group, epoch) {
                     any_settled = true;
                 } else {
-                    young.push(epoch);
+                    young.push((epoch, support.waits));
                 }
                 Standing::Active
             };
             fleet.members.insert(epoch, known);
         }
-        for epoch in young {
-            if !any_settled {
-                if let Some(member) = fleet.members.get_mut(&epoch) {
-                    (member.since, member.flapped) = (Moment::default(), false);
-                }
-            } else if needs {
+        for (epoch, waits) in young {
+            if any_settled && needs {
                 fleet.members.remove(&epoch);
+            } else if let Some(member) = fleet.members.get_mut(&epoch) {
+                if !any_settled {
+                    (member.since, member.flapped) = (Moment::default(), false);
+                } else if waits {
+                    member.standing = Standing::Waiting;
+                }
             }
         }
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use super::agenda::Agenda;
-use super::epoch::LONGEST_LEASE;
 use super::failures::Failures;
 use super::key::{GroupKey, UnitKey};
 use super::lease::Lease;
@@ -187,7 +186,7 @@ impl View {
         }
         for (name, group) in groups {
             name.hash(hasher);
-            group.hash_state(now, *watch, hasher);
+            group.hash_state(*watch, hasher);
         }
         (known, shards, caught_up, joined, last, earlier).hash(hasher);
         let until = regressed_until.map(|until| until.max(now));
@@ -245,20 +244,16 @@ impl Unit {
 }
 
 impl SeenGroup {
-    fn hash_state(&self, now: Moment, present: u64, hasher: &mut impl Hasher) {
+    fn hash_state(&self, present: u64, hasher: &mut impl Hasher) {
         let Self {
             sequence,
             record,
             since,
-            grew_at,
             is_behind,
             began,
             watch,
         } = self;
         (sequence, record, since).hash(hasher);
-        // Whoever joined around it has settled by then.
-        let counts = |at: &Moment| now < *at + LONGEST_LEASE * 3;
-        grew_at.filter(counts).hash(hasher);
         (is_behind, began, *watch == present).hash(hasher);
     }
 }

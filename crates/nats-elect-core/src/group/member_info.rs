@@ -45,6 +45,9 @@ pub struct Support {
     pub failing: BTreeSet<UnitName>,
     /// The named units for which it has a handler. Empty: for all.
     pub units: BTreeSet<UnitName>,
+    /// Whether the records of most units are not of age for it yet. It can begin none of those, so
+    /// it is given none.
+    pub waits: bool,
 }
 
 /// What a member's record says beside its lease.
@@ -182,6 +185,9 @@ impl Support {
                 more.insert(field.into(), units.iter().map(UnitName::as_str).collect());
             }
         }
+        if self.waits {
+            more.insert("waits".into(), true.into());
+        }
         let mut parts = vec![json!(self.format), json!(self.generation), json!(self.load)];
         if !more.is_empty() {
             parts.push(more.into());
@@ -212,6 +218,7 @@ impl Support {
                 .collect(),
             failing: units("failing", MOST_TOLD),
             units: units("units", MOST_NAMED),
+            waits: more.is_some_and(|it| it.get("waits") == Some(&Value::Bool(true))),
         })
     }
 }
@@ -241,6 +248,7 @@ mod tests {
             load: 420,
             heavy: BTreeMap::from([(UnitName::shard(17), 300)]),
             failing: BTreeSet::from([UnitName::shard(3)]),
+            waits: true,
             ..Support::default()
         };
         let spread = Support {
@@ -271,7 +279,7 @@ mod tests {
             json["groups"],
             json!({
                 "control": [2, 1, 0, { "units": ["network", "scheduler"] }],
-                "partitions": [2, 2, 420, { "heavy": { "17": 300 }, "failing": ["3"] }],
+                "partitions": [2, 2, 420, { "heavy": { "17": 300 }, "failing": ["3"], "waits": true }],
             })
         );
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::agenda::Subject;
 use super::effect::GroupEffect;
-use super::epoch::{Epoch, LONGEST_LEASE};
+use super::epoch::Epoch;
 use super::hint::MOST_HINTS;
 use super::input::Hint;
 use super::key::UnitKey;
@@ -350,18 +350,6 @@ impl Group {
         }
     }
 
-    /// Since when a member may begin the units of a group, which may be yet to come. Those of a new
-    /// generation may age for one that joined shortly before or after the growth.
-    pub(super) fn begins_since(&self, group: &GroupName, epoch: Epoch) -> Moment {
-        let since = self.well_since(epoch);
-        let of_age = since + LONGEST_LEASE;
-        let grew_at = self.view.group(group).and_then(|it| it.grew_at);
-        let is_near = grew_at.is_some_and(|at| at < of_age && since < at + LONGEST_LEASE);
-        // The others were there before this member.
-        let is_known = since > Moment::default();
-        if is_near && is_known { of_age } else { since }
-    }
-
     fn settled_at(&self, epoch: Epoch) -> Moment {
         self.well_since(epoch) + self.settings.heartbeat * 2
     }
@@ -374,9 +362,13 @@ impl Group {
         whys.any(|why| matches!(why, Unfit::Starting { .. }))
     }
 
-    /// Whether a member has been well for two heartbeats.
-    pub(super) fn has_settled(&self, epoch: Epoch) -> bool {
-        self.settled_at(epoch) <= self.now
+    /// Whether a member has been well for two heartbeats, and does not wait for units of the group to
+    /// come of age.
+    pub(super) fn has_settled(&self, group: &GroupName, epoch: Epoch) -> bool {
+        let info = self.view.member(epoch).and_then(|it| it.info.as_ref());
+        let support = info.and_then(|it| it.groups.get(group));
+        let waits = support.is_some_and(|it| it.waits);
+        !waits && self.settled_at(epoch) <= self.now
     }
 
     /// Has all groups planned for.

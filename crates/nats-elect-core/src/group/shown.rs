@@ -96,6 +96,23 @@ impl Group {
         made.map_or(0, |it| it.generation)
     }
 
+    /// Whether the records of most units of a group are not of age for this member yet. That is so after
+    /// a growth, if it has come since the units were created.
+    pub fn waits(&self, group: &GroupName) -> bool {
+        // Nobody owns a unit of a group that is only being made, and the record by which it is made says so.
+        let Some(record) = self.record_of(group).filter(|it| !it.making) else {
+            return false;
+        };
+        let units = self.view.units_in(group);
+        let present = units.filter(|(key, _)| self.is_present(key, &record));
+        let (mut all, mut young) = (0_usize, 0_usize);
+        for (_, unit) in present {
+            all += 1;
+            young += usize::from(self.now < unit.quiet_until);
+        }
+        young > all / 2
+    }
+
     /// The record of a group that has another kind of units than this member's settings. Then this
     /// member takes no part in the group, and must not tell others that it does.
     pub fn misfit(&self, group: &GroupName) -> Option<GroupRecord> {
@@ -174,8 +191,8 @@ impl Group {
     }
 
     /// The member that plans for the group: of those that may own units of it the first by
-    /// rendezvous hash of the group's name, with an empty unit's name. Members that have settled
-    /// come before others. `None` if nobody takes units.
+    /// rendezvous hash of the group's name, with an empty unit's name. Members that have settled,
+    /// and do not wait for units to come of age, come before others. `None` if nobody takes units.
     ///
     /// There is no record of it. Two members may each take themselves for it until both were shown
     /// the same. Their hints then contradict each other, and decide nothing.
@@ -183,7 +200,7 @@ impl Group {
         let (settled, others): (Vec<Epoch>, Vec<Epoch>) = self
             .view
             .living(group, self.now)
-            .partition(|epoch| self.has_settled(*epoch));
+            .partition(|epoch| self.has_settled(group, *epoch));
         let among = if settled.is_empty() { others } else { settled };
         first(group, "", among)
     }

@@ -222,11 +222,13 @@ impl Group {
         let identity = self.view.identity_of(epoch);
         let turn_at = match owned.first() {
             Some(unit) => unit.clone(),
-            // Nobody waits for it. But it would count as a member for ever.
+            // No unit waits for it. But it would count as a member for ever. Any key would do for the
+            // turns.
             None if over > 0 && identity.is_some() && !mutated!(KeepIdleDead) => {
                 UnitKey::first_shard(self.settings.groups.keys().next()?, 1)
             }
-            // What is not understood is respected, unless a unit depends on it.
+            // It never told which lease it has, and no unit depends on it: what is not understood is
+            // respected.
             None => return None,
         };
         if self.busy.contains(&key) {

@@ -321,20 +321,22 @@ fn stickiness_leaves_small_gains_alone() {
 }
 
 #[test]
-fn a_silent_member_keeps_its_units_and_gets_none() {
-    let mut it = plain(10, 2);
-    for unit in it.units.values_mut() {
-        unit.owner = Some(member_id(0));
+fn a_member_that_is_silent_or_waits_keeps_its_units_and_gets_none() {
+    for standing in [Standing::Silent, Standing::Waiting] {
+        let mut it = plain(10, 2);
+        for unit in it.units.values_mut() {
+            unit.owner = Some(member_id(0));
+        }
+        it.members
+            .get_mut(&member_id(0))
+            .expect("a member")
+            .standing = standing;
+        assert_eq!(policy().plan(&it).moves, []);
+        it.units.get_mut(&unit_id(0)).expect("a unit").owner = None;
+        let plan = policy().plan(&it);
+        assert_eq!(plan.moves.len(), 1);
+        assert_eq!(plan.moves[0].to, member_id(1));
     }
-    it.members
-        .get_mut(&member_id(0))
-        .expect("a member")
-        .standing = Standing::Silent;
-    assert_eq!(policy().plan(&it).moves, []);
-    it.units.get_mut(&unit_id(0)).expect("a unit").owner = None;
-    let plan = policy().plan(&it);
-    assert_eq!(plan.moves.len(), 1);
-    assert_eq!(plan.moves[0].to, member_id(1));
 }
 
 #[test]

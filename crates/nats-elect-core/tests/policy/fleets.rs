@@ -142,7 +142,8 @@ prop_compose! {
         capacity in prop_oneof![2 => Just(1000_u32), 1 => 0..4000_u32],
         cap in option::weighted(0.4, 0..8_u32),
         standing in prop_oneof![
-            6 => Just(Standing::Active), 1 => Just(Standing::Cordoned), 1 => Just(Standing::Silent)
+            6 => Just(Standing::Active), 1 => Just(Standing::Cordoned), 1 => Just(Standing::Silent),
+            1 => Just(Standing::Waiting)
         ],
         seconds in prop_oneof![4 => Just(0), 1 => 960..1000_u64],
         flapped in prop::bool::weighted(0.2),

@@ -66,7 +66,8 @@ fn obeys_the_rules(fleet: &Fleet, plan: &Plan) -> Result<(), TestCaseError> {
         prop_assert_eq!(owner, it.from.as_ref());
         prop_assert_ne!(owner, Some(&it.to));
         if let Some(owner) = owner {
-            prop_assert_ne!(fleet.members[owner].standing, Standing::Silent);
+            let standing = fleet.members[owner].standing;
+            prop_assert!(!matches!(standing, Standing::Silent | Standing::Waiting));
         }
         prop_assert_eq!(it.cause.is_exempt(), owner.is_none());
         counted += usize::from(owner.is_some());

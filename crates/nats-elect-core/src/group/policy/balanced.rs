@@ -186,7 +186,7 @@ fn must_move(board: &mut Board<'_>) -> Vec<usize> {
             continue;
         };
         let cause = match board.seats[owner].member.standing {
-            Standing::Silent => {
+            Standing::Silent | Standing::Waiting => {
                 board.pieces[piece].fixed = true;
                 continue;
             }
@@ -235,7 +235,8 @@ fn starting(board: &Board<'_>, fleet: &Fleet) -> Option<Unfit> {
     let settled = board.seats.iter().filter(|seat| seat.ready).count();
     let settled = u32::try_from(settled).unwrap_or(u32::MAX);
     let needed = board.settings.min_members;
-    let started = board.pieces.iter().any(|it| it.owner.is_some()) || !fleet.under_way.is_empty();
+    let owned = board.pieces.iter().any(|it| it.owner.is_some());
+    let started = fleet.has_run || owned || !fleet.under_way.is_empty();
     // A single member says better itself why it takes nothing.
     let starting = !started && needed > 1 && settled < needed;
     starting.then_some(Unfit::Starting { settled, needed })
@@ -260,7 +261,9 @@ fn keep(board: &mut Board<'_>, piece: usize, why: Unfit, unplaced: &mut Vec<Unpl
 fn unfit(board: &Board<'_>, piece: usize) -> Unfit {
     let active = || {
         let seats = board.seats.iter().zip(0..);
-        seats.filter(|(seat, _)| seat.member.standing == Standing::Active)
+        seats.filter(|(seat, _)| {
+            matches!(seat.member.standing, Standing::Active | Standing::Waiting)
+        })
     };
     if active().next().is_none() {
         return Unfit::NoMember;

@@ -22,7 +22,8 @@ pub(super) struct Piece<'a> {
     pub owner: Option<usize>,
     /// Its owner in the plan.
     pub at: Option<usize>,
-    /// It may not be moved: a move of it is under way, its owner is silent, or nobody may take it.
+    /// It may not be moved: a move of it is under way, its owner is silent or waits, or nobody
+    /// may take it.
     pub fixed: bool,
     /// It must move anyway, so that another place for it costs no move.
     pub loose: bool,

@@ -46,6 +46,8 @@ pub enum Refusal {
     Cordoned,
     /// Its heartbeats are missing.
     Silent,
+    /// Most units of the group are not of age for it yet.
+    Waiting,
     /// It lacks these labels.
     Labels(BTreeSet<String>),
     /// It settles until then.
@@ -133,6 +135,7 @@ fn choice(fleet: &Fleet, board: &Board<'_>, piece: usize, seat: usize) -> Choice
     let refusal = match takes.member.standing {
         Standing::Cordoned => Some(Refusal::Cordoned),
         Standing::Silent => Some(Refusal::Silent),
+        Standing::Waiting => Some(Refusal::Waiting),
         Standing::Active if !board.has_labels(piece, seat) => {
             Some(Refusal::Labels(lacks.cloned().collect()))
         }

@@ -81,6 +81,9 @@ pub enum Standing {
     /// Heartbeats are missing, but it is not deposed. So it takes nothing, and nobody else may have
     /// what it owns.
     Silent,
+    /// Most units of the group are not of age for it yet. It could not begin them, so it takes
+    /// nothing. It keeps what it owns.
+    Waiting,
 }
 
 /// An instance that takes part, and is not deposed.
@@ -140,6 +143,9 @@ pub struct Fleet {
     /// The moves that were planned and are not yet done, each to its new owner. Those to a member
     /// that is gone, cordoned or silent are planned anew.
     pub under_way: BTreeMap<UnitName, Epoch>,
+    /// Whether the group has run with another number of shards. Then it is not a fleet that starts, if
+    /// no unit has an owner.
+    pub has_run: bool,
     /// The state of the round, as the last plan returned it. A new planner begins with the default.
     pub round: Round,
     /// The time of the plan.
@@ -153,6 +159,7 @@ impl Fleet {
             units: BTreeMap::new(),
             members: BTreeMap::new(),
             under_way: BTreeMap::new(),
+            has_run: false,
             round: Round::default(),
             now,
         }

@@ -118,7 +118,8 @@ pub enum Unfit {
     /// No member has all required labels. Here are those that no member has; or all of them, if each
     /// is there, but not on one member.
     Labels(BTreeSet<String>),
-    /// Every member that may take it settles. The value is when the first one has.
+    /// Every member that may take it settles, or waits for units to come of age. The value is when
+    /// the first one has settled.
     Settling(Moment),
     /// These members could take it, and are full up to their caps. No units could be moved to make
     /// room.

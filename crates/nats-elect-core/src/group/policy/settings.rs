@@ -29,7 +29,8 @@ pub struct PolicySettings {
     pub stickiness: u32,
     /// While no unit has an owner, units wait for so many settled members. Default 1. So the first
     /// member of a starting fleet does not take all. Set it below the size of the fleet: nothing is
-    /// owned until they are there. While a group is new, those that come wait for no lease either.
+    /// owned until they are there. A group that gets another number of shards does not wait for them.
+    /// While a group is new, those that come wait for no lease either.
     pub min_members: u32,
 }
 

@@ -252,7 +252,7 @@ fn the_units_of_a_member_without_a_record_are_taken_after_the_longest_lease() {
     assert!(world.nodes[heir].written.contains(&tombstone));
 }
 
-/// 5: also if nobody waits for what it owns. Otherwise it would count as a member for ever.
+/// 5: also if it owns nothing. Otherwise it would count as a member for ever.
 #[test]
 fn a_member_that_dies_without_a_unit_is_deposed_once() {
     let mut world = World::settled(3, 1);

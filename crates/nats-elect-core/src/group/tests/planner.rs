@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::policy::{Imbalance, Unfit, Verdict, first};
+use super::super::policy::{Imbalance, Unfit, Verdict};
 use super::super::*;
 use super::world::*;
 
@@ -448,24 +448,10 @@ fn another_member_goes_on_where_a_planner_died_amid_its_moves() {
     world.until(20 * SECOND, is_even);
 }
 
-/// Three members. The next one that joins ranks before them.
-fn before_a_planner(shards: u32) -> World {
-    let mut world = World::new(0, shards);
-    let ranks_first = |last: &u8| {
-        let all = (last - 3..=*last).map(epoch);
-        first(&group(), "", all) == Some(epoch(*last))
-    };
-    world.epochs = (4..40).find(ranks_first).unwrap() - 4;
-    for _ in 0..3 {
-        world.join(shards);
-    }
-    world.run(20 * SECOND);
-    world
-}
-
 #[test]
 fn a_member_that_ranks_first_plans_when_it_has_settled() {
-    let mut world = before_a_planner(60);
+    let mut world = before_a_planner(3, 1, 60);
+    world.run(20 * SECOND);
     let before = planner(&world);
     let joined = world.join(60);
     world.run(SECOND);
@@ -477,7 +463,8 @@ fn a_member_that_ranks_first_plans_when_it_has_settled() {
 
 #[test]
 fn two_planners_do_no_harm() {
-    let mut world = before_a_planner(60);
+    let mut world = before_a_planner(3, 1, 60);
+    world.run(20 * SECOND);
     let first = planner(&world);
     // A member joins that ranks before the planner, which sees it later than the others.
     let joined = world.join(60);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::policy::{Balanced, PolicySettings};
+use super::super::policy::{Balanced, PolicySettings, first};
 use super::super::*;
 use crate::HandlerEnd;
 use crate::election::{OpId, WriteOutcome};
@@ -152,6 +152,20 @@ fn record_with(number: u8, info: MemberInfo) -> GroupContent {
         info: Some(info),
     };
     GroupContent::Member(epoch(number), MemberContent::Record(Box::new(record)))
+}
+
+/// Members of which the last one to join ranks before all others, when so many more have joined.
+pub fn before_a_planner(members: u8, more: u8, shards: u32) -> World {
+    let mut world = World::new(0, shards);
+    let ranks_first = |before: &u8| {
+        let last = before + members + more;
+        first(&group(), "", (before + 1..=last).map(epoch)) == Some(epoch(last))
+    };
+    world.epochs = (0..40).find(ranks_first).unwrap();
+    for _ in 0..members {
+        world.join(shards);
+    }
+    world
 }
 
 impl World {
@@ -476,6 +490,7 @@ impl World {
                 .collect(),
             failing: node.group.failing(&group()),
             units: BTreeSet::new(),
+            waits: node.group.waits(&group()),
         };
         let takes_part = node.group.misfit(&group()).is_none();
         let groups = takes_part.then(|| (group(), support));

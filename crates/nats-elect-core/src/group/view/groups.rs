@@ -16,8 +16,6 @@ pub(in crate::group) struct SeenGroup {
     pub record: Option<GroupRecord>,
     /// The first sequence at which a record of this generation was shown.
     pub since: u64,
-    /// When a later generation than the known one was shown.
-    pub grew_at: Option<Moment>,
     /// Whether the record there goes back behind the one that counts.
     pub is_behind: bool,
     /// Whether this record began the group where nothing was.
@@ -97,14 +95,9 @@ impl View {
         let is_first = !was_known && before.is_none() && over == Some(0);
         let generation = |record: Option<GroupRecord>| record.map(|record| record.generation);
         let same = before.filter(|before| generation(before.record) == generation(counts));
-        let later = known.zip(counts);
-        let grows = later.is_some_and(|(known, it)| known.generation < it.generation);
         let group = SeenGroup {
             sequence,
             record: counts,
-            grew_at: (grows && self.caught_up)
-                .then_some(now)
-                .or_else(|| before.and_then(|before| before.grew_at)),
             since: same.map_or(sequence, |before| before.since),
             is_behind,
             began: is_first && record.is_some_and(|record| record.making),

@@ -364,7 +364,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Has the member's record say whether it takes units, and which units keep failing there.
+    /// Has the member's record say whether it takes units, and which units keep failing there. It does
+    /// not say that it waits: that only changes plans, and members of an earlier version do not either.
     pub fn tell_of_itself(&mut self, member: usize, inputs: &mut VecDeque<To>) {
         let process = self.process(member);
         let cordoned = process.leaves || !process.group.has_joined();

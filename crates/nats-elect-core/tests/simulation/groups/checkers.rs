@@ -19,7 +19,8 @@ pub enum Promise {
     OneGeneration,
     /// Once faults stop, each unit has an owner within a stated bound.
     EachOwned,
-    /// Once faults stop, each member that is dead has a tombstone within a stated bound.
+    /// Once faults stop, each member that is dead, and whose record told its lease, has a tombstone within
+    /// a stated bound.
     EachDeposed,
     /// Writes are bounded by what happens, and end.
     FewWrites,

@@ -239,6 +239,7 @@ impl World {
             format: 2,
             generation: process.map_or(0, |it| it.group.generation(name)),
             failing: process.map_or_else(BTreeSet::new, |it| it.group.failing(name)),
+            waits: process.is_some_and(|it| it.group.waits(name)),
             ..Support::default()
         };
         let groups = self.nodes[node].group.groups.keys();
