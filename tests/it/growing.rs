@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_nats::jetstream::kv;
 use futures::StreamExt;
 use nats_elect::placement::shard_of;
 use nats_elect::{
-    BoxError, Group, GroupEvent, GroupGrowth, GrowthError, GrowthProgress, RoleManager, Term,
-    UnitOwner,
+    BoxError, Group, GroupEvent, GroupGrowth, GroupHandle, GrowthError, GrowthProgress,
+    RoleManager, Term, UnitOwner,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{mpsc, watch};
@@ -22,6 +23,11 @@ use crate::support::member::{GROUP, all_owned, evenly_owned, group, member_with,
 use crate::support::{BUCKET, SOON, ms};
 
 const KEYS: u32 = 300;
+/// The longest lease that a member may have: for so long nobody builds on a unit's record of which it
+/// does not know what stood there before.
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
+/// How long before a growth an instance comes. It may begin the new units a longest lease later.
+const LATE: Duration = Duration::from_secs(30);
 
 /// A shard, and of how many.
 type Shard = (u32, u32);
@@ -239,6 +245,47 @@ async fn gets(before: u32, after: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_grows_or_shrinks_however_often_that_is_interrupted_and_no_key_has_two_owners() {
     tokio::join!(gets(8, 16), gets(6, 2));
+}
+
+/// The records of the new units age for a minute for an instance that comes when they exist.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_comes_amid_a_growth_is_given_shards_when_it_may_run_them() {
+    let server = NatsServer::start().expect("start");
+    let url = server.url();
+    let (journal, held) = (Journal::default(), Held::default());
+    let a = member(&url, "a", 6, &held, &journal).await;
+    let b = member(&url, "b", 6, &held, &journal).await;
+    evenly_owned(&[&a, &b], 6).await;
+    let mut growth = begin(&server, 12).await.expect("begun");
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let writing = growth.write(|step| tell.send(step).expect("heard"));
+    let coming = async {
+        loop {
+            let step = told.recv().await.expect("a step");
+            if matches!(step, GrowthProgress::Ageing { left } if left < LATE) {
+                break member(&url, "c", 12, &held, &journal).await;
+            }
+        }
+    };
+    let (written, c) = tokio::join!(writing, coming);
+    written.expect("written");
+    let followed = timeout(SOON, growth.follow(|_| {})).await;
+    followed.expect("in time").expect("followed");
+    all_owned(&[&a, &b], 12).await;
+
+    let is_given = |group: &GroupHandle| {
+        let mut owners = group.owners().into_values().flatten();
+        owners.any(|owner| owner.instance_id == "c")
+    };
+    let given = timeout(LONGEST_LEASE + SOON, group(&c).wait_until(is_given)).await;
+    given.expect("its share");
+    let runs = timeout(LATE / 2, group(&c).wait_until(|it| !it.mine().is_empty())).await;
+    runs.expect("what is given to it has a handler at once");
+    evenly_owned(&[&a, &b, &c], 12).await;
+    for member in [c, b, a] {
+        stop(member).await;
+    }
+    assert_eq!(held.all(), BTreeMap::new());
 }
 
 /// A bucket in which a stranger writes all that stands there.
