@@ -143,13 +143,13 @@ impl GroupGrowth {
         let watching = Watching::begin(bucket, group).await?;
         let way = Way::of(&watching.seen, shards)?;
         missing(&watching.seen, &way, shards)?;
-        let ahead = way.over.and(watching.seen.prepared(way.record.generation));
+        let prepared = way.over.and(watching.seen.prepared(way.record.generation));
         Ok(Self {
             watching,
             created: info.epoch,
             shards,
             way,
-            prepared: ahead,
+            prepared,
         })
     }
 
@@ -202,13 +202,14 @@ impl GroupGrowth {
         let Some(over) = self.way.over else {
             return Ok(());
         };
-        loop {
+        // Somebody else may write that very record.
+        while !self.watching.seen.says(self.way.record) {
             self.create(&mut told).await?;
             if self.let_age(&mut told).await? {
+                self.write_record(over).await?;
                 break;
             }
         }
-        self.write_record(over).await?;
         self.way.over = None;
         Ok(())
     }
@@ -276,7 +277,8 @@ impl GroupGrowth {
         }
     }
 
-    /// Waits until the units are of age. Returns whether all of them still stand there then.
+    /// Waits until the units are of age. Returns whether all of them still stand there then, beside
+    /// the record that is to be replaced.
     async fn let_age(
         &mut self,
         told: &mut impl FnMut(GrowthProgress),
@@ -288,7 +290,9 @@ impl GroupGrowth {
             if left.is_zero() {
                 return Ok(true);
             }
-            if self.watching.watch_on().await? && !self.missing()?.is_empty() {
+            let changed = self.watching.watch_on().await?;
+            let is_written = self.watching.seen.says(self.way.record);
+            if is_written || (changed && !self.missing()?.is_empty()) {
                 return Ok(false);
             }
         }
@@ -323,8 +327,11 @@ impl GroupGrowth {
     }
 
     /// The units of the new generation that do not exist, while the record stands there that is to be
-    /// replaced.
+    /// replaced. None if the new one does.
     fn missing(&self) -> Result<Vec<UnitKey>, GrowthError> {
+        if self.watching.seen.says(self.way.record) {
+            return Ok(Vec::new());
+        }
         self.require_unchanged()?;
         self.require_alone()?;
         missing(&self.watching.seen, &self.way, self.shards)
@@ -338,7 +345,8 @@ impl GroupGrowth {
         Err(self.changed())
     }
 
-    /// Of two growths at a time the one to fewer shards gives way. The other one is not shown it.
+    /// Of two growths at a time the one to fewer shards gives way, unless it was begun with the units of
+    /// the other one before its eyes. The other one finds only what it would have created itself.
     fn require_alone(&self) -> Result<(), GrowthError> {
         let seen = &self.watching.seen;
         let known = self.prepared.map_or(0, |it| it.shards).max(self.shards);

@@ -23,6 +23,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use self::epoch::{Checked, Keeper};
 use self::health::Health;
+use self::info::Ageing;
 use self::meter::Meter;
 use self::watching::Watches;
 use super::Link;
@@ -108,6 +109,8 @@ pub(super) struct MemberState {
     joined: bool,
     /// When it can own what it found, as it last logged.
     joins_at: Option<Moment>,
+    /// Of each group, whether most units were not of age when it was looked at last.
+    ageing: BTreeMap<GroupName, Ageing>,
     /// The bucket is another one. All that is known counts no more once the handlers have ended.
     forget: bool,
 }
@@ -201,6 +204,7 @@ impl Actor for MemberActor {
             stopping: None,
             joined: false,
             joins_at: None,
+            ageing: BTreeMap::new(),
             forget: false,
         })
     }

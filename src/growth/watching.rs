@@ -7,7 +7,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::store::{Bucket, GroupDelivery, GroupWatch, StoreError};
 use nats_elect_core::group::{
-    Epoch, GroupContent, GroupRecord, MemberContent, UnitKey, UnitRecord,
+    Epoch, GroupContent, GroupRecord, MOST_SHARDS, MemberContent, UnitKey, UnitRecord,
 };
 use nats_elect_core::name::{GroupName, UnitName};
 
@@ -166,10 +166,12 @@ impl Seen {
         open.count() + missing.count()
     }
 
-    /// What stands there of the shards of a generation.
+    /// What stands there of the shards of a generation. No group has a shard of a higher number than the
+    /// last that there can be: such a key is a stranger's.
     pub fn prepared(&self, generation: u32) -> Option<PreparedUnits> {
         let units = self.units.keys().filter(|it| it.generation == generation);
-        let shards = || units.clone().filter_map(|it| it.unit.as_shard());
+        let numbers = || units.clone().filter_map(|it| it.unit.as_shard());
+        let shards = || numbers().filter(|it| *it < MOST_SHARDS);
         let last = shards().max()?;
         Some(PreparedUnits {
             count: shards().count(),

@@ -54,8 +54,8 @@ pub struct ObservedGroup {
     /// The number of units of earlier generations that are not closed. No unit of the present one
     /// begins before they are.
     pub unclosed: usize,
-    /// The number of units of the next generation. Somebody prepares another number of shards, or
-    /// did not end that: nobody owns these units.
+    /// The number of shards of the next generation that have a key. Somebody prepares another number of
+    /// shards, or did not end that: nobody owns these.
     pub prepared: usize,
 }
 

@@ -13,8 +13,8 @@ use crate::store::{GroupDelivery, Shown};
 use nats_elect_core::Moment;
 use nats_elect_core::group::policy::shard_of;
 use nats_elect_core::group::{
-    Epoch, GroupContent, GroupKind, GroupRecord, LONGEST_LEASE, MemberContent, SeenMember, UnitKey,
-    UnitRecord,
+    Epoch, GroupContent, GroupKind, GroupRecord, LONGEST_LEASE, MOST_SHARDS, MemberContent,
+    SeenMember, UnitKey, UnitRecord,
 };
 use nats_elect_core::name::{GroupName, UnitName};
 use nats_elect_core::token::FencingToken;
@@ -313,6 +313,11 @@ impl TrackedGroups {
         let before = before.filter(may_be).map(|(_, unit)| unit);
         let next = group.record.map(|record| record.generation + 1);
         let next = next.and_then(|next| group.generations.get(&next));
+        let next = next.filter(|_| kind == Some(UnitKind::Sharded));
+        let shards_of = |units: &BTreeMap<UnitName, Unit>| {
+            let shards = units.keys().filter_map(UnitName::as_shard);
+            shards.filter(|it| *it < MOST_SHARDS).count()
+        };
         let (units, surplus) = self.units(group, room, now);
         let found = units.iter().filter(|it| it.fencing_token.is_some());
         let shards = usize::try_from(group.shards()).unwrap_or(usize::MAX);
@@ -325,7 +330,7 @@ impl TrackedGroups {
             units,
             surplus,
             unclosed: before.filter(is_open).count(),
-            prepared: next.map_or(0, BTreeMap::len),
+            prepared: next.map_or(0, shards_of),
         }
     }
 

@@ -13,12 +13,13 @@ use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::group::Epoch;
-use nats_elect_core::group::policy::{Cause, Fleet, Policy, Round, Standing};
+use nats_elect_core::group::policy::{Cause, Fleet, Member, Policy, Round, Standing};
 use nats_elect_core::name::{GroupName, UnitName};
 
 /// A request to the actor of the member about one group.
 pub(crate) enum GroupRequest {
-    /// Answer with what a plan is made from. `None` if the group is not known, or only being made.
+    /// Answer with what a plan is made from. `None` if the group's record is missing or not understood,
+    /// or has another kind of units.
     View(oneshot::Sender<Option<GroupView>>),
     /// Have the unit given to this epoch. It may be lost.
     Move { unit: UnitName, to: Epoch },
@@ -274,19 +275,29 @@ impl GroupScope {
 
 impl GroupView {
     /// The id of an instance. Two members have the same one while the lease of an instance that was
-    /// restarted lasts: then each has its epoch as well.
+    /// restarted lasts: then the one that is not meant by it has its epoch as well.
     pub fn instance(&self, epoch: Epoch) -> String {
         let known = self.instances.get(&epoch).filter(|id| !id.is_empty());
         let Some(id) = known else {
             return epoch.to_string();
         };
-        let members = self.fleet.members.keys();
-        let same = members.filter(|it| self.instances.get(it) == Some(id));
-        if same.count() > 1 {
+        let has_it = |it: Epoch| self.instances.get(&it) == Some(id);
+        let mut others = self.fleet.members.keys().filter(|it| **it != epoch);
+        let is_meant = || self.meant(has_it).is_some_and(|(meant, _)| meant == epoch);
+        if others.any(|it| has_it(*it)) && !is_meant() {
             format!("{id} (epoch {epoch})")
         } else {
             id.clone()
         }
+    }
+
+    /// Of these members the one that takes units and came last.
+    fn meant(&self, is_it: impl Fn(Epoch) -> bool) -> Option<(Epoch, &Member)> {
+        let members = self.fleet.members.iter();
+        members
+            .map(|(epoch, it)| (*epoch, it))
+            .filter(|(epoch, it)| is_it(*epoch) && it.standing != Standing::Silent)
+            .max_by_key(|(_, it)| (it.standing == Standing::Active, it.since))
     }
 
     /// Whether this member plans for the group.
@@ -300,15 +311,11 @@ impl GroupView {
             Taker::This => self.own == Some(epoch),
             Taker::Instance(id) => self.instances.get(&epoch).is_some_and(|it| it == id),
         };
-        let members = self.fleet.members.iter();
-        let found = members
-            .filter(|(epoch, it)| is_it(**epoch) && it.standing != Standing::Silent)
-            .max_by_key(|(_, it)| (it.standing == Standing::Active, it.since));
         let instance = || match taker {
             Taker::This => self.own.map_or_else(String::new, |own| self.instance(own)),
             Taker::Instance(id) => id.to_owned(),
         };
-        match found {
+        match self.meant(is_it) {
             None if matches!(taker, Taker::This) => Err(MoveError::NotHere),
             None => Err(MoveError::NotAMember {
                 instance: instance(),
@@ -316,7 +323,7 @@ impl GroupView {
             Some((_, it)) if it.standing != Standing::Active => Err(MoveError::TakesNone {
                 instance: instance(),
             }),
-            Some((epoch, _)) => Ok(*epoch),
+            Some((epoch, _)) => Ok(epoch),
         }
     }
 
@@ -357,7 +364,7 @@ impl GroupView {
 
 #[cfg(test)]
 mod tests {
-    use nats_elect_core::group::policy::{Balanced, Member, PolicySettings, Unit};
+    use nats_elect_core::group::policy::{Balanced, PolicySettings, Unit};
 
     use super::*;
 
@@ -426,17 +433,30 @@ mod tests {
     #[test]
     fn two_members_of_one_id_are_told_apart() {
         let mut view = view([('B', "a"), ('C', "b"), ('D', "a")]);
+        let with_epoch = |letter| format!("a (epoch {})", epoch(letter));
+        let come = |view: &mut GroupView, letter| {
+            let now = view.fleet.now + Duration::from_secs(1);
+            view.fleet.members.insert(epoch(letter), Member::new(now));
+        };
         assert_eq!(view.instance(epoch('C')), "b");
-        assert_eq!(
-            view.instance(epoch('B')),
-            format!("a (epoch {})", epoch('B'))
-        );
-        assert_eq!(
-            view.instance(epoch('D')),
-            format!("a (epoch {})", epoch('D'))
-        );
+        // Whoever names the id means the one that came last.
+        come(&mut view, 'B');
+        assert_eq!(view.instance(epoch('B')), "a");
+        assert_eq!(view.instance(epoch('D')), with_epoch('D'));
+        let taker = view.taker(Taker::Instance("a"));
+        assert_eq!(taker.expect("a member"), epoch('B'));
+        let silence = |view: &mut GroupView, letter| {
+            let member = view.fleet.members.get_mut(&epoch(letter));
+            member.expect("a member").standing = Standing::Silent;
+        };
+        silence(&mut view, 'B');
+        assert_eq!(view.instance(epoch('B')), with_epoch('B'));
+        assert_eq!(view.instance(epoch('D')), "a");
+        silence(&mut view, 'D');
+        assert_eq!(view.instance(epoch('D')), with_epoch('D'));
         // Its lease was ended.
         view.fleet.members.remove(&epoch('B'));
         assert_eq!(view.instance(epoch('D')), "a");
+        assert_eq!(view.instance(epoch('B')), with_epoch('B'));
     }
 }

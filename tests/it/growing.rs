@@ -247,7 +247,8 @@ async fn a_group_grows_or_shrinks_however_often_that_is_interrupted_and_no_key_h
     tokio::join!(gets(8, 16), gets(6, 2));
 }
 
-/// The records of the new units age for a minute for an instance that comes when they exist.
+/// The records of the new units age for a minute for an instance that comes when they exist. Two growths
+/// to the same number end together, and a key that can be no shard's is in the way of neither.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_comes_amid_a_growth_is_given_shards_when_it_may_run_them() {
     let server = NatsServer::start().expect("start");
@@ -256,7 +257,13 @@ async fn an_instance_that_comes_amid_a_growth_is_given_shards_when_it_may_run_th
     let a = member(&url, "a", 6, &held, &journal).await;
     let b = member(&url, "b", 6, &held, &journal).await;
     evenly_owned(&[&a, &b], 6).await;
+    let store = Stranger::connect(&url).await.store().await;
+    let no_shard = format!("_group.u.{GROUP}.2.70000");
+    let created = store.create(&no_shard, r#"{"v":1}"#.into()).await;
+    created.expect("created");
     let mut growth = begin(&server, 12).await.expect("begun");
+    assert_eq!(growth.prepared(), None);
+    let mut twin = begin(&server, 12).await.expect("begun");
     let (tell, mut told) = mpsc::unbounded_channel();
     let writing = growth.write(|step| tell.send(step).expect("heard"));
     let coming = async {
@@ -267,8 +274,9 @@ async fn an_instance_that_comes_amid_a_growth_is_given_shards_when_it_may_run_th
             }
         }
     };
-    let (written, c) = tokio::join!(writing, coming);
+    let (written, also, c) = tokio::join!(writing, twin.write(|_| {}), coming);
     written.expect("written");
+    also.expect("it says what the other one was to write");
     let followed = timeout(SOON, growth.follow(|_| {})).await;
     followed.expect("in time").expect("followed");
     all_owned(&[&a, &b], 12).await;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::MemberState;
+use crate::clock;
 use crate::role::GroupScope;
+use nats_elect_core::Moment;
 use nats_elect_core::group::{EpochKey, MOST_TOLD, MemberInfo, Support};
 use nats_elect_core::name::UnitName;
 
@@ -11,7 +13,36 @@ use nats_elect_core::name::UnitName;
 /// tell labels, capacities, loads, and units that fail.
 const FORMAT: u32 = 2;
 
+/// Whether most units of a group were not of age, and when that was counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ageing {
+    generation: u32,
+    at: Moment,
+    waits: bool,
+}
+
 impl MemberState {
+    /// Counts the units that are not of age: once in a heartbeat, as it takes a look at each of
+    /// thousands, and at once where a group has another generation.
+    pub(super) fn look_at_ages(&mut self) {
+        let now = clock::now();
+        for name in self.groups.keys() {
+            let generation = self.group.generation(name);
+            let last = self.ageing.get(name);
+            let is_recent = last.is_some_and(|it| {
+                it.generation == generation && now < it.at + self.settings.heartbeat
+            });
+            if !is_recent {
+                let ageing = Ageing {
+                    generation,
+                    at: now,
+                    waits: self.group.waits(name),
+                };
+                self.ageing.insert(name.clone(), ageing);
+            }
+        }
+    }
+
     /// What its record is to say from now on.
     pub(super) fn info(&self, key: EpochKey, cordoned: bool) -> MemberInfo {
         let groups = self.groups.iter();
@@ -39,7 +70,7 @@ impl MemberState {
             heavy,
             failing: self.group.failing(&scope.name),
             units: scope.units.names().iter().cloned().collect(),
-            waits: self.group.waits(&scope.name),
+            waits: self.ageing.get(&scope.name).is_some_and(|it| it.waits),
         }
     }
 

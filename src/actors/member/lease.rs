@@ -223,6 +223,7 @@ impl MemberState {
         let Some((epoch, before)) = keeper.map(|it| (it.epoch, it.info.clone())) else {
             return false;
         };
+        self.look_at_ages();
         let info = self.info(before.key, cordoned);
         let is_urgent = !info.takes_the_part_of(&before);
         let told = self.keeper(epoch).and_then(|keeper| keeper.tell(info));
@@ -266,15 +267,16 @@ impl MemberState {
             .filter(|it| now < it.over_at)
             .partition(|it| it.lease.is_some());
         let wait = rounded(at.since(now));
-        if let [first, more @ ..] = &*strange {
-            let (key, more) = (GroupKey::Member(first.epoch), more.len());
+        if let Some(first) = strange.first() {
+            let (key, keys) = (GroupKey::Member(first.epoch), strange.len());
             tracing::warn!(
                 %wait,
-                "this member owns no unit before that: {key} and {more} other keys of members tell no lease that can be believed. Purge those that no instance writes (docs/operations.md, delete markers of members)"
+                keys,
+                "this member owns no unit before that: keys of members tell no lease that can be believed, or units name members that have no key. The first one is {key}. Purge those that no instance writes (docs/operations.md, delete markers of members)"
             );
         } else {
             let leases = known.len();
-            tracing::info!(%wait, leases, "this member owns no unit before the leases of those that it found are over");
+            tracing::info!(%wait, leases, "this member owns no unit before the leases of those that it found are over, or that it may not have found");
         }
     }
 

@@ -328,8 +328,11 @@ async fn draining(asked: Asked, body: Bytes) -> Result<Response, Problem> {
     let act = async move {
         let acting = async |admin: AdminClient| {
             let patience = config.start_timeout;
-            let warning = request.warning(&admin, patience).await;
-            let done = request.carry_out(&admin, patience, |_| {}).await?;
+            let (warning, done) = tokio::join!(
+                request.warning(&admin, patience),
+                request.carry_out(&admin, patience, |_| {})
+            );
+            let done = done?;
             let mut json = done.json();
             json["bucket"] = json!(config.bucket);
             json["warning"] = json!(warning);

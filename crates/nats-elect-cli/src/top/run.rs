@@ -96,6 +96,7 @@ pub async fn watch(how: How<'_>) -> Outcome {
     let mut changes = how.observer.changes();
     let groups = how.observer.follow_groups()?;
     let mut looks = tokio::time::interval(GROUPS);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (tell, mut reports) = mpsc::channel(1);
     tokio::spawn(keep_asking(how.admin, how.interval, tell));
     let (learns, mut learned) = mpsc::unbounded_channel();

@@ -1,5 +1,6 @@
 //! `group`: groups and their members, as the command tells of them.
 
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use nats_elect::{Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
@@ -596,15 +597,20 @@ async fn plans_and_moves_are_refused_because_of_the_record_where_it_is_not_under
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
     let server = NatsServer::start().expect("start");
+    let (end, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
     let start = async |id: &str| {
-        let hangs = id == "node-1";
-        let lead = move |term: Term| async move {
-            term.cancelled().await;
-            if hangs {
-                // No abort ends it.
-                std::thread::sleep(Duration::from_secs(20));
+        let hangs = (id == "node-1").then(|| Arc::clone(&held));
+        let lead = move |term: Term| {
+            let hangs = hangs.clone();
+            async move {
+                term.cancelled().await;
+                if let Some(held) = hangs {
+                    // No abort ends it.
+                    _ = held.lock().expect("no panic").recv();
+                }
+                Ok(())
             }
-            Ok(())
         };
         let lease = MemberConfig::default().ttl(LEASE);
         RoleManager::builder()
@@ -633,8 +639,8 @@ async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
     let top = output(&server, &["top", "--once"]);
     let still = "1 handler still runs of a unit that was given away";
     assert!(top.stdout.contains(still), "{}", top.stdout);
-    let ended = ["group", "drain", "node-1", "--json"];
-    let told = output(&server, &ended);
+    drop(end);
+    let told = output(&server, &["group", "drain", "node-1", "--json"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert_eq!(json(&told.stdout)["still_running"], serde_json::json!({}));
     stop(a).await;

@@ -1,8 +1,10 @@
 //! `group drain`: has all units leave an instance.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use futures::future::{Either, select};
 use nats_elect::admin::AdminClient;
 
 use super::operate;
@@ -59,12 +61,19 @@ impl Drain {
             timeout: self.wait_timeout,
         };
         let draining = async |admin: AdminClient| {
-            if let Some(warning) = request.warning(&admin, shared.patience()).await {
-                output.warning(&warning);
-            }
             let wait = Wait::new(output);
             let tell = |what: &str| wait.tell(what);
-            let done = request.carry_out(&admin, shared.patience(), tell).await?;
+            let warn = async {
+                if let Some(warning) = request.warning(&admin, shared.patience()).await {
+                    output.warning(&warning);
+                }
+            };
+            // Instances that do not answer hold up nothing.
+            let draining = pin!(request.carry_out(&admin, shared.patience(), tell));
+            let done = match select(draining, pin!(warn)).await {
+                Either::Left((done, _)) => done?,
+                Either::Right(((), draining)) => draining.await?,
+            };
             if output.is_data() {
                 output.data(&done.json())?;
             } else {

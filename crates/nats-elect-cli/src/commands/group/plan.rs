@@ -117,13 +117,13 @@ impl Plan {
         let all = read.ok()?.ok()?;
         let group = all.groups.get(&self.group);
         let what = format!(
-            "the record of group {:?} is missing or not understood: nobody plans for it, or takes a unit",
+            "the record of group {:?} is missing or not understood, or the group is only being made: nobody plans for it, or takes a unit",
             self.group
         );
         let trouble = group.is_none_or(|it| it.kind.is_none());
         trouble.then(|| {
             Failure::new(Code::Refused, what).advice(
-                "docs/runbook.md says how to write it again: \"Write a group's record again\"",
+                "a new group is made within seconds, or a minute if a member finds keys that it can't account for. If `nats-elect group show` says the same for longer, see docs/runbook.md: \"Write a group's record again\"",
             )
         })
     }

@@ -1,9 +1,9 @@
 //! Groups in the picture of `top`.
 
 use nats_elect::{Release, StopOptions};
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsServer, eventually};
 
-use super::shows;
+use super::{SOON, shows};
 use crate::group::{all_owned, member};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -12,8 +12,11 @@ async fn a_group_whose_members_are_all_gone_is_shown_with_its_unowned_units() {
     let one = member(&server, "node-1").start().await.expect("start");
     all_owned(&[&one]).await;
     let wanted = ["12 units", "2 units", "view current"];
-    let output = shows(&server, &[], &wanted).await;
-    assert!(!output.stdout.contains("owner"), "{}", output.stdout);
+    eventually(SOON, "no word of owners", async || {
+        let output = shows(&server, &[], &wanted).await;
+        (!output.stdout.contains("owner")).then_some(())
+    })
+    .await;
 
     one.stop(StopOptions::default()).await.expect("a stop");
     let wanted = [
