@@ -15,8 +15,8 @@ const MOST_NAMED: usize = 10;
 
 /// The moves that a group's policy wants now, and why, as one member sees them.
 ///
-/// It decides nothing. Instances are named by their ids, and with their epochs where two members have
-/// the same id. A member whose id is not known is named by its epoch.
+/// It decides nothing. Instances are named by their ids. Of members with the same id only the one that
+/// came last is, and others as `ID (epoch EPOCH)`. A member whose id is not known is named by its epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupPlan {

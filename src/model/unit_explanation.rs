@@ -12,8 +12,8 @@ use nats_elect_core::text::printable;
 /// Why a unit of a group is where it is, as one member sees it: what the group's plan does with it,
 /// and each member as its owner.
 ///
-/// It decides nothing. Instances are named by their ids, and with their epochs where two members have
-/// the same id. A member whose id is not known is named by its epoch.
+/// It decides nothing. Instances are named by their ids. Of members with the same id only the one that
+/// came last is, and others as `ID (epoch EPOCH)`. A member whose id is not known is named by its epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnitExplanation {

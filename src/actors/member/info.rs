@@ -19,24 +19,28 @@ pub(super) struct Ageing {
     generation: u32,
     at: Moment,
     waits: bool,
+    /// A unit was shown since.
+    pub is_old: bool,
 }
 
 impl MemberState {
-    /// Counts the units that are not of age: once in a heartbeat, as it takes a look at each of
-    /// thousands, and at once where a group has another generation.
+    /// Counts the units that are not of age, which takes a look at each of thousands: at once where a
+    /// group has another generation, else once in a heartbeat, while they age or others are shown.
     pub(super) fn look_at_ages(&mut self) {
         let now = clock::now();
         for name in self.groups.keys() {
             let generation = self.group.generation(name);
             let last = self.ageing.get(name);
-            let is_recent = last.is_some_and(|it| {
-                it.generation == generation && now < it.at + self.settings.heartbeat
+            let holds = last.is_some_and(|it| {
+                let is_recent = now < it.at + self.settings.heartbeat;
+                it.generation == generation && (is_recent || !(it.waits || it.is_old))
             });
-            if !is_recent {
+            if !holds {
                 let ageing = Ageing {
                     generation,
                     at: now,
                     waits: self.group.waits(name),
+                    is_old: false,
                 };
                 self.ageing.insert(name.clone(), ageing);
             }

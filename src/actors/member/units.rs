@@ -61,6 +61,9 @@ impl MemberState {
                 {
                     *signed = Some(giver);
                 }
+                if let Some(ageing) = self.ageing.get_mut(&key.group) {
+                    ageing.is_old = true;
+                }
                 self.touched.insert(key.clone());
                 self.told.insert(key.group.clone());
             }
