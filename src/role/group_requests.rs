@@ -291,13 +291,13 @@ impl GroupView {
         }
     }
 
-    /// Of these members the one that takes units and came last.
+    /// Of these members the one that came last. The one before may look well until its lease is over.
     fn meant(&self, is_it: impl Fn(Epoch) -> bool) -> Option<(Epoch, &Member)> {
         let members = self.fleet.members.iter();
         members
             .map(|(epoch, it)| (*epoch, it))
             .filter(|(epoch, it)| is_it(*epoch) && it.standing != Standing::Silent)
-            .max_by_key(|(_, it)| (it.standing == Standing::Active, it.since))
+            .max_by_key(|(_, it)| it.since)
     }
 
     /// Whether this member plans for the group.
@@ -445,10 +445,16 @@ mod tests {
         assert_eq!(view.instance(epoch('D')), with_epoch('D'));
         let taker = view.taker(Taker::Instance("a"));
         assert_eq!(taker.expect("a member"), epoch('B'));
-        let silence = |view: &mut GroupView, letter| {
+        let stand = |view: &mut GroupView, letter, standing| {
             let member = view.fleet.members.get_mut(&epoch(letter));
-            member.expect("a member").standing = Standing::Silent;
+            member.expect("a member").standing = standing;
         };
+        // It has not joined yet, and the one before it died a moment ago.
+        stand(&mut view, 'B', Standing::Cordoned);
+        assert_eq!(view.instance(epoch('B')), "a");
+        let refused = view.taker(Taker::Instance("a")).expect_err("a refusal");
+        assert!(matches!(refused, MoveError::TakesNone { .. }), "{refused}");
+        let silence = |view: &mut GroupView, letter| stand(view, letter, Standing::Silent);
         silence(&mut view, 'B');
         assert_eq!(view.instance(epoch('B')), with_epoch('B'));
         assert_eq!(view.instance(epoch('D')), "a");

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::role::GroupScope;
 use nats_elect_core::Moment;
 use nats_elect_core::group::{EpochKey, MOST_TOLD, MemberInfo, Support};
-use nats_elect_core::name::UnitName;
+use nats_elect_core::name::{GroupName, UnitName};
 
 /// The format of the records of groups that this version understands. Since the second one members
 /// tell labels, capacities, loads, and units that fail.
@@ -16,28 +16,37 @@ const FORMAT: u32 = 2;
 /// Whether most units of a group were not of age, and when that was counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ageing {
-    generation: u32,
+    /// The group's generation, and whether this member had joined.
+    then: (u32, bool),
     at: Moment,
     waits: bool,
-    /// A unit was shown since.
-    pub is_old: bool,
+    /// A unit was shown since, or the group's record.
+    is_old: bool,
 }
 
 impl MemberState {
+    /// Has the ages of a group's units counted anew with the next look.
+    pub(super) fn count_ages_of(&mut self, group: &GroupName) {
+        if let Some(ageing) = self.ageing.get_mut(group) {
+            ageing.is_old = true;
+        }
+    }
+
     /// Counts the units that are not of age, which takes a look at each of thousands: at once where a
-    /// group has another generation, else once in a heartbeat, while they age or others are shown.
+    /// group has another generation or this member joins, else once in a heartbeat, while they age or
+    /// others are shown.
     pub(super) fn look_at_ages(&mut self) {
         let now = clock::now();
         for name in self.groups.keys() {
-            let generation = self.group.generation(name);
+            let present = (self.group.generation(name), self.group.has_joined());
             let last = self.ageing.get(name);
             let holds = last.is_some_and(|it| {
                 let is_recent = now < it.at + self.settings.heartbeat;
-                it.generation == generation && (is_recent || !(it.waits || it.is_old))
+                it.then == present && (is_recent || !(it.waits || it.is_old))
             });
             if !holds {
                 let ageing = Ageing {
-                    generation,
+                    then: present,
                     at: now,
                     waits: self.group.waits(name),
                     is_old: false,

@@ -44,6 +44,7 @@ impl MemberState {
                 }
             }
             GroupContent::Group(name, _) => {
+                self.count_ages_of(name);
                 self.told.insert(name.clone());
             }
             GroupContent::Unit { key, signed, .. } => {
@@ -61,9 +62,7 @@ impl MemberState {
                 {
                     *signed = Some(giver);
                 }
-                if let Some(ageing) = self.ageing.get_mut(&key.group) {
-                    ageing.is_old = true;
-                }
+                self.count_ages_of(&key.group);
                 self.touched.insert(key.clone());
                 self.told.insert(key.group.clone());
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use nats_elect::admin::{
     AdminClient, AdminError, GroupReport, Instance, InstanceReport, ProblemCode,
 };
@@ -46,7 +47,7 @@ type Left = (BTreeMap<String, usize>, BTreeMap<String, usize>);
 
 impl Request {
     /// What to know of the instance's units that no other instance could take now.
-    pub async fn warning(&self, admin: &AdminClient, patience: Duration) -> Option<String> {
+    async fn warning(&self, admin: &AdminClient, patience: Duration) -> Option<String> {
         // If nobody says how things are, nothing is known to warn of.
         let found = asked(admin, None, patience).await.unwrap_or_default();
         let (these, others): (Vec<_>, Vec<_>) =
@@ -80,8 +81,28 @@ impl Request {
     }
 
     /// Cordons the instance, and waits until it owns no unit. `tell` hears again and again how many
-    /// are left.
+    /// are left. `warn` hears which groups nobody else could take, as soon as that is known.
     pub async fn carry_out(
+        &self,
+        admin: &AdminClient,
+        patience: Duration,
+        tell: impl Fn(&str),
+        warn: impl FnOnce(&str),
+    ) -> Result<Done, Failure> {
+        let warning = async {
+            if let Some(warning) = self.warning(admin, patience).await {
+                warn(&warning);
+            }
+        };
+        // Instances that do not answer hold up nothing.
+        let draining = pin!(self.drain(admin, patience, tell));
+        match select(draining, pin!(warning)).await {
+            Either::Left((done, _)) => done,
+            Either::Right(((), draining)) => draining.await,
+        }
+    }
+
+    async fn drain(
         &self,
         admin: &AdminClient,
         patience: Duration,

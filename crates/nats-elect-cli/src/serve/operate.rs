@@ -328,11 +328,9 @@ async fn draining(asked: Asked, body: Bytes) -> Result<Response, Problem> {
     let act = async move {
         let acting = async |admin: AdminClient| {
             let patience = config.start_timeout;
-            let (warning, done) = tokio::join!(
-                request.warning(&admin, patience),
-                request.carry_out(&admin, patience, |_| {})
-            );
-            let done = done?;
+            let mut warning = None;
+            let warn = |what: &str| warning = Some(what.to_owned());
+            let done = request.carry_out(&admin, patience, |_| {}, warn).await?;
             let mut json = done.json();
             json["bucket"] = json!(config.bucket);
             json["warning"] = json!(warning);

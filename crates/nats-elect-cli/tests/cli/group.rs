@@ -408,7 +408,7 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     all_owned(&[&b]).await;
 
     // Nobody is left to take anything.
-    let stuck = ["group", "drain", "node-2", "--wait-timeout", "1s"];
+    let stuck = ["group", "drain", "node-2", "--wait-timeout", "5s"];
     let stuck = output(&server, &stuck);
     assert_eq!(stuck.code, Some(5), "{}{}", stuck.stdout, stuck.stderr);
     is_fit_for_a_terminal(&stuck);

@@ -49,10 +49,12 @@ impl Group {
     /// Members and units, as this member sees them, and its own units that are on their way.
     pub(super) fn seen_fleet(&self, group: &GroupName, record: &GroupRecord, needs: bool) -> Fleet {
         let mut fleet = Fleet::new(self.now);
-        fleet.has_run = record.generation > 1;
         self.add_members(group, needs, &mut fleet);
+        // No unit of this generation had an owner yet, and those of the one before had.
+        fleet.grows = record.generation > 1;
         let known = self.view.units_in(group);
         for (key, seen) in known.filter(|(key, _)| self.is_present(key, record)) {
+            fleet.grows &= seen.newborn;
             self.add_unit(key, *seen, record.making, &mut fleet);
         }
         self.add_failures(group, &mut fleet);

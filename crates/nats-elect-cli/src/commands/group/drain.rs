@@ -1,10 +1,8 @@
 //! `group drain`: has all units leave an instance.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use futures::future::{Either, select};
 use nats_elect::admin::AdminClient;
 
 use super::operate;
@@ -21,7 +19,7 @@ roles over, too, takes no new term, and takes no unit until it is resumed. Units
 to where it is to stay.
 
 A unit stays if no other instance may take it: `nats-elect group plan` says so. A warning on stderr
-says at the start if no other instance that answers takes units of a group.
+says as soon as that is known if no other instance that answers takes units of a group.
 
 Exit codes:
   0  the instance owns no unit, and leads none of its roles
@@ -63,17 +61,10 @@ impl Drain {
         let draining = async |admin: AdminClient| {
             let wait = Wait::new(output);
             let tell = |what: &str| wait.tell(what);
-            let warn = async {
-                if let Some(warning) = request.warning(&admin, shared.patience()).await {
-                    output.warning(&warning);
-                }
-            };
-            // Instances that do not answer hold up nothing.
-            let draining = pin!(request.carry_out(&admin, shared.patience(), tell));
-            let done = match select(draining, pin!(warn)).await {
-                Either::Left((done, _)) => done?,
-                Either::Right(((), draining)) => draining.await?,
-            };
+            let warn = |what: &str| output.warning(what);
+            let done = request
+                .carry_out(&admin, shared.patience(), tell, warn)
+                .await?;
             if output.is_data() {
                 output.data(&done.json())?;
             } else {

@@ -96,7 +96,7 @@ async fn an_instance_is_drained_and_says_what_is_left() {
     all.wait_until(|it| it.mine().len() == 60).await;
 
     // Nobody else may take the units of the other one.
-    let stuck = drain("node-2", &json!({ "timeout_seconds": 1 }));
+    let stuck = drain("node-2", &json!({ "timeout_seconds": 5 }));
     assert_eq!(stuck.status, 504, "{stuck:?}");
     let result = &stuck.json()["result"];
     assert_eq!(result["units_left"]["partitions"], 60, "{result}");

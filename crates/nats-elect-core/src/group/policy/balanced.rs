@@ -236,7 +236,7 @@ fn starting(board: &Board<'_>, fleet: &Fleet) -> Option<Unfit> {
     let settled = u32::try_from(settled).unwrap_or(u32::MAX);
     let needed = board.settings.min_members;
     let owned = board.pieces.iter().any(|it| it.owner.is_some());
-    let started = fleet.has_run || owned || !fleet.under_way.is_empty();
+    let started = fleet.grows || owned || !fleet.under_way.is_empty();
     // A single member says better itself why it takes nothing.
     let starting = !started && needed > 1 && settled < needed;
     starting.then_some(Unfit::Starting { settled, needed })

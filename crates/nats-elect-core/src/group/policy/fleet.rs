@@ -141,11 +141,11 @@ pub struct Fleet {
     /// The members that are not deposed.
     pub members: BTreeMap<Epoch, Member>,
     /// The moves that were planned and are not yet done, each to its new owner. Those to a member
-    /// that is gone, cordoned or silent are planned anew.
+    /// that is gone, or takes no units, are planned anew.
     pub under_way: BTreeMap<UnitName, Epoch>,
-    /// Whether the group has run with another number of shards. Then it is not a fleet that starts, if
-    /// no unit has an owner.
-    pub has_run: bool,
+    /// Whether the group has just got another number of shards. Then it is not a fleet that starts,
+    /// though no unit has an owner.
+    pub grows: bool,
     /// The state of the round, as the last plan returned it. A new planner begins with the default.
     pub round: Round,
     /// The time of the plan.
@@ -159,7 +159,7 @@ impl Fleet {
             units: BTreeMap::new(),
             members: BTreeMap::new(),
             under_way: BTreeMap::new(),
-            has_run: false,
+            grows: false,
             round: Round::default(),
             now,
         }

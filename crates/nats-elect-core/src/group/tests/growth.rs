@@ -130,10 +130,12 @@ fn a_member_that_joins_after_a_growth_waits_for_none_of_its_units() {
     world.until(TTL + 4 * HEARTBEAT, |world| all_grown(world, 8));
 }
 
-/// A group that grows has run: it does not wait for as many members as one that starts.
+/// A group that grows has run: it does not wait for as many members as one that starts. It does when
+/// all have stopped later.
 #[test]
 fn a_growth_does_not_wait_for_the_least_number_of_members() {
-    let mut world = World::settled_with(3, 4, settings().min_members(3));
+    let policy = settings().min_members(3);
+    let mut world = World::settled_with(3, 4, policy.clone());
     world.nodes[2].alive = false;
     world.until(TTL + 4 * HEARTBEAT, |world| {
         (0..4).all(|it| world.owners(&unit(it)).len() == 1)
@@ -142,6 +144,17 @@ fn a_growth_does_not_wait_for_the_least_number_of_members() {
     world.run(LONGEST_LEASE + SECOND);
     put(&mut world, record(4, 0, 1).resized(8));
     world.until(5 * HEARTBEAT, |world| all_grown(world, 8));
+
+    world.leave(0);
+    world.leave(1);
+    let join = |world: &mut World| world.join_with(8, Some(placement(policy.clone())));
+    let first = join(&mut world);
+    join(&mut world);
+    world.run(LONGEST_LEASE + TTL);
+    assert!(world.nodes[first].group.has_joined());
+    assert!((0..8).all(|it| world.owners(&grown(it)).is_empty()));
+    join(&mut world);
+    world.until(LONGEST_LEASE + TTL, |world| all_grown(world, 8));
 }
 
 /// A group can also get fewer shards: all old units end first, whatever their number.
