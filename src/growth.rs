@@ -207,7 +207,6 @@ impl GroupGrowth {
             self.create(&mut told).await?;
             if self.let_age(&mut told).await? {
                 self.write_record(over).await?;
-                break;
             }
         }
         self.way.over = None;

@@ -166,8 +166,7 @@ impl Seen {
         open.count() + missing.count()
     }
 
-    /// What stands there of the shards of a generation. No group has a shard of a higher number than the
-    /// last that there can be: such a key is a stranger's.
+    /// The shards of a generation that have a key. A number that no shard can have is a stranger's.
     pub fn prepared(&self, generation: u32) -> Option<PreparedUnits> {
         let units = self.units.keys().filter(|it| it.generation == generation);
         let numbers = || units.clone().filter_map(|it| it.unit.as_shard());

@@ -439,7 +439,7 @@ mod tests {
             view.fleet.members.insert(epoch(letter), Member::new(now));
         };
         assert_eq!(view.instance(epoch('C')), "b");
-        // Whoever names the id means the one that came last.
+        // The id means the one that came last.
         come(&mut view, 'B');
         assert_eq!(view.instance(epoch('B')), "a");
         assert_eq!(view.instance(epoch('D')), with_epoch('D'));

@@ -102,21 +102,24 @@ impl Group {
                 if self.has_settled(group, epoch) {
                     any_settled = true;
                 } else {
-                    young.push((epoch, support.waits));
+                    young.push(epoch);
                 }
-                Standing::Active
+                if support.waits {
+                    Standing::Waiting
+                } else {
+                    Standing::Active
+                }
             };
             fleet.members.insert(epoch, known);
         }
-        for (epoch, waits) in young {
-            if any_settled && needs {
-                fleet.members.remove(&epoch);
-            } else if let Some(member) = fleet.members.get_mut(&epoch) {
-                if !any_settled {
+        for epoch in young {
+            if !any_settled {
+                if let Some(member) = fleet.members.get_mut(&epoch) {
                     (member.since, member.flapped) = (Moment::default(), false);
-                } else if waits {
-                    member.standing = Standing::Waiting;
+                    member.standing = Standing::Active;
                 }
+            } else if needs {
+                fleet.members.remove(&epoch);
             }
         }
     }

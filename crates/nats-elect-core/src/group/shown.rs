@@ -99,7 +99,7 @@ impl Group {
     /// Whether the records of most units of a group are not of age for this member yet. That is so after
     /// a growth, if it has come since the units were created.
     pub fn waits(&self, group: &GroupName) -> bool {
-        // Nobody owns a unit of a group that is only being made, and the record by which it is made says so.
+        // The units of a group that is only being made are of age at once when it is.
         let Some(record) = self.record_of(group).filter(|it| !it.making) else {
             return false;
         };

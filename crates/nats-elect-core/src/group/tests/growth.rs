@@ -85,9 +85,9 @@ fn run_without_a_gap(world: &mut World, time: Duration, shards: u32) {
 }
 
 /// The units of the new generation age for members that joined after their creation. Nobody moves
-/// units to them before: they would have no handler until then. Whoever plans knows that, also the
-/// last of them, which was not shown since when the others are there. They get their share as soon
-/// as they may begin it.
+/// units to them before: they would have no handler until then. The planner knows that, also if it is
+/// the last of them, which was not shown since when the others are there. They get their share as
+/// soon as they may begin it.
 #[test]
 fn members_that_join_around_a_growth_are_given_units_when_they_may_begin_them() {
     for (early, late) in [(1, 0), (0, 1), (2, 0), (1, 1)] {
