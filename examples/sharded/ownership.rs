@@ -103,18 +103,27 @@ impl Ownership {
     }
 
     /// Each number from 1 to the counter in the bucket was confirmed once, or was sent and had no
-    /// answer. Nothing else was confirmed.
+    /// answer. Nothing else was confirmed. Of a bucket that was deleted no counter is left: there,
+    /// only that no number was confirmed twice is judged.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
+        let bucket = self.terms.all().map(|term| term.token.epoch).max();
         for shard in 0..self.shards {
-            let terms = self.terms.of(shard);
+            let mut terms = self.terms.of(shard);
             let mut confirmed = BTreeSet::new();
-            for count in terms.iter().flat_map(|term| &term.confirmed) {
-                if !confirmed.insert(*count) {
-                    let text = format!("shard {shard}: {count} was confirmed twice");
-                    counts.doubled.push(text);
+            for term in &terms {
+                for count in &term.confirmed {
+                    if !confirmed.insert((Some(term.token.epoch), *count)) {
+                        let text = format!("shard {shard}: {count} was confirmed twice");
+                        counts.doubled.push(text);
+                    }
                 }
             }
+            counts.confirmed += confirmed.len();
+            // What stood in a bucket that was deleted is gone.
+            terms.retain(|term| Some(term.token.epoch) == bucket);
+            let confirmed = confirmed.into_iter().filter(|(of, _)| *of == bucket);
+            let confirmed: BTreeSet<u64> = confirmed.map(|(_, count)| count).collect();
             let unanswered: Vec<u64> = terms.iter().flat_map(|term| term.open()).collect();
             counts.open += unanswered.len();
             // The next owner may have written the same number. Then this one was not stored.
@@ -135,7 +144,6 @@ impl Ownership {
                     "shard {shard}: {most} was confirmed, and the counter is {last}"
                 ));
             }
-            counts.confirmed += confirmed.len();
             counts.landed += unanswered.iter().filter(|count| **count <= last).count();
         }
         counts

@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::context::{DeleteStreamError, DeleteStreamErrorKind};
+use async_nats::jetstream::{self, Context, ErrorCode};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::Problem;
-use super::plan::BUCKET;
+use super::plan::{BUCKET, NODES};
 
 /// How long an operation may take. The nemesis waits for it.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// What the account may store on all nodes together. The bucket needs a small part of it.
+pub const ACCOUNT_BYTES: usize = 48 << 20;
+/// The stream that fills the account.
+const FILLER: &str = "chaos-filler";
 
 /// The stream of the bucket.
 pub fn stream() -> String {
@@ -34,6 +39,12 @@ pub enum Deed<'a> {
     Copy(&'a str, &'a str),
     /// Makes the stream's leader give its place to another node.
     MoveStream,
+    /// Stores in another stream until the account has no room for the bucket's writes.
+    FillAccount,
+    /// Deletes that stream.
+    FreeAccount,
+    /// As `nats kv rm` does.
+    DeleteBucket,
 }
 
 impl Admin {
@@ -94,8 +105,45 @@ async fn carry_out(url: &str, deed: Deed<'_>) -> Result<(), Problem> {
                 return Err(answer["error"]["description"].to_string().into());
             }
         }
+        Deed::FillAccount => fill_account(&context).await?,
+        Deed::FreeAccount => match context.delete_stream(FILLER).await {
+            Err(error) if !is_missing(&error) => return Err(error.into()),
+            _ => {}
+        },
+        Deed::DeleteBucket => {
+            context.delete_stream(stream()).await?;
+        }
     }
     Ok(())
+}
+
+async fn fill_account(context: &Context) -> Result<(), Problem> {
+    let config = jetstream::stream::Config {
+        name: FILLER.to_owned(),
+        num_replicas: NODES,
+        ..jetstream::stream::Config::default()
+    };
+    context.get_or_create_stream(config).await?;
+    let block = vec![0; 512 << 10];
+    // The nodes tell each other how much they store, and only now and then.
+    while stores(context, FILLER.to_owned(), &block).await
+        || stores(context, subject("_probe.filled"), &[]).await
+    {}
+    Ok(())
+}
+
+/// Whether NATS stores it.
+async fn stores(context: &Context, subject: String, payload: &[u8]) -> bool {
+    let sent = context.publish(subject, payload.to_vec().into()).await;
+    match sent {
+        Ok(sent) => sent.await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+fn is_missing(error: &DeleteStreamError) -> bool {
+    matches!(error.kind(), DeleteStreamErrorKind::JetStream(error)
+        if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 async fn read(context: &Context, key: &str) -> Result<Vec<u8>, Problem> {

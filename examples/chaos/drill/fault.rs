@@ -77,6 +77,12 @@ pub enum Kind {
     LameDuck,
     /// All NATS nodes are stopped at once and started again.
     RestartAll,
+    /// Another stream takes all storage that the account may use, until it is deleted.
+    FullAccount,
+    /// The disk of all NATS nodes is full. Then there is room again, and they are restarted.
+    FullDisk,
+    /// The bucket is deleted by hand. The instances create it anew.
+    RecreateBucket,
 }
 
 /// What a fault of a kind is done to. Two faults that act on the same thing never do so at one
@@ -93,7 +99,8 @@ pub enum Subject {
     Group,
     /// The stream.
     Stream,
-    /// NATS nodes: never two at once, so that the cluster keeps its quorum.
+    /// NATS nodes, or what all of them need to take a write: never two at once, so that the cluster
+    /// keeps its quorum.
     Server,
 }
 
@@ -157,6 +164,9 @@ impl Kind {
             Self::KillStreamLeader => "KL",
             Self::LameDuck => "L",
             Self::RestartAll => "RA",
+            Self::FullAccount => "FA",
+            Self::FullDisk => "FD",
+            Self::RecreateBucket => "new",
         }
     }
 
@@ -185,7 +195,10 @@ impl Kind {
             | Self::PauseServer
             | Self::RestartServer
             | Self::LameDuck
-            | Self::RestartAll => Subject::Server,
+            | Self::RestartAll
+            | Self::FullAccount
+            | Self::FullDisk
+            | Self::RecreateBucket => Subject::Server,
         }
     }
 
@@ -198,7 +211,7 @@ impl Kind {
             Self::PauseLong => (ttl * 5 / 4, ttl * 3),
             Self::Restart => (ms(200), ttl),
             Self::BlackHole | Self::Deaf | Self::Mute | Self::Reset => (ttl / 2, ttl * 3),
-            Self::Slow | Self::AcksLost => (ttl, ttl * 3),
+            Self::Slow | Self::AcksLost | Self::FullAccount | Self::FullDisk => (ttl, ttl * 3),
             Self::KillServer | Self::KillStreamLeader | Self::RestartServer => (ms(500), ms(6000)),
             Self::PauseServer => (ms(500), ms(8000)),
             Self::LameDuck => (ms(4000), ms(7000)),
@@ -213,7 +226,8 @@ impl Kind {
             | Self::PurgeMember
             | Self::ForeignMember
             | Self::PurgeGroup
-            | Self::MoveStream => (Duration::ZERO, Duration::ZERO),
+            | Self::MoveStream
+            | Self::RecreateBucket => (Duration::ZERO, Duration::ZERO),
         }
     }
 }

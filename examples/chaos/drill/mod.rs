@@ -12,6 +12,7 @@ pub mod board;
 pub mod checker;
 #[path = "../../control_plane/clock.rs"]
 pub mod clock;
+pub mod disk;
 pub mod fault;
 pub mod fleet;
 pub mod gaps;

@@ -6,6 +6,7 @@ use nats_elect_testing::NatsCluster;
 
 use super::admin::{Admin, Deed, stream};
 use super::clock::Moment;
+use super::disk;
 use super::fault::{Fault, Kind, Outcome, Subject};
 use super::fleet::Fleet;
 use super::instance::STOP_TIMEOUT;
@@ -188,7 +189,12 @@ impl<'a> Nemesis<'a> {
             Subject::Group => Ok(Victim::Shard(aim.shard)),
             Subject::Stream => Ok(Victim::Stream),
             Subject::Process | Subject::Network => self.choose_instance(kind, aim),
-            Subject::Server if kind == Kind::RestartAll => Ok(Victim::AllNodes),
+            Subject::Server if matches!(kind, Kind::RestartAll | Kind::FullDisk) => {
+                Ok(Victim::AllNodes)
+            }
+            Subject::Server if matches!(kind, Kind::FullAccount | Kind::RecreateBucket) => {
+                Ok(Victim::Stream)
+            }
             Subject::Server => {
                 let leader = || self.cluster.stream_leader(&stream());
                 let node = match kind {
@@ -257,7 +263,14 @@ impl<'a> Nemesis<'a> {
                 self.admin
                     .act(&self.living_node()?, Deed::PurgeKey(&record))?;
             }
-            (_, Victim::Stream) => self.admin.act(&self.living_node()?, Deed::MoveStream)?,
+            (kind, Victim::Stream) => {
+                let deed = match kind {
+                    Kind::FullAccount => Deed::FillAccount,
+                    Kind::RecreateBucket => Deed::DeleteBucket,
+                    _ => Deed::MoveStream,
+                };
+                self.admin.act(&self.living_node()?, deed)?;
+            }
             (kind, Victim::Node(index)) => {
                 let node = self.cluster.node_mut(index);
                 match kind {
@@ -267,11 +280,15 @@ impl<'a> Nemesis<'a> {
                     _ => node.kill(),
                 }
             }
-            (_, Victim::AllNodes) => {
-                for index in 0..NODES {
-                    self.cluster.node_mut(index).terminate()?;
-                }
-            }
+            (Kind::FullDisk, Victim::AllNodes) => disk::fill()?,
+            (_, Victim::AllNodes) => self.terminate_all()?,
+        }
+        Ok(())
+    }
+
+    fn terminate_all(&mut self) -> Result<(), Problem> {
+        for index in 0..NODES {
+            self.cluster.node_mut(index).terminate()?;
         }
         Ok(())
     }
@@ -346,10 +363,18 @@ impl<'a> Nemesis<'a> {
             (_, Victim::Instance(index)) => self.fleet.restore(index),
             (Kind::PauseServer, Victim::Node(index)) => self.cluster.node(index).resume()?,
             (_, Victim::Node(index)) => self.cluster.node_mut(index).restart()?,
-            (_, Victim::AllNodes) => {
+            (kind, Victim::AllNodes) => {
+                if kind == Kind::FullDisk {
+                    disk::free()?;
+                    self.terminate_all()?;
+                }
                 for index in 0..NODES {
                     self.cluster.node_mut(index).restart()?;
                 }
+            }
+            (Kind::FullAccount, _) => {
+                let node = self.living_node()?;
+                return Ok(self.admin.act(&node, Deed::FreeAccount).is_ok());
             }
             (_, Victim::Role(_) | Victim::Shard(_) | Victim::Group | Victim::Stream) => {}
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nats_elect_testing::NatsCluster;
 
+use super::admin::ACCOUNT_BYTES;
 use super::board::Board;
 use super::checker::{Evidence, Notes, Verdict};
 use super::clock::Moment;
@@ -42,7 +43,7 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
     fs::create_dir_all(&folders.histories)?;
     fs::create_dir_all(&folders.ledgers)?;
     fs::create_dir_all(&folders.journals)?;
-    let mut cluster = NatsCluster::start(NODES)?;
+    let mut cluster = NatsCluster::builder(NODES).config(&accounts()).start()?;
     let (major, minor, patch) = cluster.node(0).version();
     say(&format!(
         "{NODES} × nats-server {major}.{minor}.{patch}, {} instances; histories in {}",
@@ -52,6 +53,13 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
     let notes = rehearse(plan, &mut cluster, &enough)?;
     notes.write(&plan.out)?;
     judge(&plan.out)
+}
+
+/// One account for all, which has an end.
+fn accounts() -> String {
+    format!(
+        "accounts {{ DRILL {{ jetstream {{ max_file: {ACCOUNT_BYTES} }}, users: [{{ user: drill, password: drill }}] }} }}\nno_auth_user: drill"
+    )
 }
 
 /// Judges what a drill has left in that folder, prints a summary and draws a timeline.

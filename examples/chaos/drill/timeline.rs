@@ -327,10 +327,13 @@ const LEGEND: [(&[&str], &str); 11] = [
         "B cut off, D hears nothing, M is not heard",
     ),
     (&[colour_of(Kind::Reset)], "X connections reset"),
-    (&[colour_of(Kind::Slow)], "S slow, A confirmations lost"),
+    (
+        &[colour_of(Kind::Slow)],
+        "S slow, A confirmations lost, FA account full, FD disk full",
+    ),
     (
         &[colour_of(Kind::StepDown)],
-        "SD step down, mv stream moved; key: del deleted, pur purged, for overwritten",
+        "SD step down, mv stream moved, new bucket created anew; key: del deleted, pur purged, for overwritten",
     ),
     (
         &[colour_of(Kind::PurgeUnit)],
@@ -345,7 +348,7 @@ const fn colour_of(kind: Kind) -> &'static str {
         Kind::Restart | Kind::RestartServer | Kind::LameDuck | Kind::RestartAll => "#1f6fb5",
         Kind::BlackHole | Kind::Deaf | Kind::Mute => "#3c4043",
         Kind::Reset => "#8d6e63",
-        Kind::Slow | Kind::AcksLost => "#c98a00",
+        Kind::Slow | Kind::AcksLost | Kind::FullAccount | Kind::FullDisk => "#c98a00",
         Kind::StepDown
         | Kind::DeleteKey
         | Kind::PurgeKey
@@ -356,6 +359,7 @@ const fn colour_of(kind: Kind) -> &'static str {
         | Kind::PurgeMember
         | Kind::ForeignMember
         | Kind::PurgeGroup
-        | Kind::MoveStream => "#c2185b",
+        | Kind::MoveStream
+        | Kind::RecreateBucket => "#c2185b",
     }
 }

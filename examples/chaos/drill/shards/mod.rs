@@ -30,7 +30,7 @@ use self::journal::Tail;
 use self::terms::Terms;
 use super::Problem;
 use super::clock::Moment;
-use super::fault::{Fault, Subject};
+use super::fault::{Fault, Kind, Subject};
 // The files of `sharded` look for them beside themselves.
 use super::{clock, svg};
 
@@ -81,9 +81,12 @@ impl Shards {
     /// simulation: three leases (one runs out, one is waited for by a member that joins, one is that
     /// of a handler that overran), a stop budget, and the turns of all members for four writes. A
     /// key that was purged or overwritten ages for the longest lease, and so does what is written
-    /// over it. The rest is for a connection to NATS, as for roles.
+    /// over it. In a bucket that was created anew nobody owns anything for the longest lease. The rest is for a connection to NATS, as for roles.
     pub fn patience(&self, faults: &[Fault]) -> Duration {
-        let is_stranger = |fault: &Fault| fault.is_done() && fault.kind.subject() == Subject::Group;
+        let is_stranger = |fault: &Fault| {
+            let is_new = fault.kind == Kind::RecreateBucket;
+            fault.is_done() && (is_new || fault.kind.subject() == Subject::Group)
+        };
         let aging = if faults.iter().any(is_stranger) {
             LONGEST_LEASE * 2
         } else {
