@@ -2,6 +2,7 @@
 
 use async_nats::jetstream::{self, ErrorCode};
 
+use super::error_codes::Meaning;
 use nats_elect_core::event::FailureKind;
 
 /// A request to the bucket that did not succeed.
@@ -94,10 +95,12 @@ pub enum StoreError {
         version: String,
     },
 
-    /// The bucket's limits have no room for the write. Nothing was stored. Make room, or raise the
-    /// limits. On a cluster the same write may be stored a moment later, because writes in progress
-    /// count as well.
-    #[error("the bucket is full ({0}); raise its limits (`max_bytes`, `max_msgs`) or make room")]
+    /// The limits of the bucket, the account or the server have no room for the write. Nothing was
+    /// stored. Make room, or raise the limits. On a cluster the same write may be stored a moment
+    /// later, because writes in progress count as well.
+    #[error(
+        "there is no room in the bucket ({0}); make room, or raise the limits of the bucket (`max_bytes`, `max_msgs`), the account or the server"
+    )]
     BucketFull(String),
 
     /// The server refused the request for a reason that is not known to pass.
@@ -115,10 +118,12 @@ impl StoreError {
     pub const fn kind(&self) -> FailureKind {
         match self {
             Self::Timeout { .. } => FailureKind::Timeout,
-            Self::Unavailable(_) | Self::Uncertain(_) => FailureKind::Unavailable,
+            Self::Unavailable(_) | Self::Uncertain(_) | Self::JetStreamDisabled(_) => {
+                FailureKind::Unavailable
+            }
             Self::Contended(_) => FailureKind::Contended,
             Self::PermissionDenied(_) => FailureKind::PermissionDenied,
-            Self::BucketMissing { .. } | Self::JetStreamDisabled(_) => FailureKind::BucketMissing,
+            Self::BucketMissing { .. } => FailureKind::BucketMissing,
             Self::BucketUnfit(_) | Self::Unsupported(_) | Self::ServerTooOld { .. } => {
                 FailureKind::BucketUnfit
             }
@@ -156,45 +161,23 @@ impl StoreError {
 
     /// Converts an error answer of `JetStream`.
     pub(super) fn from_server(error: &jetstream::Error, bucket: &str) -> Self {
-        let code = error.error_code();
+        let code = error.error_code().0;
         let detail = error.to_string();
-        match code {
-            ErrorCode::STREAM_WRONG_LAST_SEQUENCE => Self::Conflict {
+        match Meaning::of(code, error.code()) {
+            Some(Meaning::Conflict) => Self::Conflict {
                 current: last_sequence(&detail),
             },
-            ErrorCode::STREAM_NOT_FOUND => Self::BucketMissing {
+            Some(Meaning::Contended) => Self::Contended(detail),
+            Some(Meaning::Unavailable) => Self::Unavailable(detail),
+            Some(Meaning::Uncertain) if !is_full(&detail) => Self::Uncertain(detail),
+            Some(Meaning::Full | Meaning::Uncertain) => Self::BucketFull(detail),
+            Some(Meaning::Off) => Self::JetStreamDisabled(detail),
+            Some(Meaning::Gone) => Self::BucketMissing {
                 bucket: bucket.to_owned(),
             },
-            ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
-                Self::JetStreamDisabled(detail)
-            }
-            ErrorCode::ATOMIC_PUBLISH_DISABLED
-            | ErrorCode::BATCH_PUBLISH_DISABLED
-            | ErrorCode::ATOMIC_PUBLISH_UNSUPPORTED_HEADER => Self::Unsupported(detail),
-            ErrorCode::STREAM_SEALED | ErrorCode::STREAM_SUBJECT_OVERLAP => {
-                Self::BucketUnfit(detail)
-            }
-            // 10164: another write to the subject is in flight.
-            ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT => Self::Contended(detail),
-            // 10176: the rest of a batch whose first message was refused, because too many batches
-            // were open or the server had abandoned it.
-            ErrorCode::ATOMIC_PUBLISH_INCOMPLETE_BATCH
-            | ErrorCode::ATOMIC_PUBLISH_TOO_MANY_INFLIGHT
-            | ErrorCode::BATCH_PUBLISH_TOO_MANY_INFLIGHT
-            | ErrorCode::CLUSTER_NOT_LEADER
-            | ErrorCode::STREAM_OFFLINE
-            | ErrorCode::STREAM_OFFLINE_REASON => Self::Unavailable(detail),
-            ErrorCode::STREAM_STORE_FAILED if is_full(&detail) => Self::BucketFull(detail),
-            // Both errors occur when the server applies a message that the replicas have agreed on.
-            // The other replicas may have stored it.
-            ErrorCode::STREAM_STORE_FAILED | ErrorCode::STREAM_SEQUENCE_NOT_MATCH => {
-                Self::Uncertain(detail)
-            }
-            _ if matches!(error.code(), 429 | 503) => Self::Unavailable(detail),
-            code => Self::Rejected {
-                code: code.0,
-                detail,
-            },
+            Some(Meaning::Unsupported) => Self::Unsupported(detail),
+            Some(Meaning::Unfit) => Self::BucketUnfit(detail),
+            Some(Meaning::Absent | Meaning::Refused) | None => Self::Rejected { code, detail },
         }
     }
 
@@ -273,6 +256,11 @@ mod tests {
             let error = sorted(code, err_code, text);
             assert!(matches!(error, StoreError::Uncertain(_)), "{error:?}");
             assert!(error.is_transient());
+        }
+        for (code, err_code) in [(500, 10002), (503, 10023), (500, 10028), (500, 10047)] {
+            let error = sorted(code, err_code, "resource limits exceeded for account");
+            assert!(matches!(error, StoreError::BucketFull(_)), "{error:?}");
+            assert!(error.is_transient() && error.is_refusal());
         }
         for (code, err_code) in [
             (400, 10071),

@@ -15,6 +15,7 @@ mod data_owner;
 mod denied;
 mod entry;
 mod error;
+mod error_codes;
 mod events;
 mod feed;
 mod fenced;

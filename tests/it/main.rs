@@ -47,6 +47,7 @@ mod pausing;
 mod permissions;
 mod privileges;
 mod proofs;
+mod refused_writes;
 mod regressions;
 mod secrets;
 mod security;

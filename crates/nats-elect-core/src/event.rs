@@ -146,8 +146,8 @@ pub enum FailureKind {
     BucketMissing,
     /// The bucket's settings do not fit the role's.
     BucketUnfit,
-    /// The bucket's limits had no room for a write. On a cluster this may pass quickly, because
-    /// writes under way count as well.
+    /// The limits of the bucket, the account or the server had no room for a write. On a cluster
+    /// this may pass quickly, because writes under way count as well.
     BucketFull,
     /// The server refused the request for another reason.
     Rejected,

@@ -181,21 +181,25 @@ impl MonitorState {
             self.connect_anew(myself);
             return;
         }
-        // A JetStream that was available comes back, and the leases decide until then. A cluster
+        let failure = Failure {
+            kind: error.kind(),
+            detail: error.to_string(),
+        };
+        // Once the bucket was used, the leases decide, unless somebody has to act. A JetStream that
+        // was available comes back. Limits matter only where the bucket is to be created. A cluster
         // may also be just starting.
-        let passes = error.is_transient()
-            || self.setup.ready.is_some() && error.lacks_nodes()
-            || self.bucket.is_some() && matches!(error, StoreError::JetStreamDisabled(_));
+        let passes = if self.bucket.is_some() {
+            !failure.ends_term()
+        } else {
+            let full = matches!(error, StoreError::BucketFull(_));
+            error.is_transient() && !full || self.setup.ready.is_some() && error.lacks_nodes()
+        };
         let is_awaited = self.setup.if_missing == IfMissing::Await
             && matches!(error, StoreError::BucketMissing { .. });
         if self.setup.ready.is_some() && (passes || is_awaited) {
             self.log_problem(&error.to_string());
         }
         if !passes {
-            let failure = Failure {
-                kind: error.kind(),
-                detail: error.to_string(),
-            };
             if is_awaited {
                 self.awaited = Some(error);
             } else {

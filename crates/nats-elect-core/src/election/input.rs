@@ -234,6 +234,16 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether a lease that is held can't be renewed until somebody acts: a term that rests on it
+    /// ends at once. After any other failure, a limit or a refusal that is not understood
+    /// included, the lease's deadline decides.
+    pub const fn ends_term(&self) -> bool {
+        matches!(
+            self.kind,
+            FailureKind::PermissionDenied | FailureKind::BucketMissing | FailureKind::BucketUnfit
+        )
+    }
+
     /// Whether another attempt may soon succeed.
     pub const fn is_transient(&self) -> bool {
         matches!(

@@ -170,7 +170,7 @@ impl Election {
         self.request_failed(Asked::WriteRole, failure);
         self.suspend();
         self.refuse_proofs(beat, failure);
-        if !failure.is_transient() {
+        if failure.ends_term() || mutated!(EndAtAnyRefusal) && !failure.is_transient() {
             self.wind_down(EndCause::BucketLost);
         }
     }

@@ -116,8 +116,8 @@ impl Election {
             FailureKind::BucketMissing | FailureKind::BucketUnfit => {
                 self.lost(EndCause::BucketLost, None);
             }
-            _ if failure.is_transient() => self.suspend(),
-            _ => self.wind_down(EndCause::BucketLost),
+            _ if failure.ends_term() => self.wind_down(EndCause::BucketLost),
+            _ => self.suspend(),
         }
     }
 }

@@ -11,13 +11,13 @@ use nats_elect_core::{MUTATIONS, Mutation, mend};
 
 use crate::plan::Plan;
 use crate::run::run;
-use crate::schedules::{attacks, failover, unseen};
+use crate::schedules::{attacks, failover, refusals, unseen};
 use crate::seeds::{say, survey};
 use crate::shrink::shrink;
 
 /// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is
 /// noticed by a schedule.
-const SCHEDULES: [(Mutation, &str, fn()); 12] = [
+const SCHEDULES: [(Mutation, &str, fn()); 13] = [
     (
         Mutation::ForgetWhatIsHeld,
         "a_long_lease_lasts_through_a_long_outage",
@@ -77,6 +77,11 @@ const SCHEDULES: [(Mutation, &str, fn()); 12] = [
         Mutation::ForgetExpiredFences,
         "where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_without_one",
         unseen::where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_without_one,
+    ),
+    (
+        Mutation::EndAtAnyRefusal,
+        "writes_that_are_not_taken_for_a_while_end_no_term",
+        refusals::writes_that_are_not_taken_for_a_while_end_no_term,
     ),
 ];
 

@@ -8,7 +8,7 @@ use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::faults::{Fault, Options, RequestOptions, Retirement, Scale};
+use crate::faults::{Fault, Options, Refusals, RequestOptions, Retirement, Scale};
 use crate::fenced::Writers;
 use crate::liars::Liars;
 use crate::world::{World, ms};
@@ -95,6 +95,9 @@ impl Plan {
         {
             plan.add_retirements();
         }
+        if options.stream.is_some() {
+            plan.add_refusals();
+        }
         plan
     }
 
@@ -107,6 +110,19 @@ impl Plan {
         }
         for _ in 0..=chance.below(4) {
             self.insert(Fault::Retirement(Retirement), &mut chance);
+        }
+    }
+
+    /// In some fleets no write is taken for a while, and reads are answered. Drawn apart from all
+    /// else, and so that the seeds in `found` stay what they were.
+    fn add_refusals(&mut self) {
+        let mut chance = Chance::new(self.seed ^ 0x4ef5_5a17_0000_0000);
+        if !chance.permille(300) {
+            return;
+        }
+        for _ in 0..=chance.below(2) {
+            let refusals = Refusals::draw(self.scale().ttl * 4, &mut chance);
+            self.insert(Fault::Refusals(refusals), &mut chance);
         }
     }
 

@@ -127,6 +127,7 @@ impl World {
         self.liars = None;
         self.storm_until = self.now;
         self.outage_until = self.outage_until.min(self.now);
+        self.refusing = None;
         self.bucket.edit_max_age(None);
         self.retiring = None;
         if !self.bucket.exists {

@@ -23,6 +23,14 @@ impl World {
             }
             return;
         };
+        if let Some(refusing) = self.refusing.filter(|it| self.now < it.until) {
+            self.tally.refused += 1;
+            if let (Some(kind), Some(back)) = (refusing.told, answered) {
+                let answer = Answer::failed(read, kind);
+                self.schedule(self.now + back, Happening::Answer { node, op, answer });
+            }
+            return;
+        }
         let answer = if self.bucket.exists {
             let late = self.bucket.is_role_overdue(self.now);
             let outcome = self.bucket.write(&write, self.now);

@@ -47,6 +47,7 @@ tally! {
     twice: "requests doubled",
     contended: "writes contended",
     doubted: "writes that took effect and were said not to be stored",
+    refused: "writes not taken while reads were answered",
     refused_falsely: "writes refused by a leader of before",
     late_answers: "answers that came after the timeout",
     stale_reads: "stale reads",

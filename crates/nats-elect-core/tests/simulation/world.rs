@@ -66,6 +66,13 @@ impl Answer {
     }
 }
 
+/// For how long no write is taken, and how its sender is told; nothing if it is not told.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusing {
+    pub until: Duration,
+    pub told: Option<FailureKind>,
+}
+
 /// What a watch brings.
 #[derive(Clone, Debug)]
 pub enum Shown {
@@ -223,6 +230,8 @@ pub struct World {
     pub storm_until: Duration,
     /// The stream has no leader until then.
     pub outage_until: Duration,
+    /// No write is taken, while reads are answered.
+    pub refusing: Option<Refusing>,
     /// By how much timers fire late.
     pub timer_lag: Range<Duration>,
     /// Watches show fence records.
@@ -286,6 +295,7 @@ impl World {
             climate: Weather::fair(),
             storm_until: Duration::ZERO,
             outage_until: Duration::ZERO,
+            refusing: None,
             timer_lag: Duration::ZERO..Duration::ZERO,
             fences_watched: true,
             readers: true,

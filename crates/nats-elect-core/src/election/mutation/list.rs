@@ -136,6 +136,8 @@ mutations! {
         WillBeforeDeath,
         /// A companion releases a role over the record of another incarnation.
         WillOverStrangers,
+        /// A heartbeat that is refused for a reason that is not known to pass ends its term.
+        EndAtAnyRefusal,
     }
     groups {
         /// An owner gives its unit away before its handler has ended. (Rule 2)

@@ -147,6 +147,51 @@ fn a_permanently_failing_heartbeat_ends_the_term_in_good_order() {
     );
 }
 
+/// Limits of the account, codes that are not known, a server that can't take it: all may pass.
+#[test]
+fn a_heartbeat_that_is_refused_for_any_other_reason_ends_a_term_only_with_its_lease() {
+    let kinds = [
+        FailureKind::Rejected,
+        FailureKind::BucketFull,
+        FailureKind::Unavailable,
+        FailureKind::Timeout,
+        FailureKind::Regression,
+    ];
+    for kind in kinds {
+        let mut solo = Solo::leading(settings(|_| {}));
+        let start = solo.now;
+        let mut end = None;
+        while end.is_none() {
+            solo.wait(ms(1));
+            for effect in solo.take() {
+                match effect {
+                    Effect::Event(Event::TermEnding { cause, .. }) => end = Some(cause),
+                    Effect::Write(write) => solo.end(&write, WriteOutcome::Failed(failure(kind))),
+                    Effect::Read { op, .. } => {
+                        let outcome = Err(failure(kind));
+                        solo.feed(Input::ReadEnded { op, outcome });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let lasted = solo.now.since(start);
+        assert_eq!(end, Some(EndCause::LeaseExpired), "{kind:?}");
+        let left = solo.settings.ttl - solo.settings.stop_budget * 2;
+        assert!(lasted >= left, "{kind:?} after {lasted:?}");
+    }
+}
+
+#[test]
+fn a_look_at_the_bucket_that_is_refused_ends_no_term() {
+    let mut solo = Solo::leading(settings(|_| {}));
+    let refused = failure(FailureKind::Rejected);
+    solo.feed(Input::Link(Link::Unusable(refused)));
+    assert!(!ends(&solo, EndCause::BucketLost));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    assert!(solo.find_write().is_some(), "it proves itself");
+}
+
 #[test]
 fn a_follower_reports_when_its_connection_is_lost() {
     let mut solo = Solo::new(

@@ -9,6 +9,7 @@ mod history;
 mod messages;
 mod partitions;
 mod processes;
+mod refusals;
 mod requests;
 mod retiring;
 mod settings;
@@ -25,6 +26,7 @@ pub use history::{HistoryFault, HistoryOptions};
 pub use messages::{MessageOptions, Storm};
 pub use partitions::{PartitionFault, PartitionOptions};
 pub use processes::{ProcessFault, ProcessOptions};
+pub use refusals::Refusals;
 pub use requests::{RequestFault, RequestOptions};
 pub use retiring::Retirement;
 pub use settings::{SettingsOptions, Unfit};
@@ -130,6 +132,7 @@ pub enum Fault {
     Expiry(EarlyExpiry),
     Unfit(Unfit),
     Retirement(Retirement),
+    Refusals(Refusals),
 }
 
 /// Draws one kind of fault, if it is switched on.
@@ -208,6 +211,7 @@ impl Fault {
             Self::Expiry(EarlyExpiry) => EarlyExpiry::strike(world),
             Self::Unfit(unfit) => unfit.strike(world, node),
             Self::Retirement(Retirement) => Retirement::strike(world),
+            Self::Refusals(refusals) => refusals.strike(world),
         }
     }
 }

@@ -18,6 +18,7 @@ mod fencing;
 mod freeing;
 mod keeping;
 mod pausing;
+pub mod refusals;
 mod retiring;
 mod stopping;
 pub mod unseen;
