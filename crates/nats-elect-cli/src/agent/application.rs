@@ -70,7 +70,7 @@ pub struct Promise {
 /// Why the application stands for the role no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// Its end of the connection is closed: whatever ran there stopped, or says so.
+    /// It closed its Unix socket: whatever ran there stopped, or says so.
     Closed,
     /// The connection ended here, but may be open there. Its promises still count.
     Unproven,

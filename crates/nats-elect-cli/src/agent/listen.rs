@@ -35,11 +35,6 @@ const MOST_CONNECTIONS: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The pause before the next accept after a failed one, for instance for want of file descriptors.
 const RETRY: Duration = Duration::from_millis(100);
-/// The time in which the kernel answers what is sent to a connection without another end.
-const ANSWER: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
 
 /// Where the agent listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +53,7 @@ impl FromStr for Address {
         let address: SocketAddr = text.parse().map_err(|_| {
             "it must be unix:PATH, or an address of this machine such as 127.0.0.1:8500".to_owned()
         })?;
-        // Beyond this machine the end of a connection says nothing about the end of a process.
+        // Requests and the token are sent in the clear.
         if !address.ip().is_loopback() {
             return Err(format!(
                 "{address} is not on loopback: applications must run on the agent's machine"
@@ -122,13 +117,12 @@ impl Listener {
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let end = stream.as_fd().try_clone_to_owned()?;
-                Connection(Box::pin(stream), end)
+                Connection(Box::pin(stream), Some(end))
             }
             Self::Loopback(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                let end = stream.as_fd().try_clone_to_owned()?;
-                Connection(Box::pin(stream), end)
+                Connection(Box::pin(stream), None)
             }
         };
         Ok(connection)
@@ -147,8 +141,9 @@ trait Stream: AsyncRead + AsyncWrite + Send {}
 impl Stream for UnixStream {}
 impl Stream for TcpStream {}
 
-/// A connection, and a second handle of it that outlives the server's use of the first.
-struct Connection(Pin<Box<dyn Stream>>, OwnedFd);
+/// A connection. That of a Unix socket has a second handle, which outlives the server's use of the
+/// first: the kernel tells by it whether the other end is closed.
+struct Connection(Pin<Box<dyn Stream>>, Option<OwnedFd>);
 
 /// Serves connections until `end`. Those that are open then go on.
 pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
@@ -192,10 +187,8 @@ async fn converse(Connection(stream, end): Connection, router: Router) {
     if applications.is_empty() {
         return;
     }
-    // It waits for the kernel at most for a tenth of a second.
-    let proof = tokio::task::spawn_blocking(move || (is_closed(&end), end));
-    let how = match proof.await {
-        Ok((true, _)) => Gone::Closed,
+    let how = match end {
+        Some(end) if is_closed(&end) => Gone::Closed,
         _ => Gone::Unproven,
     };
     for application in applications {
@@ -215,27 +208,16 @@ impl Drop for Forgotten {
     }
 }
 
-/// Returns whether the other end of a connection is closed for good, so that no process has it any
-/// more or reads from it. The end of what is sent here does not say so: a client may close that
+/// Returns whether no process has the other end of a Unix socket any more, or one of them has shut it
+/// down in both directions. The end of the data does not say so: a client may close its sending
 /// direction alone, and read on.
 ///
-/// The kernel tells: a Unix socket hangs up, and a connection on loopback answers with a reset what
-/// is sent to nobody.
+/// Nothing proves this of a TCP connection. Others than its client end it too, and the client still
+/// acts on its promise: `ss -K`, a firewall, a proxy.
 fn is_closed(end: &OwnedFd) -> bool {
-    let has_hung_up = |patience: &Timespec| {
-        let mut polled = [PollFd::new(end, PollFlags::empty())];
-        let gone = PollFlags::HUP | PollFlags::ERR;
-        poll(&mut polled, Some(patience)).is_ok() && polled[0].revents().intersects(gone)
-    };
+    let mut polled = [PollFd::new(end, PollFlags::empty())];
     let at_once = Timespec::default();
-    has_hung_up(&at_once)
-        || rustix::io::write(end, b"\n").is_err_and(is_refusal)
-        || has_hung_up(&ANSWER)
-}
-
-fn is_refusal(error: rustix::io::Errno) -> bool {
-    use rustix::io::Errno;
-    error == Errno::PIPE || error == Errno::CONNRESET
+    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
 }
 
 /// A stream that the server can't close: while it is open, the kernel can be asked about its other

@@ -11,7 +11,7 @@
 //! An application acts on a promise: "you lead for so long, counted from when you sent the request".
 //! A promise never reaches beyond the moment at which the election would end a handler that does not
 //! stop. So the role is never freed before the promise is over, unless the application said that it
-//! has stopped, or the kernel confirmed that its connection is closed at its end.
+//! has stopped, or closed its Unix socket: the kernel confirms that no process has it any more.
 
 mod api;
 mod application;

@@ -73,11 +73,16 @@ impl Client {
     }
 
     pub fn on_loopback(address: SocketAddr, secret: Option<&str>) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Self::over(Box::new(stream));
-        client.secret = secret.map(ToOwned::to_owned);
-        Ok(client)
+        Ok(Self::on(TcpStream::connect(address)?, secret))
+    }
+
+    pub fn on(stream: TcpStream, secret: Option<&str>) -> Self {
+        let patient = stream.set_read_timeout(Some(PATIENCE));
+        patient.expect("a time that is not zero");
+        Self {
+            secret: secret.map(ToOwned::to_owned),
+            ..Self::over(Box::new(stream))
+        }
     }
 
     fn over(connection: Box<dyn Connection>) -> Self {
