@@ -57,6 +57,12 @@ const CONNECTION: &str = "Connection";
 const FOLDED: &str = "\
 Connection options: --server, --context, --creds and more: see `nats-elect help connection`";
 
+/// Commands that few need, and not each day. Help has them in one line.
+const RARE: [&str; 4] = ["end-lease", "role", "verify", "man"];
+
+const RARE_LINE: &str = "\
+Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`";
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -107,7 +113,8 @@ impl Cli {
     }
 }
 
-/// The command line with the options of the connection in one line of its help.
+/// The command line with the rare commands in one line of its help, and the options of the
+/// connection in another.
 fn folded(command: clap::Command) -> clap::Command {
     let more = command.get_after_long_help().map(ToString::to_string);
     command
@@ -115,9 +122,12 @@ fn folded(command: clap::Command) -> clap::Command {
             let hidden = is_connection(&arg);
             arg.hide(hidden)
         })
-        .after_help(FOLDED)
-        .after_long_help(below(more))
-        .mut_subcommands(folded_below)
+        .after_help(format!("{RARE_LINE}\n\n{FOLDED}"))
+        .after_long_help(format!("{RARE_LINE}\n\n{}", below(more)))
+        .mut_subcommands(|sub| {
+            let hidden = RARE.contains(&sub.get_name());
+            folded_below(sub).hide(hidden)
+        })
 }
 
 fn folded_below(sub: clap::Command) -> clap::Command {
@@ -177,6 +187,16 @@ fn own_words() -> impl Iterator<Item = OsString> {
 
 /// Names the commands that others have for what was typed.
 fn with_tip(mut error: clap::Error) -> clap::Error {
+    let suggested = error.get(ContextKind::SuggestedArg);
+    if suggested == Some(&ContextValue::String("--all-instances".into())) {
+        // Whoever typed `--instance` means one.
+        error.remove(ContextKind::SuggestedArg);
+        let tip = "one instance is named without an option, like `node-1`";
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };

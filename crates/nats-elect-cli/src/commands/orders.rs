@@ -1,6 +1,6 @@
 //! `pause`, `resume`, `cordon`: whether instances stand for election.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, ProblemCode};
 
@@ -39,7 +39,7 @@ const LATE: &str = "no answer in time";
 ///
 /// The process keeps the order in memory: an instance that restarts is not paused.
 #[derive(Debug, Args)]
-#[command(after_long_help = more(LATE, "  nats-elect pause --instance node-1\n  nats-elect pause --instance node-1 --role scheduler --role metrics"))]
+#[command(after_long_help = more(LATE, "  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
 pub struct Pause {
     #[command(flatten)]
     target: Target,
@@ -50,7 +50,7 @@ pub struct Pause {
 /// They take part at once. But a cool-down, or a hold-off of `step-down`, goes on until its time is
 /// over.
 #[derive(Debug, Args)]
-#[command(after_long_help = more(LATE, "  nats-elect resume --instance node-1\n  nats-elect resume --all-instances"))]
+#[command(after_long_help = more(LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
 pub struct Resume {
     #[command(flatten)]
     target: Target,
@@ -68,7 +68,7 @@ pub struct Resume {
 /// The process keeps the order in memory: an instance that restarts is not paused. That suits a
 /// restart. For longer work stop the instance as well, or `resume` it at the end.
 #[derive(Debug, Args)]
-#[command(after_long_help = more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon --instance node-1\n  nats-elect cordon --instance 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
+#[command(after_long_help = more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
 pub struct Cordon {
     #[command(flatten)]
     target: Target,
@@ -76,13 +76,14 @@ pub struct Cordon {
 
 /// The instances and roles of an order.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("whom").args(["instance", "all_instances"]).required(true))]
 struct Target {
     /// The instance: its id, or its incarnation if several processes have that id
-    #[arg(short, long, value_name = "ID", value_parser = names::instance)]
+    #[arg(value_parser = names::instance)]
     instance: Option<String>,
 
     /// All instances of the bucket that answer within 400ms of each other
-    #[arg(long, conflicts_with = "instance")]
+    #[arg(long)]
     all_instances: bool,
 
     /// Only for this role; may be repeated [default: all roles, also those that are added later]
@@ -111,10 +112,6 @@ impl Cordon {
 impl Target {
     async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
         let request = Request::new(order, self.roles)?;
-        if self.instance.is_none() && !self.all_instances {
-            return Err(Failure::usage("no instance is named")
-                .advice("name one with --instance, or use --all-instances"));
-        }
         let named = self.instance.as_deref();
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;
         operating(&shared.config()?, acting).await

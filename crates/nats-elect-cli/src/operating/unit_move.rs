@@ -86,7 +86,7 @@ const fn advice(refusal: Option<ProblemCode>) -> &'static str {
             "`nats-elect group explain GROUP UNIT` shows what speaks for and against each instance"
         }
         Some(ProblemCode::TakesNone) => {
-            "`nats-elect resume --instance ID` ends a cordon; an instance that has only just started takes units a lease later"
+            "`nats-elect resume ID` ends a cordon; an instance that has only just started takes units a lease later"
         }
         Some(ProblemCode::UnknownGroup) => "`nats-elect group show GROUP` lists its members",
         Some(ProblemCode::NotReady) => {

@@ -107,10 +107,7 @@ fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
         ),
         (&["group", "grow", "a", "-1", "--yes"], "'-1'"),
         (&["doctor", "--group", "a.b"], "a group name is 1 to 255"),
-        (
-            &["cordon", "--instance", "n 1"],
-            "an instance id is 1 to 255",
-        ),
+        (&["cordon", "n 1"], "an instance id is 1 to 255"),
         (
             &["step-down", "a", "--to", "n 1"],
             "an instance id is 1 to 255",

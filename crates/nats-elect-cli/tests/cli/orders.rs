@@ -14,10 +14,7 @@ fn order(server: &NatsServer, arguments: &[&str]) -> Ended {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
     let fleet = Fleet::new().await;
-    let output = order(
-        &fleet.server,
-        &["pause", "--instance", "node-1", "--role", "scheduler"],
-    );
+    let output = order(&fleet.server, &["pause", "node-1", "--role", "scheduler"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(
         output.stdout.contains("takes no new term of scheduler"),
@@ -32,7 +29,7 @@ async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
     let status = |role| fleet.first.role(role).expect("a role").status();
     assert!(status("scheduler").paused && status("scheduler").is_leader);
     assert!(!status("metrics").paused);
-    let mut twice = vec!["resume", "--instance", "node-1"];
+    let mut twice = vec!["resume", "node-1"];
     twice.extend(["--role", "scheduler", "--role", "scheduler"]);
     let output = order(&fleet.server, &twice);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -44,7 +41,7 @@ async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
     let fleet = Fleet::new().await;
-    let output = order(&fleet.server, &["cordon", "--instance", "node-1"]);
+    let output = order(&fleet.server, &["cordon", "node-1"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     for role in ["scheduler", "metrics"] {
         assert!(
@@ -61,7 +58,7 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
         let handed = line.contains("handed it over, node-2 (");
         assert!(handed || line.contains("freed it, node-2 ("), "{line}");
     }
-    let output = order(&fleet.server, &["cordon", "--instance", "node-1", "--json"]);
+    let output = order(&fleet.server, &["cordon", "node-1", "--json"]);
     let value = json(&output.stdout);
     assert_eq!(
         (
@@ -75,19 +72,19 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn that_the_last_standby_goes_is_a_warning() {
     let fleet = Fleet::new().await;
-    let pause = ["pause", "--instance", "node-2", "--role", "metrics"];
+    let pause = ["pause", "node-2", "--role", "metrics"];
     let output = order(&fleet.server, &pause);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let expected = "warning: no instance that answers could take over now: metrics. `resume` ends";
     assert!(output.stderr.contains(expected), "{}", output.stderr);
-    let resume = ["resume", "--instance", "node-2"];
+    let resume = ["resume", "node-2"];
     assert_eq!(order(&fleet.server, &resume).stderr, "");
 
     let third = started(builder(fleet.server.url(), "node-3")).await;
     answer(&fleet.server, 3).await;
     let output = order(&fleet.server, &pause);
     assert_eq!((output.code, &*output.stderr), (Some(0), ""));
-    let cordon = ["cordon", "--instance", "node-3", "--json"];
+    let cordon = ["cordon", "node-3", "--json"];
     let output = order(&fleet.server, &cordon);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let warning = json(&output.stderr);
@@ -102,17 +99,16 @@ async fn nothing_is_done_to_all_by_typing_too_little() {
     for (arguments, code, expected) in [
         (&["cordon"][..], 2, "--all-instances"),
         (&["pause", "--role", "scheduler"], 2, "--all-instances"),
-        (&["pause", "--instance", "node-9"], 3, "node-9"),
+        (&["pause", "node-9"], 3, "node-9"),
+        // A role is no instance.
+        (&["pause", "scheduler"], 3, "scheduler"),
+        (&["pause", "--instance", "node-1"], 2, "without an option"),
         (
             &["pause", "--all-instances", "--role", "nothing"],
             3,
             "no role nothing",
         ),
-        (
-            &["pause", "--all-instances", "--instance", "node-1"],
-            2,
-            "cannot be used",
-        ),
+        (&["pause", "--all-instances", "node-1"], 2, "cannot be used"),
     ] {
         let output = order(&fleet.server, arguments);
         assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
@@ -121,6 +117,8 @@ async fn nothing_is_done_to_all_by_typing_too_little() {
             "{arguments:?}: {}",
             output.stderr
         );
+        let suggests_all = output.stderr.contains("exists: '--all-instances'");
+        assert!(!suggests_all, "{arguments:?}: {}", output.stderr);
     }
     for manager in [&fleet.first, &fleet.second] {
         assert!(!manager.role("scheduler").expect("a role").status().paused);
@@ -139,7 +137,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
     leads(&first, "scheduler").await;
     let second = started(builder(server.url(), "twin")).await;
     answer(&server, 2).await;
-    let output = order(&server, &["pause", "--instance", "twin"]);
+    let output = order(&server, &["pause", "twin"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
     let admin = AdminClient::new(
         async_nats::connect(server.url()).await.expect("connect"),
@@ -159,7 +157,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
         .instance;
     let other = found.iter().find(|it| **it != leader).expect("another");
     let incarnation = other.incarnation.to_string();
-    let output = order(&server, &["pause", "--instance", &incarnation]);
+    let output = order(&server, &["pause", &incarnation]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let paused = |manager: &nats_elect::RoleManager| {
         manager.role("scheduler").expect("a role").status().paused

@@ -206,7 +206,7 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
     };
     for (arguments, verb) in [
         (&["step-down", "scheduler", "--force"][..], "step-down"),
-        (&["cordon", "--instance", "candidate"], "cordon"),
+        (&["cordon", "candidate"], "cordon"),
     ] {
         let output = ask("observer", arguments);
         assert_eq!(output.code, Some(4), "{}", output.stderr);
@@ -215,7 +215,7 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
         assert!(output.stderr.contains("operator.conf"), "{}", output.stderr);
     }
     assert!(candidate.role("scheduler").expect("a role").is_leader());
-    let output = ask("operator", &["cordon", "--instance", "candidate"]);
+    let output = ask("operator", &["cordon", "candidate"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(!candidate.role("scheduler").expect("a role").is_leader());
 }

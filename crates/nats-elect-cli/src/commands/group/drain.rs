@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::progress::Wait;
 
 const MORE: &str = "\
-The command does what `cordon --instance` does, and then waits for the units: the instance hands its
+The command does what `cordon` does, and then waits for the units: the instance hands its
 roles over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each
 to where it is to stay.
 
@@ -32,7 +32,7 @@ Exit codes:
 Examples:
   nats-elect group drain node-1
   nats-elect group drain node-1 --wait-timeout 10m && systemctl restart worker
-  nats-elect resume --instance node-1                  end the drain";
+  nats-elect resume node-1                             end the drain";
 
 /// Have all units leave an instance, and its roles as well, and wait for that
 ///
