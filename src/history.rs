@@ -29,7 +29,7 @@ pub enum HistoryError {
     Name(#[from] NameError),
     /// Nothing has ever been kept.
     #[error(
-        "there is no stream {stream}: set `events = {{ publish = true, keep = \"30d\" }}` in the instances' settings to keep leader changes from now on"
+        "there is no stream {stream} of leader changes: `nats-elect create-bucket` makes it, and keeps them from now on"
     )]
     NotKept {
         /// The stream that was looked for.
@@ -53,9 +53,8 @@ impl History {
     /// Finds the history of a bucket.
     ///
     /// # Errors
-    /// Returns [`HistoryError::NotKept`] if no instance has ever been configured to keep it, or if
-    /// the stream was made by hand with subjects other than `<prefix>.<bucket>.*`. Returns
-    /// [`HistoryError::Name`] and [`HistoryError::Unavailable`].
+    /// Returns [`HistoryError::NotKept`] if nobody has made the stream, or if it was made by hand with
+    /// subjects other than `<prefix>.<bucket>.*`. Returns [`HistoryError::Name`] and [`HistoryError::Unavailable`].
     pub async fn open(client: Client, bucket: &str) -> Result<Self, HistoryError> {
         let bucket = BucketName::new(bucket)?;
         let name = events_stream(&bucket);

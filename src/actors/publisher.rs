@@ -19,6 +19,8 @@ use crate::store::{self, StoreError, events_stream};
 
 /// The maximum time of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// The same, while it is not known whether there is a stream that confirms. A stop waits for longer.
+const TIMEOUT_UNKNOWN: Duration = Duration::from_millis(500);
 /// The pause before another attempt.
 const RETRY: Duration = Duration::from_secs(1);
 /// The same, where a permission is missing.
@@ -28,8 +30,21 @@ const RETRY_DENIED: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub(crate) struct PublisherSetup {
     pub events: EventsConfig,
+    /// Whether this instance makes a history of its own accord: it also makes a missing bucket.
+    pub makes_history: bool,
     pub replicas: usize,
     pub storage: Storage,
+}
+
+impl PublisherSetup {
+    /// Whether events must be kept. Otherwise they are if they can be.
+    const fn must_keep(&self) -> bool {
+        self.events.keep.is_some()
+    }
+
+    const fn makes_stream(&self) -> bool {
+        self.must_keep() || self.makes_history
+    }
 }
 
 pub(super) struct Publisher {
@@ -37,19 +52,23 @@ pub(super) struct Publisher {
     line: Mutex<Line>,
     /// Notified when a change joins the line.
     joined: Notify,
-    /// Whether everything is published. Where events are kept, the stream must exist for that.
+    /// Whether everything is published, and the stream has been made, or tried, that this instance
+    /// makes.
     is_done: watch::Sender<bool>,
     complained: AtomicBool,
+    /// Whether the log has that no history is kept.
+    told_unkept: AtomicBool,
 }
 
 impl Publisher {
     pub fn new(setup: PublisherSetup) -> Arc<Self> {
         Arc::new(Self {
-            is_done: watch::Sender::new(setup.events.keep.is_none()),
+            is_done: watch::Sender::new(!setup.makes_stream()),
             setup,
             line: Mutex::default(),
             joined: Notify::new(),
             complained: AtomicBool::new(false),
+            told_unkept: AtomicBool::new(false),
         })
     }
 
@@ -82,21 +101,95 @@ impl Publisher {
     fn line(&self) -> MutexGuard<'_, Line> {
         lock(&self.line)
     }
+
+    /// Returns the first change of the line, which is being published from now on.
+    fn next(&self) -> Option<LeaderEvent> {
+        self.line().tell()
+    }
+
+    /// Makes the stream, unless it exists.
+    async fn make_stream(&self, bucket: &store::Bucket) -> Result<(), StoreError> {
+        let setup = &self.setup;
+        let made = bucket
+            .create_events_stream(&setup.events, setup.replicas, setup.storage, TIMEOUT)
+            .await;
+        if let Err(error) = &made
+            && !setup.must_keep()
+            && !self.told_unkept.swap(true, Ordering::Relaxed)
+        {
+            tracing::info!(
+                %error,
+                "no history of leader changes is kept: `nats-elect create-bucket` makes its stream, by a user who may"
+            );
+        }
+        made
+    }
+
+    /// Publishes what waits. Returns whether the stream that keeps it exists. `confirm` says whether
+    /// a stream may be there to confirm it.
+    async fn publish_line(
+        &self,
+        bucket: &store::Bucket,
+        unmade: Option<StoreError>,
+        confirm: &mut bool,
+    ) -> Result<bool, StoreError> {
+        let must_keep = self.setup.must_keep();
+        let mut confirmed = false;
+        while let Some(event) = self.next() {
+            let subject_prefix = &self.setup.events.subject_prefix;
+            let subject = format!("{subject_prefix}.{}.{}", bucket.name(), event.role);
+            let payload = event.to_json();
+            if !*confirm {
+                bucket.publish_event(subject, payload).await?;
+                self.told();
+                continue;
+            }
+            let id = format!("{}.{}", event.correlation_id, event.name());
+            let within = if must_keep || confirmed {
+                TIMEOUT
+            } else {
+                TIMEOUT_UNKNOWN
+            };
+            // Another client may have created the stream that this user may not create.
+            match bucket.keep_event(subject, payload, &id, within).await {
+                Ok(stream) => {
+                    if !confirmed && unmade.is_some() && stream != events_stream(bucket.name()) {
+                        tracing::warn!(
+                            stream,
+                            "another stream keeps the leader changes: the history does not find them there"
+                        );
+                    }
+                    confirmed = true;
+                }
+                Err(error) if must_keep || confirmed => return Err(unmade.unwrap_or(error)),
+                Err(error) => {
+                    // If the server answers now, no stream takes the event. Who listens has heard it.
+                    bucket.epoch(TIMEOUT).await?;
+                    *confirm = !matches!(error, StoreError::Timeout { .. });
+                }
+            }
+            self.told();
+        }
+        match unmade {
+            Some(error) if must_keep && !confirmed => Err(error),
+            unmade => Ok(confirmed || unmade.is_none()),
+        }
+    }
 }
 
 impl Linked for Publisher {
     /// Creates the stream even if there is no event yet.
     async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
-        let mut is_prepared = self.setup.events.keep.is_none();
+        let (mut is_made, mut confirm) = (!self.setup.makes_stream(), true);
         loop {
-            let event = self.line().tell();
-            if event.is_none() && is_prepared {
-                self.joined.notified().await;
-                continue;
-            }
-            publish(&bucket, &self.setup, event.as_ref(), is_prepared).await?;
-            is_prepared = true;
+            let unmade = if is_made {
+                None
+            } else {
+                self.make_stream(&bucket).await.err()
+            };
+            is_made |= self.publish_line(&bucket, unmade, &mut confirm).await?;
             self.told();
+            self.joined.notified().await;
         }
     }
 
@@ -116,48 +209,6 @@ impl Linked for Publisher {
         match error {
             Some(StoreError::PermissionDenied(_)) => RETRY_DENIED,
             _ => RETRY,
-        }
-    }
-}
-
-/// Creates the stream, if need be, and publishes the event, if there is one.
-async fn publish(
-    bucket: &store::Bucket,
-    setup: &PublisherSetup,
-    event: Option<&LeaderEvent>,
-    is_prepared: bool,
-) -> Result<(), StoreError> {
-    let prefix = &setup.events.subject_prefix;
-    let news = event.map(|event| {
-        let subject = format!("{prefix}.{}.{}", bucket.name(), event.role);
-        let id = format!("{}.{}", event.correlation_id, event.name());
-        (subject, event.to_json(), id)
-    });
-    let made = match setup.events.keep {
-        Some(keep) if !is_prepared => {
-            let (replicas, storage) = (setup.replicas, setup.storage);
-            bucket
-                .create_events_stream(prefix, keep, replicas, storage, TIMEOUT)
-                .await
-        }
-        _ => Ok(()),
-    };
-    match news {
-        None => made,
-        Some((subject, payload, _)) if setup.events.keep.is_none() => {
-            bucket.publish_event(subject, payload).await
-        }
-        Some((subject, payload, id)) => {
-            // Another client may have created the stream that this user may not create.
-            let kept = bucket.keep_event(subject, payload, &id, TIMEOUT).await;
-            let stream = kept.map_err(|error| made.err().unwrap_or(error))?;
-            if !is_prepared && stream != events_stream(bucket.name()) {
-                tracing::warn!(
-                    stream,
-                    "another stream keeps the leader changes: the history does not find them there"
-                );
-            }
-            Ok(())
         }
     }
 }

@@ -186,7 +186,7 @@ impl RoleManagerBuilder {
     }
 
     /// Publishes the begin and the end of each term of this instance, for other programs: see
-    /// [`EventsConfig`]. Default: nothing is published.
+    /// [`EventsConfig`]. They are published by default, and kept for a week where that can be.
     pub fn events(mut self, events: EventsConfig) -> Self {
         self.access.config = self.access.config.events(events);
         self
@@ -307,6 +307,7 @@ impl RoleManagerBuilder {
             registry,
             publisher: config.events.publish.then(|| PublisherSetup {
                 events: config.events.clone(),
+                makes_history: config.bucket_auto_create,
                 replicas: config.replicas,
                 storage: config.storage,
             }),

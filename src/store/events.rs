@@ -10,11 +10,16 @@ use serde_json::Value;
 use super::bucket::{Bucket, NAME_IN_USE, without_limits};
 use super::error::StoreError;
 use super::write::Ack;
-use crate::model::config::Storage;
+use crate::model::config::{EventsConfig, Storage};
 use nats_elect_core::name::BucketName;
 
 /// The bound per role. A role that flaps must not push out the events of the others.
 const MOST_OF_A_ROLE: i64 = 10_000;
+
+/// How long and how much a stream keeps for which nobody has said so. The server reserves that much
+/// of the account's storage.
+const USUAL_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const USUAL_BYTES: i64 = 16 * 1024 * 1024;
 
 /// Returns the name of the stream that keeps a bucket's leader changes.
 pub fn events_stream(bucket: &BucketName) -> String {
@@ -48,18 +53,21 @@ impl Bucket {
     /// Creates the stream that keeps events, unless a stream of that name exists.
     pub async fn create_events_stream(
         &self,
-        subject_prefix: &str,
-        keep: Duration,
+        events: &EventsConfig,
         replicas: usize,
         storage: Storage,
         timeout: Duration,
     ) -> Result<(), StoreError> {
         let name = events_stream(self.name());
+        let (keep, max_bytes) = events
+            .keep
+            .map_or((USUAL_AGE, USUAL_BYTES), |keep| (keep, -1));
         let config = Config {
             name: name.clone(),
             description: Some("Leader changes (nats-elect)".into()),
-            subjects: vec![format!("{subject_prefix}.{}.*", self.name())],
+            subjects: vec![format!("{}.{}.*", events.subject_prefix, self.name())],
             max_age: keep,
+            max_bytes,
             max_messages_per_subject: MOST_OF_A_ROLE,
             num_replicas: replicas,
             storage: storage.into(),

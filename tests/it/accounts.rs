@@ -59,7 +59,7 @@ async fn candidate(id: &str, server: &NatsServer, journal: &Journal) -> Instance
     guest(id, server.url(), journal)
         .with(|it| {
             it.user_and_password("candidate", PASSWORD)
-                .events(EventsConfig::published())
+                .events(EventsConfig::default())
         })
         .standing(leased_for(TTL))
         .start()

@@ -17,7 +17,7 @@ use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms};
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn kept() -> EventsConfig {
-    EventsConfig::published().keep(DAY)
+    EventsConfig::default().keep(DAY)
 }
 
 async fn start(id: &str, url: impl AsRef<str>, events: EventsConfig) -> Instance {
@@ -213,25 +213,55 @@ async fn who_was_cut_off_tells_of_its_end_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_published_unless_it_is_wished_and_nothing_kept_either() {
+async fn a_history_is_made_with_the_bucket_for_a_week_unless_events_are_off() {
     let server = NatsServer::start().expect("start");
     let observer = client(&server).await;
     let mut all = listen(&observer).await;
-    let silent = start("silent", server.url(), EventsConfig::default()).await;
+    let silent = start("silent", server.url(), EventsConfig::off()).await;
     silent.wait_until_leader().await;
     silent.stop().await;
-    let fleeting = EventsConfig::published();
-    let fleeting = start("fleeting", server.url(), fleeting).await;
-    fleeting.wait_until_leader().await;
-    let first = all.next().await.expect("a message");
-    let first = LeaderEvent::parse(&first.payload).expect("an event");
-    assert_eq!(told(&[first]), ["fleeting released after nobody"]);
-    let history = History::open(observer, BUCKET).await;
+    let history = History::open(observer.clone(), BUCKET).await;
     let history = history.map(drop).expect_err("nothing is kept");
     assert!(
         matches!(history, HistoryError::NotKept { .. }),
         "{history:?}"
     );
+
+    let usual = start("usual", server.url(), EventsConfig::default()).await;
+    usual.wait_until_leader().await;
+    let first = all.next().await.expect("a message");
+    let first = LeaderEvent::parse(&first.payload).expect("an event");
+    let expected = ["usual released after nobody", "usual stopped true"];
+    assert_eq!(told(&[first]), expected[..1]);
+    usual.stop().await;
+    assert_eq!(told(&self::history(&server, 2).await), expected);
+    let stream = format!("nats-elect-events-{BUCKET}");
+    let stream = jetstream::new(observer).get_stream(stream).await;
+    let config = &stream.as_ref().expect("it").cached_info().config;
+    assert_eq!(config.max_age, 7 * DAY);
+    assert!(config.max_bytes > 0);
+}
+
+/// The history needs a second stream, and nothing else does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_with_room_for_the_bucket_alone_elects_without_a_history() {
+    let limits = "accounts { A { jetstream: { max_streams: 1 }, users: [ { user: a, password: a } ] } }\n\
+        no_auth_user: a";
+    let server = NatsServer::builder().config(limits).start().expect("start");
+    let mut heard = listen(&client(&server).await).await;
+    for _ in 0..2 {
+        let a = start("a", server.url(), EventsConfig::default()).await;
+        a.wait_until_leader().await;
+        a.stop().await;
+        for _ in 0..2 {
+            // The listener hears each once, and confirms nothing.
+            let event = tokio::time::timeout(SOON, heard.next()).await;
+            let event = event.expect("in time").expect("a message");
+            assert!(LeaderEvent::parse(&event.payload).is_some());
+        }
+    }
+    let kept = History::open(client(&server).await, BUCKET).await;
+    assert!(kept.is_err(), "{kept:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -312,7 +342,7 @@ async fn whoever_listens_hears_the_end_of_an_instance_that_stops() {
     let server = NatsServer::start().expect("start");
     let mut heard = listen(&client(&server).await).await;
     for n in 0..20 {
-        let a = start("a", server.url(), EventsConfig::published()).await;
+        let a = start("a", server.url(), EventsConfig::default()).await;
         a.wait_until_leader().await;
         a.stop().await;
         for _ in 0..2 {
@@ -340,7 +370,7 @@ async fn a_stop_ends_in_the_time_that_it_has_although_its_news_cant_be_kept() {
     let options = StopOptions::default().timeout(ms(3000));
     // Its handler has ended and its role is free.
     a.stop_with(options).await.expect("nothing is amiss");
-    let b = start("b", server.url(), EventsConfig::default()).await;
+    let b = start("b", server.url(), EventsConfig::off()).await;
     b.wait_until_leader().await;
 }
 

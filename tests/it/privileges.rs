@@ -277,7 +277,7 @@ async fn an_observer_sees_everything_and_writes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
     let server = server();
-    let kept = EventsConfig::published().keep(Duration::from_secs(3600));
+    let kept = EventsConfig::default().keep(Duration::from_secs(3600));
     let maker = guest("maker", server.url(), &Journal::default())
         .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create())
         .with(|it| it.events(kept.clone()));

@@ -109,7 +109,7 @@ async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
         builder.connect_options(ConnectOptions::new().ignore_discovered_servers())
     };
     if orders.publish {
-        builder = builder.events(EventsConfig::published().keep(KEEP));
+        builder = builder.events(EventsConfig::default().keep(KEEP));
     }
     for role in &orders.roles {
         let worker = Worker {

@@ -61,7 +61,7 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
         .replicas(settings.replicas)
         .start_timeout(Duration::from_secs(10))
         // For `nats-elect history`.
-        .events(EventsConfig::published().keep(Duration::from_secs(24 * 60 * 60)))
+        .events(EventsConfig::default().keep(Duration::from_secs(24 * 60 * 60)))
         .instance_id(&settings.id);
     let worker = |role| Worker {
         role,

@@ -16,7 +16,7 @@ const FIELD: &str = "events.subject_prefix";
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EventsConfig {
-    /// Whether this instance publishes the begin and the end of its terms. Default false.
+    /// Whether this instance publishes the begin and the end of its terms. Default true.
     pub publish: bool,
 
     /// The prefix of the subjects. A role's events are published on
@@ -27,12 +27,15 @@ pub struct EventsConfig {
     /// The whole prefix is not `admin.subject_prefix`.
     pub subject_prefix: String,
 
-    /// How long a JetStream stream keeps the events. One second to ten years. If unset, no stream
-    /// is made, and a program that does not listen misses the events.
+    /// How long a JetStream stream keeps the events. One second to ten years.
     ///
     /// The stream is called `nats-elect-events-<bucket>`. It is made if it does not exist, with the
-    /// replicas and the storage that a created bucket would have. Each event is then confirmed by
-    /// the stream.
+    /// replicas and the storage that a created bucket would have. Each event is published until
+    /// the stream has confirmed it.
+    ///
+    /// If unset, events are kept if they can be: an instance with `bucket_auto_create` tries to
+    /// make the stream, for a week and 16 MiB, and `nats-elect create-bucket` makes it, too. An
+    /// event that no stream takes is published once, and a program that does not listen misses it.
     #[serde(
         with = "duration::text::option",
         skip_serializing_if = "Option::is_none"
@@ -43,7 +46,7 @@ pub struct EventsConfig {
 impl Default for EventsConfig {
     fn default() -> Self {
         Self {
-            publish: false,
+            publish: true,
             subject_prefix: "nats-elect-events".into(),
             keep: None,
         }
@@ -51,11 +54,11 @@ impl Default for EventsConfig {
 }
 
 impl EventsConfig {
-    /// Returns a configuration that publishes events and keeps none.
+    /// Returns a configuration that publishes nothing.
     #[must_use]
-    pub fn published() -> Self {
+    pub fn off() -> Self {
         Self {
-            publish: true,
+            publish: false,
             ..Self::default()
         }
     }
@@ -67,7 +70,7 @@ impl EventsConfig {
         self
     }
 
-    /// Keeps published events for this time.
+    /// Keeps published events for this time, and repeats each until it is kept.
     #[must_use]
     pub const fn keep(mut self, keep: Duration) -> Self {
         self.keep = Some(keep);
@@ -122,23 +125,23 @@ mod tests {
             "nats-elect.leaders",
             "nats-elect-admin",
         ] {
-            let events = EventsConfig::published().subject_prefix(prefix);
+            let events = EventsConfig::default().subject_prefix(prefix);
             assert_eq!(refused(events), "events.subject_prefix", "{prefix}");
         }
         for prefix in ["nats-elect-events", "control.elections"] {
-            let events = EventsConfig::published().subject_prefix(prefix);
+            let events = EventsConfig::default().subject_prefix(prefix);
             assert_eq!(events.validate(&AdminConfig::default()), Ok(()), "{prefix}");
         }
     }
 
     #[test]
     fn events_are_kept_only_if_they_are_published() {
-        let unpublished = EventsConfig::default().keep(DAY);
+        let unpublished = EventsConfig::off().keep(DAY);
         assert_eq!(refused(unpublished), "events.keep");
-        let fleeting = EventsConfig::published().keep(Duration::ZERO);
+        let fleeting = EventsConfig::default().keep(Duration::ZERO);
         assert_eq!(refused(fleeting), "events.keep");
         assert_eq!(
-            EventsConfig::published()
+            EventsConfig::default()
                 .keep(DAY)
                 .validate(&AdminConfig::default()),
             Ok(())
@@ -147,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_file_sets_the_time_in_words() {
-        let text = "[events]\npublish = true\nkeep = \"30d\"\n";
+        let text = "[events]\nkeep = \"30d\"\n";
         let config: ManagerConfig = toml::from_str(text).expect("it is valid");
-        assert_eq!(config.events, EventsConfig::published().keep(30 * DAY));
+        assert_eq!(config.events, EventsConfig::default().keep(30 * DAY));
     }
 }

@@ -457,14 +457,14 @@ mod tests {
             .inbox_prefix("_INBOX_jobs")
             .auth(AuthConfig::default().user_and_password("ada", "secret"))
             .tls(TlsConfig::default().require().ca_file("/ca.pem"))
-            .events(EventsConfig::published())
+            .events(EventsConfig::off())
             .admin(AdminConfig::off())
             .last_will(LastWillConfig::by("/bin/nats-elect"))
             .member(MemberConfig::default().ttl(Duration::from_secs(5)));
         let file = "servers = ['nats://a', 'nats://b']\nbucket = 'jobs'\nbucket_auto_create = true\nreplicas = 3\n\
             storage = 'memory'\ninstance_id = 'node-1'\nmeta.zone = 'eu-1'\nstart_timeout = '5s'\n\
             inbox_prefix = '_INBOX_jobs'\nauth = { user = 'ada', password = 'secret' }\n\
-            tls = { required = true, ca_file = '/ca.pem' }\nevents.publish = true\nadmin.enabled = false\n\
+            tls = { required = true, ca_file = '/ca.pem' }\nevents.publish = false\nadmin.enabled = false\n\
             last_will = { enabled = true, program = '/bin/nats-elect' }\nmember.ttl = '5s'";
         assert_eq!(toml::from_str::<ManagerConfig>(file).unwrap(), set);
         assert_eq!(set.validate(), Ok(()));

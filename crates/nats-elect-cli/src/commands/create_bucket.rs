@@ -1,7 +1,7 @@
 //! `create-bucket`: makes the bucket of the elections, as a manager makes it.
 
 use clap::{Args, ValueEnum};
-use nats_elect::{Error, ManagerConfig, RoleManager, StopOptions, Storage};
+use nats_elect::{Error, History, ManagerConfig, RoleManager, StopOptions, Storage};
 
 use crate::cli::Shared;
 use crate::doctor::bucket::{self, Existence, Found};
@@ -24,8 +24,11 @@ Examples:
 /// not), and sequences that no deleted bucket had. A bucket that exists stays as it is. Then the
 /// command checks the settings as `doctor` does, and prints the result.
 ///
-/// Instances then need no permission to create it. The user of deploy/nats/admin.conf has that
-/// permission.
+/// A stream keeps the leader changes, for `nats-elect history`: a week of them, in at most 16 MiB. It is
+/// made for a bucket that exists, too.
+///
+/// Instances then need no permission to create either. The user of deploy/nats/admin.conf has those
+/// permissions.
 ///
 /// The exit code is 0 if elections can be held in the bucket, 1 if not, 4 if this user may not
 /// create it, and 5 if NATS does not answer.
@@ -79,16 +82,16 @@ impl CreateBucket {
         }
         if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {
             self.compare(&found, &mut findings)?;
+            keep_history(&config, shared, &mut findings).await?;
         }
         let failed = findings.sum_up(false)?;
         Ok(if failed { Code::Failed as u8 } else { 0 })
     }
 
-    /// For a manager that makes the bucket and nothing else.
+    /// For a manager that makes the bucket with its history, and nothing else.
     fn config(&self, mut config: ManagerConfig) -> Result<ManagerConfig, Failure> {
         config.bucket_auto_create = true;
         config.admin.enabled = false;
-        config.events.publish = false;
         config.last_will.enabled = false;
         if let Some(replicas) = self.replicas {
             config.replicas = replicas;
@@ -121,6 +124,33 @@ impl CreateBucket {
         }
         Ok(())
     }
+}
+
+/// Says whether leader changes are kept. A bucket that was there gets its history now.
+async fn keep_history(
+    config: &ManagerConfig,
+    shared: &Shared,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let find = async |client, bucket: String| Ok(History::open(client, &bucket).await?);
+    let mut kept = shared.reading(find).await;
+    if kept.as_ref().is_err_and(|it| it.code == Code::NotFound) {
+        // The stream tells whether it worked.
+        let _ = make(config.clone()).await;
+        kept = shared.reading(find).await;
+    }
+    match kept {
+        Ok(_) => findings.ok(
+            "leader changes",
+            "a stream keeps them, for `nats-elect history`",
+        )?,
+        Err(failure) => findings.warn(
+            "leader changes",
+            format!("no history is kept: {}", failure.what),
+            "deploy/nats/admin.conf has the permissions of a user that may make its stream",
+        )?,
+    }
+    Ok(())
 }
 
 /// A manager without a role makes it when it starts.

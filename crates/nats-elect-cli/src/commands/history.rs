@@ -46,7 +46,7 @@ With --follow each event is a line, in the order in which the events arrive, unt
 Exit codes:
   0  success, also if nothing has happened yet
   1  JetStream is off
-  3  no history is kept
+  3  no history is kept: `nats-elect create-bucket` makes its stream
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
@@ -63,9 +63,10 @@ Examples:
 
 /// Show past leaders, and why they changed
 ///
-/// The command reads the stream that keeps the leader events of a bucket. Instances write it if
-/// their settings have `events = { publish = true, keep = "30d" }`. The oldest event comes first,
-/// and the terms of each role are in their order. Events are reports, not proofs: see
+/// The command reads the stream that keeps the leader events of a bucket. `nats-elect create-bucket`
+/// makes the stream, and so do instances that create the bucket. It keeps a week of events;
+/// instances with `events = { keep = "30d" }` make it for another time. The oldest event comes
+/// first, and the terms of each role are in their order. Events are reports, not proofs: see
 /// docs/events.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
@@ -141,7 +142,7 @@ impl History {
             ""
         };
         format!(
-            "the history has no event{of}{since}; instances and `exec` publish events only if their configuration says so"
+            "the history has no event{of}{since}; instances with `events.publish = false` publish none"
         )
     }
 

@@ -34,7 +34,7 @@ pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
         .servers(server.url())
         .bucket_auto_create()
         .instance_id(id)
-        .events(EventsConfig::published().keep(Duration::from_secs(3600)))
+        .events(EventsConfig::default().keep(Duration::from_secs(3600)))
         .role(ROLE, config, handler_fn(lead))
 }
 

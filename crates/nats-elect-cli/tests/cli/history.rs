@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use nats_elect::StepDown;
+use nats_elect::{RoleConfig, RoleManager, StepDown, StopOptions, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::fleet::{
@@ -126,8 +126,39 @@ async fn without_a_history_it_is_told_what_to_set() {
     let none = output(&server, &["history", ROLE]);
     assert_eq!(none.code, Some(3), "{}", none.stderr);
     assert!(
-        none.stderr.contains("publish = true, keep"),
+        none.stderr.contains("`nats-elect create-bucket` makes it"),
         "{}",
         none.stderr
     );
+}
+
+/// A bucket and a fleet that are there already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_line_that_is_told_keeps_what_changes_from_then_on() {
+    let server = NatsServer::start().expect("start");
+    let client = async_nats::connect(server.url()).await.expect("connect");
+    let bucket = async_nats::jetstream::kv::Config {
+        bucket: "leaders".into(),
+        ..Default::default()
+    };
+    let context = async_nats::jetstream::new(client);
+    context.create_key_value(bucket).await.expect("a bucket");
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    };
+    let builder = RoleManager::builder().servers(server.url());
+    let builder = builder.role(ROLE, RoleConfig::default(), handler_fn(lead));
+    let a = builder.start().await.expect("start");
+    let role = a.role(ROLE).expect("it");
+    eventually(SOON, "a term", async || role.is_leader().then_some(())).await;
+    let none = output(&server, &["history", ROLE]);
+    assert_eq!(none.code, Some(3), "{}{}", none.stdout, none.stderr);
+
+    let made = output(&server, &["create-bucket"]);
+    let kept = "leader changes    a stream keeps them";
+    assert!(made.stdout.contains(kept), "{}", made.stdout);
+    a.stop(StopOptions::default()).await.expect("a stop");
+    let told = output(&server, &["history", ROLE]).stdout;
+    assert!(told.contains("ended: stopped"), "{told}");
 }

@@ -251,7 +251,7 @@ async fn a_watch_that_is_refused_is_not_laid_to_the_address() {
         "accounts { A { jetstream: { max_consumers: 1 }, users: [ { user: a, password: a } ] } }";
     let server = NatsServer::builder().config(limits).start().expect("start");
     let a = instance(&server, "node-1").user_and_password("a", "a");
-    let a = a.events(nats_elect::EventsConfig::default());
+    let a = a.events(nats_elect::EventsConfig::off());
     let _a = a.start().await.expect("start");
     let login = [("NATS_USER", "a"), ("NATS_PASSWORD", "a")];
     let refused = ended(at(&server, &["ls"]).envs(login));

@@ -9,7 +9,8 @@ pub mod terminal;
 use std::time::Duration;
 
 use nats_elect::{
-    AdminConfig, ManagerConfig, RoleConfig, RoleManager, StopOptions, Term, handler_fn,
+    AdminConfig, EventsConfig, ManagerConfig, RoleConfig, RoleManager, StopOptions, Term,
+    handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::Signal;
@@ -28,6 +29,7 @@ async fn lead(term: Term) -> Result<(), nats_elect::BoxError> {
 async fn instance(server: &NatsServer, id: &str, admin: AdminConfig) -> RoleManager {
     let mut config = ManagerConfig::default();
     config.admin = admin;
+    config.events = EventsConfig::off();
     started(server, id, config).await
 }
 
