@@ -394,7 +394,11 @@ impl ElectionState {
                 among,
                 within,
             } => self.inquire(myself, id, question, among, within),
-            Effect::AnswerPeer { reply_to, answer } => self.answer(reply_to, answer),
+            Effect::AnswerPeer {
+                reply_to,
+                answer,
+                after,
+            } => self.answer(reply_to, answer, after),
             Effect::Reopen => {
                 let role = self.scope.role.clone();
                 let _ = self.supervisor.send_message(SupervisorMsg::Reopen(role));

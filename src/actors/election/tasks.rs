@@ -185,7 +185,7 @@ impl ElectionState {
 
     /// Answers another instance. An instance that says that it could lead must pass its health
     /// check.
-    pub(super) fn answer(&mut self, reply_to: ReplyId, answer: PeerReply) {
+    pub(super) fn answer(&mut self, reply_to: ReplyId, answer: PeerReply, after: Duration) {
         let Some((_, reply)) = self.reply_to.take_if(|(last, _)| *last == reply_to) else {
             return;
         };
@@ -195,6 +195,9 @@ impl ElectionState {
         let well =
             matches!(answer, PeerReply::Ready { .. }).then(|| self.scope.is_healthy_for_others());
         tokio::spawn(async move {
+            if !after.is_zero() {
+                tokio::time::sleep(after).await;
+            }
             let ill = match well {
                 Some(well) => well.await != Health::Well,
                 None => false,

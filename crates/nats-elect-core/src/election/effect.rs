@@ -98,6 +98,8 @@ pub enum Effect {
         reply_to: ReplyId,
         /// The answer.
         answer: PeerReply,
+        /// How long it waits before it is sent.
+        after: Duration,
     },
     /// Look at the bucket again, then step with [`Input::Link`](super::Input::Link), even if
     /// nothing has changed.

@@ -77,6 +77,8 @@ pub struct ObservedRole {
     /// Until this moment nothing is free, because writes were seen to be lost and an instance may
     /// lead by a record that is gone.
     not_before: Moment,
+    /// The line of succession that was last seen. A new leader's first records have none.
+    last_line: Heirs,
 }
 
 impl ObservedRole {
@@ -98,6 +100,7 @@ impl ObservedRole {
             own_fence: None,
             known_sequence: None,
             not_before: Moment::from_nanos(0),
+            last_line: Heirs::NONE,
         }
     }
 
@@ -118,6 +121,7 @@ impl ObservedRole {
         self.was_read = false;
         self.own_fence = None;
         self.known_sequence = None;
+        self.last_line = Heirs::NONE;
     }
 
     /// Sets the bucket's max age. It is the lease of records that do not tell theirs.
@@ -323,6 +327,11 @@ impl ObservedRole {
         }
     }
 
+    /// The candidates that should lead next, by the last message that named any.
+    pub const fn last_line(&self) -> Heirs {
+        self.last_line
+    }
+
     /// The record of another incarnation, whether its lease lasts or not.
     pub fn foreign_content(&self) -> Option<&Content> {
         let content = &self.latest.as_ref()?.entry.as_ref()?.content;
@@ -405,6 +414,9 @@ impl ObservedRole {
             ended: false,
             released: false,
         });
+        if !self.line().is_empty() {
+            self.last_line = self.line();
+        }
         self.note_led();
     }
 

@@ -337,6 +337,7 @@ impl Election {
 
     /// Handles a peer request.
     pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
+        let to_all = matches!(question, PeerRequest::Ready { to: None, .. });
         let answer = match question {
             PeerRequest::Ready { to, release } => {
                 let answer = self.readiness(to.as_deref(), release);
@@ -357,7 +358,27 @@ impl Election {
             } => Some(self.yield_to(Nonce { incarnation, beat }, by)),
         };
         if let Some(answer) = answer {
-            self.emit(Effect::AnswerPeer { reply_to, answer });
+            let after = if to_all {
+                self.answer_wait()
+            } else {
+                Duration::ZERO
+            };
+            self.emit(Effect::AnswerPeer {
+                reply_to,
+                answer,
+                after,
+            });
+        }
+    }
+
+    /// How long the answer to a question to all candidates waits. Behind a full line there may be
+    /// hundreds of them: the heirs answer at once, and the others each at random.
+    fn answer_wait(&self) -> Duration {
+        let line = self.observed_role.last_line();
+        if line.is_full() && !line.has(self.candidate.incarnation) {
+            (self.settings.heartbeat / 4).mul_f64(self.fresh.chance)
+        } else {
+            Duration::ZERO
         }
     }
 

@@ -140,7 +140,11 @@ impl World {
                 among,
                 within,
             } => self.inquire(node, id, &question, among, within),
-            Effect::AnswerPeer { reply_to, answer } => self.answer_peer(node, reply_to, answer),
+            Effect::AnswerPeer {
+                reply_to,
+                answer,
+                after,
+            } => self.answer_peer(node, reply_to, answer, after),
             Effect::Reopen => {
                 self.nodes[node].reopens += 1;
                 self.nodes[node].asked_for_look = true;

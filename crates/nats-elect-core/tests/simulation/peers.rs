@@ -98,7 +98,13 @@ impl World {
     }
 
     /// An election answers a peer message.
-    pub fn answer_peer(&mut self, node: usize, ReplyId(number): ReplyId, answer: PeerReply) {
+    pub fn answer_peer(
+        &mut self,
+        node: usize,
+        ReplyId(number): ReplyId,
+        answer: PeerReply,
+        after: Duration,
+    ) {
         let index = usize::try_from(number).expect("not so many");
         let PeerMessage { from, life, id, .. } = self.peers[index];
         if !self.nodes[node].linked || !self.nodes[node].wire.carries_requests() {
@@ -114,7 +120,7 @@ impl World {
             return;
         }
         for at in self.arrivals() {
-            self.schedule(at, answered(from, id, Some(answer.clone())));
+            self.schedule(at + after, answered(from, id, Some(answer.clone())));
         }
     }
 

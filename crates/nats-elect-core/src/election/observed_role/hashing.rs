@@ -38,6 +38,8 @@ impl ObservedRole {
             own_fence,
             known_sequence,
             not_before,
+            // When an answer is sent is not explored.
+            last_line: _,
         } = self;
         let fenced_lease = fenced_lease.map(|(_, lease)| lease);
         let ended = self.has_ended();

@@ -1,9 +1,11 @@
 //! Handing over, from the leader's side and the candidate's.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::solo::{
-    OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
 use crate::election::{
     Effect, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write,
@@ -636,4 +638,40 @@ fn a_takeover_request_that_comes_twice_is_agreed_to_twice() {
     solo.feed(asked(PeerRequest::hand_over(record, other)));
     let why = Refusal::PriorityNotHigher;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
+}
+
+/// When a candidate answers a question to all, and one to itself, after it has seen that line.
+fn answer_times(line: &[Uuid], chance: f64) -> (Duration, Duration) {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
+    let Content::Record(mut record) = stranger(Some(ms(15_000))) else {
+        panic!("a record");
+    };
+    record.heirs = line.iter().copied().collect();
+    solo.read(Some(entry(100, Content::Record(record))), Some(OLD_FENCE));
+    // The first record of a new leader names nobody.
+    let entry = entry(101, record_of(HEIR, 1, Some(ms(15_000))));
+    solo.feed(Input::Observed(entry));
+    solo.chance = chance;
+    let mut after = |to: Option<&str>| {
+        solo.take();
+        solo.feed(asked(ready_to(to.map(ToOwned::to_owned))));
+        let found = solo.effects.iter().find_map(|effect| match effect {
+            Effect::AnswerPeer { after, .. } => Some(*after),
+            _ => None,
+        });
+        found.expect("an answer")
+    };
+    (after(None), after(Some("solo")))
+}
+
+#[test]
+fn of_hundreds_the_heirs_answer_a_new_leader_at_once_and_the_others_each_at_random() {
+    let others = [3, 4, 5].map(Uuid::from_u128);
+    assert_eq!(answer_times(&others, 0.0), (ms(0), ms(0)));
+    assert_eq!(answer_times(&others, 1.0), (ms(50), ms(0)));
+    let with_us = [others[0], OWN, others[1]];
+    assert_eq!(answer_times(&with_us, 1.0), (ms(0), ms(0)));
+    // A line with room names all that there are.
+    assert_eq!(answer_times(&others[..2], 1.0), (ms(0), ms(0)));
+    assert_eq!(answer_times(&[], 1.0), (ms(0), ms(0)));
 }

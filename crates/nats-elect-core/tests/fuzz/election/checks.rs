@@ -70,7 +70,9 @@ impl Life {
                 assert!(self.link.is_some(), "asked without a link");
                 self.questions = id.0;
             }
-            Effect::AnswerPeer { reply_to, answer } => {
+            Effect::AnswerPeer {
+                reply_to, answer, ..
+            } => {
                 let ready = matches!(answer, PeerReply::Ready { .. });
                 assert!(!(ready && self.paused), "ready although it is paused");
                 assert_eq!(
