@@ -100,11 +100,11 @@ impl Fleet {
         self.granted
     }
 
-    /// The leader leaves. [`Fleet::fill`] has it stand again.
-    pub fn hand_off(&mut self) -> Result<Handoff, Problem> {
+    /// The leader leaves, as it is ordered. [`Fleet::fill`] has it stand again.
+    pub fn hand_off(&mut self, order: &Order) -> Result<Handoff, Problem> {
         let old = self.leader;
         let began = Moment::now();
-        self.order(old, &Order::Leave)?;
+        self.order(old, order)?;
         let (mut ended, mut started, mut has_left) = (None, None, false);
         while ended.is_none() || started.is_none() || !has_left {
             match self.next("a handoff")? {

@@ -53,7 +53,7 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                 transact(&etcd, &key, created, delete).await;
                 tell(&Event::Left);
             }
-            Order::HandTo(_) | Order::Ask => {}
+            Order::Stop | Order::HandTo(_) | Order::Ask => {}
         }
     }
 }

@@ -39,6 +39,8 @@ pub enum Order {
     Stand,
     /// If it leads: end the handler, and free the role. Take no part from then on.
     Leave,
+    /// The same, by the end of all that the instance does. Only this library's differs from leaving.
+    Stop,
     /// Hand the role to the candidate of this name.
     HandTo(String),
     /// Measure what it costs to ask whether it leads.

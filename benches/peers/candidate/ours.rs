@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use nats_elect::{
-    Error, LastWillConfig, LastWillStatus, RoleConfig, RoleHandler, RoleManager, StepDown, Term,
-    handler_fn,
+    Error, LastWillConfig, LastWillStatus, RoleConfig, RoleHandler, RoleManager, StepDown,
+    StopOptions, Term, handler_fn,
 };
 
 use super::{Asking, Event, Order, OrderBook, Orders, tell};
@@ -13,16 +13,8 @@ use crate::clock::Moment;
 use crate::system::System;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
-    let mut builder = RoleManager::builder()
-        .servers(&orders.address)
-        .bucket("peers")
-        .bucket_auto_create()
-        .instance_id(&orders.name);
     let with_will = orders.system == System::OursWithWill;
-    if with_will {
-        builder = builder.last_will(LastWillConfig::on());
-    }
-    let manager = builder.start().await.expect("a manager");
+    let mut manager = start(orders).await;
     while let Some(order) = book.recv().await {
         match order {
             Order::Stand => {
@@ -45,6 +37,12 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                 manager.remove_role(&orders.role).await.expect("it stood");
                 tell(&Event::Left);
             }
+            Order::Stop => {
+                let stopped = manager.stop(StopOptions::default()).await;
+                stopped.expect("nothing is amiss");
+                tell(&Event::Left);
+                manager = start(orders).await;
+            }
             Order::HandTo(name) => {
                 let handle = manager.role(&orders.role).expect("it stands");
                 match handle.step_down(StepDown::to(name)).await {
@@ -57,6 +55,18 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
             Order::Ask => ask(&manager, &orders.role),
         }
     }
+}
+
+async fn start(orders: &Orders) -> RoleManager {
+    let mut builder = RoleManager::builder()
+        .servers(&orders.address)
+        .bucket("peers")
+        .bucket_auto_create()
+        .instance_id(&orders.name);
+    if orders.system == System::OursWithWill {
+        builder = builder.last_will(LastWillConfig::on());
+    }
+    builder.start().await.expect("a manager")
 }
 
 fn roles(orders: &Orders) -> impl Iterator<Item = String> {

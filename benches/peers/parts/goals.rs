@@ -44,12 +44,18 @@ impl Goals {
     }
 
     fn graceful(&mut self, measured: &Measured) {
-        let of = |system| graceful::median(&measured.graceful, system);
+        let of = |system| Some(graceful::of(&measured.graceful, system)?.gap.median());
         let ours = of(System::Ours);
         self.times(
             "graceful, 3 candidates: at most 0.9 of etcd's time",
             0.9,
             ours.zip(of(System::Etcd)),
+        );
+        let from_order = |system| Some(graceful::of(&measured.quiet, system)?.whole.median());
+        self.times(
+            "the same from the order, after quiet seconds",
+            0.9,
+            from_order(System::Ours).zip(from_order(System::Etcd)),
         );
         self.times(
             "graceful, 3 candidates: at most twice that of raw NATS",

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Extent, Servers, TTL, progress};
+use crate::candidate::Order;
 use crate::debian::Problem;
 use crate::fleet::Fleet;
 use crate::report::sample::{Sample, ms, ratio};
@@ -15,32 +16,55 @@ pub const CANDIDATES: usize = 3;
 /// What one system needed, from the end of the old handler and from the order.
 pub struct Graceful {
     pub system: System,
+    pub name: &'static str,
+    /// How the leader leaves.
+    order: Order,
     pub gap: Sample,
     pub whole: Sample,
 }
 
-/// Handoffs of all systems, in turns.
-pub fn measure(servers: &Servers, extent: &Extent) -> Result<Vec<Graceful>, Problem> {
-    let mut lines = Vec::new();
-    for (system, server) in &servers.running {
-        let fleet = Fleet::start(*system, server, "graceful", TTL, CANDIDATES)?;
-        let graceful = Graceful {
-            system: *system,
+impl Graceful {
+    fn new(system: System, name: &'static str, order: Order) -> Self {
+        Self {
+            system,
+            name,
+            order,
             gap: Sample::default(),
             whole: Sample::default(),
-        };
-        lines.push((fleet, graceful));
+        }
     }
-    for round in 0..extent.rounds {
+}
+
+/// Handoffs of all systems, in turns, with this pause after each. It keeps what followers say to a
+/// new leader out of the next system's figure.
+pub fn measure(
+    servers: &Servers,
+    role: &str,
+    rounds: usize,
+    pause: Duration,
+) -> Result<Vec<Graceful>, Problem> {
+    let mut lines = Vec::new();
+    for (system, server) in &servers.running {
+        let mut ways = vec![Graceful::new(*system, system.name(), Order::Leave)];
+        if *system == System::Ours {
+            let name = "nats-elect, the instance stops";
+            ways.push(Graceful::new(*system, name, Order::Stop));
+        }
+        for (number, graceful) in ways.into_iter().enumerate() {
+            let role = format!("{role}-{number}");
+            let fleet = Fleet::start(*system, server, &role, TTL, CANDIDATES)?;
+            lines.push((fleet, graceful));
+        }
+    }
+    for round in 0..rounds {
         for (fleet, graceful) in &mut lines {
-            let took = fleet.hand_off()?;
+            let took = fleet.hand_off(&graceful.order)?;
             fleet.fill()?;
             graceful.gap.add(took.gap);
             graceful.whole.add(took.whole);
-            // What followers say to a new leader is not in the next system's figure.
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(pause);
         }
-        progress("graceful", round, extent.rounds);
+        progress(role, round, rounds);
     }
     Ok(lines.into_iter().map(|(_, graceful)| graceful).collect())
 }
@@ -53,11 +77,8 @@ pub fn by_name(servers: &Servers, extent: &Extent) -> Result<Option<Graceful>, P
     // An instance that led stays out for two heartbeats.
     let ttl = Duration::from_secs(2);
     let mut fleet = Fleet::start(System::Ours, server, "by-name", ttl, CANDIDATES)?;
-    let mut by_name = Graceful {
-        system: System::Ours,
-        gap: Sample::default(),
-        whole: Sample::default(),
-    };
+    let name = "nats-elect, `step_down` by name";
+    let mut by_name = Graceful::new(System::Ours, name, Order::Leave);
     for round in 0..extent.rounds {
         let took = fleet.hand_to_next()?;
         by_name.gap.add(took.gap);
@@ -68,31 +89,40 @@ pub fn by_name(servers: &Servers, extent: &Extent) -> Result<Option<Graceful>, P
     Ok(Some(by_name))
 }
 
-/// The median from the end of the old handler, of a system that was measured.
-pub fn median(measured: &[Graceful], system: System) -> Option<Duration> {
-    let found = measured.iter().find(|line| line.system == system);
-    found.map(|line| line.gap.median())
+/// The line of a system that was measured.
+pub fn of(measured: &[Graceful], system: System) -> Option<&Graceful> {
+    measured.iter().find(|line| line.system == system)
 }
 
 pub fn table(measured: &[Graceful], by_name: Option<&Graceful>) -> Table {
-    let median = |system| median(measured, system).unwrap_or_default();
-    let (raw, etcd) = (median(System::Nats), median(System::Etcd));
-    let mut table = Table::new(["", "median", "p99", "to raw", "to etcd", "from the order"]);
-    let mut row = |name: &str, line: &Graceful| {
-        table.row([
-            name.to_owned(),
-            ms(line.gap.median()),
-            ms(line.gap.p99()),
-            ratio(line.gap.median(), raw),
-            ratio(line.gap.median(), etcd),
-            ms(line.whole.median()),
-        ]);
+    let median = |system, sample: fn(&Graceful) -> &Sample| {
+        of(measured, system).map_or(Duration::ZERO, |line| sample(line).median())
     };
-    for line in measured {
-        row(line.system.name(), line);
-    }
-    if let Some(line) = by_name {
-        row("nats-elect, `step_down` by name", line);
+    let mut table = Table::new([
+        "",
+        "from the end",
+        "p99",
+        "to raw",
+        "to etcd",
+        "from the order",
+        "p99",
+        "to raw",
+        "to etcd",
+    ]);
+    for line in measured.iter().chain(by_name) {
+        let mut row = vec![line.name.to_owned()];
+        let samples: [fn(&Graceful) -> &Sample; 2] = [|line| &line.gap, |line| &line.whole];
+        for sample in samples {
+            let took = sample(line);
+            row.extend([
+                ms(took.median()),
+                ms(took.p99()),
+                ratio(took.median(), median(System::Nats, sample)),
+                ratio(took.median(), median(System::Etcd, sample)),
+            ]);
+        }
+        let row: [String; 9] = row.try_into().expect("as many as there are columns");
+        table.row(row);
     }
     table
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::crash::settle;
 use super::writes::Writes;
 use super::{Extent, Servers};
+use crate::candidate::Order;
 use crate::clock::Moment;
 use crate::debian::Problem;
 use crate::fleet::{Fleet, Handoff};
@@ -88,7 +89,7 @@ fn of(
     let (mut release, mut crash) = (Change::default(), Change::default());
     for _ in 0..extent.herd_rounds {
         thread::sleep(TTL / 2);
-        watched.through(&mut release, || fleet.hand_off())?;
+        watched.through(&mut release, || fleet.hand_off(&Order::Leave))?;
         fleet.fill()?;
     }
     if system != System::Nats {

@@ -29,6 +29,8 @@ const TTL: Duration = Duration::from_secs(15);
 pub struct Extent {
     /// Rounds of each kind of graceful handoff.
     rounds: usize,
+    /// Those of handoffs after quiet seconds.
+    quiet_rounds: usize,
     /// Crashes per ttl, and at the longest one.
     crashes: usize,
     long_crashes: usize,
@@ -45,6 +47,7 @@ pub struct Extent {
 
 const FULL: Extent = Extent {
     rounds: 200,
+    quiet_rounds: 100,
     crashes: 15,
     long_crashes: 4,
     wills: 100,
@@ -55,6 +58,7 @@ const FULL: Extent = Extent {
 };
 const QUICK: Extent = Extent {
     rounds: 30,
+    quiet_rounds: 10,
     crashes: 3,
     long_crashes: 1,
     wills: 15,
@@ -68,6 +72,8 @@ const QUICK: Extent = Extent {
 #[derive(Default)]
 pub struct Measured {
     graceful: Vec<Graceful>,
+    /// The same, each after a few quiet seconds.
+    quiet: Vec<Graceful>,
     by_name: Option<Graceful>,
     crashes: Vec<Crash>,
     will: Option<Sample>,
@@ -93,7 +99,9 @@ pub fn run(args: &Args) -> Result<(), Problem> {
     }
     let mut measured = Measured::default();
     if args.has(Part::Graceful) {
-        measured.graceful = graceful::measure(&servers, &extent)?;
+        let (turns, quiet) = (Duration::from_millis(20), Duration::from_millis(500));
+        measured.graceful = graceful::measure(&servers, "graceful", extent.rounds, turns)?;
+        measured.quiet = graceful::measure(&servers, "quiet", extent.quiet_rounds, quiet)?;
         measured.by_name = graceful::by_name(&servers, &extent)?;
     }
     if args.has(Part::LastWill) {

@@ -58,6 +58,13 @@ impl Page {
                 ),
             ),
             (
+                "quiet",
+                or_not(
+                    !measured.quiet.is_empty(),
+                    graceful::table(&measured.quiet, None).markdown(),
+                ),
+            ),
+            (
                 "crash",
                 or_not(
                     !measured.crashes.is_empty() || measured.will.is_some(),
@@ -167,7 +174,7 @@ fn graceful_plot(measured: &Measured) -> String {
     let mut bars: Vec<_> = measured
         .graceful
         .iter()
-        .map(|line| bar(line.system.name(), line.system, &line.gap))
+        .map(|line| bar(line.name, line.system, &line.gap))
         .collect();
     if let Some(line) = &measured.by_name {
         bars.push(bar("nats-elect, by name", line.system, &line.gap));
