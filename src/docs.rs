@@ -27,6 +27,7 @@ pages! {
     handlers = "../docs/handlers.md";
     health = "../docs/health.md";
     metrics = "../docs/metrics.md";
+    migrating = "../docs/migrating.md";
     mixed_fleets = "../docs/mixed-fleets.md";
     observing = "../docs/observing.md";
     operations = "../docs/operations.md";

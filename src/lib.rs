@@ -11,7 +11,12 @@
 //! in elections. Every setting is in [`RoleConfig`] and [`ManagerConfig`], and on the page about
 //! [configuration](docs::configuration).
 //!
-//! The module [`docs`] has all pages, sorted by the question that they answer.
+//! A [`Group`] gives each of thousands of shards, or each of some jobs, one owner among the
+//! instances, with one lease for all that an instance owns ([more](docs::groups)). A
+//! [`GroupHandle`] tells the owners.
+//!
+//! The module [`docs`] has all pages, sorted by the question that they answer. Whoever comes from
+//! client-go, Consul or etcd finds [what corresponds](docs::migrating).
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -30,6 +35,22 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Examples
+//!
+//! In a checkout, `cargo run --example NAME` runs one of them:
+//!
+//! | example | shows |
+//! | --- | --- |
+//! | `control_plane` | three roles on three instances, and what goes wrong in real life |
+//! | `sharded` | 256 shards on six processes that are killed, paused and restarted |
+//! | `single_role`, `shared_state` | the least program; a handler and the application around it |
+//! | `store` | state that only the newest term can change |
+//! | `axum`, `routing` | an HTTP application that leads; one that passes requests on to owners |
+//! | `spread` | jobs with handlers of their own, spread over instances |
+//! | `health`, `observe`, `admin`, `signing`, `opentelemetry` | what their names say |
+//! | `fenced_sqlite`, `fenced_postgres` | a late write that a database refuses |
+//! | `chaos` | a cluster broken in every way, and a judge |
 //!
 //! # Threads
 //!
