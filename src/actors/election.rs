@@ -267,7 +267,10 @@ impl ElectionState {
     fn doubt_bucket(&self, failure: &Failure) {
         if matches!(
             failure.kind,
-            FailureKind::Unavailable | FailureKind::BucketMissing | FailureKind::Timeout
+            FailureKind::Unavailable
+                | FailureKind::BucketMissing
+                | FailureKind::BucketUnfit
+                | FailureKind::Timeout
         ) {
             self.look_at_bucket();
         }

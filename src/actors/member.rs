@@ -36,10 +36,12 @@ use crate::model::config::{RoleSettings, Seat};
 use crate::repeated::Repeated;
 use crate::role::{Board, GroupScope, HandlerReport, Instance, Request, RunningTerm};
 use crate::store::Bucket;
+use nats_elect_core::duration::exact;
+use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{Epoch, Group, GroupInput, GroupSettings, UnitKey};
 use nats_elect_core::name::GroupName;
 use nats_elect_core::status::ConnectionStatus;
-use nats_elect_core::{Input, Moment, Reply};
+use nats_elect_core::{Failure, Input, Moment, Reply};
 
 /// The most writes of units under way.
 const WRITES_AT_ONCE: usize = 256;
@@ -446,6 +448,7 @@ impl MemberState {
         link: Link,
         steps: &mut VecDeque<Step>,
     ) {
+        let link = if_keys_last(link);
         self.link = link.clone();
         self.stop_watch();
         let status = match &link {
@@ -555,6 +558,25 @@ impl MemberState {
             let _ = myself.send_message(MemberMsg::TimerFired(number));
         });
     }
+}
+
+/// A bucket that got a max age is unfit for groups: the owner of a unit is written only when it
+/// changes.
+fn if_keys_last(link: Link) -> Link {
+    let Link::Up { bucket, info } = &link else {
+        return link;
+    };
+    let Some(max_age) = info.max_age else {
+        return link;
+    };
+    Link::Unusable(Failure {
+        kind: FailureKind::BucketUnfit,
+        detail: format!(
+            "keys expire after {}, and the owner of a unit is written only when it changes: `nats stream edit KV_{} --max-age 0s`",
+            exact(max_age),
+            bucket.name()
+        ),
+    })
 }
 
 impl Running {

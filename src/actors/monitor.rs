@@ -22,7 +22,9 @@ use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::repeated::{Repeated, without_random_parts};
-use crate::store::{self, BucketInfo, Denied, IfMissing, Mailbox, StoreError, inbox_prefix};
+use crate::store::{
+    self, BucketInfo, BucketNote, Denied, IfMissing, Mailbox, StoreError, inbox_prefix,
+};
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, RoleName};
@@ -34,6 +36,9 @@ const POLL_OWN: Duration = Duration::from_millis(100);
 const POLL_GIVEN: Duration = Duration::from_millis(20);
 /// The pause between looks at a bucket that cannot be used, and between attempts to connect.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
+/// The time between looks at a bucket that is used. Its settings may change, and the server tells
+/// nobody.
+const NOW_AND_THEN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(10));
 /// The pause between new connections that are made while the subscription to answers is refused.
 const RENEWAL: Duration = Duration::from_secs(10);
 
@@ -73,6 +78,8 @@ pub(crate) struct MonitorState {
     looks: u64,
     looking: bool,
     looked_at: Option<Moment>,
+    /// When the bucket is looked at without being asked to.
+    next_look: Moment,
     look_again: bool,
     /// Elections that ask for a look. A look in progress began before they asked.
     asking: BTreeSet<RoleName>,
@@ -92,6 +99,8 @@ pub(crate) struct MonitorState {
     logged: Repeated,
     /// The creation time of the bucket that was used last.
     epoch: Option<u64>,
+    /// The risks of its settings that were told.
+    notes: Vec<BucketNote>,
 }
 
 /// The last reported state of the link.
@@ -124,6 +133,7 @@ impl Actor for MonitorActor {
             looks: 0,
             looking: false,
             looked_at: None,
+            next_look: clock::now(),
             look_again: false,
             awaiting: BTreeSet::new(),
             asking: BTreeSet::new(),
@@ -136,6 +146,7 @@ impl Actor for MonitorActor {
             told_refused: false,
             logged: Repeated::default(),
             epoch: None,
+            notes: Vec::new(),
             setup,
         };
         state.connect(&myself);
@@ -163,6 +174,9 @@ impl MonitorState {
             MonitorMsg::ClientEvent(event) => self.client_event(myself, &event),
             MonitorMsg::Poll => {
                 self.look_at_connection(myself);
+                if self.link == LinkState::Up && clock::now() >= self.next_look {
+                    self.look_at_bucket(myself);
+                }
                 self.poll_later(myself);
             }
             MonitorMsg::LookAtBucket => self.look_at_bucket(myself),

@@ -43,7 +43,7 @@ fn read(answer: &[u8]) {
 
 fn is_sound(info: &BucketInfo) {
     assert!(info.max_age.is_none_or(|max_age| !max_age.is_zero()));
-    assert!(info.notes.iter().all(|note| !note.is_empty()));
+    assert!(info.notes.iter().all(|note| !note.risk.is_empty()));
 }
 
 fn is_told(error: &StoreError) {
@@ -100,6 +100,10 @@ fn config(u: &mut Unstructured<'_>) -> Result<Value> {
             "sealed",
             "first_seq",
             "allow_atomic",
+            "allow_msg_counter",
+            "consumer_limits",
+            "persist_mode",
+            "republish",
             "mirror",
             "sources",
             "subject_transform",

@@ -376,7 +376,7 @@ fn require_lasting_keys(
     }
     if let Some(group) = groups.keys().next() {
         return Err(Error::BucketUnfit(format!(
-            "bucket {bucket:?} drops keys after {}, and group `{group}` writes the owner of a unit only when it changes: use a bucket without a max age",
+            "bucket {bucket:?} drops keys after {}, and group `{group}` writes the owner of a unit only when it changes: use a bucket without a max age (`nats stream edit KV_{bucket} --max-age 0s`)",
             exact(max_age)
         )));
     }

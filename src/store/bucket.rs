@@ -84,8 +84,8 @@ pub(super) struct Standing {
 pub struct Traits {
     /// The bucket's creation time, in nanoseconds since the Unix epoch.
     pub epoch: u64,
-    /// Keys expire, fence records among them.
-    pub expires: bool,
+    /// The maximum lifetime of its keys, fence records among them.
+    pub max_age: Option<Duration>,
     /// The server can write several messages as one.
     pub atomic: bool,
     /// More than one server keeps the bucket.
@@ -209,8 +209,15 @@ impl Bucket {
         asked.unwrap_or_else(|_| Err(self.info_timed_out()))
     }
 
+    /// A bucket that drops keys may show a role as if nobody had ever led it. So keys count for
+    /// nothing while its settings are unfit, or differ in this from those of the last look.
     async fn standing(&self, timeout: Duration) -> Result<Standing, StoreError> {
         let stream = self.stream_info(timeout).await?;
+        let info = stream.assess(self.name())?;
+        if (self.traits()).is_some_and(|known| known.max_age != info.max_age) {
+            let changed = "the bucket's max age was changed: looking at it again";
+            return Err(StoreError::Unavailable(changed.into()));
+        }
         Ok(Standing {
             epoch: stream.epoch()?,
             last_sequence: stream.last_sequence(),
@@ -238,7 +245,7 @@ impl Bucket {
         let info = stream.assess(self.name())?;
         let traits = Traits {
             epoch: info.epoch,
-            expires: info.max_age.is_some(),
+            max_age: info.max_age,
             atomic: info.atomic,
             replicated: info.replicas > 1,
         };

@@ -1,39 +1,17 @@
 //! The capabilities of a bucket, from the settings that the server returned. A server silently
 //! drops settings that it does not know.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::error::StoreError;
 use super::server::require_answering_server;
-use nats_elect_core::duration::exact;
+use super::settings::{BucketNote, StreamConfig, StreamState};
 use nats_elect_core::name::{BucketName, NameError};
 
-/// Sequences from here on were taken from a clock in microseconds. This value is July 2017, and no
-/// bucket counts that far.
-const FIRST_UNIQUE_SEQUENCE: u64 = 1_500_000_000_000_000;
-/// The setting that lets one message replace all others.
-const ROLLUP: &str = "allow_rollup_hdrs";
 /// The key of the server's version in a stream's metadata.
 const SERVER_VERSION: &str = "_nats.ver";
-/// The size of a record with a good deal of metadata.
-const SMALLEST_MESSAGE: i64 = 4096;
-
-/// The number of messages of a role: its key and its fence record.
-const LEAST_MESSAGES: u64 = 2;
-/// The size of these messages in bytes, as the server counts them, with names and ids of some
-/// length and no metadata.
-const LEAST_BYTES: u64 = 1024;
-/// The number of writes of a role in progress. With several replicas, the server counts them beside
-/// the messages that they replace.
-const UNDER_WAY: u64 = 1;
-
-/// The note of a bucket with one replica.
-pub const ONE_REPLICA: &str =
-    "one replica: while its server is down no role can be renewed or claimed";
 
 /// The identity and the capabilities of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +31,8 @@ pub struct BucketInfo {
     pub history: i64,
     /// Whether this client has just created it.
     pub created: bool,
-    /// Its shortcomings and risks, in words.
-    pub notes: Vec<String>,
+    /// Its shortcomings and risks.
+    pub notes: Vec<BucketNote>,
 }
 
 /// A review of a bucket's settings, for programs that look at buckets, such as a check before a
@@ -73,7 +51,7 @@ pub struct BucketInfo {
 ///     Some(BucketReview { unfit: Some(why), .. }) => println!("no elections: {why}"),
 ///     Some(review) => {
 ///         for note in review.notes {
-///             println!("{}: {}", note.setting, note.risk);
+///             println!("{}: {} (to change it: {})", note.setting, note.risk, note.remedy);
 ///         }
 ///     }
 /// }
@@ -83,8 +61,8 @@ pub struct BucketInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BucketReview {
-    /// The reason why the bucket is not fit for elections, if there is one. A manager does not
-    /// start on such a bucket.
+    /// The reason why the bucket is not fit for elections, if there is one, with what mends it. A
+    /// manager does not start on such a bucket, and one that runs ends its terms.
     pub unfit: Option<String>,
     /// Its shortcomings and risks.
     pub notes: Vec<BucketNote>,
@@ -94,31 +72,6 @@ pub struct BucketReview {
     /// The number of further roles that there is room for at most, beside the stored messages, or
     /// nothing if the bucket has no limits.
     pub spare: Option<u64>,
-}
-
-/// The risk of one of a bucket's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BucketNote {
-    /// The setting of the bucket's stream, by its name in the server's JSON: `num_replicas`,
-    /// `max_age`.
-    pub setting: &'static str,
-    /// The risk, in words.
-    pub risk: String,
-}
-
-impl BucketNote {
-    /// Formats the note as a manager logs it when it starts. Where a single message by another
-    /// client could do harm, the text includes the command that changes the setting.
-    fn in_words(self, bucket: &BucketName) -> String {
-        if self.setting == ROLLUP {
-            return format!(
-                "{}; `nats stream edit KV_{bucket} --no-allow-rollup` forbids it",
-                self.risk
-            );
-        }
-        self.risk
-    }
 }
 
 impl BucketReview {
@@ -135,7 +88,7 @@ impl BucketReview {
         let stream = serde_json::from_slice::<StreamInfo>(answer).ok();
         Ok(stream.map(|stream| Self {
             unfit: stream.problem(&bucket),
-            notes: stream.config.notes(),
+            notes: stream.config.notes(&bucket),
             room: stream.config.room_beside(&StreamState::default()),
             spare: stream.config.room_beside(&stream.state),
         }))
@@ -152,77 +105,6 @@ pub(super) struct StreamInfo {
     pub domain: Option<String>,
     #[serde(default)]
     state: StreamState,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct StreamState {
-    messages: u64,
-    bytes: u64,
-    last_seq: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the settings are the server's"
-)]
-struct StreamConfig {
-    name: String,
-    subjects: Vec<String>,
-    retention: String,
-    max_msgs: i64,
-    max_bytes: i64,
-    /// Nanoseconds.
-    max_age: u64,
-    max_msgs_per_subject: i64,
-    max_msg_size: i64,
-    discard: String,
-    discard_new_per_subject: bool,
-    storage: String,
-    num_replicas: usize,
-    no_ack: bool,
-    sealed: bool,
-    first_seq: u64,
-    allow_atomic: bool,
-    allow_direct: bool,
-    persist_mode: String,
-    mirror: Option<Value>,
-    sources: Option<Vec<Value>>,
-    subject_transform: Option<Value>,
-    allow_rollup_hdrs: bool,
-    metadata: Option<BTreeMap<String, String>>,
-}
-
-impl Default for StreamConfig {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            subjects: Vec::new(),
-            retention: "limits".into(),
-            max_msgs: -1,
-            max_bytes: -1,
-            max_age: 0,
-            max_msgs_per_subject: -1,
-            max_msg_size: -1,
-            discard: "old".into(),
-            discard_new_per_subject: false,
-            storage: "file".into(),
-            num_replicas: 1,
-            no_ack: false,
-            sealed: false,
-            first_seq: 0,
-            allow_atomic: false,
-            allow_direct: false,
-            persist_mode: String::new(),
-            mirror: None,
-            sources: None,
-            subject_transform: None,
-            allow_rollup_hdrs: false,
-            metadata: None,
-        }
-    }
 }
 
 impl StreamInfo {
@@ -269,172 +151,9 @@ impl StreamInfo {
             replicas: config.num_replicas,
             history: config.max_msgs_per_subject,
             created: false,
-            notes: config
-                .notes()
-                .into_iter()
-                .map(|note| note.in_words(bucket))
-                .collect(),
+            notes: config.notes(bucket),
         })
     }
-}
-
-impl StreamConfig {
-    fn unique_sequences(&self) -> bool {
-        self.first_seq >= FIRST_UNIQUE_SEQUENCE
-    }
-
-    /// Returns the number of roles that there is room for at most beside the stored messages, if
-    /// there are limits.
-    fn room_beside(&self, stored: &StreamState) -> Option<u64> {
-        let (messages, bytes) = self.least();
-        let limits = [
-            (self.max_msgs, stored.messages, messages),
-            (self.max_bytes, stored.bytes, bytes),
-        ];
-        let room = |(limit, used, each)| match u64::try_from(limit) {
-            Ok(0) | Err(_) => None,
-            Ok(limit) => Some(limit.saturating_sub(used) / each),
-        };
-        limits.into_iter().filter_map(room).min()
-    }
-
-    /// Returns the messages and bytes of a role.
-    const fn least(&self) -> (u64, u64) {
-        if self.num_replicas > 1 {
-            let messages = LEAST_MESSAGES + UNDER_WAY;
-            return (messages, LEAST_BYTES / LEAST_MESSAGES * messages);
-        }
-        (LEAST_MESSAGES, LEAST_BYTES)
-    }
-
-    fn problem(&self, bucket: &BucketName) -> Option<String> {
-        let keys = format!("$KV.{bucket}.>");
-        if self.mirror.is_some() {
-            return Some("it mirrors another stream and takes no writes".into());
-        }
-        if self.sealed {
-            return Some("it is sealed".into());
-        }
-        if !self.subjects.iter().any(|subject| covers(subject, &keys)) {
-            return Some(format!("its stream does not listen to {keys}"));
-        }
-        if self.subject_transform.is_some() {
-            return Some("its stream renames keys (`subject_transform`)".into());
-        }
-        if self.retention != "limits" {
-            return Some(format!(
-                "its retention {:?} drops values that somebody has read",
-                self.retention
-            ));
-        }
-        if self.no_ack {
-            return Some("it confirms no writes (`no_ack`)".into());
-        }
-        if self.discard_new_per_subject && self.max_msgs_per_subject > 0 {
-            return Some(
-                "it refuses a new value while there is an old one (`discard_new_per_subject`)"
-                    .into(),
-            );
-        }
-        if self.room_beside(&StreamState::default()) == Some(0) {
-            let (messages, bytes) = self.least();
-            return Some(format!(
-                "its limits have no room for one role, {messages} messages with {bytes} bytes (`max_msgs`, `max_bytes`)"
-            ));
-        }
-        None
-    }
-
-    fn notes(&self) -> Vec<BucketNote> {
-        let full = match self.discard.as_str() {
-            "new" => "refuses heartbeats",
-            _ => "drops old keys, leaders' among them,",
-        };
-        [
-            (
-                "first_seq",
-                !self.unique_sequences(),
-                "its sequences start low: after the bucket is deleted and created again, a stale writer's may hold \
-                 there by accident (`first_seq` in Unix microseconds prevents that)"
-                    .to_owned(),
-            ),
-            (
-                "max_age",
-                self.max_age > 0,
-                format!(
-                    "keys expire after {}: the server's clock takes part in elections, and fence records expire too",
-                    exact(Duration::from_nanos(self.max_age))
-                ),
-            ),
-            (
-                "max_msgs_per_subject",
-                self.max_msgs_per_subject != 1,
-                "it keeps more than the last value of a key: every heartbeat adds one".to_owned(),
-            ),
-            (
-                "max_bytes",
-                self.max_bytes > 0 || self.max_msgs > 0,
-                format!("its size is limited: when it is full it {full} (`max_bytes`, `max_msgs`)"),
-            ),
-            (
-                "max_msg_size",
-                (1..SMALLEST_MESSAGE).contains(&self.max_msg_size),
-                format!("records larger than {} bytes are refused", self.max_msg_size),
-            ),
-            (
-                "num_replicas",
-                self.num_replicas < 2,
-                ONE_REPLICA.to_owned(),
-            ),
-            (
-                "storage",
-                self.storage == "memory",
-                "kept in memory: a restart of all its servers loses the leaders and the last fencing tokens".to_owned(),
-            ),
-            (
-                ROLLUP,
-                self.allow_rollup_hdrs,
-                "any client that may write a single key can empty the bucket with one message (rollup)".to_owned(),
-            ),
-            (
-                "sources",
-                self.sources.as_ref().is_some_and(|sources| !sources.is_empty()),
-                "other streams write into it (`sources`), past every expected sequence".to_owned(),
-            ),
-            (
-                "allow_direct",
-                self.allow_direct,
-                format!(
-                    "direct gets are on: whoever may ask for one can have any message of the bucket, with its headers, stored \
-                     under another key (`nats stream edit {} --no-allow-direct` ends that)",
-                    self.name
-                ),
-            ),
-            (
-                "persist_mode",
-                self.persist_mode == "async",
-                "writes are confirmed before they are stored (`persist_mode`): a crash of its server loses some of them".to_owned(),
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(setting, applies, risk)| applies.then_some(BucketNote { setting, risk }))
-        .collect()
-    }
-}
-
-/// Returns whether `pattern` matches everything that `subject` matches.
-fn covers(pattern: &str, subject: &str) -> bool {
-    let mut subject = subject.split('.');
-    for token in pattern.split('.') {
-        match (token, subject.next()) {
-            (">", Some(_)) => return true,
-            (_, None | Some(">")) => return false,
-            ("*", Some(_)) => {}
-            (token, Some(other)) if token == other => {}
-            _ => return false,
-        }
-    }
-    subject.next().is_none()
 }
 
 #[cfg(test)]

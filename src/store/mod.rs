@@ -28,6 +28,7 @@ mod read;
 mod request;
 mod server;
 mod service;
+mod settings;
 #[cfg(all(test, unix))]
 pub(crate) mod stand_in;
 #[cfg(all(test, unix))]
@@ -52,9 +53,10 @@ pub use feed::Delivery;
 pub use feed::Feed;
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use group::{GroupDelivery, GroupWatch, Shown};
-pub use info::{BucketInfo, BucketNote, BucketReview, ONE_REPLICA};
+pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;
 pub use request::{is_closed, is_unsent};
 pub use service::{Asked, Call};
+pub use settings::BucketNote;
 pub use unreadable::Looked;

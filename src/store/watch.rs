@@ -24,7 +24,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A watch ends after this long without a message.
 const SILENCE: Duration = Duration::from_millis(2500);
 /// The time for which the server keeps the consumer of a watch without a listener.
-const KEPT: Duration = Duration::from_secs(5);
+pub(super) const KEPT: Duration = Duration::from_secs(5);
 
 /// A watch that has begun.
 pub struct Watch {

@@ -59,3 +59,4 @@ mod slow_network;
 mod support;
 mod takeover;
 mod trips;
+mod unfit_settings;

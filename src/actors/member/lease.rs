@@ -13,7 +13,7 @@ use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::model::bequests::Lease;
 use nats_elect_core::duration::rounded;
-use nats_elect_core::event::{EndCause, Event};
+use nats_elect_core::event::{EndCause, Event, FailureKind};
 use nats_elect_core::group::{Epoch, GroupInput, GroupKey};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
@@ -143,12 +143,14 @@ impl MemberState {
                 for scope in self.groups.values() {
                     scope.labels.failed(kind);
                 }
-                if self.logged.is_due(&detail, clock::now()).is_some() {
-                    tracing::warn!(
-                        kind = kind.as_str(),
-                        detail,
-                        "the member's lease is in trouble"
-                    );
+                if self.logged.is_due(&detail, clock::now()).is_none() {
+                    return;
+                }
+                let text = "the member's lease is in trouble";
+                if kind == FailureKind::BucketUnfit {
+                    tracing::error!(kind = kind.as_str(), detail, "{text}");
+                } else {
+                    tracing::warn!(kind = kind.as_str(), detail, "{text}");
                 }
             }
             Effect::Event(Event::TermEnding { cause, .. }) if cause != EndCause::Stopped => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::connection::State as ConnectionState;
 use ractor::ActorRef;
 
-use super::{LinkState, MonitorState, Opened};
+use super::{LinkState, MonitorState, NOW_AND_THEN, Opened};
 use crate::actors::Link;
 use crate::actors::connection::{Connection, StartFailure};
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
@@ -71,7 +71,9 @@ impl MonitorState {
         self.looks += 1;
         let number = self.looks;
         self.look_again = false;
-        self.looked_at = Some(clock::now());
+        let now = clock::now();
+        self.looked_at = Some(now);
+        self.next_look = now + NOW_AND_THEN.spread_after(0);
         let (name, if_missing) = (self.setup.bucket.clone(), self.setup.if_missing);
         let known = self.bucket.as_ref().map(|(bucket, _)| bucket.clone());
         let (myself, mailbox) = (myself.clone(), Arc::clone(&self.mailbox));
@@ -105,6 +107,7 @@ impl MonitorState {
             Ok((bucket, info)) => {
                 self.failures = 0;
                 self.log_bucket(&info);
+                self.log_notes(&info);
                 let traits = nats_elect_core::Bucket {
                     epoch: info.epoch,
                     max_age: info.max_age,
@@ -116,15 +119,6 @@ impl MonitorState {
                     .is_some_and(|(_, known)| *known == traits);
                 self.bucket = Some((bucket.clone(), traits));
                 if let Some(ready) = self.setup.ready.take() {
-                    for note in &info.notes {
-                        let bucket = &self.setup.bucket;
-                        if note == store::ONE_REPLICA {
-                            // It is often meant so: with this target a filter can leave it out.
-                            tracing::warn!(target: "nats_elect::one_replica", %bucket, "{note}");
-                        } else {
-                            tracing::warn!(%bucket, "{note}");
-                        }
-                    }
                     let version = client_version(self.client.as_ref());
                     let server = self.server();
                     let _ = ready.send(Ok(Opened {
@@ -172,6 +166,20 @@ impl MonitorState {
                  restored is lost, the data of `term.store()` included"
             ),
             _ => {}
+        }
+    }
+
+    /// Logs the risks of the bucket's settings: at the start, and those that came since.
+    fn log_notes(&mut self, info: &BucketInfo) {
+        let bucket = &self.setup.bucket;
+        let known = std::mem::replace(&mut self.notes, info.notes.clone());
+        for note in info.notes.iter().filter(|note| !known.contains(note)) {
+            if note.setting == "num_replicas" {
+                // It is often meant so: with this target a filter can leave it out.
+                tracing::warn!(target: "nats_elect::one_replica", %bucket, "{note}");
+            } else {
+                tracing::warn!(%bucket, "{note}");
+            }
         }
     }
 

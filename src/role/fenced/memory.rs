@@ -108,7 +108,7 @@ impl MemoryBucket {
         let memory = self.memory();
         Traits {
             epoch: memory.epoch,
-            expires: false,
+            max_age: None,
             atomic: memory.batches,
             replicated: false,
         }

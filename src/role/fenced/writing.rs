@@ -122,7 +122,7 @@ impl Call<'_> {
             // The election learns of it too. In this bucket the term's fence means nothing.
             return Err(FencedError::NotLeader);
         }
-        if traits.expires {
+        if traits.max_age.is_some() {
             return Err(unsupported(
                 "keys of this bucket expire (max age), fence records among them: use a bucket without a max age, as \
                  `bucket_auto_create` makes it",

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::clock;
+use crate::store::settings::is_known;
 
 #[tokio::test]
 async fn a_missing_bucket_is_named_and_not_created_unasked() {
@@ -78,7 +79,7 @@ async fn a_bucket_of_ours_can_do_what_the_server_can() {
     assert_eq!(info.atomic, lab.is_at_least(BATCHES));
     assert!(info.unique_sequences);
     assert_eq!((info.replicas, info.history, info.max_age), (1, 1, None));
-    let noted = |words: &str| info.notes.iter().any(|note| note.contains(words));
+    let noted = |words: &str| info.notes.iter().any(|note| note.risk.contains(words));
     assert!(noted("one replica"), "{info:?}");
     assert!(!noted("memory") && !noted("start low"), "{info:?}");
 
@@ -133,7 +134,8 @@ async fn an_existing_bucket_is_used_as_it_is() {
     assert_eq!(info.max_age, Some(Duration::from_secs(9)));
     assert_eq!(info.history, 5);
     assert!(!info.atomic && !info.unique_sequences);
-    let notes = info.notes.join("\n");
+    let notes: Vec<_> = info.notes.iter().map(ToString::to_string).collect();
+    let notes = notes.join("\n");
     for words in [
         "expire after 9s",
         "refuses heartbeats",
@@ -201,4 +203,7 @@ async fn a_bucket_of_ours_is_read_from_its_leader_and_has_no_limit() {
     let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
     assert_eq!(answer["config"]["allow_direct"], false);
     assert_eq!(answer["config"]["max_bytes"], -1);
+    for setting in answer["config"].as_object().unwrap().keys() {
+        assert!(is_known(setting), "{setting}");
+    }
 }

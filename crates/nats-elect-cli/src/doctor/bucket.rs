@@ -1,14 +1,14 @@
 //! The bucket: whether it is there, what its settings risk, and how its servers are.
 //!
-//! What a setting risks is said by the library, which warns of the same when a manager starts; here
-//! is what to change.
+//! What a setting risks, and what changes it, is said by the library, which warns of the same when
+//! a manager starts.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
 use nats_elect::duration::exact;
-use nats_elect::{BucketReview, Denied, RoleName};
+use nats_elect::{BucketNote, BucketReview, Denied, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
@@ -134,7 +134,7 @@ pub async fn check(
         findings.fail(
             "bucket",
             format!("{bucket:?} is unfit: {why}"),
-            "correct its settings, or use another bucket",
+            "change that setting, or use another bucket",
         )?;
         return Ok(None);
     }
@@ -169,7 +169,7 @@ fn settings(
     findings: &mut Findings,
 ) -> io::Result<()> {
     let config = &answer["config"];
-    let stream = format!("KV_{bucket}");
+    let mut notes: Vec<&BucketNote> = review.notes.iter().collect();
     let placed = match config["placement"].as_object() {
         Some(placement) => format!("; placed at {}", Value::Object(placement.clone())),
         None => String::new(),
@@ -178,87 +178,47 @@ fn settings(
         "bucket",
         format!("{bucket:?} exists, and elections can be held in it{placed}"),
     )?;
-    let edit = |option: &str| format!("`nats stream edit {stream} {option}`");
-    for (check, setting, good, advice) in [
-        (
-            "replicas",
-            "num_replicas",
-            format!("{}", config["num_replicas"]),
-            format!("on a cluster: {}", edit("--replicas 3")),
-        ),
+    for (check, settings, good) in [
+        ("replicas", &["num_replicas"][..], format!("{}", config["num_replicas"])),
         (
             "storage",
-            "storage",
+            &["storage"],
             "on disk; the server syncs it every 2 minutes unless `sync_interval` says otherwise, so a power loss of all replicas at once can lose the last writes".into(),
-            "create the bucket again with file storage, while no role is led".into(),
         ),
-        (
-            "persist mode",
-            "persist_mode",
-            "writes are stored before they are confirmed".into(),
-            "create the bucket again without it".into(),
-        ),
-        (
-            "history",
-            "max_msgs_per_subject",
-            "the last value of each key".into(),
-            edit("--max-msgs-per-subject 1"),
-        ),
-        (
-            "max age",
-            "max_age",
-            "keys do not expire".into(),
-            format!("unless candidates of other libraries need it (docs/mixed-fleets.md): {}", edit("--max-age 0s")),
-        ),
-        (
-            "size limits",
-            "max_bytes",
-            "none".into(),
-            edit("--max-bytes=-1 --max-msgs=-1"),
-        ),
-        (
-            "value size",
-            "max_msg_size",
-            "large enough for every record".into(),
-            edit("--max-msg-size=-1"),
-        ),
+        ("persist mode", &["persist_mode"], "writes are stored before they are confirmed".into()),
+        ("history", &["max_msgs_per_subject"], "the last value of each key".into()),
+        ("max age", &["max_age"], "keys do not expire".into()),
+        ("size limits", &["max_bytes", "max_msgs"], "none".into()),
+        ("value size", &["max_msg_size"], "large enough for every record".into()),
         (
             "first sequence",
-            "first_seq",
+            &["first_seq"],
             "taken from a clock: no sequence of a deleted bucket comes again".into(),
-            "it can only be set when a bucket is created: let nats-elect create it (`bucket_auto_create`), while no role is led".into(),
         ),
         (
             "rollups",
-            "allow_rollup_hdrs",
+            &["allow_rollup_hdrs"],
             "off: no message replaces others (so `nats kv purge` is refused, `nats kv del` is not)".into(),
-            format!("unless you need `nats kv purge`: {}", edit("--no-allow-rollup")),
         ),
-        (
-            "other writers",
-            "sources",
-            "no other stream writes into it".into(),
-            "remove `sources` from the stream".into(),
-        ),
-        (
-            "direct gets",
-            "allow_direct",
-            "off: elections ask the stream leader".into(),
-            format!("{}, and grant no user `$JS.API.DIRECT.GET.>` (docs/security.md)", edit("--no-allow-direct")),
-        ),
+        ("other writers", &["sources"], "no other stream writes into it".into()),
+        ("direct gets", &["allow_direct"], "off: elections ask the stream leader".into()),
+        ("markers", &["subject_delete_marker_ttl"], "the server leaves none where a key expired".into()),
     ] {
-        match review.notes.iter().find(|note| note.setting == setting) {
+        let of_it = |note: &&BucketNote| settings.contains(&note.setting);
+        let noted = notes.iter().copied().find(of_it);
+        notes.retain(|note| !of_it(note));
+        match noted {
             None => findings.ok(check, good)?,
-            Some(note) => findings.warn(check, &note.risk, advice)?,
+            Some(note) => findings.warn(check, &note.risk, &note.remedy)?,
         }
     }
-    batches(config, &edit("--allow-batch"), findings)?;
-    if nanos(&config["subject_delete_marker_ttl"]).is_some() {
-        findings.warn(
-            "markers",
-            "the server leaves a marker where a key expired: candidates of some other libraries do not claim such a role",
-            "remove `subject_delete_marker_ttl` if there are such candidates (docs/mixed-fleets.md)",
-        )?;
+    batches(
+        config,
+        &format!("`nats stream edit KV_{bucket} --allow-batch`"),
+        findings,
+    )?;
+    for note in notes {
+        findings.warn("other settings", &note.risk, &note.remedy)?;
     }
     let discard = config["discard"].as_str().unwrap_or("old");
     let ttl = if config["allow_msg_ttl"] == true {

@@ -354,6 +354,21 @@ async fn a_bucket_without_room_for_a_single_role_is_unfit() {
 }
 
 #[tokio::test]
+async fn a_bucket_that_drops_keys_when_it_is_full_fails_with_the_command_that_mends_it() {
+    let server = NatsServer::start().expect("a server");
+    let url = server.url();
+    let drops = |it: &mut stream::Config| {
+        it.max_messages = 20;
+        it.discard = stream::DiscardPolicy::Old;
+    };
+    bucket_with(&url, drops).await;
+    let checkup = Checkup::of(&mut doctor(&url, &[]));
+    assert_eq!(checkup.code, Some(1));
+    let mend = "`nats stream edit KV_leaders --max-msgs=-1 --max-bytes=-1`";
+    checkup.says("bucket", "fail", mend);
+}
+
+#[tokio::test]
 async fn what_is_missing_altogether_is_told() {
     let server = NatsServer::start().expect("a server");
     let none = Checkup::of(&mut doctor(&server.url(), &[]));
