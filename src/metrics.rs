@@ -167,6 +167,10 @@ const PAUSED: Metric = gauge(
     "election_paused",
     "1 while this instance is paused and begins no new term, else 0",
 );
+const FAILING: Metric = gauge(
+    "election_failing",
+    "1 while the terms of this instance keep failing, so that others go first, else 0",
+);
 const TRANSITIONS: Metric = counter(
     "election_transitions_total",
     "Changes of this instance's state in the role's election",
@@ -404,6 +408,7 @@ const MEMBER_LEASE_TTL: Metric = gauge(
 pub const METRICS: &[Metric] = &[
     IS_LEADER,
     PAUSED,
+    FAILING,
     TRANSITIONS,
     FAILURES,
     HEARTBEAT,

@@ -84,8 +84,8 @@ pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacan
         _ => tracing::warn!(
             last_leader,
             server,
-            "no leader: the lease seen last was not renewed and has run out; \
-             candidates claim the role as soon as NATS takes a claim"
+            "no leader known: no heartbeat was seen for a whole lease; this instance asks NATS, and \
+             claims the role if nobody leads it"
         ),
     }
 }
@@ -184,11 +184,22 @@ fn log_slowdown(scope: &RoleScope) {
     }
 }
 
+fn log_failing(terms: u32, pause: Duration) {
+    tracing::warn!(
+        terms,
+        pause = %rounded(pause),
+        "the terms of this instance failed one after the other: until the pause is over it asks \
+         no leader for the role, is no heir, and claims last; `nats-elect resume` ends the pause"
+    );
+}
+
 fn log(scope: &RoleScope, event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
         Event::Paused => tracing::info!("paused: does not take part in elections until resumed"),
         Event::Resumed => tracing::info!("resumed: takes part in elections again"),
+        Event::Failing { terms, pause } => log_failing(*terms, *pause),
+        Event::FailingOver => tracing::info!("this instance gets another chance to lead"),
         Event::LeaderChanged(Some(leader)) if leader.instance_id.is_empty() => {
             let revision = scope.status.borrow().revision;
             tracing::warn!(
@@ -207,9 +218,11 @@ fn log(scope: &RoleScope, event: &Event) {
             cause,
             lasted,
             released,
+            cooldown,
             ..
         } => {
-            tracing::info!(cause = cause.as_str(), lasted = %rounded(*lasted), released, "term ended");
+            let (lasted_text, cooldown) = (rounded(*lasted), exact(*cooldown));
+            tracing::info!(cause = cause.as_str(), lasted = %lasted_text, released, %cooldown, "term ended");
             let is_brief = *cause == EndCause::Returned && *lasted < scope.settings.ttl;
             // One may be meant so, such as the last one of a job that is done.
             if scope.returned_briefly.swap(is_brief, Ordering::Relaxed) && is_brief {

@@ -483,6 +483,7 @@ impl ElectionState {
                 cause,
                 lasted,
                 released,
+                ..
             } => (fencing_token, LeaderChange::ended(cause, lasted, released)),
             _ => return,
         };

@@ -101,6 +101,7 @@ async fn remind(role: &RoleName, will: &mut LastWill, link: &mut watch::Receiver
     let unseen = PeerRequest::Ready {
         to: None,
         release: Some(ReleaseSecret::new(rand::random()).hash()),
+        hold_off_ms: None,
     };
     tokio::time::sleep(REMINDER).await;
     for doubled in 0..REMINDERS {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use metrics::{Label, counter, gauge, histogram};
 
 use super::{
-    ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILOVER_GAP, FAILOVER_STAGE, FAILURES, FENCED_WRITES,
-    FENCING_SEQUENCE, HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT, HEARTBEAT_BUDGET,
-    HEARTBEAT_INTERVAL, INFO, IS_LEADER, LAST_WILL, LAST_WILL_ENDED, LEADER_DURATION, LEADER_KNOWN,
-    LEADERLESS, LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, Metric, OVERRUNS, PAUSED, REQUEST_TIMEOUT,
-    STANDING, TERMS_ENDED, TERMS_STARTED, TIMER_LAG, TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES,
-    WATCH_RESTARTS,
+    ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILING, FAILOVER_GAP, FAILOVER_STAGE, FAILURES,
+    FENCED_WRITES, FENCING_SEQUENCE, HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT,
+    HEARTBEAT_BUDGET, HEARTBEAT_INTERVAL, INFO, IS_LEADER, LAST_WILL, LAST_WILL_ENDED,
+    LEADER_DURATION, LEADER_KNOWN, LEADERLESS, LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, Metric,
+    OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING, TERMS_ENDED, TERMS_STARTED, TIMER_LAG,
+    TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES, WATCH_RESTARTS,
 };
 use crate::model::config::RoleSettings;
 use nats_elect_core::event::{Distrust, EndCause, Event, FailureKind, Outcome, Vacancy};
@@ -74,6 +74,7 @@ impl Labels {
         for gauge in [
             IS_LEADER,
             PAUSED,
+            FAILING,
             LEASE_REMAINING,
             LEADER_KNOWN,
             LEADERLESS,
@@ -233,6 +234,8 @@ impl Labels {
             }
             Event::Paused => self.set(PAUSED, 1.0),
             Event::Resumed => self.set(PAUSED, 0.0),
+            Event::Failing { .. } => self.set(FAILING, 1.0),
+            Event::FailingOver => self.set(FAILING, 0.0),
             Event::ClaimEnded { outcome } => {
                 self.add(ACQUIRE, &[("status", outcome.as_str())], 1);
             }

@@ -24,6 +24,10 @@ pub struct RoleStatus {
     /// Whether this instance is paused. A paused instance takes no new term until it is resumed. A
     /// term that it has goes on.
     pub paused: bool,
+    /// How long this instance still waits for another chance, because its terms failed one after
+    /// the other. Until then it asks no leader for the role, is no heir, and claims last.
+    #[serde(rename = "failing_seconds", with = "seconds::option")]
+    pub failing: Option<Duration>,
     /// The leader, as far as this instance knows.
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term.
@@ -83,6 +87,7 @@ mod tests {
             state: RoleState::Leader,
             is_leader: true,
             paused: false,
+            failing: Some(Duration::from_secs(240)),
             leader: None,
             fencing_token: Some(FencingToken {
                 epoch: u64::MAX,
@@ -106,6 +111,7 @@ mod tests {
             "state": "leader",
             "is_leader": true,
             "paused": false,
+            "failing_seconds": 240,
             "leader": null,
             "fencing_token": "ffffffffffffffff0000000000000007",
             "correlation_id": null,

@@ -24,7 +24,6 @@ use crate::metrics::{Labels, Stage};
 use crate::model::config::{Overrun, RoleSettings};
 use crate::store::DataOwner;
 use nats_elect_core::Moment;
-use nats_elect_core::duration::exact;
 use nats_elect_core::name::UnitName;
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken};
@@ -83,10 +82,9 @@ impl RunningTerm {
         scope.acting.begin(start.lease);
         scope.status.send_modify(|_| {});
         let (labels, handler) = (scope.labels.clone(), Arc::clone(&scope.handler));
-        let cooldown = scope.settings.cooldown;
         let running_handler = async move {
             labels.stage(Stage::Start, clock::now().since(promoted));
-            run(handler, leading, cooldown).await;
+            run(handler, leading).await;
         };
         scope.runtime.spawn(running_handler.instrument(span));
         running
@@ -101,9 +99,8 @@ impl RunningTerm {
         (handler, runtime): (Arc<dyn ErasedHandler>, &Handle),
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
-        let cooldown = setup.settings.cooldown;
         let (running, leading) = Self::begin(setup, start, id, report);
-        runtime.spawn(run(handler, leading, cooldown).instrument(span));
+        runtime.spawn(run(handler, leading).instrument(span));
         running
     }
 
@@ -146,6 +143,9 @@ impl RunningTerm {
             lease_changed: watch::Sender::new(()),
             proved: AtomicU64::new(start.proved.as_nanos()),
             cancel: CancellationToken::new(),
+            stop_by: OnceLock::new(),
+            stop_budget: settings.stop_budget,
+            abort_allowance: settings.abort_allowance(),
             abort: CancellationToken::new(),
             polls: Polls::default(),
             ending: Arc::downgrade(&ending),
@@ -221,12 +221,12 @@ impl RunningTerm {
     }
 
     pub fn cancel(&self) {
-        self.term.0.cancel.cancel();
+        self.term.0.wind_down();
     }
 
     /// Drops the handler and its tasks at their next await.
     pub fn abort(&self) {
-        self.term.0.cancel.cancel();
+        self.term.0.wind_down();
         self.term.0.abort.cancel();
     }
 
@@ -299,7 +299,7 @@ impl RunningTerm {
 
 /// Runs `lead` to its end. Every panic of the handler is caught here, including panics in the
 /// `Drop` of its future and in the text of its error.
-async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading, cooldown: Duration) {
+async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
     let term = leading.term.clone();
     let lead = async {
         let led = term
@@ -317,9 +317,8 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading, cooldown: Du
             }
             Some(Err(error)) => {
                 tracing::warn!(
-                    error = %error,
-                    cooldown = %exact(cooldown),
-                    "the handler failed: the term ends, and this instance stays out for its cool-down, which doubles with each failure in a row"
+                    %error,
+                    "the handler failed: the term ends, and this instance stays out for a cool-down, which doubles with each failure in a row"
                 );
                 HandlerEnd::Failed
             }
@@ -346,7 +345,7 @@ impl Drop for Leading {
     fn drop(&mut self) {
         let _ = self.ending.end.set(self.end);
         (self.ending.report)(HandlerReport::Ending(self.ending.term, self.end));
-        self.term.0.cancel.cancel();
+        self.term.0.wind_down();
     }
 }
 

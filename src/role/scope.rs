@@ -196,6 +196,8 @@ impl RoleScope {
             state: core.state,
             is_leader: self.is_leader(),
             paused: self.is_paused(),
+            failing: (core.failing_until.map(|until| until.since(now)))
+                .filter(|left| !left.is_zero()),
             leader: core.leader,
             correlation_id: core
                 .fencing_token

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -80,6 +80,11 @@ pub(super) struct TermInner {
     /// The time at which the last confirmed compare-and-set was sent.
     pub proved: AtomicU64,
     pub cancel: CancellationToken,
+    /// When the handler is aborted if it has not ended. It is set when the term is cancelled.
+    pub stop_by: OnceLock<Moment>,
+    /// The time from the cancellation to the abort, and from the abort to the end of the lease.
+    pub stop_budget: Duration,
+    pub abort_allowance: Duration,
     pub abort: CancellationToken,
     /// The polls of everything of the term that runs. They show whether it blocks a thread.
     pub polls: Polls,
@@ -99,6 +104,28 @@ pub(super) struct TermInner {
 impl TermInner {
     pub fn until(&self) -> Moment {
         Moment::from_nanos(self.until.load(Ordering::Acquire))
+    }
+
+    /// Asks the handler to end.
+    pub fn wind_down(&self) {
+        self.stop_by.get_or_init(|| {
+            let stop_by = clock::now() + self.stop_budget;
+            stop_by.min(self.until() - self.abort_allowance)
+        });
+        self.cancel.cancel();
+    }
+
+    /// Resolves when a request must be given up so that the handler can end by itself: when half of
+    /// the time is over that is left from the cancellation, or from this call if it comes later.
+    ///
+    /// It never resolves once the handler has been aborted.
+    pub async fn must_end(&self) {
+        self.cancel.cancelled().await;
+        let left = self.stop_by.get().map(|by| by.since(clock::now()));
+        match left.filter(|left| !left.is_zero()) {
+            Some(left) => tokio::time::sleep(left / 2).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Runs `future` until it ends or the term is aborted.

@@ -176,6 +176,7 @@ mod tests {
         let question = PeerRequest::Ready {
             to: None,
             release: None,
+            hold_off_ms: None,
         };
         let message = Message {
             subject: "nats-elect.b.r".into(),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nats_elect::{BoxError, EndCause, Event, HealthConfig, RoleState, StepDown, Term};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect::{BoxError, EndCause, Event, FencedError, HealthConfig, RoleState, StepDown, Term};
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, release_of};
@@ -356,4 +356,81 @@ async fn leaders_are_announced_to_everyone_and_a_slow_listener_delays_nothing() 
     b.stop().await;
     let stranger = Stranger::connect(&server.url()).await;
     assert!(release_of(&stranger.message().await.headers).is_some());
+}
+
+/// The pattern of `docs/fencing.md`: a call that is under way when NATS goes away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_in_a_store_call_ends_by_itself_in_an_outage() {
+    let outages: [fn(&TcpProxy); 2] = [TcpProxy::cut, TcpProxy::black_hole];
+    for outage in outages {
+        let server = NatsServer::start().expect("start");
+        let proxy = TcpProxy::start(server.url()).expect("start");
+        let journal = Journal::default();
+        let (told, mut errors) = tokio::sync::mpsc::unbounded_channel();
+        let config = leased_for(ms(3000)).stop_budget(ms(1000));
+        let a = instance("a", proxy.url(), &journal)
+            .working(ROLE, config, move |term| {
+                let told = told.clone();
+                async move {
+                    let store = term.store();
+                    let mut count = 0_u64;
+                    while !term.is_cancelled() {
+                        count += 1;
+                        if let Err(error) = store.put("cursor", count.to_string()).await {
+                            let _ = told.send((error.clone(), term.remaining()));
+                            return Err(error.into());
+                        }
+                        tokio::time::sleep(ms(10)).await;
+                    }
+                    Ok(())
+                }
+            })
+            .start()
+            .await;
+        a.wait_until_leader().await;
+        let store = journal.started(ROLE, 0).await.term().store();
+        eventually(SOON, "a write", async || {
+            store.get("cursor").await.ok().flatten()
+        })
+        .await;
+        outage(&proxy);
+        let (error, left) = tokio::time::timeout(SOON, errors.recv())
+            .await
+            .expect("it ends by itself")
+            .expect("it leads");
+        assert!(
+            matches!(
+                error,
+                FencedError::Unavailable { .. } | FencedError::Unconfirmed { .. }
+            ),
+            "{error:?}"
+        );
+        // Half of the stop budget was left, but for the time that a busy machine takes.
+        assert!(!left.is_zero(), "{error:?}");
+        journal.ended(ROLE, 0).await;
+        proxy.restore();
+    }
+}
+
+/// What is written while the handler winds down is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_may_write_while_it_winds_down() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal)
+        .working(ROLE, leased_for(ms(10_000)), |term| async move {
+            term.cancelled().await;
+            for count in 0..10 {
+                term.store().put("cursor", count.to_string()).await?;
+            }
+            Ok(())
+        })
+        .start()
+        .await;
+    a.wait_until_leader().await;
+    let store = journal.started(ROLE, 0).await.term().store();
+    let down = a.role(ROLE).step_down(StepDown::any()).await;
+    assert!(down.expect("stepped down").released);
+    let entry = store.get("cursor").await.expect("read").expect("written");
+    assert_eq!(entry.value, b"9");
 }

@@ -267,10 +267,16 @@ async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follow
     journal.started("brief", 3).await;
     let down = a.role("deaf").step_down(StepDown::any()).await;
     down.expect("stepped down");
-    journal.started("failing", 1).await;
+    journal.started("failing", 2).await;
     a.stop().await;
     let log = logs.text();
     let id = "logged-handlers";
+    // The first end of a row has the cool-down as it is configured, and it doubles from then on.
+    let ended = records(&log, id, "term ended cause=\"failed\"");
+    for (ended, cooldown) in ended.iter().zip(["cooldown=100ms", "cooldown=200ms"]) {
+        assert!(ended.contains(cooldown), "{cooldown} in {ended}");
+    }
+    assert!(ended.len() >= 2, "{ended:#?}");
     let brief = record(&log, id, "the handler returned `Ok`");
     let aborted = &records(&log, id, "aborting it")[0];
     let failed = &records(&log, id, "the handler failed")[0];
@@ -280,10 +286,40 @@ async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follow
         (aborted, "stop_budget=1s"),
         (failed, "role=failing"),
         (failed, "stays out"),
-        (failed, "cooldown=100ms"),
     ] {
         assert!(told.contains(" WARN ") && told.contains(part), "{told}");
     }
+    assert!(!failed.contains("cooldown="), "{failed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_none() {
+    let logs = logs::install();
+    let id = "logged-unwatching";
+    let denied = all_but(&["$JS.API.CONSUMER.CREATE.>"]);
+    let server = NatsServer::builder().config(&denied).start();
+    let server = server.expect("start");
+    let journal = Journal::default();
+    let joining = instance("watched", server.url(), &journal).standing(leased_for(ms(3000)));
+    let a = joining
+        .with(|it| it.user_and_password("all", "p"))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let joining = guest(id, server.url(), &journal).standing(leased_for(ms(1000)));
+    let b = joining
+        .with(|it| it.user_and_password("u", "p"))
+        .start()
+        .await;
+    eventually(SOON, "a lease without a heartbeat", async || {
+        let told = records(&logs.text(), id, "no leader known: no heartbeat was seen");
+        (!told.is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(records(&logs.text(), id, "no leader:"), [""; 0]);
+    assert_eq!(journal.terms(ROLE).len(), 1);
+    b.stop().await;
+    a.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! Leadership by priority.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
@@ -8,7 +10,7 @@ use nats_elect::{EndCause, Event, FencedError, RoleConfig, Takeover};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, guest, instance, never};
+use crate::support::instance::{Instance, Recorded, guest, hand_over, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms};
 
@@ -94,6 +96,71 @@ async fn between_equal_priorities_nothing_changes_hands() {
         other.wait_until_following("a").await;
     }
     never("a second term", ms(1500), || journal.terms(ROLE).len() != 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_keeps_failing_leaves_a_healthy_leader_alone_until_it_is_resumed() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal).standing(config(0, Takeover::Never));
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let broken = Arc::new(AtomicBool::new(true));
+    let is_broken = Arc::clone(&broken);
+    let preferred = config(10, Takeover::Cooperative).cooldown(ms(50));
+    let b = instance("b", server.url(), &journal).working(ROLE, preferred, move |term| {
+        let is_broken = is_broken.load(Ordering::SeqCst);
+        async move {
+            if is_broken {
+                return Err("it can't".into());
+            }
+            term.cancelled().await;
+            Ok(())
+        }
+    });
+    let b = b.start().await;
+    b.log()
+        .wait_for("too many failures", |event| {
+            matches!(event, Event::Failing { .. })
+        })
+        .await;
+    let failing = b.role(ROLE).status().failing.expect("it says so");
+    assert!(failing > ms(200_000), "{failing:?}");
+    a.wait_until_leader().await;
+    let preempted = a.log().count(is_preempted);
+    assert_eq!(preempted, 2);
+    never("a healthy term ends", ms(1500), || {
+        a.log().count(is_preempted) > preempted
+    })
+    .await;
+
+    broken.store(false, Ordering::SeqCst);
+    b.role(ROLE).resume().await.expect("resumed");
+    b.wait_until_leader().await;
+    assert_eq!(b.role(ROLE).status().failing, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_handed_over_by_name_is_not_taken_back_by_priority() {
+    let server = NatsServer::start().expect("start");
+    let journal = Journal::default();
+    let preferred = config(10, Takeover::Cooperative).cooldown(ms(50));
+    let a = instance("a", server.url(), &journal).standing(preferred);
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let b = instance("b", server.url(), &journal).standing(config(0, Takeover::Never));
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    hand_over(&a.role(ROLE), "b").await;
+    b.wait_until_leader().await;
+    a.wait_until_following("b").await;
+    // It asks after 200 ms.
+    never("it is taken back", ms(2000), || {
+        b.log().count(is_preempted) > 0
+    })
+    .await;
+    b.role(ROLE).resume().await.expect("resumed");
+    a.wait_until_leader().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

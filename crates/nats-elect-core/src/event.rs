@@ -272,6 +272,8 @@ pub enum Event {
         lasted: Duration,
         /// Whether the role was freed for others at once.
         released: bool,
+        /// How long this instance stays out. Zero if it leaves the election.
+        cooldown: Duration,
     },
     /// A claim of the role was sent.
     ClaimBegan {
@@ -312,6 +314,16 @@ pub enum Event {
     /// A health check could not be made in time, because the runtime of the handlers is blocked. It
     /// counts neither as failed nor as passed, and its result is awaited.
     HealthCheckUnanswered,
+    /// The terms of this instance failed one after the other, or those of earlier processes of its
+    /// id. Until the pause is over it asks no leader for the role, is no heir, and claims last.
+    Failing {
+        /// How many terms.
+        terms: u32,
+        /// How long it waits for another chance.
+        pause: Duration,
+    },
+    /// The pause is over, or an operator ended it: the instance gets another chance.
+    FailingOver,
     /// A compare-and-set was refused, so the lease of a term could not be proved.
     ValidationFailed,
     /// The connection status of the role changed.

@@ -39,6 +39,10 @@ pub enum PeerRequest {
         /// The hash that the release of the asker's term will prove. Older versions send none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         release: Option<ReleaseHash>,
+        /// How long the leader of now will stay out by that order, in milliseconds. Only a request to
+        /// one instance has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold_off_ms: Option<u64>,
     },
     /// Asks a leader to hand over to a candidate of higher priority.
     Yield {
@@ -80,6 +84,8 @@ pub enum Refusal {
     NotLeader,
     /// The priority of the candidate that asks is not higher.
     PriorityNotHigher,
+    /// It leads by an order: an operator, or the application, named it as the next leader.
+    Ordered,
     /// It is leaving the election.
     Leaving,
     /// It is busy with a term of its own, or with another handoff.
@@ -95,6 +101,9 @@ pub enum Refusal {
     Behind,
     /// The health check of its handler fails.
     Unhealthy,
+    /// Its terms, or those of earlier processes of its id, failed one after the other. It gets
+    /// another chance after a pause.
+    Failing,
     /// A reason that this version does not know.
     #[serde(other)]
     Other,
@@ -104,6 +113,7 @@ labels!(Refusal {
     NotStanding => "not_standing",
     NotLeader => "not_leader",
     PriorityNotHigher => "priority_not_higher",
+    Ordered => "ordered",
     Leaving => "leaving",
     Busy => "busy",
     CoolingDown => "cooling_down",
@@ -111,6 +121,7 @@ labels!(Refusal {
     Disconnected => "disconnected",
     Behind => "behind",
     Unhealthy => "unhealthy",
+    Failing => "failing",
     Other => "other",
 });
 
@@ -121,6 +132,7 @@ impl Refusal {
             Self::NotStanding => "it does not stand for this role",
             Self::NotLeader => "it does not lead, or no longer in that term",
             Self::PriorityNotHigher => "the priority is not higher",
+            Self::Ordered => "it leads by an operator's order",
             Self::Leaving => "it is leaving the election",
             Self::Busy => "it is busy with a term of its own, or with another handoff",
             Self::CoolingDown => "it led not long ago and stays out for its cool-down",
@@ -128,6 +140,9 @@ impl Refusal {
             Self::Disconnected => "it does not reach the bucket",
             Self::Behind => "it has not seen this term, or how the one before ended: try again",
             Self::Unhealthy => "its health check fails",
+            Self::Failing => {
+                "its last terms failed one after the other: when it is mended, resume it"
+            }
             Self::Other => "it gave a reason that this version does not know",
         }
     }
@@ -211,10 +226,12 @@ mod tests {
             PeerRequest::Ready {
                 to: None,
                 release: None,
+                hold_off_ms: None,
             },
             PeerRequest::Ready {
                 to: Some("node-2".into()),
                 release: Some(ReleaseSecret::new(17).hash()),
+                hold_off_ms: None,
             },
             PeerRequest::hand_over(leader, contender()),
         ] {
@@ -249,7 +266,14 @@ mod tests {
         let question = PeerRequest::parse(br#"{"ask":"ready","to":"node-2"}"#);
         let to = Some("node-2".to_owned());
         let release = None;
-        assert_eq!(question, Some(PeerRequest::Ready { to, release }));
+        assert_eq!(
+            question,
+            Some(PeerRequest::Ready {
+                to,
+                release,
+                hold_off_ms: None
+            })
+        );
     }
 
     #[test]
@@ -268,6 +292,7 @@ mod tests {
         let question = PeerRequest::Ready {
             to: Some("x".repeat(MAX_MESSAGE_BYTES)),
             release: None,
+            hold_off_ms: None,
         };
         assert_eq!(PeerRequest::parse(&question.to_json()), None);
     }

@@ -304,6 +304,7 @@ fn role_report(scope: &RoleScope, healthy: Option<bool>) -> RoleReport {
         state: Some(status.state),
         is_leader: status.is_leader,
         paused: status.paused,
+        failing: status.failing,
         leader: status.leader.map(|leader| LeaderReport {
             instance_id: leader.instance_id,
             incarnation: leader.incarnation,

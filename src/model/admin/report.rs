@@ -76,6 +76,10 @@ pub struct RoleReport {
     /// term that it has goes on.
     #[serde(default)]
     pub paused: bool,
+    /// How long the instance still waits for another chance, because its terms failed one after the
+    /// other. Until then it asks no leader for the role, is no heir, and claims last.
+    #[serde(rename = "failing_seconds", with = "seconds::option", default)]
+    pub failing: Option<Duration>,
     /// The leader, as far as the instance knows.
     #[serde(default)]
     pub leader: Option<LeaderReport>,
@@ -269,6 +273,7 @@ mod tests {
             state: Some(RoleState::Leader),
             is_leader: true,
             paused: true,
+            failing: Some(Duration::from_secs(240)),
             leader: Some(LeaderReport {
                 instance_id: "a".into(),
                 incarnation: Some(Uuid::from_u128(1)),

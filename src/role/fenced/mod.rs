@@ -14,6 +14,7 @@ mod tests;
 mod writing;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub(super) use self::memory::MemoryBucket;
 pub use self::memory::WriteFault;
 #[cfg(any(test, feature = "testing"))]
 pub use self::test_store::TestStore;
+use self::writing::wound_down;
 use super::term::Term;
 use crate::metrics::Labels;
 use crate::store::{DataOwner, StoreError};
@@ -173,6 +175,11 @@ impl FencedStore {
 
     /// Sets how long each call may take, retries included. The default is 5 s. A call also ends at
     /// the end of the lease, as it stood when the request was sent.
+    ///
+    /// When the term is wound down, a call that NATS does not answer ends after half of the time
+    /// that is left until the handler is aborted, with [`FencedError::Unavailable`] or
+    /// [`FencedError::Unconfirmed`]. So the handler can end by itself, and calls that begin while
+    /// the term is wound down work as before if NATS answers.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -287,7 +294,8 @@ impl FencedStore {
     pub async fn get(&self, key: &str) -> Result<Option<FencedEntry>, FencedError> {
         let key = DataKey::new(key)?;
         let bucket = self.bucket()?;
-        let data = bucket.data(&self.access().owner, &key, self.timeout).await;
+        let reading = pin!(bucket.data(&self.access().owner, &key, self.timeout));
+        let data = self.in_time(reading).await.ok_or_else(wound_down)?;
         Ok(data
             .map_err(|error| unread(&error))?
             .and_then(|entry| FencedEntry::of(&key, entry)))
@@ -310,7 +318,8 @@ impl FencedStore {
     /// The same as [`get`](Self::get).
     pub async fn list(&self) -> Result<Vec<String>, FencedError> {
         let bucket = self.bucket()?;
-        let keys = bucket.data_keys(&self.access().owner, self.timeout).await;
+        let listing = pin!(bucket.data_keys(&self.access().owner, self.timeout));
+        let keys = self.in_time(listing).await.ok_or_else(wound_down)?;
         keys.map_err(|error| unread(&error))
     }
 

@@ -27,10 +27,15 @@ const FENCE_KEY: &str = "$KV.leaders._fence.r";
 const GUARD: &str = "$KV.leaders._guard.r";
 
 /// Returns the result of a call whose requests are answered as given.
-async fn told<T>(call: impl Future<Output = T>, answering: impl Future<Output = ()>) -> T {
-    let both = async { tokio::join!(call, answering).0 };
-    let told = tokio::time::timeout(Duration::from_secs(20), both).await;
-    told.expect("what was to be asked is asked")
+fn told<T>(
+    call: impl Future<Output = T>,
+    answering: impl Future<Output = ()>,
+) -> impl Future<Output = T> {
+    let both = Box::pin(async { tokio::join!(call, answering).0 });
+    async {
+        let told = tokio::time::timeout(Duration::from_secs(20), both).await;
+        told.expect("what was to be asked is asked")
+    }
 }
 
 /// A term whose bucket is the stand-in's.
@@ -66,6 +71,9 @@ impl Scene {
             lease_changed: watch::Sender::new(()),
             proved: AtomicU64::new(0),
             cancel: CancellationToken::new(),
+            stop_by: std::sync::OnceLock::new(),
+            stop_budget: Duration::from_secs(3),
+            abort_allowance: Duration::from_millis(100),
             abort: CancellationToken::new(),
             ending: Weak::new(),
             connection: watch::channel(ConnectionStatus::Connected).1,

@@ -1,5 +1,6 @@
 //! The course of one write call: attempts, pauses between them, and the meaning of a refusal.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use super::batch::{Change, Requires};
@@ -18,6 +19,9 @@ const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_mil
 /// The bytes left for headers, out of what the server takes as one message.
 const HEADERS: usize = 1024;
 
+/// The reason why a call was given up.
+const WOUND_DOWN: &str =
+    "no answer came in time for the handler to end: its term is being wound down";
 /// The reason why an attempt is in doubt.
 const BEHIND: &str = "refused by a server that may be behind";
 
@@ -43,7 +47,8 @@ impl FencedStore {
                 self.may_send()?;
                 let bucket = self.bucket()?;
                 let reserving = allowance.reserve(&bucket, &access.owner, changes, self.timeout);
-                Some(reserving.await?)
+                let reserving = pin!(reserving);
+                Some(self.in_time(reserving).await.ok_or_else(wound_down)??)
             }
             None => None,
         };
@@ -54,13 +59,33 @@ impl FencedStore {
             until,
             pauses: 0,
             doubt: None,
+            is_sent: false,
         };
-        let written = call.try_on().await;
+        let tried = {
+            let trying = pin!(call.try_on());
+            self.in_time(trying).await
+        };
+        let written = match tried {
+            Some(written) => written,
+            None if call.is_sent => Err(FencedError::Unconfirmed {
+                reason: WOUND_DOWN.into(),
+            }),
+            None => Err(wound_down()),
+        };
         let written = written.map_err(|error| in_doubt(error, call.doubt));
         if let Some(reserved) = reserved {
             reserved.settle(&written);
         }
         written
+    }
+
+    /// Runs a request, but gives it up in time for the handler to end when the term is wound down.
+    pub(super) async fn in_time<T>(&self, request: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = request => Some(answer),
+            () = self.term.0.must_end() => None,
+        }
     }
 
     fn may_send(&self) -> Result<(), FencedError> {
@@ -83,6 +108,8 @@ struct Call<'a> {
     pauses: u32,
     /// The reason why an attempt before the last may have been stored.
     doubt: Option<String>,
+    /// Whether an attempt is under way that may be stored.
+    is_sent: bool,
 }
 
 impl Call<'_> {
@@ -93,7 +120,10 @@ impl Call<'_> {
                 self.pause("not connected").await?;
                 continue;
             };
-            let error = match self.attempt(&bucket).await {
+            self.is_sent = true;
+            let attempted = self.attempt(&bucket).await;
+            self.is_sent = false;
+            let error = match attempted {
                 Ok(revisions) => return Ok(revisions),
                 Err(error) => error,
             };
@@ -348,6 +378,12 @@ impl Call<'_> {
         }
         tokio::time::sleep(pause).await;
         Ok(())
+    }
+}
+
+pub(super) fn wound_down() -> FencedError {
+    FencedError::Unavailable {
+        reason: WOUND_DOWN.into(),
     }
 }
 

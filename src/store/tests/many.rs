@@ -12,6 +12,7 @@ fn to_one() -> PeerRequest {
     PeerRequest::Ready {
         to: Some("b".into()),
         release: None,
+        hold_off_ms: None,
     }
 }
 
@@ -157,6 +158,7 @@ async fn a_question_to_some_is_over_when_each_has_answered_or_is_not_there() {
     let question = PeerRequest::Ready {
         to: None,
         release: None,
+        hold_off_ms: None,
     };
     let r = role("r");
     let asking = lab

@@ -9,6 +9,7 @@ use futures::future::join_all;
 use nats_elect::admin::{
     AdminClient, AdminError, Instance, InstanceReport, ProblemCode, RoleReport,
 };
+use nats_elect::duration::rounded;
 use nats_elect::{LastWillStatus, RoleState};
 use serde_json::{Value, json};
 
@@ -266,6 +267,13 @@ impl Candidate {
                 roles.push(&**role);
                 *last = failure.ago;
             }
+            if let Some(left) = it.failing {
+                remarks.push(format!(
+                    "{name}: its terms of {role} failed one after the other: others go first for {}, or \
+                     until `nats-elect resume --role {role}`",
+                    rounded(left)
+                ));
+            }
             if it.overruns > 0 {
                 let times = match it.overruns {
                     1 => "once".to_owned(),
@@ -330,9 +338,11 @@ fn show_columns(found: &[Candidate], columns: &Chosen, output: Output) -> std::i
 fn state(role: &RoleReport) -> Cell {
     let state = role.state.map_or("?", RoleState::as_str);
     let paused = if role.paused { ", paused" } else { "" };
-    let cell = Cell::new(format!("{state}{paused}"));
+    let failing = role.failing.map_or("", |_| ", failing");
+    let cell = Cell::new(format!("{state}{paused}{failing}"));
     match role.state {
         Some(RoleState::Leader) => cell.fg(Color::Green),
+        _ if role.failing.is_some() => cell.fg(Color::Red),
         _ if role.paused => cell.fg(Color::Yellow),
         _ => cell,
     }

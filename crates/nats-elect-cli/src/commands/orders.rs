@@ -47,8 +47,9 @@ pub struct Pause {
 
 /// Let instances take part in elections again, after `pause` or `cordon`
 ///
-/// They take part at once. But a cool-down, or a hold-off of `step-down`, goes on until its time is
-/// over.
+/// They take part at once, also if their terms kept failing. But a cool-down, or a hold-off of
+/// `step-down`, goes on until its time is over. What `step-down --to` gave them can be taken by a higher
+/// priority again.
 #[derive(Debug, Args)]
 #[command(after_long_help = more(LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
 pub struct Resume {

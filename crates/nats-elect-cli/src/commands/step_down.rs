@@ -31,6 +31,9 @@ A leader that stepped down stays out for the role's cool-down, or for --hold-off
 neither of them, only a pause. A warning on stderr says if no other candidate could take the role
 over then.
 
+With --to the successor keeps the role against candidates of higher priority, for --hold-off or else
+an hour, or until it is resumed or another order ends its term. If it restarts, priority counts again.
+
 Examples:
   nats-elect step-down scheduler                       any ready instance may lead next
   nats-elect step-down scheduler --to node-2           node-2 leads next, or nothing changes

@@ -20,6 +20,31 @@ pub fn check(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<
     }
     if has_roles {
         candidates(reports, findings)?;
+        failing(reports, findings)?;
+    }
+    Ok(())
+}
+
+/// Whose terms keep failing.
+fn failing(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+    for report in reports {
+        let roles = report
+            .roles
+            .iter()
+            .filter(|(_, role)| role.failing.is_some());
+        let roles: Vec<_> = roles.map(|(name, _)| name.as_str()).collect();
+        if !roles.is_empty() {
+            findings.warn(
+                "candidates",
+                format!(
+                    "the terms of {} failed one after the other: {}; others go first for a while",
+                    report.instance_id,
+                    listed(&roles)
+                ),
+                "its log says why its handler failed; once that is mended, `nats-elect resume` gives \
+                 it another chance at once",
+            )?;
+        }
     }
     Ok(())
 }

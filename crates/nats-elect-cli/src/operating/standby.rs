@@ -46,6 +46,8 @@ pub fn hindrance(role: &RoleReport) -> Option<&'static str> {
         Some("is paused")
     } else if role.healthy == Some(false) {
         Some("fails its health check")
+    } else if role.failing.is_some() {
+        Some("keeps failing as leader")
     } else if role.connection.is_some_and(is_away) {
         Some("is out of touch with NATS")
     } else if role.state == Some(RoleState::Stopped) {

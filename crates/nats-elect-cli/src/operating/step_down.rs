@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
-use nats_elect::{FencingToken, ManagerConfig, RoleName, StepDown as How};
+use nats_elect::{FencingToken, Handoff, ManagerConfig, RoleName, StepDown as How};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ use crate::connect::{bucket_of, reading};
 use crate::exit::{Code, Failure};
 use crate::roles::unknown;
 use crate::text::lasted;
+
+/// How long an order to lead holds, if it names no hold-off.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// How long is waited for the record of a leader that was not found.
 const RECORD: Duration = Duration::from_secs(2);
@@ -44,6 +47,8 @@ pub struct Done {
     /// Nothing if the leader is the one that is to lead: then nothing was done.
     stepped: Option<Stepped>,
     waited: bool,
+    /// Which instance leads by this order, and how long that holds against higher priorities.
+    held: Option<(String, Duration)>,
 }
 
 impl Request {
@@ -85,6 +90,7 @@ impl Request {
                 leader,
                 stepped: None,
                 waited: false,
+                held: None,
             });
         }
         if self.to.is_none() && !self.force {
@@ -117,11 +123,14 @@ impl Request {
                 runs_out: (!ended.released).then_some(leader.report.ttl),
             }
         };
+        let taken = stepped.ended.handoff == Some(Handoff::Accepted);
+        let heir = self.to.clone().filter(|_| taken);
         Ok(Done {
             role: role.to_owned(),
             leader,
             stepped: Some(stepped),
             waited: self.wait,
+            held: heir.map(|heir| (heir, self.hold_off.unwrap_or(HOUR))),
         })
     }
 
@@ -328,9 +337,15 @@ impl Done {
 
     pub fn words(&self) -> String {
         let from = &self.leader.instance;
-        match &self.stepped {
-            Some(stepped) => stepped.words(&from.to_string()),
-            None => format!("{}: {from} leads already, nothing was done", self.role),
+        match (&self.stepped, &self.held) {
+            (Some(stepped), Some((heir, time))) => format!(
+                "{}\n{heir} keeps it against higher priorities for {}, or until `nats-elect resume --instance {heir}`, \
+                 another order, or the end of its term",
+                stepped.words(&from.to_string()),
+                lasted(*time)
+            ),
+            (Some(stepped), None) => stepped.words(&from.to_string()),
+            (None, _) => format!("{}: {from} leads already, nothing was done", self.role),
         }
     }
 

@@ -430,7 +430,8 @@ fn differ(before: &[Report], after: &[Report]) -> bool {
             let roles = report.roles.iter();
             roles
                 .map(|(role, it)| {
-                    let says = (it.state, it.paused, it.healthy, it.connection);
+                    let failing = it.failing.is_some();
+                    let says = (it.state, it.paused, failing, it.healthy, it.connection);
                     (role.clone(), says)
                 })
                 .collect::<Vec<_>>()

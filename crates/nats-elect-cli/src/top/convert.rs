@@ -47,6 +47,7 @@ impl From<&RoleReport> for Says {
             leads: report.is_leader,
             priority: report.priority,
             paused: report.paused,
+            failing: report.failing.is_some(),
             healthy: report.healthy,
             connection: report.connection,
             heartbeat_took: report.heartbeat_took,

@@ -58,6 +58,7 @@ impl Look {
             Cell::Demoted => ("◐", "d", "cooling down", self.doubtful()),
             Cell::Paused => ("=", "=", "paused", self.doubtful()),
             Cell::Unhealthy => ("✗", "x", "unhealthy", self.bad()),
+            Cell::Failing => ("✗", "x", "failing", self.bad()),
             Cell::Starting => ("…", ".", "starting", self.faint()),
             Cell::Stopped => ("-", "-", "stopped", self.faint()),
             Cell::Unknown => ("?", "?", "not known", self.doubtful()),

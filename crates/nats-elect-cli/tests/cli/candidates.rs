@@ -147,3 +147,38 @@ async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
     assert!(table.stdout.contains("mute"), "{}", table.stdout);
     assert!(table.stdout.contains("no answer"), "{}", table.stdout);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_terms_keep_failing_is_marked_and_warned_of() {
+    use std::time::Duration;
+
+    use nats_elect::{RoleConfig, RoleManager, Takeover, Term, handler_fn};
+
+    let server = NatsServer::start().expect("start");
+    let _a = leader(&server, "node-1").await;
+    let config = RoleConfig::default()
+        .ttl(Duration::from_secs(3))
+        .priority(10)
+        .takeover(Takeover::Cooperative)
+        .takeover_hysteresis(Duration::from_secs(1));
+    let fails = |_: Term| async { Err("it can't".into()) };
+    let b = RoleManager::builder()
+        .servers(server.url())
+        .bucket("leaders")
+        .instance_id("node-2")
+        .role(ROLE, config, handler_fn(fails));
+    let b = b.start().await.expect("start");
+    let handle = b.role(ROLE).expect("it");
+    eventually(SOON, "failures", async || handle.status().failing).await;
+    answer(&server, 2).await;
+
+    let table = output(&server, &["candidates"]);
+    let row = table.stdout.lines().find(|row| row.starts_with("node-2 "));
+    let row = row.expect("a row");
+    assert!(row.contains(", failing"), "{}", table.stdout);
+    let remark = "node-2: its terms of scheduler failed one after the other: others go first for ";
+    assert!(table.stdout.contains(remark), "{}", table.stdout);
+    let doctor = output(&server, &["doctor"]);
+    let warning = "the terms of node-2 failed one after the other: scheduler";
+    assert!(doctor.stdout.contains(warning), "{}", doctor.stdout);
+}

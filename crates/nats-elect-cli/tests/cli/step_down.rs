@@ -25,6 +25,8 @@ async fn the_named_successor_leads_when_it_ends() {
         "{}",
         output.stdout
     );
+    let holds = "node-2 keeps it against higher priorities for 1h, or until";
+    assert!(output.stdout.contains(holds), "{}", output.stdout);
     assert!(fleet.second.role("scheduler").expect("a role").is_leader());
 
     let again = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);

@@ -5,6 +5,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use super::failing::{Failing, Led, OtherId, Streak, short};
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
@@ -34,6 +35,8 @@ impl Election {
             paused,
             failures_in_a_row,
             handoffs_in_vain,
+            failing,
+            ordered_until,
             state,
             candidate: _,
             settings,
@@ -56,6 +59,8 @@ impl Election {
         let reopen_at = reopen_at.map(|at| at.max(now));
         (reopen_at, stopping, paused).hash(hasher);
         (failures_in_a_row, handoffs_in_vain, state).hash(hasher);
+        failing.hash_state(now, settings, hasher);
+        (*ordered_until).max(now).hash(hasher);
         match phase {
             Phase::Waiting(waiting) => waiting.hash_state(now, *paused, settings, hasher),
             Phase::Leading(leadership) => leadership.hash_state(now, settings, hasher),
@@ -64,6 +69,41 @@ impl Election {
         observed_role.hash_state(now, read_sent, settings, hasher);
         attempts.hash_state(hasher);
         retry.hash_state(now, hasher);
+    }
+}
+
+impl Failing {
+    fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
+        let Self {
+            own,
+            // Nothing is decided by it: it is told only.
+            told: _,
+            others,
+            led,
+        } = self;
+        let streak = |Streak { terms, until }: &Streak| (*terms, (*until).max(now));
+        streak(own).hash(hasher);
+        for (
+            id,
+            OtherId {
+                incarnation,
+                streak: it,
+            },
+        ) in others
+        {
+            (id, incarnation, streak(it)).hash(hasher);
+        }
+        if let Some(Led {
+            id,
+            incarnation,
+            since,
+            until,
+        }) = led
+        {
+            // It does not matter by how much a term is longer than a short one.
+            let lasted = until.unwrap_or(now).since(*since).min(short(settings));
+            (id, incarnation, lasted, until).hash(hasher);
+        }
     }
 }
 

@@ -70,9 +70,11 @@ impl Election {
         }
         let leader = self.known_leader();
         if leader != self.leader {
+            self.leader_seen(leader.as_ref());
             self.leader.clone_from(&leader);
             self.tell(Event::LeaderChanged(leader));
         }
+        self.relabel_failing();
         let connection = self.connection();
         if connection != self.told_connection {
             self.told_connection = connection;

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::attempts::Attempts;
 use super::effect::{Effect, Reply};
+use super::failing::Failing;
 use super::input::{Bucket, Failure, Fresh, Input, Link, PeerRequestId, RequestId, TermId};
 use super::mutation::mutated;
 use super::observed_role::ObservedRole;
@@ -41,6 +42,8 @@ pub struct CoreStatus {
     pub state: RoleState,
     /// Whether the instance is paused.
     pub paused: bool,
+    /// Until when the instance counts as one whose terms keep failing.
+    pub failing_until: Option<Moment>,
     /// The known leader, if there is one.
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term, until its role is freed or given up.
@@ -83,6 +86,9 @@ pub struct Election {
     pub(super) failures_in_a_row: u32,
     /// The handoffs that leaders agreed to since this instance last led.
     pub(super) handoffs_in_vain: u32,
+    pub(super) failing: Failing,
+    /// Until when a term of this instance is held against higher priorities, by order.
+    pub(super) ordered_until: Moment,
     pub(super) state: RoleState,
     pub(super) now: Moment,
     pub(super) fresh: Fresh,
@@ -101,6 +107,7 @@ impl CoreStatus {
         Self {
             state: RoleState::Init,
             paused: false,
+            failing_until: None,
             leader: None,
             fencing_token: None,
             last_heartbeat: None,
@@ -137,6 +144,8 @@ impl Election {
             paused: candidate.paused,
             failures_in_a_row: 0,
             handoffs_in_vain: 0,
+            failing: Failing::default(),
+            ordered_until: Moment::default(),
             state: RoleState::Init,
             now,
             fresh: Fresh {
@@ -189,6 +198,7 @@ impl Election {
         CoreStatus {
             state: self.state,
             paused: self.paused,
+            failing_until: self.failing_until(),
             leader: self.leader.clone(),
             fencing_token: self.phase.fencing_token(),
             last_heartbeat: held.map(|held| held.sent),

@@ -4,6 +4,7 @@ mod acquiring;
 mod answers;
 mod attempts;
 mod effect;
+mod failing;
 mod hashing;
 mod input;
 mod keeping;

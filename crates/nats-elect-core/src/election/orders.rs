@@ -17,9 +17,12 @@ impl Election {
         self.reply(request, Reply::Noted);
     }
 
-    /// Takes part in elections again.
+    /// Takes part in elections again, also if its terms kept failing. What an order gave it can be
+    /// taken by a higher priority again.
     pub(super) fn resume(&mut self, request: RequestId) {
         self.set_paused(false);
+        self.forgive();
+        self.ordered_until = self.now;
         self.reply(request, Reply::Noted);
     }
 

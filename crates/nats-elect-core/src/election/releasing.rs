@@ -314,9 +314,11 @@ impl Election {
         };
         let marker = releasing.marker();
         let released = marker.is_some();
-        let was_term = releasing.term.is_some();
+        let ended = releasing.term;
+        let was_term = ended.is_some();
         let succession = std::mem::take(&mut releasing.succession);
-        if let Some(term) = releasing.term {
+        let leaves = stopped || self.is_of_member();
+        if let Some(term) = ended {
             let lasted = self.now.since(term.started);
             self.failures_in_a_row = match term.cause.is_failure() {
                 true if lasted < self.settings.max_cooldown => {
@@ -325,11 +327,14 @@ impl Election {
                 true => 1,
                 false => 0,
             };
+            self.count_own_term(term.cause, lasted);
+            let cooldown = self.cooldown(&succession);
             self.tell(Event::TermEnded {
                 fencing_token: term.fencing_token,
                 cause: term.cause,
                 lasted,
                 released: released || mutated!(TellReleased),
+                cooldown: if leaves { Duration::ZERO } else { cooldown },
             });
         }
         let freed_for = succession.heir().zip(marker);
@@ -343,7 +348,7 @@ impl Election {
         for request in &succession.callers {
             self.reply(*request, Reply::SteppedDown { released, handoff });
         }
-        if stopped || self.is_of_member() {
+        if leaves {
             self.leave();
             return;
         }

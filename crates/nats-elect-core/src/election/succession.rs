@@ -25,6 +25,12 @@ use crate::record::{Content, Nonce};
 use crate::release::ReleaseHash;
 use crate::token::FencingToken;
 
+/// How long the order to lead holds against higher priorities, if it names no hold-off.
+const ORDER_HOLDS: Duration = Duration::from_secs(3600);
+
+/// The longest hold-off.
+const LONGEST_ORDER: Duration = Duration::from_secs(86_400);
+
 /// A named successor is asked whether it is ready. The term goes on meanwhile.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct PendingHandoff {
@@ -199,9 +205,11 @@ impl Election {
             return;
         }
         let release = self.release_hash();
+        let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
         let question = self.ask(PeerRequest::Ready {
             to: Some(to),
             release,
+            hold_off_ms: (millis > 0).then_some(millis),
         });
         if let Phase::Leading(leadership) = &mut self.phase {
             leadership.handoff_asked = Some(PendingHandoff {
@@ -265,7 +273,12 @@ impl Election {
     /// Asks candidates whether they could lead: these, or all if there are none.
     fn ask_candidates(&mut self, among: Heirs) -> PeerRequestId {
         let release = self.release_hash();
-        self.ask_among(PeerRequest::Ready { to: None, release }, among)
+        let question = PeerRequest::Ready {
+            to: None,
+            release,
+            hold_off_ms: None,
+        };
+        self.ask_among(question, among)
     }
 
     /// The hash that the release of the present term will prove.
@@ -295,14 +308,20 @@ impl Election {
 
     pub(super) fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
         let now = self.now;
-        match &mut self.phase {
-            Phase::Leading(leadership) => {
-                let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
-                match leadership.handoff_asked.take_if(asked) {
-                    Some(handoff_asked) => self.successor_answered(handoff_asked, answer),
-                    None => leadership.line.answered(question, answer),
-                }
+        if let Phase::Leading(leadership) = &mut self.phase {
+            let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
+            if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
+                self.successor_answered(handoff_asked, answer);
+                return;
             }
+        }
+        if let Some(PeerReply::Ready { contender }) = &answer
+            && self.keeps_failing(&contender.id)
+        {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Leading(leadership) => leadership.line.answered(question, answer),
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
             phase => {
                 if let Some(succession) = phase.succession() {
@@ -339,10 +358,15 @@ impl Election {
     pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
         let to_all = matches!(question, PeerRequest::Ready { to: None, .. });
         let answer = match question {
-            PeerRequest::Ready { to, release } => {
+            PeerRequest::Ready {
+                to,
+                release,
+                hold_off_ms,
+            } => {
                 let answer = self.readiness(to.as_deref(), release);
                 if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
-                    self.expect_handoff();
+                    let hold_off = hold_off_ms.map_or(ORDER_HOLDS, Duration::from_millis);
+                    self.expect_handoff(Some(hold_off.min(LONGEST_ORDER)));
                 } else if self.is_behind(release) {
                     self.look_for_term();
                 }
@@ -394,6 +418,7 @@ impl Election {
             Phase::Waiting(_) if self.stopping.is_some() => Refusal::Leaving,
             _ if self.paused => Refusal::Paused,
             Phase::Waiting(waiting) if waiting.cooling_until.is_some() => Refusal::CoolingDown,
+            Phase::Waiting(_) if self.failing_until().is_some() => Refusal::Failing,
             Phase::Waiting(_) if !self.could_claim_soon() => Refusal::Disconnected,
             Phase::Waiting(_) if self.is_behind(release) => Refusal::Behind,
             Phase::Waiting(_) => {
@@ -432,6 +457,12 @@ impl Election {
         }
         if by.priority <= self.settings.priority {
             return refused(Refusal::PriorityNotHigher);
+        }
+        if self.keeps_failing(&by.id) {
+            return refused(Refusal::Failing);
+        }
+        if self.phase.is_leading() && self.now < self.ordered_until {
+            return refused(Refusal::Ordered);
         }
         self.wind_down(EndCause::Preempted);
         let (replaced, cause) = match &self.phase {

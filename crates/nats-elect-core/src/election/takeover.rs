@@ -49,6 +49,7 @@ impl Election {
             && waiting.cooling_until.is_none()
             && self.stopping.is_none()
             && !self.paused
+            && self.failing_until().is_none()
             && self.followed();
         match self.observed_role.foreign_content() {
             Some(Content::Record(record)) if able && record.priority < self.settings.priority => {
@@ -181,9 +182,9 @@ impl Election {
             // The request or its reply may have been lost.
             None => soon,
             Some(PeerReply::Refused {
-                why: Refusal::Unhealthy,
+                why: Refusal::Unhealthy | Refusal::Failing | Refusal::Ordered,
             }) => {
-                // This instance itself is not healthy.
+                // This instance itself is not healthy, or an operator chose that leader.
                 takeover_request.since = None;
                 later
             }
@@ -197,7 +198,11 @@ impl Election {
                 // Until this instance leads.
                 self.handoffs_in_vain = self.handoffs_in_vain.saturating_add(1);
             }
-            self.expect_handoff();
+            self.expect_handoff(None);
+        }
+        let why = Refusal::Failing;
+        if answer == Some(&PeerReply::Refused { why }) {
+            self.told_to_be_failing();
         }
     }
 }

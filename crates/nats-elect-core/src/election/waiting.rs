@@ -47,6 +47,8 @@ pub(super) struct Waiting {
 pub(super) struct PromisedHandoff {
     look_at: Moment,
     pub until: Moment,
+    /// How long the role is held against higher priorities, if an operator named this instance.
+    ordered: Option<Duration>,
 }
 
 impl Waiting {
@@ -103,6 +105,7 @@ impl Election {
             self.warn_of_wait_at(waiting)
                 .map(|due| (due, Timer::WarnOfWait)),
         );
+        timers.extend(self.failing_until().map(|until| (until, Timer::Notice)));
         if let Some(until) = waiting.cooling_until {
             timers.push((until, Timer::EndCooldown));
             return timers;
@@ -205,11 +208,15 @@ impl Election {
     }
 
     /// Expects a handoff: the leader winds down to hand the role over to this instance.
-    pub(super) fn expect_handoff(&mut self) {
+    pub(super) fn expect_handoff(&mut self, ordered: Option<Duration>) {
         let look_at = self.now + self.pause_between_looks();
         let until = self.now + self.settings.handoff_time();
         if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.promised = Some(PromisedHandoff { look_at, until });
+            waiting.promised = Some(PromisedHandoff {
+                look_at,
+                until,
+                ordered,
+            });
         }
     }
 
@@ -221,9 +228,11 @@ impl Election {
         if let Phase::Waiting(waiting) = &mut self.phase {
             let look_at = waiting.looked_at.map_or(now, |at| now.max(at + pause));
             let until = look_at + pause;
-            let promised = waiting
-                .promised
-                .get_or_insert(PromisedHandoff { look_at, until });
+            let promised = waiting.promised.get_or_insert(PromisedHandoff {
+                look_at,
+                until,
+                ordered: None,
+            });
             promised.look_at = promised.look_at.min(look_at);
             promised.until = promised.until.max(until);
         }
@@ -259,6 +268,7 @@ impl Election {
             return;
         }
         self.become_state(RoleState::Candidate);
+        self.ordered_until = self.now + self.order_holds();
         let term = self.next_term();
         let member = self.settings.member.as_ref();
         let secrets = Secrets {
@@ -288,6 +298,19 @@ impl Election {
                 record: election.record(secrets, nonce),
             }
         });
+    }
+
+    /// How long the term that is claimed now is held against higher priorities: not at all, unless
+    /// the role is handed over by an order that names this instance.
+    fn order_holds(&self) -> Duration {
+        mutated!(ForgetOrders => return Duration::ZERO);
+        let Phase::Waiting(waiting) = &self.phase else {
+            return Duration::ZERO;
+        };
+        let promised = waiting.promised.filter(|promised| {
+            self.observed_role.names_us() && self.now < promised.until + self.settings.ttl
+        });
+        promised.and_then(|it| it.ordered).unwrap_or_default()
     }
 
     /// Handles the answer to a claim.
@@ -410,16 +433,20 @@ impl Election {
     }
 
     /// The delay before a claim. Heirs claim in their turn, and the others after them, each at
-    /// random. A full line means that there may be hundreds of others: they give the heirs time.
+    /// random. A full line means that there may be hundreds of others: they give the heirs time. An
+    /// instance whose terms keep failing comes last.
     fn claim_wait(&self) -> Duration {
         let own = self.candidate.incarnation;
         let line = self.observed_role.line();
         let turn = line.turn_of(own);
-        if self.observed_role.names_us() || line.has(own) {
+        let failing = self.failing_until().is_some();
+        if self.observed_role.names_us() || line.has(own) && !failing {
             return turn;
         }
-        let (hold, spread) = if line.is_full() {
-            let quarter = self.settings.heartbeat / 4;
+        let quarter = self.settings.heartbeat / 4;
+        let (hold, spread) = if failing {
+            (quarter * 2 + self.settings.claim_delay, quarter)
+        } else if line.is_full() {
             (quarter, quarter.max(self.settings.claim_delay))
         } else {
             (Duration::ZERO, self.settings.claim_delay)

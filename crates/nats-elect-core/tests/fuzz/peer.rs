@@ -26,7 +26,11 @@ pub fn question(u: &mut Unstructured<'_>, record: Nonce) -> Result<PeerRequest> 
     } else {
         let to = bool::arbitrary(u)?.then(|| name(u)).transpose()?;
         let release = bool::arbitrary(u)?.then(|| ReleaseSecret::new(1).hash());
-        PeerRequest::Ready { to, release }
+        PeerRequest::Ready {
+            to,
+            release,
+            hold_off_ms: None,
+        }
     })
 }
 

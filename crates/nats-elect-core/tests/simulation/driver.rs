@@ -184,6 +184,9 @@ impl World {
     }
 
     fn start_term(&mut self, node: usize, start: &TermStart) {
+        if let Some(after) = self.nodes[node].dies_after {
+            self.schedule(self.now + after, Happening::Dies { node });
+        }
         let handler = self.nodes[node].handler;
         self.nodes[node].terms.insert(
             start.term,

@@ -11,13 +11,13 @@ use nats_elect_core::{MUTATIONS, Mutation, mend};
 
 use crate::plan::Plan;
 use crate::run::run;
-use crate::schedules::{attacks, failover, refusals, unseen};
+use crate::schedules::{attacks, failing, failover, ordering, refusals, unseen};
 use crate::seeds::{say, survey};
 use crate::shrink::shrink;
 
 /// What breaks a rule that chance seldom needs, or whose breach costs time and no promise, is
 /// noticed by a schedule.
-const SCHEDULES: [(Mutation, &str, fn()); 13] = [
+const SCHEDULES: &[(Mutation, &str, fn())] = &[
     (
         Mutation::ForgetWhatIsHeld,
         "a_long_lease_lasts_through_a_long_outage",
@@ -67,6 +67,21 @@ const SCHEDULES: [(Mutation, &str, fn()); 13] = [
         Mutation::AskAsOftenInVain,
         "an_instance_that_cannot_claim_asks_ever_more_seldom",
         failover::an_instance_that_cannot_claim_asks_ever_more_seldom,
+    ),
+    (
+        Mutation::ForgetOwnFailures,
+        "a_preferred_instance_that_fails_at_once_ends_three_healthy_terms_at_most",
+        failing::a_preferred_instance_that_fails_at_once_ends_three_healthy_terms_at_most,
+    ),
+    (
+        Mutation::ForgetShortTerms,
+        "an_id_whose_processes_die_as_soon_as_they_lead_ends_three_healthy_terms_at_most",
+        failing::an_id_whose_processes_die_as_soon_as_they_lead_ends_three_healthy_terms_at_most,
+    ),
+    (
+        Mutation::ForgetOrders,
+        "an_order_holds_against_priorities_for_its_time",
+        ordering::an_order_holds_against_priorities_for_its_time,
     ),
     (
         Mutation::VouchByProcess,

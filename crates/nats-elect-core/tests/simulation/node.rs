@@ -98,6 +98,8 @@ pub struct Node {
     pub clock: Clock,
     pub handler: Handler,
     pub health: Health,
+    /// Its processes die so long after they have come to lead.
+    pub dies_after: Option<Duration>,
     /// The client knows that it is connected.
     pub linked: bool,
     /// What its messages meet, unknown to the client.
@@ -151,6 +153,7 @@ impl Node {
             },
             handler: Handler::default(),
             health: Health::Well,
+            dies_after: None,
             linked: false,
             wire: Wire::Whole,
             watching: true,

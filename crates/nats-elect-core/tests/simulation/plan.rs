@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use nats_elect_core::HandlerEnd;
 use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
 
 use crate::bucket::ModelBucket;
@@ -58,6 +59,8 @@ pub struct Plan {
     /// Late renewals that an expiry wipes, in permille.
     pub wiped: u32,
     pub expiry_late: Duration,
+    /// An instance that can't lead.
+    pub broken: Option<(usize, Broken)>,
     /// A slow network: how long each message is on its way.
     pub slow: Option<Duration>,
     pub blows: Vec<Blow>,
@@ -205,6 +208,7 @@ impl Plan {
             traffic: if chance.permille(500) { 300 } else { 0 },
             wiped: expiry.map_or(0, |expiry| expiry.wiped),
             expiry_late: expiry.map_or(ms(1), |expiry| expiry.latest),
+            broken: broken(seed, count),
             slow: None,
             blows: Vec::new(),
         }
@@ -271,6 +275,14 @@ impl Plan {
                 "twin".clone_into(&mut world.nodes[node].candidate.instance_id);
             }
         }
+        match self.broken {
+            Some((node, Broken::Fails(after))) => {
+                let ends = Some((after, HandlerEnd::Failed));
+                world.nodes[node].handler.ends = ends;
+            }
+            Some((node, Broken::Dies(after))) => world.nodes[node].dies_after = Some(after),
+            None => {}
+        }
         world.companions.draw(self.seed);
         world.writers = Writers::of_seed(self.seed, self.kind);
         world.patient = true;
@@ -291,6 +303,31 @@ impl Plan {
         }
         world
     }
+}
+
+/// Why an instance can't lead, until all faults end.
+#[derive(Clone, Copy, Debug)]
+pub enum Broken {
+    /// Its handler fails after so long.
+    Fails(Duration),
+    /// Its processes die so long after they have come to lead.
+    Dies(Duration),
+}
+
+/// In some fleets one instance can't lead. Drawn apart from all else.
+fn broken(seed: u64, count: u64) -> Option<(usize, Broken)> {
+    let mut chance = Chance::new(seed ^ 0xb20_4e00_0000_0000);
+    if !chance.permille(150) {
+        return None;
+    }
+    let node = usize::try_from(chance.below(count)).expect("a few");
+    let after = chance.upto(ms(60));
+    let broken = if chance.permille(500) {
+        Broken::Fails(after)
+    } else {
+        Broken::Dies(after)
+    };
+    Some((node, broken))
 }
 
 /// In some fleets instances have priorities, and mind them. Drawn apart from all else.
@@ -343,6 +380,7 @@ impl fmt::Display for Plan {
             kind,
             traffic,
             slow,
+            broken,
             ..
         } = self;
         let deaf = if self.deaf {
@@ -350,11 +388,14 @@ impl fmt::Display for Plan {
         } else {
             ""
         };
+        let broken = broken.map_or(String::new(), |(node, why)| {
+            format!(", node-{node} {why:?}")
+        });
         let liars = if self.liars { ", lied to" } else { "" };
         let slow = slow.map_or(String::new(), |slow| format!(", {slow:?} each way"));
         writeln!(
             f,
-            "  bucket {kind:?}, other traffic {traffic}{twins}{deaf}{liars}{slow}"
+            "  bucket {kind:?}, other traffic {traffic}{twins}{deaf}{liars}{slow}{broken}"
         )?;
         for (i, Member { settings, clock }) in self.members.iter().enumerate() {
             writeln!(

@@ -136,6 +136,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.nodes[node].plans.clear();
             self.nodes[node].health = Health::Well;
+            self.nodes[node].dies_after = None;
             self.nodes[node].handler = Handler::default();
             self.nodes[node].troubles.clear();
             if self.nodes[node].paused {

@@ -59,6 +59,7 @@ tally! {
     expired: "terms ended for want of a heartbeat",
     preempted: "terms handed to a higher priority",
     cordoned: "terms ended by a cordon",
+    failing: "instances whose terms kept failing",
     paused: "instances paused",
     resumed: "instances resumed",
     handoffs: "named successors that took over",
@@ -103,6 +104,7 @@ impl Tally {
                 EndCause::Cordoned => self.cordoned += 1,
                 _ => {}
             },
+            Event::Failing { .. } => self.failing += 1,
             Event::Paused => self.paused += 1,
             Event::Resumed => self.resumed += 1,
             Event::TermEnded { released: true, .. } => self.releases += 1,

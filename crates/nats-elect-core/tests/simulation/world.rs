@@ -155,6 +155,10 @@ pub enum Happening {
         node: usize,
         term: TermId,
     },
+    /// The process dies, and starts again soon.
+    Dies {
+        node: usize,
+    },
     PeerMessage {
         node: usize,
         reply_to: PeerMessage,
@@ -209,6 +213,7 @@ impl Happening {
             | Self::TimedOut { node, .. }
             | Self::Watch { node, .. }
             | Self::Link { node }
+            | Self::Dies { node }
             | Self::PeerReplied { node, .. }
             | Self::HandlerEnds { node, .. }
             | Self::Health { node, .. } => *node == process,
@@ -471,6 +476,10 @@ impl World {
                 }
             }
             Happening::Link { node } => self.link(node),
+            Happening::Dies { node } => {
+                self.crash(node);
+                self.afflict(node, Trouble::Dead, ms(50));
+            }
             Happening::HandlerEnds { node, term, end } => self.handler_ends(node, term, end),
             Happening::Health { node, term } => {
                 let healthy = match self.nodes[node].health {

@@ -426,6 +426,7 @@ fn listed(names: &[String]) -> String {
 fn troubles(says: &RoleReport) -> Vec<&'static str> {
     let mut words = Vec::new();
     words.extend(says.paused.then_some("paused"));
+    words.extend(says.failing.map(|_| "failing"));
     words.extend(match says.healthy {
         Some(true) => None,
         Some(false) => Some("unhealthy"),

@@ -59,6 +59,7 @@ fn says(state: RoleState) -> Says {
         leads,
         priority: 10,
         paused: false,
+        failing: false,
         healthy: Some(true),
         connection: Some(ConnectionStatus::Connected),
         heartbeat_took: leads.then_some(Duration::from_micros(1240)),
@@ -173,6 +174,10 @@ fn what_the_leader_itself_says_makes_it_certain() {
 
 #[test]
 fn each_state_of_an_instance_has_its_word() {
+    let failing = Says {
+        failing: true,
+        ..says(RoleState::Follower)
+    };
     let paused = Says {
         paused: true,
         ..says(RoleState::Follower)
@@ -188,6 +193,7 @@ fn each_state_of_an_instance_has_its_word() {
         (says(RoleState::Draining), "draining"),
         (says(RoleState::Demoted), "cooling down"),
         (paused, "paused"),
+        (failing, "failing"),
         (unhealthy, "unhealthy"),
     ] {
         let mut state = fleet();

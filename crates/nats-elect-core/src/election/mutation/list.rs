@@ -96,6 +96,12 @@ mutations! {
         AskForWhatIsNotFree,
         /// An instance that can't claim asks leaders for the role as often as one that can.
         AskAsOftenInVain,
+        /// An instance whose terms keep failing takes part as if they did not.
+        ForgetOwnFailures,
+        /// A leader yields to an id whose processes keep dying as soon as they lead.
+        ForgetShortTerms,
+        /// An instance that leads by an order yields to a higher priority at once.
+        ForgetOrders,
         /// A paused instance claims the role.
         ClaimWhilePaused,
         /// A leader yields to a request for an earlier term.

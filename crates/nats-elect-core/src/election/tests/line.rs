@@ -30,7 +30,12 @@ fn polled(solo: &Solo) -> Option<(PeerRequestId, Heirs)> {
     solo.effects.iter().rev().find_map(|effect| match effect {
         Effect::AskPeers {
             id,
-            question: PeerRequest::Ready { to: None, release },
+            question:
+                PeerRequest::Ready {
+                    to: None,
+                    release,
+                    hold_off_ms: None,
+                },
             among,
             ..
         } => {

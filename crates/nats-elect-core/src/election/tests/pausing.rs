@@ -402,7 +402,11 @@ fn a_paused_instance_answers_paused_if_it_is_named_and_else_not_at_all() {
         solo.take();
         solo.feed(Input::PeerAsked {
             reply_to: ReplyId(1),
-            question: PeerRequest::Ready { to, release: None },
+            question: PeerRequest::Ready {
+                to,
+                release: None,
+                hold_off_ms: None,
+            },
         });
         let answer = solo.effects.iter().find_map(|effect| match effect {
             Effect::AnswerPeer { answer, .. } => Some(answer.clone()),
@@ -421,6 +425,7 @@ fn an_heir_that_is_paused_leaves_the_role_to_the_others() {
         question: PeerRequest::Ready {
             to: Some("solo".to_owned()),
             release: None,
+            hold_off_ms: None,
         },
     });
     assert!(solo.has(|effect| matches!(

@@ -44,7 +44,11 @@ fn question(solo: &Solo) -> Option<(PeerRequestId, PeerRequest)> {
 
 /// A request in the form of older versions, without a release hash.
 const fn ready_to(to: Option<String>) -> PeerRequest {
-    PeerRequest::Ready { to, release: None }
+    PeerRequest::Ready {
+        to,
+        release: None,
+        hold_off_ms: None,
+    }
 }
 
 fn answered(solo: &Solo) -> Option<PeerReply> {
@@ -141,7 +145,14 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
     let release = Some(SECRET.hash());
     assert_eq!(
         question(&solo),
-        Some((PeerRequestId(2), PeerRequest::Ready { to, release }))
+        Some((
+            PeerRequestId(2),
+            PeerRequest::Ready {
+                to,
+                release,
+                hold_off_ms: None
+            }
+        ))
     );
     assert_eq!(solo.election.status().state, RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
@@ -330,7 +341,14 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     solo.feed(Input::Stop { release: true });
     let (question, asked) = question(&solo).expect("a question");
     let release = Some(SECRET.hash());
-    assert_eq!(asked, PeerRequest::Ready { to: None, release });
+    assert_eq!(
+        asked,
+        PeerRequest::Ready {
+            to: None,
+            release,
+            hold_off_ms: None
+        }
+    );
     let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
     for answer in others.map(Some) {
         solo.feed(Input::PeerReplied { question, answer });
@@ -406,6 +424,7 @@ fn a_candidate_that_has_not_seen_the_term_reads_before_it_is_ready() {
         asked(PeerRequest::Ready {
             to: Some("solo".into()),
             release: Some(NEXT.hash()),
+            hold_off_ms: None,
         })
     };
     let behind = Some(PeerReply::Refused {
@@ -454,6 +473,7 @@ fn requests_about_an_unknown_term_cost_few_reads() {
         solo.feed(asked(PeerRequest::Ready {
             to: None,
             release: Some(SECRET.hash()),
+            hold_off_ms: None,
         }));
         solo.wait(ms(1));
         if let Some(op) = solo.find_read() {
@@ -482,6 +502,7 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
     solo.feed(asked(PeerRequest::Ready {
         to: None,
         release: Some(SECRET.hash()),
+        hold_off_ms: None,
     }));
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
 }
@@ -494,7 +515,11 @@ fn the_leaders_record_alone_is_enough_to_be_ready_without_a_fence_record() {
     for to in [None, Some("solo".to_owned())] {
         solo.take();
         let release = Some(SECRET.hash());
-        solo.feed(asked(PeerRequest::Ready { to, release }));
+        solo.feed(asked(PeerRequest::Ready {
+            to,
+            release,
+            hold_off_ms: None,
+        }));
         assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     }
     solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));

@@ -2,6 +2,7 @@
 //! truth to look at.
 
 mod conduct;
+mod failing;
 mod fenced;
 mod forced;
 mod handlers;
@@ -124,6 +125,7 @@ pub struct Checkers {
     reports: reports::Reports,
     conduct: conduct::Conduct,
     orders: orders::Orders,
+    failing: failing::Failing,
 }
 
 impl Checkers {
@@ -136,6 +138,7 @@ impl Checkers {
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),
             orders: orders::Orders::new(nodes),
+            failing: failing::Failing::new(nodes),
         }
     }
 
@@ -158,6 +161,7 @@ impl Checkers {
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.orders.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
+        (self.failing.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.reports.hear(world, note)).map_err(broken(Promise::TrueReports))
     }
 }
