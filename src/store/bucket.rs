@@ -88,6 +88,8 @@ pub struct Traits {
     pub max_age: Option<Duration>,
     /// The server can write several messages as one.
     pub atomic: bool,
+    /// The largest message that the bucket takes, headers included, in bytes.
+    pub max_msg_size: Option<usize>,
     /// More than one server keeps the bucket.
     pub replicated: bool,
 }
@@ -247,6 +249,7 @@ impl Bucket {
             epoch: info.epoch,
             max_age: info.max_age,
             atomic: info.atomic,
+            max_msg_size: info.max_msg_size,
             replicated: info.replicas > 1,
         };
         *self.traits_slot() = Some(traits);
@@ -353,7 +356,14 @@ impl Bucket {
         self.client().server_info().max_payload
     }
 
-    /// Returns the properties as of the last look at the bucket. Each new connection brings a look.
+    /// Returns the largest message that the server takes for the bucket, headers included, in bytes.
+    pub fn largest_message(&self) -> usize {
+        let limit = self.traits().and_then(|traits| traits.max_msg_size);
+        limit.unwrap_or(usize::MAX).min(self.max_payload())
+    }
+
+    /// Returns the properties as of the last look at the bucket. Each new connection brings a look,
+    /// and so does the passing of time.
     pub fn traits(&self) -> Option<Traits> {
         *self.traits_slot()
     }

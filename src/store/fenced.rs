@@ -18,7 +18,7 @@ use super::data_owner::DataOwner;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use super::request::understood;
-use super::write::{expecting, expecting_of, expecting_of_with, require_above};
+use super::write::{expecting, expecting_of, expecting_of_with, require_above, wire_size};
 use crate::clock;
 use nats_elect_core::name::DataKey;
 
@@ -73,6 +73,19 @@ impl Bucket {
             .payload(value.unwrap_or_default().to_vec().into());
         self.publish(self.data_subject(owner, key), request, timeout)
             .await
+    }
+
+    /// Returns the size of the largest value that these writes may have, in bytes.
+    pub fn largest_value(&self, owner: &DataOwner, fence: u64, batched_writes: bool) -> usize {
+        let headers = if batched_writes {
+            let id = "0".repeat(32);
+            let mut headers = batched(&id, MOST_WRITES as u64 + 1, expecting(u64::MAX));
+            headers.insert(NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL);
+            headers
+        } else {
+            expecting_of(&self.fence_of(owner), fence)
+        };
+        self.largest_message().saturating_sub(wire_size(&headers))
     }
 
     /// Writes all of these as one, or nothing. The role's fence key must be at `fence`, and each

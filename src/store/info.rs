@@ -23,6 +23,8 @@ pub struct BucketInfo {
     pub max_age: Option<Duration>,
     /// Whether the server can write several messages as one.
     pub atomic: bool,
+    /// The largest message that it takes, headers included, in bytes.
+    pub max_msg_size: Option<usize>,
     /// Whether its sequences are greater than those of a deleted bucket of the same name.
     pub unique_sequences: bool,
     /// The number of servers that keep it.
@@ -147,6 +149,9 @@ impl StreamInfo {
             epoch: self.epoch()?,
             max_age: (!max_age.is_zero()).then_some(max_age),
             atomic: config.allow_atomic,
+            max_msg_size: usize::try_from(config.max_msg_size)
+                .ok()
+                .filter(|size| *size > 0),
             unique_sequences: config.unique_sequences(),
             replicas: config.num_replicas,
             history: config.max_msgs_per_subject,

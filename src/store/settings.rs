@@ -70,7 +70,7 @@ pub(super) struct StreamConfig {
     /// Nanoseconds.
     pub max_age: u64,
     pub max_msgs_per_subject: i64,
-    max_msg_size: i64,
+    pub max_msg_size: i64,
     discard: String,
     discard_new_per_subject: bool,
     storage: String,

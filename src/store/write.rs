@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
+use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{
     FenceRecord, HEIR_HEADER, LINE_HEADER, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record, Release,
@@ -19,6 +20,9 @@ use nats_elect_core::text::printable;
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 /// The header with the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
+
+/// Where messages may be this large, no record is measured: its id and its metadata have limits.
+const PLENTY: usize = 1 << 16;
 
 /// The server's confirmation that a message is stored.
 #[derive(Deserialize)]
@@ -76,8 +80,41 @@ impl Bucket {
         release: &Release,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let request = Request::new().headers(releasing(over, release));
+        let most = self.largest_message();
+        let mut release = release.clone();
+        if wire_size(&releasing(over, &release)) > most {
+            (release.line, release.heir) = (Heirs::NONE, None);
+        }
+        let request = Request::new().headers(releasing(over, &release));
         self.publish(self.role_subject(role), request, timeout)
+    }
+
+    /// Returns whether no record needs to be measured.
+    pub fn takes_any_record(&self) -> bool {
+        self.largest_message() >= PLENTY
+    }
+
+    /// Returns the heirs of a record for which the bucket has room. The last ones are left out
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the record has no room without heirs.
+    pub fn fitting_heirs(&self, record: &Record) -> Result<Heirs, StoreError> {
+        let most = self.largest_message();
+        let headers = wire_size(&expecting(u64::MAX));
+        let mut record = record.clone();
+        loop {
+            let size = headers + record.to_json().len();
+            if size <= most {
+                return Ok(record.heirs);
+            }
+            let heirs: Vec<_> = record.heirs.iter().collect();
+            let Some((_, others)) = heirs.split_last() else {
+                return Err(too_large(size, most));
+            };
+            record.heirs = others.iter().copied().collect();
+        }
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
@@ -98,7 +135,14 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<u64, StoreError> {
-        let expected = request.headers.as_ref().map_or(0, expected_in);
+        let headers = request.headers.as_ref();
+        let size = headers.map_or(0, wire_size)
+            + request.payload.as_ref().map_or(0, |payload| payload.len());
+        let most = self.largest_message();
+        if size > most {
+            return Err(too_large(size, most));
+        }
+        let expected = headers.map_or(0, expected_in);
         let ack: Ack = self.ask(subject, request, timeout).await?;
         self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
         require_above(expected, ack.seq)?;
@@ -125,6 +169,24 @@ impl Bucket {
         }
         Ok(())
     }
+}
+
+fn too_large(size: usize, most: usize) -> StoreError {
+    StoreError::Unsupported(format!(
+        "a record needs a message of {size} bytes, and the bucket takes {most} (`max_payload` of the server, \
+         `max_msg_size` of the bucket): raise that, or shorten the ids and the metadata of the instance"
+    ))
+}
+
+/// Returns the size of headers on the wire, in bytes. The server counts them with the message.
+pub(super) fn wire_size(headers: &HeaderMap) -> usize {
+    let lines = headers.iter().flat_map(|(name, values)| {
+        let name: &str = name.as_ref();
+        values
+            .iter()
+            .map(move |value| name.len() + ": \r\n".len() + value.as_str().len())
+    });
+    "NATS/1.0\r\n\r\n".len() + lines.sum::<usize>()
 }
 
 /// Checks that the message's sequence is above the expected one. The server stores a message above

@@ -56,6 +56,7 @@ mod security_tls;
 #[cfg(feature = "signing")]
 mod signing;
 mod slow_network;
+mod small_messages;
 mod support;
 mod takeover;
 mod trips;

@@ -219,7 +219,11 @@ impl AdminHandler {
     pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
         let body = match call.asked {
             Asked::Ping => json(&self.identity.ping()),
-            Asked::Info | Asked::Search => json(&self.info()),
+            Asked::Info | Asked::Search => {
+                // Who it is comes before what it can be asked.
+                let whole = fitting(json(&self.info()), bucket);
+                whole.unwrap_or_else(|_| json(&self.identity.info(DESCRIPTION, Vec::new())))
+            }
             Asked::Stats => {
                 let stats = self.counters.stats(self.has_groups(), |it| {
                     self.subjects.pattern(it, self.instance.incarnation)
@@ -239,7 +243,10 @@ impl AdminHandler {
                 }
             }
         };
-        bucket.reply(call.reply, body).await;
+        match fitting(body, bucket) {
+            Ok(body) => bucket.reply(call.reply, body).await,
+            Err(problem) => bucket.reply_problem(call.reply, &problem).await,
+        }
     }
 
     async fn obey(

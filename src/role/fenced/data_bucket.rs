@@ -92,12 +92,12 @@ impl DataBucket {
         }
     }
 
-    /// Returns the largest message that the bucket takes, in bytes.
-    pub fn max_payload(&self) -> usize {
+    /// Returns the size of the largest value that a write may have, alone or in a batch, in bytes.
+    pub fn largest_value(&self, owner: &DataOwner, fence: u64, batched: bool) -> usize {
         match self {
-            Self::Nats(bucket) => bucket.max_payload(),
+            Self::Nats(bucket) => bucket.largest_value(owner, fence, batched),
             #[cfg(any(test, feature = "testing"))]
-            Self::Memory(_) => MemoryBucket::MAX_PAYLOAD,
+            Self::Memory(_) => MemoryBucket::LARGEST_VALUE,
         }
     }
 }

@@ -55,8 +55,8 @@ struct Memory {
 }
 
 impl MemoryBucket {
-    /// The largest message that a server takes by default.
-    pub const MAX_PAYLOAD: usize = 1 << 20;
+    /// The largest value that has room in a message of 1 MiB, what a server takes by default.
+    pub const LARGEST_VALUE: usize = (1 << 20) - 1024;
 
     /// An empty bucket, in which the term of this token has just begun.
     pub fn of(token: FencingToken) -> Self {
@@ -110,6 +110,7 @@ impl MemoryBucket {
             epoch: memory.epoch,
             max_age: None,
             atomic: memory.batches,
+            max_msg_size: None,
             replicated: false,
         }
     }

@@ -16,8 +16,6 @@ use nats_elect_core::Moment;
 
 /// The pauses between two attempts. They double from the first value to the second.
 const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(200));
-/// The bytes left for headers, out of what the server takes as one message.
-const HEADERS: usize = 1024;
 
 /// The reason why a call was given up.
 const WOUND_DOWN: &str =
@@ -164,7 +162,9 @@ impl Call<'_> {
                  `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
             ));
         }
-        let most = bucket.max_payload().saturating_sub(HEADERS);
+        let owner = &self.store.access().owner;
+        let batched = !is_single(&self.writes);
+        let most = bucket.largest_value(owner, self.fence(), batched);
         for write in &self.writes {
             let bytes = write.value.as_ref().map_or(0, Vec::len);
             if bytes > most {

@@ -1,0 +1,163 @@
+//! Servers and buckets that take only small messages.
+
+use async_nats::jetstream::{kv, stream};
+use nats_elect::{BatchProblem, Event, FailureKind, FencedError, RetryConfig};
+use nats_elect_testing::{NatsServer, eventually};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::{guest, instance, never};
+use crate::support::journal::Journal;
+use crate::support::operator::Operator;
+use crate::support::{ROLE, SOON, leased_for, ms};
+
+/// What the server counts beside a record: the headers of a heartbeat.
+const HEADERS: usize =
+    "NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 18446744073709551615\r\n\r\n".len();
+/// The digits by which a heartbeat's number may grow.
+const DIGITS: usize = 20;
+
+async fn limit_messages(stranger: &Stranger, size: i32) {
+    let mut settings = stranger.stream().await.cached_info().config.clone();
+    settings.max_message_size = size;
+    let edited = stranger.jetstream.update_stream(settings).await;
+    edited.expect("edited");
+}
+
+async fn heirs(stranger: &Stranger) -> usize {
+    let record = stranger.record().await;
+    record["heirs"].as_array().map_or(0, Vec::len)
+}
+
+/// Before, each leader's first heartbeat with heirs was refused: 48 terms in twelve seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heirs_that_have_no_room_in_a_record_are_left_out_and_cost_no_term() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let journal = Journal::default();
+    let join = |id| guest(id, server.url(), &journal).standing(leased_for(ms(3000)));
+    let a = join("a").start().await;
+    a.wait_until_leader().await;
+    let size = HEADERS + DIGITS + stranger.message().await.payload.len();
+    limit_messages(&stranger, i32::try_from(size).expect("small")).await;
+    drop(store);
+    a.stop().await;
+
+    let mut all = Vec::new();
+    for id in ["a", "b", "c", "d"] {
+        all.push(join(id).start().await);
+    }
+    journal.started(ROLE, 1).await;
+    // The leader asks the others who could lead next every other lease.
+    never("another term, or an heir", ms(9000), || {
+        journal.terms(ROLE).len() != 2
+    })
+    .await;
+    assert_eq!(heirs(&stranger).await, 0);
+    // It knows them: where there is room they are named.
+    limit_messages(&stranger, -1).await;
+    eventually(SOON, "heirs", async || {
+        (heirs(&stranger).await == 3).then_some(())
+    })
+    .await;
+    assert_eq!(journal.terms(ROLE).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_heartbeats_would_have_no_room_is_not_sent() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    let journal = Journal::default();
+    let join = |id| guest(id, server.url(), &journal).standing(leased_for(ms(3000)));
+    let a = join("a").start().await;
+    a.wait_until_leader().await;
+    a.stop().await;
+    limit_messages(&stranger, 200).await;
+    let often = RetryConfig::default().max_backoff(ms(1000));
+    let before = stranger.stream().await.cached_info().state.last_sequence;
+    let b = guest("b", server.url(), &journal).standing(leased_for(ms(3000)).retry(often));
+    let b = b.start().await;
+    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail } if detail.contains("bytes, and the bucket takes 200"));
+    b.log().wait_for("what is wrong", told).await;
+    assert!(!b.is_leader());
+    let last = stranger.stream().await.cached_info().state.last_sequence;
+    assert_eq!(last, before, "something was stored");
+    limit_messages(&stranger, -1).await;
+    b.wait_until_leader().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_fit_are_written_and_others_are_refused_with_what_would_fit() {
+    let config = "max_payload: 1024\n";
+    let server = NatsServer::builder().config(config).start().expect("start");
+    let journal = Journal::default();
+    let a = instance("a", server.url(), &journal).standing(leased_for(ms(10_000)));
+    let a = a.start().await;
+    let store = journal.started(ROLE, 0).await.term().store();
+    let most = |written: Result<u64, FencedError>| match written {
+        Err(FencedError::TooLarge { most, .. }) => most,
+        other => panic!("{other:?}"),
+    };
+    let alone = most(store.put("k", vec![b'x'; 2000]).await);
+    store.put("k", vec![b'x'; alone]).await.expect("it fits");
+    assert_eq!(most(store.put("k", vec![b'x'; alone + 1]).await), alone);
+    assert!(alone > 512, "{alone}");
+    if server.version() >= (2, 12, 0) {
+        let in_batch = most(store.create("c", vec![b'x'; 2000]).await);
+        let value = vec![b'x'; in_batch];
+        store.create("c", &value).await.expect("it fits");
+        assert!(in_batch > 512, "{in_batch}");
+        let none = store.batch().commit().await;
+        assert_eq!(none, Err(FencedError::Batch(BatchProblem::Empty)));
+    }
+    assert!(a.is_leader() && journal.terms(ROLE).len() == 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_are_used_soon_after_the_bucket_allows_them() {
+    let server = NatsServer::start().expect("start");
+    if server.version() < (2, 12, 0) {
+        return;
+    }
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    let journal = Journal::default();
+    let a = guest("a", server.url(), &journal).standing(leased_for(ms(10_000)));
+    let _a = a.start().await;
+    let store = journal.started(ROLE, 0).await.term().store();
+    let refused = store.create("k", "v").await;
+    assert!(
+        matches!(refused, Err(FencedError::Unsupported(_))),
+        "{refused:?}"
+    );
+    let settings = stranger.stream().await.cached_info().config.clone();
+    let settings = stream::Config {
+        allow_atomic_publish: true,
+        ..settings
+    };
+    stranger
+        .jetstream
+        .update_stream(settings)
+        .await
+        .expect("edited");
+    eventually(SOON, "a batch", async || store.create("k", "v").await.ok()).await;
+    assert_eq!(journal.terms(ROLE).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_is_found_where_its_whole_description_has_no_room() {
+    let config = "max_payload: 1024\n";
+    let server = NatsServer::builder().config(config).start().expect("start");
+    let journal = Journal::default();
+    let mut a = instance("a", server.url(), &journal);
+    for number in 0..8 {
+        a = a.role(&format!("role-{number}"), leased_for(ms(10_000)));
+    }
+    let _a = a.start().await;
+    let operator = Operator::of(&server).await;
+    let found = operator.instance("a").await;
+    journal.started("role-1", 0).await;
+    let report = operator.admin.status_of(&found, "role-1").await;
+    assert!(report.expect("one role fits").roles["role-1"].is_leader);
+}
