@@ -128,7 +128,8 @@ async fn who_keeps_failing_leaves_a_healthy_leader_alone_until_it_is_resumed() {
     assert!(failing > ms(200_000), "{failing:?}");
     a.wait_until_leader().await;
     let preempted = a.log().count(is_preempted);
-    assert_eq!(preempted, 2);
+    // It may also have found the role free in between.
+    assert!(preempted <= 2, "{preempted}");
     never("a healthy term ends", ms(1500), || {
         a.log().count(is_preempted) > preempted
     })
