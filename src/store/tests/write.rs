@@ -177,7 +177,8 @@ async fn requests_while_disconnected_are_never_sent() {
             "{error:?}"
         );
     }
-    assert!(clock::now().since(started) < Duration::from_secs(1));
+    // None of them waits for an answer.
+    assert!(clock::now().since(started) < TIMEOUT);
 
     lab.server.restart().unwrap();
     eventually(TIMEOUT, "the reconnection", async || {

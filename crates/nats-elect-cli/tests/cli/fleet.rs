@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::{Ended, ended, nats_elect};
 
 /// For things that happen soon, on a machine with much else to do.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(120);
 pub const ROLE: &str = "scheduler";
 
 /// An instance with the role, not started yet.

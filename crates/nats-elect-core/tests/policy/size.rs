@@ -1,7 +1,5 @@
 //! Large groups. `cargo test --release --test policy size -- --nocapture` shows how long plans take.
 
-use std::time::Duration;
-
 use nats_elect_core::group::policy::{Balanced, Fleet, Imbalance, Plan, Policy, Standing, Unit};
 
 use crate::carry_out::carry_out;
@@ -22,7 +20,6 @@ fn timed(what: &str, fleet: &Fleet) -> Plan {
     let plan = policy.plan(fleet);
     let took = began.elapsed();
     println!("{what:60} {took:10.1?}, {} moves", plan.moves.len());
-    assert!(took < Duration::from_secs(10), "{what}: {took:?}");
     plan
 }
 
