@@ -60,8 +60,15 @@ impl RoleHandler for Reporter {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let address = std::env::args().nth(1);
     let address = address.unwrap_or_else(|| "127.0.0.1:8080".into());
+    // Before the manager starts: an error afterwards would drop it, and the role would wait for its
+    // lease.
+    let socket = HealthServer::bind(&address).await?;
     let folder = std::env::temp_dir().join(format!("outbox-{}", address.replace(':', "-")));
     tokio::fs::create_dir_all(&folder).await?;
     println!("reports are in {}", folder.display());
@@ -80,9 +87,7 @@ async fn main() -> Result<(), BoxError> {
         .start()
         .await?;
     // The server answers until it is dropped.
-    let health = HealthServer::builder()
-        .start(address, manager.probe())
-        .await?;
+    let health = HealthServer::builder().serve(socket, manager.probe())?;
     println!("health is at http://{}/readyz", health.address());
     manager.run_until(tokio::signal::ctrl_c()).await?;
     Ok(())

@@ -76,6 +76,22 @@ impl HealthServer {
         HealthServerBuilder::default()
     }
 
+    /// Listens on this address, for [`serve`](HealthServerBuilder::serve). Clients that connect before
+    /// that wait.
+    ///
+    /// Call it before the manager starts: if it fails afterwards, an application that returns the
+    /// error drops its manager, and its roles wait for their leases.
+    ///
+    /// # Errors
+    /// Returns an error that names the address if it can't be resolved or listened on.
+    pub async fn bind(address: impl ToSocketAddrs + fmt::Debug) -> io::Result<TcpListener> {
+        let named = |error: io::Error| {
+            let text = format!("can't listen on {address:?} for health: {error}");
+            io::Error::new(error.kind(), text)
+        };
+        TcpListener::bind(&address).await.map_err(named)
+    }
+
     /// Returns the address on which it listens, with the actual port if port 0 was requested.
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -96,20 +112,32 @@ impl HealthServerBuilder {
     /// The runtime should have threads that handlers can't block. Otherwise `/livez` reports the
     /// state of those threads, not of the elections.
     ///
+    /// To find out that an address is taken before the manager starts, use
+    /// [`bind`](HealthServer::bind) and [`serve`](Self::serve) instead.
+    ///
     /// # Errors
-    /// Returns an error if the address can't be resolved or listened on.
+    /// The same as [`bind`](HealthServer::bind).
     pub async fn start(
         self,
-        address: impl ToSocketAddrs,
+        address: impl ToSocketAddrs + fmt::Debug,
         probe: Probe,
     ) -> io::Result<HealthServer> {
-        self.serve(TcpListener::bind(address).await?, probe)
+        self.serve(HealthServer::bind(address).await?, probe)
     }
 
     /// Answers on a socket that listens already, on the runtime on which this method is called.
     ///
-    /// So an application can find out that an address is taken before its manager starts. Clients
-    /// that connect meanwhile wait.
+    /// ```no_run
+    /// use nats_elect::RoleManager;
+    /// use nats_elect::health::HealthServer;
+    ///
+    /// # async fn run() -> Result<(), nats_elect::BoxError> {
+    /// let socket = HealthServer::bind("127.0.0.1:8080").await?; // before the manager starts
+    /// let manager = RoleManager::builder().with_env().start().await?;
+    /// let health = HealthServer::builder().serve(socket, manager.probe())?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Returns an error if the socket has no address.

@@ -290,3 +290,13 @@ async fn who_never_reads_its_answers_holds_up_nobody() {
     becomes(&health, "/livez", 200).await;
     drop(deaf);
 }
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let error = HealthServer::bind(address).await.expect_err("it is taken");
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    let expected = format!("can't listen on {address} for health: ");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}

@@ -1,11 +1,11 @@
 //! The metrics of this process, for Prometheus, and its health.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use nats_elect::health::HealthServer;
 use nats_elect::{BoxError, METRICS, RoleManager};
+use tokio::net::TcpListener;
 
 /// Time between two rounds of housekeeping.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -28,14 +28,12 @@ pub fn record() -> Result<PrometheusHandle, BoxError> {
     Ok(metrics)
 }
 
-/// Serves `/metrics`, `/livez`, `/readyz` and `/leaderz/{role}` on a loopback port; 0 takes a free
-/// one.
-pub async fn serve(
+/// Serves `/metrics`, `/livez`, `/readyz` and `/leaderz/{role}` on this socket.
+pub fn serve(
     metrics: PrometheusHandle,
     manager: &RoleManager,
-    port: u16,
+    socket: TcpListener,
 ) -> Result<HealthServer, BoxError> {
     let server = HealthServer::builder().metrics(move || metrics.render());
-    let address = (Ipv4Addr::LOCALHOST, port);
-    Ok(server.start(address, manager.probe()).await?)
+    Ok(server.serve(socket, manager.probe())?)
 }

@@ -8,10 +8,12 @@ mod witness;
 mod worker;
 
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
+use nats_elect::health::HealthServer;
 use nats_elect::{BoxError, EventsConfig, MemberConfig, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
@@ -45,7 +47,8 @@ pub struct Settings {
 
 /// Stands for every role until a signal arrives. Then stops gracefully.
 pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), BoxError> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,async_nats=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -76,12 +79,14 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
             builder = builder.role(role.name(), config, worker(role));
         }
     }
+    // Before the manager starts, on a loopback port; 0 takes a free one.
+    let socket = HealthServer::bind((Ipv4Addr::LOCALHOST, settings.metrics_port)).await?;
     let manager = tokio::select! {
         started = builder.start() => started?,
         () = end.next() => return Ok(()),
     };
     // It answers until it is dropped.
-    let server = metrics::serve(metrics, &manager, settings.metrics_port).await?;
+    let server = metrics::serve(metrics, &manager, socket)?;
     let metrics = format!("http://{}/metrics", server.address());
 
     witness.started(&metrics);
