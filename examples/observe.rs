@@ -6,6 +6,10 @@ use nats_elect::{Change, LeaderInfo, Observer};
 
 #[tokio::main]
 async fn main() -> Result<(), nats_elect::BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".into());
     let observer = Observer::builder()
         .servers(&url)

@@ -54,6 +54,10 @@ impl RoleHandler for Watchman {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".into());
     std::fs::create_dir_all(&folder)?;
     let count = move || std::fs::read_dir(&folder).map_or(0, Iterator::count);

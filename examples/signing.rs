@@ -21,6 +21,10 @@ const MAX_SKEW: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let key = match std::env::args().nth(1) {
         Some(file) => SigningKey::from_seed_file(file)?,
         None => new_key()?,

@@ -5,6 +5,10 @@ use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
 
 #[tokio::main]
 async fn main() -> Result<(), nats_elect::BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".into());
     let work = handler_fn(|term: Term| async move {
         println!("leading, with fencing token {}", term.fencing_token());

@@ -17,6 +17,10 @@ use tokio::signal::ctrl_c;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let id = std::env::args().nth(1).ok_or("give the instance a name")?;
     // All that an instance owns costs one lease.
     let control = Group::spread("control")

@@ -14,6 +14,10 @@ use nats_elect::{BoxError, FencedError, FencedStore, RoleConfig, RoleManager, Te
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt()
+        .with_env_filter("info,async_nats=off") // nats-elect itself tells of the connection
+        .with_writer(std::io::stderr)
+        .init();
     let manager = RoleManager::builder()
         .with_env()
         .bucket("leaders")

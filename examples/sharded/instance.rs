@@ -20,7 +20,8 @@ pub const GROUP: &str = "partitions";
 
 /// Owns shards until `SIGTERM` arrives. Then gives them to others, and ends.
 pub async fn run(id: &str, args: &Args) -> Result<(), BoxError> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,async_nats=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

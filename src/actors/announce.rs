@@ -208,8 +208,12 @@ fn log(scope: &RoleScope, event: &Event) {
                  candidates claim the role over it"
             );
         }
+        // The start of the own term is logged as such.
+        Event::LeaderChanged(Some(leader)) if leader.is_self => {
+            tracing::debug!("this instance leads");
+        }
         Event::LeaderChanged(Some(leader)) => {
-            tracing::info!(leader = %leader.instance_id, is_self = leader.is_self, "leader changed");
+            tracing::info!("following {:?}", leader.instance_id.as_str());
         }
         // The span of these has the fencing token.
         Event::TermStarted { .. } => tracing::info!("term started"),

@@ -1,12 +1,12 @@
 //! The README's quick start, followed to the letter: its blocks in a new project, built and run.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nats_elect_testing::NatsServer;
@@ -117,6 +117,7 @@ fn build() -> PathBuf {
 struct Terminal {
     child: Child,
     lines: Receiver<String>,
+    log: Option<JoinHandle<String>>,
 }
 
 impl Terminal {
@@ -124,8 +125,15 @@ impl Terminal {
         let mut child = Command::new(program)
             .env("NATS_URL", server.url())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the program");
+        let mut logs = child.stderr.take().expect("a pipe");
+        let log = thread::spawn(move || {
+            let mut log = String::new();
+            logs.read_to_string(&mut log).expect("text");
+            log
+        });
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let (told, lines) = channel();
         thread::spawn(move || {
@@ -133,7 +141,8 @@ impl Terminal {
                 let _ = told.send(line);
             }
         });
-        Self { child, lines }
+        let log = Some(log);
+        Self { child, lines, log }
     }
 
     fn prints(&self, expected: &str) {
@@ -146,7 +155,8 @@ impl Terminal {
         kill_process(pid, Signal::INT).expect("a living process");
     }
 
-    fn ends(mut self) {
+    /// Waits for the end. Returns the log.
+    fn ends(mut self) -> String {
         let more = self.lines.recv_timeout(PATIENCE);
         assert_eq!(
             more,
@@ -154,6 +164,7 @@ impl Terminal {
             "README does not show it"
         );
         assert!(self.child.wait().expect("its end").success());
+        self.log.take().expect("a log").join().expect("its end")
     }
 }
 
@@ -188,7 +199,10 @@ fn the_quick_start_does_what_the_readme_shows() {
     for line in ends {
         first.prints(line);
     }
-    first.ends();
+    let log = first.ends();
+    for logged in [" INFO ", "connected to NATS: started", "term started"] {
+        assert!(log.contains(logged), "{logged}: {log}");
+    }
     for line in second_shows {
         second.prints(line);
     }
@@ -203,7 +217,11 @@ fn says_in_words_that_nats_is_away(program: &Path) {
         .output()
         .expect("the program");
     let told = String::from_utf8_lossy(&away.stderr);
-    let expected = "NATS could not be used within 500ms: ";
-    assert!(told.starts_with(expected), "{told}");
+    let expected = "\nNATS could not be used within 500ms: ";
+    assert!(told.contains(expected), "{told}");
+    assert!(
+        told.contains(" WARN ") && !told.contains("async_nats"),
+        "{told}"
+    );
     assert_eq!(away.status.code(), Some(1), "{told}");
 }
