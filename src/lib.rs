@@ -120,6 +120,8 @@ mod guarded_policy;
 pub mod health;
 mod history;
 pub mod last_will;
+#[doc(hidden)]
+pub mod limits;
 mod lock;
 mod manager;
 mod metrics;

@@ -2,11 +2,15 @@
 //! that it is for.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use async_nats::{Auth, AuthError, ConnectOptions};
 use nkeys::{KeyPair, KeyPairType};
 
+use crate::clock;
+use crate::lock::lock;
 use crate::model::config::ConfigError;
+use crate::repeated::Repeated;
 
 /// A user's key, and the operator's JWT for it.
 pub(super) struct Identity {
@@ -71,17 +75,32 @@ impl Identity {
 }
 
 /// Returns options that read the identity from its file at each connection. Short-lived identities
-/// are replaced there meanwhile.
+/// are replaced there meanwhile. A file that can't be used is logged, because the client does not pass
+/// the reason on.
 pub(super) fn read_anew(
     path: PathBuf,
     read: fn(&Path) -> Result<Identity, ConfigError>,
 ) -> ConnectOptions {
+    let logged = Arc::new(Mutex::new(Repeated::default()));
     ConnectOptions::with_auth_callback(move |nonce| {
-        let path = path.clone();
+        let (path, logged) = (path.clone(), Arc::clone(&logged));
         async move {
             let reading = tokio::task::spawn_blocking(move || read(&path));
-            let identity = reading.await.map_err(AuthError::new)?;
-            identity.map_err(AuthError::new)?.answer(&nonce)
+            match reading.await.map_err(AuthError::new)? {
+                Ok(identity) => {
+                    lock(&logged).clear();
+                    identity.answer(&nonce)
+                }
+                Err(error) => {
+                    if lock(&logged)
+                        .is_due(&error.to_string(), clock::now())
+                        .is_some()
+                    {
+                        tracing::error!(%error, "no credentials for a connection to NATS");
+                    }
+                    Err(AuthError::new(error))
+                }
+            }
         }
     })
 }

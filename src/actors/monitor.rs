@@ -93,6 +93,10 @@ pub(crate) struct MonitorState {
     /// The moment when the connection was last renewed for a refused subscription.
     renewed_at: Option<Moment>,
     outage: Option<Outage>,
+    /// The outages that were logged.
+    lost: Repeated,
+    /// What the server said last of the connection as a whole.
+    farewell: Option<String>,
     /// Said once in each outage.
     told_refused: bool,
     /// The problems that were logged.
@@ -143,6 +147,8 @@ impl Actor for MonitorActor {
             awaited: None,
             renewed_at: None,
             outage: None,
+            lost: Repeated::default(),
+            farewell: None,
             told_refused: false,
             logged: Repeated::default(),
             epoch: None,
@@ -262,6 +268,10 @@ impl MonitorState {
             async_nats::Event::ServerError(_) => {
                 if let Some(denied) = Denied::of(event) {
                     self.denied(myself, denied);
+                } else {
+                    let told = event.to_string();
+                    let concerns_login = told.to_lowercase().contains("auth");
+                    self.farewell = concerns_login.then_some(told).or(self.farewell.take());
                 }
             }
             // The client's error from an attempt to reconnect.
@@ -277,8 +287,14 @@ impl MonitorState {
         let refused =
             problem.contains("authorization violation") || problem.contains("failed signing nonce");
         if refused && !std::mem::replace(&mut self.told_refused, true) {
+            let login = self.setup.connection.target().login;
+            let login = login.as_deref().unwrap_or("the given client");
+            // What the server said when it ended the connection tells more.
+            let reason = self.farewell.take();
+            let reason = reason.as_deref().unwrap_or(&problem);
             tracing::error!(
-                "NATS refuses the credentials of a connection that it had accepted before, or they can't be read any more: trying on"
+                reason,
+                "NATS refuses the credentials of {login}, which it had accepted before, or they can't be read any more: trying on; check whether they were replaced or revoked, or have expired"
             );
         }
         if let Some(outage) = &mut self.outage {
@@ -365,6 +381,7 @@ impl MonitorState {
         }
         self.connects = connects;
         self.told_refused = false;
+        self.farewell = None;
         if flapped && self.link != LinkState::Down {
             self.tell(LinkState::Down, Link::Down);
         }
@@ -427,7 +444,8 @@ impl MonitorState {
     fn tell(&mut self, standing: LinkState, link: Link) {
         if self.link != standing {
             if standing == LinkState::Down && self.outage.is_none() {
-                self.outage = Some(Outage::began(&self.server(), clock::now()));
+                let server = self.server();
+                self.outage = Some(Outage::began(server, &mut self.lost, clock::now()));
             }
             self.link = standing;
             (self.setup.tell)(link);

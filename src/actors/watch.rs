@@ -55,8 +55,16 @@ impl Linked for Watch {
         let mut watch = bucket.watch(START_TIMEOUT).await?;
         // The first message of a key may have stood there before.
         let mut shown = HashSet::new();
+        let mut caught_up = false;
         loop {
-            match watch.next().await? {
+            let told = watch.next().await?;
+            // A key that is shown again was written after the watch had begun.
+            let is_news = matches!(&told, Delivery::Entry(role, _) if shown.contains(role));
+            if !caught_up && (is_news || told == Delivery::Idle) {
+                caught_up = true;
+                self.backoff().caught_up();
+            }
+            match told {
                 Delivery::Entry(role, entry) => {
                     let live = shown.contains(&role);
                     self.routes
@@ -76,7 +84,7 @@ impl Linked for Watch {
     /// A watch that begins again shows everything that was missed, in a recreated bucket too.
     fn link_changed(&self, link: &Link, under_way: bool) -> Duration {
         if under_way {
-            self.backoff().connection_lost(clock::now());
+            self.backoff().connection_lost();
         }
         if !matches!(link, Link::Up { .. }) {
             return Duration::ZERO;
@@ -85,8 +93,8 @@ impl Linked for Watch {
         if let Some(wait) = wait {
             tracing::warn!(
                 wait = %rounded(wait),
-                "the connection broke with each of the last watches: something in the bucket may be unreadable; \
-                 doing without a watch for a while"
+                "the connection was lost before each of the last watches had caught up: doing without a watch for a while; \
+                 NATS ends connections soon after they begin, or a message in the bucket has headers that the client can't read"
             );
         }
         wait.unwrap_or_default()
@@ -102,7 +110,7 @@ impl Linked for Watch {
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
         let mut backoff = self.backoff();
         if matches!(error, Some(StoreError::Unavailable(_))) {
-            backoff.connection_lost(clock::now());
+            backoff.connection_lost();
         }
         let wait = backoff.ended(clock::now());
         let error = error.map(|error| match error {

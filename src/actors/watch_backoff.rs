@@ -8,12 +8,10 @@ use nats_elect_core::Moment;
 /// The pause between attempts to watch. It doubles from the first value to the second.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
-/// The bound of a brief watch. A watch that ended sooner together with its connection may have
-/// caused that by the messages that it received. Headers that the client cannot read cost it the
-/// connection, and the watch begins with the last message of each key.
-const BRIEF: Duration = Duration::from_secs(4);
-/// The number of brief watches in a row after which the connection is worth more than the watch.
-/// The watch then waits. The pause doubles from the first value to the second.
+/// The number of watches in a row that ended with their connection before they had caught up. They
+/// may have caused that by the messages that they received: headers that the client cannot read cost
+/// it the connection, and a watch begins with the last message of each key. The connection is then
+/// worth more than the watch, which waits. The pause doubles from the first value to the second.
 const BROKEN: u32 = 3;
 const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
@@ -21,8 +19,9 @@ const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(6
 #[derive(Debug)]
 pub(crate) struct WatchBackoff {
     failures: u32,
-    /// The number of brief watches in a row that ended with their connection.
+    /// The number of watches in a row that ended with their connection before they had caught up.
     broken: u32,
+    caught_up: bool,
     started: Moment,
 }
 
@@ -31,6 +30,7 @@ impl WatchBackoff {
         Self {
             failures: 0,
             broken: 0,
+            caught_up: false,
             started: now,
         }
     }
@@ -38,12 +38,20 @@ impl WatchBackoff {
     /// Records that a watch began.
     pub const fn begun(&mut self, now: Moment) {
         self.started = now;
+        self.caught_up = false;
+    }
+
+    /// Records that the watch has shown what was stored when it began: the client can read it.
+    pub const fn caught_up(&mut self) {
+        self.caught_up = true;
+        self.broken = 0;
     }
 
     /// Records that the connection was lost, together with the watch.
-    pub fn connection_lost(&mut self, now: Moment) {
-        let brief = now.since(self.started) < BRIEF;
-        self.broken = if brief { self.broken + 1 } else { 0 };
+    pub const fn connection_lost(&mut self) {
+        if !self.caught_up {
+            self.broken += 1;
+        }
     }
 
     /// Records that the connection is back. Returns the pause before the next watch, if the
@@ -93,10 +101,23 @@ mod tests {
         let mut watch_backoff = WatchBackoff::new(ms(0));
         for (broken, rest) in [(1, None), (2, None), (3, Some(2)), (4, Some(4))] {
             watch_backoff.begun(ms(broken * 10_000));
-            watch_backoff.connection_lost(ms(broken * 10_000 + 3_999));
+            watch_backoff.connection_lost();
             assert_eq!(watch_backoff.reconnected(), rest.map(Duration::from_secs));
         }
-        watch_backoff.connection_lost(ms(90_000));
-        assert_eq!(watch_backoff.reconnected(), None, "that one lasted");
+        watch_backoff.begun(ms(90_000));
+        watch_backoff.caught_up();
+        watch_backoff.connection_lost();
+        assert_eq!(watch_backoff.reconnected(), None, "it could be read");
+    }
+
+    #[test]
+    fn servers_that_restart_one_after_another_cost_no_pause() {
+        let mut watch_backoff = WatchBackoff::new(ms(0));
+        for restart in 0..10 {
+            watch_backoff.begun(ms(restart * 500));
+            watch_backoff.caught_up();
+            watch_backoff.connection_lost();
+            assert_eq!(watch_backoff.reconnected(), None);
+        }
     }
 }

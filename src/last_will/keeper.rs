@@ -22,6 +22,7 @@ use super::told::{FromCompanion, Of, SetUp, ToCompanion, Will, line_of};
 use super::{ARGUMENT, is_initialised};
 use crate::backoff::Backoff;
 use crate::clock;
+use crate::limits;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::{Bequests, LastWillStatus, Lease};
 use crate::model::config::ManagerConfig;
@@ -124,7 +125,7 @@ impl Keeper {
             program,
             setup: line_of(&setup),
             ends,
-            life: io::pipe().map_err(|error| error.to_string())?,
+            life: io::pipe().map_err(|error| limits::in_words(&error))?,
             span: instance.span(),
             labels: InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str()),
             bequests: Arc::clone(&bequests),
@@ -138,7 +139,7 @@ impl Keeper {
         thread::Builder::new()
             .name("nats-elect-will".into())
             .spawn(move || keeping.run())
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| limits::in_words(&error))?;
         match watches.await {
             Ok(watches) => watches.map(|()| keeper),
             Err(_) => Err("its thread died".into()),
@@ -195,7 +196,10 @@ impl Keeping {
             let begun = clock::now();
             let end = match self.companion() {
                 Ok(companion) => self.serve(companion),
-                Err(error) => End::Died(format!("it could not be started: {error}")),
+                Err(error) => {
+                    let error = limits::in_words(&error);
+                    End::Died(format!("it could not be started: {error}"))
+                }
             };
             self.status_is(LastWillStatus::Absent);
             let why = match end {

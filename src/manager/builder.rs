@@ -16,6 +16,7 @@ use crate::actors::{ElectionThread, Groups, Opened, PublisherSetup, Routes, Setu
 use crate::error::Error;
 use crate::group::Group;
 use crate::last_will::{Ends, Keeper};
+use crate::limits;
 use crate::model::config::{
     AdminConfig, ConfigError, ElectionsConfig, Environment, EventsConfig, LastWillConfig,
     ManagerConfig, MemberConfig, RoleConfig, Storage, role_overridden,
@@ -317,7 +318,7 @@ impl RoleManagerBuilder {
             ready,
         })
         .await
-        .map_err(|error| Error::Thread(error.to_string()))?;
+        .map_err(|error| Error::Thread(limits::in_words(&error)))?;
         // From here on dropping the manager ends the thread.
         let manager = RoleManager {
             fleet,

@@ -174,6 +174,11 @@ impl Shared {
         before.is_none_or(|before| groups.is_beyond(before))
     }
 
+    /// Returns whether a watch has caught up, and goes on.
+    fn is_current(&self) -> bool {
+        self.known().stale.is_none()
+    }
+
     fn watch_ended(&self, reason: String) {
         self.update(|known| {
             known.stale = Some(reason);
@@ -209,7 +214,10 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>, ane
             },
         };
         if matches!(ended, StoreError::Unavailable(_)) {
-            backoff.connection_lost(clock::now());
+            if shared.is_current() {
+                backoff.caught_up();
+            }
+            backoff.connection_lost();
         }
         let wait = backoff.ended(clock::now());
         tracing::debug!(%ended, wait = %rounded(wait), "the watch on groups ended: watching again");

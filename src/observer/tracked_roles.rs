@@ -98,6 +98,11 @@ impl TrackedRoles {
         }
     }
 
+    /// Returns whether the watch has shown everything in the bucket, and goes on.
+    pub const fn is_current(&self) -> bool {
+        self.stale.is_none()
+    }
+
     /// Records that the watch is over.
     pub fn watch_ended(&mut self, reason: String) {
         if self.stale.replace(reason.clone()).is_none() {

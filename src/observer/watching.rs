@@ -186,7 +186,7 @@ impl Watching {
 
     fn link_changed(&mut self, link: Link) {
         if self.running.take().is_some() {
-            self.watch_backoff.connection_lost(clock::now());
+            self.connection_lost();
         }
         self.begin_at = None;
         self.shared.reach.send_replace(None);
@@ -205,6 +205,17 @@ impl Watching {
                 self.begin_at = Some(clock::now() + rest.unwrap_or_default());
             }
         }
+    }
+
+    /// The connection is lost, together with the watch.
+    fn connection_lost(&mut self) {
+        if self
+            .shared
+            .apply(|tracked_roles| tracked_roles.is_current())
+        {
+            self.watch_backoff.caught_up();
+        }
+        self.watch_backoff.connection_lost();
     }
 
     fn stop(&mut self, reason: String) {
@@ -264,7 +275,7 @@ impl Watching {
     fn watch_ended(&mut self, ended: Ended) {
         self.running = None;
         if ended.cut_off {
-            self.watch_backoff.connection_lost(clock::now());
+            self.connection_lost();
         }
         let wait = self.watch_backoff.ended(clock::now());
         tracing::debug!(ended.reason, wait = %rounded(wait), "the watch ended: watching again");

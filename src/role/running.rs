@@ -19,6 +19,7 @@ use super::polls::Polls;
 use super::scope::{Ask, RoleScope};
 use super::term::{Term, TermInner};
 use crate::clock;
+use crate::limits;
 use crate::lock::lock;
 use crate::metrics::{Labels, Stage};
 use crate::model::config::{Overrun, RoleSettings};
@@ -289,7 +290,8 @@ impl RunningTerm {
             .spawn(guard)
             .map_or_else(
                 |error| {
-                    tracing::error!(%error, "no thread to guard the lease: ending the process");
+                    let error = limits::in_words(&error);
+                    tracing::error!(error, "no thread to guard the lease: ending the process");
                     std::process::abort()
                 },
                 |handle| handle.thread().clone(),

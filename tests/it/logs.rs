@@ -95,6 +95,40 @@ async fn an_outage_is_logged_once_with_what_happens_next() {
     b.stop().await;
 }
 
+/// A watch that has caught up did not break its connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_again_and_again_costs_no_watch() {
+    let logs = logs::install();
+    let (leader, follower) = ("steady-leader", "flapping-follower");
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let joining = instance(leader, server.url(), &journal).standing(leased_for(ms(5000)));
+    let a = joining.start().await;
+    journal.started(ROLE, 0).await;
+    let joining = instance(follower, proxy.url(), &journal).standing(leased_for(ms(5000)));
+    let b = joining.start().await;
+    b.wait_until_following(leader).await;
+    for _ in 0..6 {
+        // Two heartbeats that the watch shows.
+        for _ in 0..2 {
+            let seen = b.role(ROLE).status().revision;
+            eventually(SOON, "a heartbeat", async || {
+                (b.role(ROLE).status().revision != seen).then_some(())
+            })
+            .await;
+        }
+        proxy.cut();
+        proxy.restore();
+    }
+    b.wait_until_following(leader).await;
+    let log = logs.text();
+    let rests = records(&log, follower, "doing without a watch");
+    assert!(rests.is_empty(), "{rests:#?}");
+    a.stop().await;
+    b.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_fails_names_the_addresses_it_tried() {
     // Nobody listens on port 1, and credentials are not shown.

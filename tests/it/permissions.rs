@@ -451,7 +451,7 @@ async fn credentials_that_are_refused_later_are_told_and_tried_on() {
     let logs = logs::install();
     let refusals = || {
         logs.text()
-            .matches("NATS refuses the credentials of")
+            .matches("NATS refuses the credentials of user \"u\", which it had accepted before")
             .count()
     };
     let files = Files::new();

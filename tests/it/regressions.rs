@@ -11,6 +11,7 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::publish_headers;
+use crate::support::logs;
 
 const SOON: Duration = Duration::from_secs(30);
 const ROLE: &str = "scheduler";
@@ -322,8 +323,9 @@ async fn a_removed_role_leaves_nothing_of_its_handler_behind() {
 /// The client loses its connection over such headers, or ends for good; a watch shows them to it
 /// again each time.
 async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
+    let logs = logs::install();
     let server = NatsServer::start().expect("start");
-    let manager = builder("a", &server)
+    let manager = builder("poisoned", &server)
         .role(ROLE, leased_for(ms(2000)), obedient())
         .start()
         .await
@@ -340,6 +342,10 @@ async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
         tokio::time::sleep(ms(100)).await;
     }
     assert!(led >= 40, "it led only {led} of 60 times");
+    let log = logs.text();
+    let told =
+        |it: &str| it.contains("poisoned") && it.contains("headers that the client can't read");
+    assert!(log.lines().any(told), "{log}");
 
     // One that starts with them in the bucket gets the role when it is free.
     let other = builder("b", &server)

@@ -12,7 +12,7 @@ use crate::support::clock::Stamp;
 use crate::support::credentials::{Files, Operator};
 use crate::support::instance::{Recorded, instance};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 /// What no error may show.
 const SECRET: &str = "s3cret";
@@ -255,6 +255,8 @@ async fn a_key_that_is_replaced_in_its_file_is_used_from_the_next_connection_on(
     let keep = |user: &KeyPair| files.write("user.nk", &user.seed().expect("its seed"));
     admit(&old);
     let file = keep(&old);
+    let path = file.clone();
+    let logs = logs::install();
     let mut server = server(&files.included("users.conf"));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
@@ -264,8 +266,24 @@ async fn a_key_that_is_replaced_in_its_file_is_used_from_the_next_connection_on(
         .await;
     journal.started(ROLE, 0).await;
     admit(&new);
-    keep(&new);
+    std::fs::remove_file(&path).expect("removed");
     server.restart().expect("restart");
+    let told = format!("`auth.nkey_file` is \"{}\"", path.display());
+    let refused = format!(
+        "NATS refuses the credentials of the file \"{}\"",
+        path.display()
+    );
+    eventually(SOON, "the reason", async || {
+        let log = logs.text();
+        let reason = log.lines().find(|it| it.contains(&told))?;
+        assert!(
+            reason.contains(" ERROR ") && reason.contains("No such file"),
+            "{reason}"
+        );
+        log.contains(&refused).then_some(())
+    })
+    .await;
+    keep(&new);
     eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
     assert_eq!(journal.terms(ROLE).len(), 1, "the term goes on");
     a.stop().await;

@@ -310,7 +310,7 @@ impl Command {
             #[cfg(unix)]
             Self::Exec(exec) => Some(exec.logs()),
             #[cfg(unix)]
-            Self::Agent(_) => Some("warn,nats_elect=info".into()),
+            Self::Agent(_) => Some("warn,async_nats=off,nats_elect=info".into()),
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
             // It runs for long, and nobody else tells that its bucket is out of reach, and who

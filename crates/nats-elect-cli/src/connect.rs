@@ -13,6 +13,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
 use nats_elect::admin::AdminClient;
+use nats_elect::limits::failed;
 use nats_elect::{AuthConfig, Denied, Error, ManagerConfig, Observer};
 
 use crate::cli::Shared;
@@ -329,6 +330,7 @@ impl WhyNot {
 pub fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?
+        .build()
+        .map_err(failed("the command could not begin"))?
         .block_on(command)
 }

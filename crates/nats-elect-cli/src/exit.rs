@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::{sync::mpsc::channel, thread};
 
 use nats_elect::admin::{AdminError, ProblemCode};
+use nats_elect::limits::in_words;
 use nats_elect::{ConfigError, Denied, Error, HistoryError};
 
 use crate::line;
@@ -182,7 +183,7 @@ impl From<io::Error> for Failure {
         let unheard = error.kind() == io::ErrorKind::BrokenPipe;
         Self {
             unheard,
-            ..Self::new(Code::Failed, error.to_string())
+            ..Self::new(Code::Failed, in_words(&error))
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use nats_elect::limits::failed;
 use tracing_subscriber::EnvFilter;
 
 /// How many events may wait to be written.
@@ -20,7 +21,7 @@ pub const LAST: Duration = Duration::from_secs(1);
 pub fn to_stderr(verbose: u8, unless_verbose: &str, colours: bool) -> io::Result<Logs> {
     let level = match verbose {
         0 => unless_verbose,
-        1 => "nats_elect=info,warn",
+        1 => "nats_elect=info,warn,async_nats=off",
         2 => "nats_elect=debug,info",
         _ => "nats_elect=trace,debug",
     };
@@ -52,7 +53,7 @@ struct Queue(SyncSender<Entry>);
 impl Logs {
     fn new(events: usize, mut to: impl Write + Send + 'static) -> io::Result<Self> {
         let (queue, entries): (_, Receiver<Entry>) = sync_channel(events);
-        thread::Builder::new().name("logs".into()).spawn(move || {
+        let writing = thread::Builder::new().name("logs".into()).spawn(move || {
             for entry in entries {
                 match entry {
                     // If nobody can hear it, nobody can be told.
@@ -60,7 +61,8 @@ impl Logs {
                     Entry::Last(written) => drop(written.send(())),
                 }
             }
-        })?;
+        });
+        writing.map_err(failed("no thread to write the logs"))?;
         Ok(Self(queue))
     }
 }

@@ -1,14 +1,24 @@
-//! The log of an outage of the connection: one warning when it begins, one a minute while it lasts,
-//! and its length when it is over.
+//! The log of outages of the connection: one warning when an outage begins, one a minute while it
+//! lasts, and its length when it is over. A connection that is lost again and again is one warning a
+//! minute, with its count.
 
-use crate::repeated::REMINDER;
+use std::time::Duration;
+
+use crate::repeated::{REMINDER, Repeated};
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
+
+const LOST: &str = "connection to NATS lost: reconnecting; leaders go on until their leases end";
+/// An outage that lasts longer is told, even if there was another one within the minute.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// An outage that lasts.
 #[derive(Debug)]
 pub(super) struct Outage {
+    server: String,
     since: Moment,
+    /// Whether its beginning was logged. Then its end is, too.
+    told: bool,
     reminded_at: Moment,
     /// The number of attempts to reconnect that failed.
     attempts: u64,
@@ -16,14 +26,17 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Begins, with a warning that names the server.
-    pub fn began(server: &str, now: Moment) -> Self {
-        tracing::warn!(
-            server,
-            "connection to NATS lost: reconnecting; leaders go on until their leases end"
-        );
+    /// Begins, with a warning that names the server, unless there was one within the last minute.
+    pub fn began(server: String, logged: &mut Repeated, now: Moment) -> Self {
+        let due = logged.is_due(LOST, now);
+        if let Some(repeats) = due {
+            let repeats = (repeats > 0).then_some(repeats);
+            tracing::warn!(server, repeats, "{LOST}");
+        }
         Self {
+            server,
             since: now,
+            told: due.is_some(),
             reminded_at: now,
             attempts: 0,
             last_error: None,
@@ -36,8 +49,12 @@ impl Outage {
         self.last_error = Some(error);
     }
 
-    /// Warns again if the last warning is long ago.
+    /// Warns if it has not, or if the last warning is long ago.
     pub fn lasts(&mut self, now: Moment) {
+        if !self.told && now >= self.since + BRIEF {
+            self.told = true;
+            tracing::warn!(server = self.server, "{LOST}");
+        }
         if now < self.reminded_at + REMINDER {
             return;
         }
@@ -52,6 +69,9 @@ impl Outage {
 
     /// Ends.
     pub fn ended(self, server: &str, now: Moment) {
+        if !self.told {
+            return;
+        }
         tracing::info!(
             server,
             outage = %rounded(now.since(self.since)),
@@ -59,5 +79,78 @@ impl Outage {
             last_error = self.last_error,
             "connected to NATS again"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns what is logged meanwhile.
+    fn logged(of: impl FnOnce()) -> Vec<String> {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        tracing::subscriber::with_default(subscriber.with_ansi(false).finish(), of);
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    const fn ms(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_24_times_in_a_second_is_one_warning_a_minute_with_its_count() {
+        let log = logged(|| {
+            let mut lost = Repeated::default();
+            for outage in 0..24 {
+                let at = 1_000 + outage * 40;
+                let mut outage = Outage::began("n1".into(), &mut lost, ms(at));
+                outage.lasts(ms(at + 20));
+                outage.ended("n1", ms(at + 30));
+            }
+            Outage::began("n1".into(), &mut lost, ms(70_000)).ended("n1", ms(70_100));
+        });
+        let lost: Vec<_> = log.iter().filter(|it| it.contains(LOST)).collect();
+        assert_eq!(lost.len(), 2, "{log:#?}");
+        assert!(lost[1].contains("repeats=23"), "{log:#?}");
+        let again = log
+            .iter()
+            .filter(|it| it.contains("connected to NATS again"));
+        assert_eq!(again.count(), 2, "{log:#?}");
+    }
+
+    #[test]
+    fn a_second_outage_within_the_minute_is_told_if_it_lasts() {
+        let log = logged(|| {
+            let mut lost = Repeated::default();
+            Outage::began("n1".into(), &mut lost, ms(1_000)).ended("n1", ms(1_100));
+            let mut outage = Outage::began("n1".into(), &mut lost, ms(5_000));
+            outage.lasts(ms(5_900));
+            outage.lasts(ms(6_000));
+            outage.lasts(ms(6_100));
+            outage.ended("n2", ms(7_000));
+        });
+        let lost = log.iter().filter(|it| it.contains(LOST));
+        assert_eq!(lost.count(), 2, "{log:#?}");
+        let again = "connected to NATS again server=\"n2\" outage=2s";
+        assert!(log[3].contains(again), "{log:#?}");
     }
 }

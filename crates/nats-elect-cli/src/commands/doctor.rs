@@ -11,6 +11,7 @@ use crate::config_file::{ConfigFile, Source};
 use crate::doctor::findings::Findings;
 use crate::doctor::pace::Times;
 use crate::doctor::permissions::Trial;
+use crate::doctor::records::Left;
 use crate::doctor::{Part, Roles, bucket, fleet, groups, pace, records, server};
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
@@ -204,21 +205,27 @@ impl Examined<'_> {
             roles: self.roles,
             groups: self.groups,
         };
-        if self.part == Part::Operator {
+        let left = if self.part == Part::Operator {
             findings.skipped("bucket", "an operator needs none")?;
+            Vec::new()
         } else {
-            self.bucket(&trial, findings).await?;
-        }
+            self.bucket(&trial, findings).await?
+        };
         trial.messages(findings).await?;
-        fleet::check(line, name, self.prefix, findings).await
+        fleet::check(line, name, self.prefix, &left, findings).await
     }
 
-    async fn bucket(&self, trial: &Trial<'_>, findings: &mut Findings) -> std::io::Result<()> {
+    /// Returns the roles that nobody claims.
+    async fn bucket(
+        &self,
+        trial: &Trial<'_>,
+        findings: &mut Findings,
+    ) -> std::io::Result<Vec<Left>> {
         let (line, name) = (self.line, self.config.bucket.as_str());
         let found = bucket::check(line, name, self.roles.named(), findings).await?;
         server::limits(line, findings).await?;
         let Some(found) = found else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let readable = trial.reading(findings).await?;
         let seen = if readable {
@@ -248,12 +255,14 @@ impl Examined<'_> {
             }
         }
         pace::survives(&found, findings)?;
-        if readable {
-            records::check(line, name, &found, findings).await?;
-        }
+        let left = if readable {
+            records::check(line, name, &found, findings).await?
+        } else {
+            Vec::new()
+        };
         if let Some(seen) = &seen {
             groups::check(seen, self.groups, findings)?;
         }
-        Ok(())
+        Ok(left)
     }
 }

@@ -246,7 +246,7 @@ impl Exec {
     /// The log filter without `-v`.
     pub fn logs(&self) -> String {
         // One replica may be all that there is, and not to be told at each start: `doctor` tells.
-        let warnings = "warn,nats_elect::one_replica=error";
+        let warnings = "warn,async_nats=off,nats_elect::one_replica=error";
         if self.quiet {
             warnings.into()
         } else {

@@ -9,6 +9,7 @@ use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
 
 use super::crash;
 use super::findings::Findings;
+use super::records::Left;
 use crate::line::Line;
 
 /// How long is waited for instances to answer.
@@ -18,10 +19,15 @@ pub async fn check(
     line: &Line,
     bucket: &str,
     prefix: &str,
+    left: &[Left],
     findings: &mut Findings,
 ) -> io::Result<()> {
     let check = "instances";
-    let (instances, reports) = match search(line, bucket, prefix).await {
+    let found = search(line, bucket, prefix).await;
+    for left in left {
+        abandoned(bucket, left, found.as_deref().unwrap_or_default(), findings)?;
+    }
+    let (instances, reports) = match found {
         Ok(found) => found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>(),
         Err(why) => return findings.skipped(check, why),
     };
@@ -65,6 +71,35 @@ pub async fn check(
             format!("an instance does not report: {error}"),
         ),
     }
+}
+
+/// Tells of a role that nobody claims, and what the instances that stand for it wait for.
+fn abandoned(
+    bucket: &str,
+    left: &Left,
+    found: &[(Instance, Result<InstanceReport, AdminError>)],
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let (mut what, role) = (left.what.clone(), &left.role);
+    let (mut paused, mut standing) = (Vec::new(), Vec::new());
+    for (instance, report) in found {
+        let id = instance.instance_id.as_str();
+        match report.as_ref().map(|report| report.roles.get(role)) {
+            Ok(Some(report)) if report.paused => paused.push(id),
+            Ok(Some(_)) => standing.push(id),
+            _ => {}
+        }
+    }
+    let advice = if !standing.is_empty() {
+        what += &format!(", though these stand for it: {}", standing.join(", "));
+        format!("`nats-elect candidates {role}` and their logs say what keeps them from it")
+    } else if let Some(id) = paused.first() {
+        what += &format!("; paused: {}", paused.join(", "));
+        format!("`nats-elect resume --role {role} --instance {id}`")
+    } else {
+        format!("start a candidate; if you no longer need the role: `nats kv del {bucket} {role}`")
+    };
+    findings.warn("records", what, advice)
 }
 
 /// Those that run, each with what it reports.

@@ -22,21 +22,30 @@ struct Record {
     ttl_ms: Option<u64>,
 }
 
+/// A role whose leader is gone, and which nobody claims.
+pub struct Left {
+    pub role: String,
+    pub what: String,
+}
+
 /// Looks at every role's record; the server's clock, which stamped them, says how old they are.
+/// Returns the roles that nobody claims.
 pub async fn check(
     line: &Line,
     bucket: &str,
     found: &Found,
     findings: &mut Findings,
-) -> io::Result<()> {
+) -> io::Result<Vec<Left>> {
     let check = "records";
     let roles: Vec<_> = found.roles().collect();
     let (mut led, mut free) = (0, 0);
+    let mut left = Vec::new();
     for role in roles.iter().take(MOST) {
         let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
         let key = json!({ "last_by_subj": format!("$KV.{bucket}.{role}") });
         let Answer::Json(answer) = line.ask(&read, &key).await else {
-            return findings.skipped(check, "they could not be read");
+            findings.skipped(check, "they could not be read")?;
+            return Ok(left);
         };
         let message = &answer["message"];
         if message.is_null() || is_marker(message) {
@@ -77,18 +86,24 @@ pub async fn check(
         if let (Some(age), Some(lease)) = (age, lease)
             && age > lease + lease / 10 + Duration::from_secs(1)
         {
-            findings.warn(
-                check,
-                format!("{role:?}: the last heartbeat of {:?} was {} ago, and its lease was {}: the leader is gone, and nobody claims the role", record.id, lasted(age), lasted(lease)),
-                format!("start a candidate, or resume one; if you no longer need the role: `nats kv del {bucket} {role}`"),
-            )?;
+            let what = format!(
+                "{role:?}: the last heartbeat of {:?} was {} ago, and its lease was {}: the leader is gone, and nobody claims the role",
+                record.id,
+                lasted(age),
+                lasted(lease)
+            );
+            left.push(Left {
+                role: role.to_string(),
+                what,
+            });
         }
     }
     let more = match roles.len().saturating_sub(MOST) {
         0 => String::new(),
         more => format!(", {more} more were not checked"),
     };
-    findings.ok(check, format!("{led} led, {free} free{more}"))
+    findings.ok(check, format!("{led} led, {free} free{more}"))?;
+    Ok(left)
 }
 
 /// Time since it was stored; both times are the stream leader's.

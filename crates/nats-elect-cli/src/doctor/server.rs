@@ -1,5 +1,7 @@
 //! The connection, the server behind it, and what it gives the account.
 
+use std::cmp::Ordering;
+
 use nats_elect::{Error, ManagerConfig};
 use serde_json::{Value, json};
 
@@ -112,7 +114,7 @@ pub async fn limits(line: &Line, findings: &mut Findings) -> std::io::Result<()>
             }
             findings.warn(
                 check,
-                format!("close to: {}", close.join(", ")),
+                close.join(", "),
                 "raise the account's limits, or delete unused data: a full account refuses heartbeats and watches",
             )
         }
@@ -138,7 +140,12 @@ fn close_limits(answer: &Value) -> Vec<String> {
                 continue;
             };
             if limit > 0 && used.saturating_mul(100) / limit >= CLOSE {
-                close.push(format!("{name}{place} {used} of {limit}"));
+                let how = match used.cmp(&limit) {
+                    Ordering::Less => "close to the limit:",
+                    Ordering::Equal => "used up:",
+                    Ordering::Greater => "over the limit:",
+                };
+                close.push(format!("{how} {name}{place} {used} of {limit}"));
             }
         }
     };
@@ -158,4 +165,23 @@ fn used(answer: &Value) -> String {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_that_is_over_its_limit_is_not_close_to_it() {
+        let answer = json!({
+            "storage": 716, "memory": 90, "streams": 3, "consumers": 1,
+            "limits": { "max_storage": 100, "max_memory": 100, "max_streams": 3, "max_consumers": 10 },
+        });
+        let told = [
+            "over the limit: storage 716 of 100",
+            "close to the limit: memory 90 of 100",
+            "used up: streams 3 of 3",
+        ];
+        assert_eq!(close_limits(&answer), told);
+    }
 }

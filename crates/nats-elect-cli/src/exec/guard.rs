@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use nats_elect::limits::failed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid, kill_process, waitid,
@@ -49,7 +50,8 @@ pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> io::Result<(
     let stdin = files.next();
     let watched = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?
+        .build()
+        .map_err(failed("the guard could not begin"))?
         .block_on(async {
             let frames = Frames::new(socket)?;
             watch_over(command, frames, Instant(first), stdin).await
@@ -99,7 +101,8 @@ async fn watch_over(
     let me = getpid().as_raw_nonzero().get().to_string();
     let starter = this_program(&["exec-starter", "--guard", &me], command)?
         .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
-        .spawn()?;
+        .spawn()
+        .map_err(failed("no process for the command"))?;
     let group = Pid::from_child(&starter);
     let _end = EndCommand(group);
     tokio::select! {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nats_elect::Term;
 use nats_elect::last_will::line_of_end;
+use nats_elect::limits::failed;
 use rustix::process::{Pid, Signal};
 
 use super::Instant;
@@ -86,7 +87,8 @@ impl Guarded {
         term: &Term,
         kill_at: impl Fn() -> Instant,
     ) -> io::Result<Self> {
-        let (ours, theirs) = UnixStream::pair()?;
+        let (ours, theirs) =
+            UnixStream::pair().map_err(failed("no socket to the guard of the command"))?;
         let stdin = io::stdin();
         // A command in the background that reads the terminal would be stopped.
         let stdin = (program.has_stdin && !stdin.is_terminal()).then(|| stdin.as_fd());
@@ -107,7 +109,8 @@ impl Guarded {
                 .env_remove(listener::VARIABLE)
                 .envs(program.environment.iter().cloned())
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
-                .spawn()?,
+                .spawn()
+                .map_err(failed("the guard of the command could not be started"))?,
             program.spared.clone(),
         );
         let mut frames = Frames::new(ours)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use metrics::{Gauge, Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use nats_elect::health::HealthServer;
+use nats_elect::limits::failed;
 use nats_elect::{METRICS, Probe};
 use tokio::runtime::Builder;
 
@@ -51,7 +52,8 @@ impl Listener {
     /// Answers until this process ends. It does so on a thread of its own: the end of a command may
     /// hold up the first one.
     pub fn answer(self, probe: Probe) -> io::Result<()> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed("health and metrics can't be served"))?;
         let Self { socket, metrics } = self;
         let serve = async move {
             let rendered = metrics.clone();
@@ -73,6 +75,7 @@ impl Listener {
                 }
             })
             .map(drop)
+            .map_err(failed("no thread to serve health and metrics"))
     }
 }
 

@@ -10,8 +10,9 @@ use rustix::process::{Pid, Signal};
 use super::guarded::End;
 use crate::text::clean;
 
-/// The filter that shows these lines. `--quiet` leaves it out.
-pub const LOGS: &str = "nats_elect::exec=info";
+/// The filter that shows these lines, and those that an outage of NATS is over. `--quiet` leaves it
+/// out.
+pub const LOGS: &str = "nats_elect::exec=info,nats_elect::actors::monitor::outage=info";
 const TARGET: &str = "nats_elect::exec";
 
 /// Logs a line outside the term's span, whose fields would make it long.

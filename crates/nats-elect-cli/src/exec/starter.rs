@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use nats_elect::limits::failed;
 use rustix::process::{Signal, getpid, getppid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -55,7 +56,8 @@ fn die_with(guard: i32) -> Result<(), Failure> {
 fn outlive_signals() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?;
+        .build()
+        .map_err(failed("the command could not be started"))?;
     let _entered = runtime.enter();
     for kind in [
         SignalKind::hangup(),

@@ -27,6 +27,23 @@ fn context(folder: &Path, name: &str, text: &str) {
     fs::write(contexts.join(format!("{name}.json")), text).expect("write");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_without_files_names_the_limit() {
+    let command = env!("CARGO_BIN_EXE_nats-elect");
+    let told: Vec<_> = (4..=8)
+        .map(|files| {
+            let script =
+                format!("ulimit -n {files}; exec {command} ls --server nats://127.0.0.1:1");
+            let ended = Command::new("sh").args(["-c", &script]).output();
+            String::from_utf8_lossy(&ended.expect("a shell").stderr).into_owned()
+        })
+        .collect();
+    let names =
+        |it: &String| it.contains("the command could not begin: ") && it.contains("ulimit -n");
+    assert!(told.iter().any(names), "{told:#?}");
+}
+
 #[test]
 fn options_go_before_the_environment_and_that_before_the_context() {
     let server = NatsServer::builder()

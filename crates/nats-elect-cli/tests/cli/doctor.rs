@@ -592,6 +592,44 @@ async fn records_that_others_wrote_or_left_behind_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_nobody_claims_is_told_with_the_candidates_that_stand_for_it() {
+    let server = NatsServer::builder()
+        .config(
+            "authorization { users = [ { user: all, password: p }, \
+             { user: weak, password: p, permissions: { publish: { deny: [\"$KV.leaders.*\"] } } } ] }",
+        )
+        .start()
+        .expect("a server");
+    let url = server.url().replace("nats://", "nats://all:p@");
+    let jetstream = bucket_with(&url, |_| {}).await;
+    let dead = json!({ "id": "node-7", "token": "t", "ttl_ms": 100 });
+    put(&jetstream, "scheduler", dead.to_string()).await;
+    let told = async |words: &str| {
+        eventually(SOON, words, async || {
+            let checkup = Checkup::of(&mut doctor(&url, &[]));
+            let is_told = checkup.on("records").iter().any(|it| it.1.contains(words));
+            is_told.then(|| checkup.report.to_string())
+        })
+        .await
+    };
+    let report = told("nobody claims the role").await;
+    assert!(report.contains("start a candidate"), "{report}");
+
+    let weak = async |id| started(builder(server.url(), id).user_and_password("weak", "p")).await;
+    let (one, two) = (weak("node-1").await, weak("node-2").await);
+    let report = told("though these stand for it: node-1, node-2").await;
+    assert!(!report.contains("start a candidate"), "{report}");
+    for manager in [&one, &two] {
+        manager.pause().await.expect("paused");
+    }
+    let report = told("; paused: node-1, node-2").await;
+    assert!(
+        report.contains("resume --role scheduler --instance node-1"),
+        "{report}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_of_one_id_are_told() {
     let server = NatsServer::start().expect("a server");
     let _first = started(builder(server.url(), "twin")).await;

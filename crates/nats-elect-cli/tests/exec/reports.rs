@@ -160,6 +160,21 @@ fn an_outage_is_told_with_the_end_of_the_command_and_its_next_start() {
     only.tells("worker: leads, command started");
 }
 
+#[test]
+fn a_connection_that_is_lost_and_back_is_told() {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut only = Teller::start(exec("only", &proxy.url()).args(LONG), "sleep 600");
+    only.tells("worker: leads, command started");
+    proxy.cut();
+    only.tells("connection to NATS lost");
+    proxy.restore();
+    only.tells("connected to NATS again");
+    only.signal(Signal::TERM);
+    let (_, told) = only.ended();
+    assert!(!told.contains("async_nats"), "{told}");
+}
+
 #[tokio::test]
 async fn a_command_that_ended_with_its_lease_is_told_so_also_if_its_guard_ended_it() {
     let server = NatsServer::start().expect("a server");
