@@ -59,14 +59,13 @@ impl Linked for Watch {
         loop {
             let told = watch.next().await?;
             // A key that is shown again was written after the watch had begun.
-            let is_news = matches!(&told, Delivery::Entry(role, _) if shown.contains(role));
-            if !caught_up && (is_news || told == Delivery::Idle) {
+            let live = matches!(&told, Delivery::Entry(role, _) if shown.contains(role));
+            if !caught_up && (live || told == Delivery::Idle) {
                 caught_up = true;
                 self.backoff().caught_up();
             }
             match told {
                 Delivery::Entry(role, entry) => {
-                    let live = shown.contains(&role);
                     self.routes
                         .send(&role, ElectionMsg::Observed { entry, live });
                     if !live {
@@ -109,7 +108,7 @@ impl Linked for Watch {
         // name.
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
         let mut backoff = self.backoff();
-        if matches!(error, Some(StoreError::Unavailable(_))) {
+        if error.is_some_and(StoreError::cuts_off) {
             backoff.connection_lost();
         }
         let wait = backoff.ended(clock::now());

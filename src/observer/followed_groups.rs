@@ -213,7 +213,7 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>, ane
                 Err(_) => StoreError::Unavailable("the watch has crashed".into()),
             },
         };
-        if matches!(ended, StoreError::Unavailable(_)) {
+        if ended.cuts_off() {
             if shared.is_current() {
                 backoff.caught_up();
             }

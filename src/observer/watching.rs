@@ -119,7 +119,7 @@ impl From<StoreError> for Ended {
     fn from(error: StoreError) -> Self {
         Self {
             reason: error.to_string(),
-            cut_off: matches!(error, StoreError::Unavailable(_)),
+            cut_off: error.cuts_off(),
         }
     }
 }

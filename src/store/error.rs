@@ -3,6 +3,7 @@
 use async_nats::jetstream::{self, ErrorCode};
 
 use super::error_codes::Meaning;
+use super::request::NO_RESPONDERS;
 use nats_elect_core::event::FailureKind;
 
 /// A request to the bucket that did not succeed.
@@ -130,6 +131,12 @@ impl StoreError {
             Self::BucketFull(_) => FailureKind::BucketFull,
             Self::Conflict { .. } | Self::Rejected { .. } => FailureKind::Rejected,
         }
+    }
+
+    /// Returns whether the connection may be lost. A server whose JetStream is not ready answers that
+    /// nobody is there.
+    pub fn cuts_off(&self) -> bool {
+        matches!(self, Self::Unavailable(detail) if detail != NO_RESPONDERS)
     }
 
     /// Returns whether the same request may succeed a moment later without any intervention.
