@@ -193,6 +193,22 @@ fn log_failing(terms: u32, pause: Duration) {
     );
 }
 
+/// Logs another leader. The start of the own term is logged as such.
+fn log_leader(scope: &RoleScope, leader: &LeaderInfo) {
+    if leader.instance_id.is_empty() {
+        let revision = scope.status.borrow().revision;
+        tracing::warn!(
+            revision,
+            "a value that is no record is in the role's key: its lease is waited for, and then \
+             candidates claim the role over it"
+        );
+    } else if leader.is_self {
+        tracing::debug!("this instance leads");
+    } else {
+        tracing::info!("following {:?}", leader.instance_id.as_str());
+    }
+}
+
 fn log(scope: &RoleScope, event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
@@ -200,21 +216,7 @@ fn log(scope: &RoleScope, event: &Event) {
         Event::Resumed => tracing::info!("resumed: takes part in elections again"),
         Event::Failing { terms, pause } => log_failing(*terms, *pause),
         Event::FailingOver => tracing::info!("this instance gets another chance to lead"),
-        Event::LeaderChanged(Some(leader)) if leader.instance_id.is_empty() => {
-            let revision = scope.status.borrow().revision;
-            tracing::warn!(
-                revision,
-                "a value that is no record is in the role's key: its lease is waited for, and then \
-                 candidates claim the role over it"
-            );
-        }
-        // The start of the own term is logged as such.
-        Event::LeaderChanged(Some(leader)) if leader.is_self => {
-            tracing::debug!("this instance leads");
-        }
-        Event::LeaderChanged(Some(leader)) => {
-            tracing::info!("following {:?}", leader.instance_id.as_str());
-        }
+        Event::LeaderChanged(Some(leader)) => log_leader(scope, leader),
         // The span of these has the fencing token.
         Event::TermStarted { .. } => tracing::info!("term started"),
         Event::TermEnding { cause, .. } => log_term_ending(scope, *cause),
