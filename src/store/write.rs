@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::{HeaderMap, Request};
 use serde::Deserialize;
+use tokio_util::bytes::Bytes;
 
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
@@ -81,7 +82,7 @@ impl Bucket {
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let most = self.largest_message();
-        let mut release = release.clone();
+        let mut release = *release;
         if wire_size(&releasing(over, &release)) > most {
             (release.line, release.heir) = (Heirs::NONE, None);
         }
@@ -136,8 +137,7 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<u64, StoreError> {
         let headers = request.headers.as_ref();
-        let size = headers.map_or(0, wire_size)
-            + request.payload.as_ref().map_or(0, |payload| payload.len());
+        let size = headers.map_or(0, wire_size) + request.payload.as_ref().map_or(0, Bytes::len);
         let most = self.largest_message();
         if size > most {
             return Err(too_large(size, most));
