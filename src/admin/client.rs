@@ -14,8 +14,8 @@ use super::discovery::Discovery;
 use super::{AdminError, Instance, InstanceReport, RoleReport};
 use crate::manager::StepDown;
 use crate::model::admin::{
-    AdminReply, AdminRequest, AdminSubjects, Done, Ended, ExplanationReply, PlanReply, Problem,
-    ProblemCode, Taken, Verb, parse,
+    AdminReply, AdminRequest, AdminSubjects, BucketId, Done, Ended, ExplanationReply, PlanReply,
+    Problem, ProblemCode, Search, Taken, Verb, parse,
 };
 use crate::model::config::{DEFAULT_SUBJECT_PREFIX, check_prefix};
 use crate::model::group_plan::GroupPlan;
@@ -43,12 +43,19 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// It needs only a connection, which other code may use as well. It needs no JetStream and no
 /// bucket. Each call sends one request, or one request per instance, and subscribes to the answers
 /// while it waits for them.
+///
+/// A hub and a leaf node can each have a bucket of one name in their `JetStream` domains, and the
+/// requests of one account reach the instances of both. Instances tell of which bucket they are. So
+/// the client finds those of one bucket: that of [`of_bucket`](Self::of_bucket) or
+/// [`in_domain`](Self::in_domain). Without either it refuses if two buckets answer.
 #[derive(Clone)]
 pub struct AdminClient {
     client: Client,
     bucket: BucketName,
     prefix: String,
     subjects: AdminSubjects,
+    /// Which bucket of the name is meant.
+    search: Search,
 }
 
 /// An instance, and its report.
@@ -99,7 +106,29 @@ impl AdminClient {
             prefix: subject_prefix.to_owned(),
             client,
             bucket,
+            search: Search::default(),
         })
+    }
+
+    /// Finds the instances of this bucket alone, as
+    /// [`Observer::bucket_id`](crate::Observer::bucket_id) or
+    /// [`BucketReview::id`](field@crate::BucketReview::id) has it. An instance that does not tell its
+    /// bucket counts as one of them: it has none just now, or is of an older version.
+    #[must_use]
+    pub fn of_bucket(mut self, bucket: &BucketId) -> Self {
+        self.search = Search::for_bucket(bucket);
+        self
+    }
+
+    /// Finds the instances of the bucket in this `JetStream` domain alone. An empty text is the
+    /// domain without a name. An instance that does not tell its bucket is not found.
+    #[must_use]
+    pub fn in_domain(mut self, domain: impl Into<String>) -> Self {
+        self.search = Search {
+            domain: Some(domain.into()),
+            bucket_epoch: None,
+        };
+        self
     }
 
     /// Returns all instances that answer, in the order of their ids.
@@ -110,7 +139,8 @@ impl AdminClient {
     ///
     /// # Errors
     /// Returns [`AdminError::Timeout`] if an instance is there but none answers within that time.
-    /// Returns [`AdminError::Unavailable`] if the connection does not take requests.
+    /// Returns [`AdminError::Unavailable`] if the connection does not take requests. Returns
+    /// [`AdminError::TwoBuckets`] if the client was not told which of two buckets is meant.
     ///
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
@@ -212,8 +242,9 @@ impl AdminClient {
     /// Returns the leader of the role, according to the leader itself. The opinion of other
     /// instances does not count.
     ///
-    /// The method returns as soon as an instance answers that it leads. It waits for the others
-    /// only if none does. While a role changes hands, both instances may answer so for a moment;
+    /// If the client was told which bucket is meant, the method returns as soon as an instance
+    /// answers that it leads. Otherwise it waits for the others, because they may be of another
+    /// bucket. While a role changes hands, both instances may answer so for a moment;
     /// [`StepDown::expecting`] with the fencing token ends no other term than the one that was
     /// found.
     ///
@@ -229,19 +260,22 @@ impl AdminClient {
         let mut discovery = self.discover(within).await?;
         let mut asked = FuturesUnordered::new();
         let mut searching = true;
-        // Each instance is asked when it is found, and the first that leads ends the search.
-        while searching || !asked.is_empty() {
+        let mut leader = None;
+        // Each instance is asked when it is found. The first that leads ends a search in one bucket.
+        let is_one = !self.search.names_any();
+        while searching || (leader.is_none() && !asked.is_empty()) {
             tokio::select! {
                 found = discovery.next(), if searching => match found? {
                     Some(instance) => asked.push(self.leads(instance, role)),
                     None => searching = false,
                 },
-                Some(leader) = asked.next() => if let Some(leader) = leader {
-                    return Ok(leader);
-                },
+                Some(leads) = asked.next() => leader = leader.or(leads),
+            }
+            if is_one && leader.is_some() {
+                break;
             }
         }
-        Err(AdminError::NoLeader(role.to_string()))
+        leader.ok_or_else(|| AdminError::NoLeader(role.to_string()))
     }
 
     /// Returns the instance's term of the role, if it leads the role.
@@ -258,8 +292,11 @@ impl AdminClient {
     }
 
     async fn discover(&self, within: Duration) -> Result<Discovery<'_>, AdminError> {
-        let (subjects, bucket) = (&self.subjects, &self.bucket);
-        Discovery::begin(&self.client, subjects, bucket, &self.prefix, within).await
+        let Self {
+            subjects, bucket, ..
+        } = self;
+        let (prefix, search) = (&self.prefix, &self.search);
+        Discovery::begin(&self.client, subjects, bucket, prefix, search, within).await
     }
 
     /// Has an instance end its term, and waits until it has. The handler is wound down, and then

@@ -8,7 +8,7 @@ use async_nats::Client;
 use super::{AdminError, Instance};
 use crate::clock;
 use crate::model::admin::micro::Info;
-use crate::model::admin::{AdminSubjects, parse};
+use crate::model::admin::{AdminSubjects, BucketId, Search, parse};
 use crate::store::Asking;
 use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
@@ -29,6 +29,10 @@ pub(super) struct Discovery<'a> {
     /// At least one instance answered.
     heard: bool,
     found: BTreeSet<Instance>,
+    /// Which bucket of the name is meant.
+    search: &'a Search,
+    /// The bucket of those that told theirs.
+    told: Option<BucketId>,
 }
 
 impl<'a> Discovery<'a> {
@@ -37,9 +41,11 @@ impl<'a> Discovery<'a> {
         subjects: &AdminSubjects,
         bucket: &'a BucketName,
         prefix: &'a str,
+        search: &'a Search,
         within: Duration,
     ) -> Result<Self, AdminError> {
-        let asking = Asking::begin(client, &subjects.answers(), subjects.search(), Vec::new())
+        let (subject, body) = (subjects.search(), search.to_json());
+        let asking = Asking::begin(client, &subjects.answers(), subject, body)
             .await
             .map_err(AdminError::unavailable)?;
         Ok(Self {
@@ -50,10 +56,13 @@ impl<'a> Discovery<'a> {
             end: clock::now() + within,
             heard: false,
             found: BTreeSet::new(),
+            search,
+            told: None,
         })
     }
 
     /// Returns the next instance that answers, each once. Returns `None` if all have answered.
+    /// Fails at the first answer from another bucket of the name.
     ///
     /// Nothing is lost if the future is dropped, except the time that it waited.
     pub async fn next(&mut self) -> Result<Option<Instance>, AdminError> {
@@ -63,9 +72,15 @@ impl<'a> Discovery<'a> {
             match tokio::time::timeout(wait, self.asking.next()).await {
                 Ok(Ok(Some(message))) => {
                     self.heard = true;
-                    let info: Option<Info> = parse(&message.payload);
-                    let found = info.and_then(|it| Instance::of(&it, self.bucket, self.prefix));
-                    if let Some(found) = found.filter(|it| self.found.insert(it.clone())) {
+                    let Some(info) = parse::<Info>(&message.payload) else {
+                        continue;
+                    };
+                    let bucket = BucketId::of(&info.identity);
+                    let found = Instance::of(&info, self.bucket, self.prefix);
+                    let found = found.filter(|_| self.search.means(bucket.as_ref()));
+                    let Some(found) = found else { continue };
+                    self.check(bucket)?;
+                    if self.found.insert(found.clone()) {
                         return Ok(Some(found));
                     }
                 }
@@ -78,6 +93,21 @@ impl<'a> Discovery<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Refuses a second bucket.
+    fn check(&mut self, bucket: Option<BucketId>) -> Result<(), AdminError> {
+        let Some(bucket) = bucket else { return Ok(()) };
+        let first = self.told.get_or_insert_with(|| bucket.clone());
+        if *first == bucket {
+            return Ok(());
+        }
+        let mut found = [first.clone(), bucket];
+        found.sort();
+        Err(AdminError::TwoBuckets {
+            name: self.bucket.to_string(),
+            found: Box::new(found),
+        })
     }
 
     /// Returns all instances that answer, in the order of their ids.

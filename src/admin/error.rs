@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::Instance;
+use super::{BucketId, Instance};
 use crate::model::admin::ProblemCode;
 use crate::model::config::ConfigError;
 use crate::store::{Asking, StoreError};
@@ -34,6 +34,15 @@ pub enum AdminError {
         id: String,
         /// All instances that have it.
         found: Vec<Instance>,
+    },
+    /// Instances of two buckets of the name answer, each bucket in a `JetStream` domain of its own.
+    /// Or the bucket was just created anew, and not all have seen that yet.
+    #[error("two buckets {name:?} answer: {}, and {}", .found[0], .found[1])]
+    TwoBuckets {
+        /// The name of both.
+        name: String,
+        /// What tells them apart.
+        found: Box<[BucketId; 2]>,
     },
     /// No instance that was found leads the role.
     #[error("no instance that answers leads {0:?}")]

@@ -44,5 +44,5 @@ pub use self::client::{AdminClient, LeaderFound, Member};
 pub use self::error::AdminError;
 pub use self::instance::Instance;
 pub use crate::model::admin::{
-    FailureReport, GroupReport, InstanceReport, LeaderReport, ProblemCode, RoleReport,
+    BucketId, FailureReport, GroupReport, InstanceReport, LeaderReport, ProblemCode, RoleReport,
 };

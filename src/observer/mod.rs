@@ -46,6 +46,7 @@ use crate::actors::MonitorMsg;
 use crate::broadcasts::until_ended;
 use crate::clock;
 use crate::error::Error;
+use crate::model::admin::BucketId;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::status::LeaderInfo;
 
@@ -134,6 +135,12 @@ impl Observer {
     pub fn connection(&self) -> WatchStatus {
         let tracked_roles = self.inner.shared.tracked_roles();
         tracked_roles.status(clock::now())
+    }
+
+    /// Returns what tells the bucket apart from others of its name, while the bucket is in reach.
+    pub fn bucket_id(&self) -> Option<BucketId> {
+        let reach = self.inner.shared.reach.borrow();
+        reach.as_ref().map(|it| it.bucket.id(it.epoch))
     }
 
     /// Returns a stream of the changes from now on. Call [`roles`](Self::roles) after this method

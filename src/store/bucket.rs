@@ -16,6 +16,7 @@ use super::request::NO_RESPONDERS;
 use super::server::{require_answering_server, require_server};
 use crate::clock;
 use crate::lock::lock;
+use crate::model::admin::BucketId;
 use crate::model::config::Storage;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
@@ -321,6 +322,11 @@ impl Bucket {
     /// The `JetStream` domain of the bucket, or nothing if the domain has no name.
     pub(super) fn domain(&self) -> MutexGuard<'_, Option<String>> {
         lock(&self.shared.domain)
+    }
+
+    /// Returns what tells it apart from other buckets of its name.
+    pub fn id(&self, epoch: u64) -> BucketId {
+        BucketId::new(self.domain().as_deref(), epoch)
     }
 
     /// The bucket's name.

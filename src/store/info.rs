@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::error::StoreError;
 use super::server::require_answering_server;
 use super::settings::{BucketNote, StreamConfig, StreamState};
+use crate::model::admin::BucketId;
 use nats_elect_core::name::{BucketName, NameError};
 
 /// The key of the server's version in a stream's metadata.
@@ -63,6 +64,8 @@ pub struct BucketInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BucketReview {
+    /// What tells the bucket apart from others of its name. `None` if the answer does not.
+    pub id: Option<BucketId>,
     /// The reason why the bucket is not fit for elections, if there is one, with what mends it. A
     /// manager does not start on such a bucket, and one that runs ends its terms.
     pub unfit: Option<String>,
@@ -89,6 +92,7 @@ impl BucketReview {
         let bucket = BucketName::new(bucket)?;
         let stream = serde_json::from_slice::<StreamInfo>(answer).ok();
         Ok(stream.map(|stream| Self {
+            id: stream.id(),
             unfit: stream.problem(&bucket),
             notes: stream.config.notes(&bucket),
             room: stream.config.room_beside(&StreamState::default()),
@@ -113,6 +117,11 @@ impl StreamInfo {
     /// The sequence of its last message.
     pub const fn last_sequence(&self) -> u64 {
         self.state.last_seq
+    }
+
+    fn id(&self) -> Option<BucketId> {
+        let epoch = self.epoch().ok()?;
+        Some(BucketId::new(self.domain.as_deref(), epoch))
     }
 
     pub fn epoch(&self) -> Result<u64, StoreError> {

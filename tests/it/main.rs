@@ -14,6 +14,7 @@ mod cluster;
 mod configuration;
 mod crash;
 mod diversions;
+mod domains;
 mod election;
 mod events;
 mod fenced_crowd;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use nats_elect::Observer;
 use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
 use tokio::sync::mpsc;
 
@@ -19,8 +20,12 @@ pub type Report = (Instance, Result<InstanceReport, AdminError>);
 /// What came of a turn: all instances that were found, or why nobody could be asked.
 pub type Reports = Result<Vec<Report>, AdminError>;
 
-/// Asks everyone once.
-pub async fn ask(admin: &AdminClient) -> Reports {
+/// Asks everyone in the observer's bucket once.
+pub async fn ask(admin: &AdminClient, observer: &Observer) -> Reports {
+    let admin = match observer.bucket_id() {
+        Some(bucket) => &admin.clone().of_bucket(&bucket),
+        None => admin,
+    };
     let found = admin.instances(SEARCH).await?;
     let reports = stream::iter(found).map(|instance| async move {
         let report = admin.status(&instance).await;
@@ -31,10 +36,15 @@ pub async fn ask(admin: &AdminClient) -> Reports {
 
 /// Asks everyone in turns, the next one when a turn is over and the interval has passed. Ends when
 /// nobody listens.
-pub async fn keep_asking(admin: AdminClient, interval: Duration, tell: mpsc::Sender<Reports>) {
+pub async fn keep_asking(
+    admin: AdminClient,
+    observer: Observer,
+    interval: Duration,
+    tell: mpsc::Sender<Reports>,
+) {
     loop {
         let turn = async {
-            let reports = ask(&admin).await;
+            let reports = ask(&admin, &observer).await;
             let asked = reports.as_ref().map_or(0, Vec::len);
             let heard = tell.send(reports).await.is_ok();
             (asked, heard)

@@ -426,6 +426,17 @@ pub struct Shared {
     )]
     pub admin_prefix: Option<String>,
 
+    /// The JetStream domain of the bucket, if instances of two buckets of one name answer. For
+    /// commands that ask instances and do not read the bucket
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "NATS_ELECT_DOMAIN",
+        help_heading = "Connection"
+    )]
+    pub domain: Option<String>,
+
     /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; 30s for `exec`,
     /// which waits for NATS when it starts]
     #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]

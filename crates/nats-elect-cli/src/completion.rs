@@ -87,7 +87,7 @@ fn keys(beginning: &str, is_one: fn(&str) -> bool) -> Vec<CompletionCandidate> {
 fn instances() -> Vec<CompletionCandidate> {
     asked(async |shared| {
         let ask = async |admin: AdminClient| Ok(admin.instances(ANSWERS).await?);
-        let found = operating(&shared.config()?, ask).await?;
+        let found = operating(&shared.config()?, shared.whose(), ask).await?;
         Ok(found.into_iter().map(|it| it.instance_id).collect())
     })
 }

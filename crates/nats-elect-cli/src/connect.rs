@@ -12,15 +12,16 @@ use async_nats::jetstream::context::{
     RequestErrorKind,
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
-use nats_elect::admin::AdminClient;
+use nats_elect::admin::{AdminClient, BucketId};
 use nats_elect::limits::failed;
-use nats_elect::{AuthConfig, Denied, Error, ManagerConfig, Observer};
+use nats_elect::{AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer};
 
 use crate::cli::Shared;
 use crate::config_file::ConfigFile;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
+use crate::operating::Whose;
 use crate::output::Output;
 use crate::text::lasted;
 use crate::trust::Trust;
@@ -156,6 +157,21 @@ impl Shared {
         Ok(AdminClient::under(client, &config.bucket, prefix)?)
     }
 
+    /// Whose instances a command asks that does not read the bucket.
+    pub fn whose(&self) -> Whose<'_> {
+        Whose::Named(self.domain.as_deref())
+    }
+
+    /// Refuses a domain where the bucket is read: that is the one of the domain that the server
+    /// answers for.
+    fn without_domain(&self) -> Result<(), Failure> {
+        if self.domain.is_none() {
+            return Ok(());
+        }
+        let what = "--domain is for commands that ask instances; this one reads the bucket";
+        Err(Failure::usage(what).advice("connect to a server of that domain"))
+    }
+
     /// An observer of these roles, or of all: how they stand is known when it returns. With trusted
     /// keys it tells of leaders who signed alone.
     pub async fn observer(
@@ -163,6 +179,7 @@ impl Shared {
         roles: Option<&[String]>,
         trust: &Trust,
     ) -> Result<Observer, Failure> {
+        self.without_domain()?;
         // A connection of its own: it notices a dead one sooner than a plain client does.
         let mut builder = Observer::builder().config(self.config()?);
         if let Some(roles) = roles {
@@ -226,6 +243,7 @@ impl Shared {
 
     /// The election's bucket, over this connection.
     pub async fn bucket_of(&self, client: Client, name: &str) -> Result<kv::Store, Failure> {
+        self.without_domain()?;
         bucket_of(client, name, self.patience()).await
     }
 
@@ -261,6 +279,15 @@ pub async fn reading<T>(
         denied = line.hears(matters) => Err(denied.into()),
         read = read(line.client.clone(), config.bucket.clone()) => read,
     }
+}
+
+/// What tells the bucket apart from others of its name. `None` if this user may not read it, or it
+/// is out of reach.
+pub async fn bucket_id(client: &Client, name: &str, patience: Duration) -> Option<BucketId> {
+    let subject = format!("$JS.API.STREAM.INFO.KV_{name}");
+    let asked = tokio::time::timeout(patience, client.request(subject, "".into()));
+    let answer = asked.await.ok()?.ok()?;
+    BucketReview::of_answer(name, &answer.payload).ok()??.id
 }
 
 /// The election's bucket, over this connection; each request waits for so long.

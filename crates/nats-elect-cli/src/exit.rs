@@ -143,9 +143,10 @@ impl From<AdminError> for Failure {
 impl From<&AdminError> for Failure {
     fn from(error: &AdminError) -> Self {
         let code = match error {
-            AdminError::Name(_) | AdminError::Config(_) | AdminError::Ambiguous { .. } => {
-                Code::Usage
-            }
+            AdminError::Name(_)
+            | AdminError::Config(_)
+            | AdminError::Ambiguous { .. }
+            | AdminError::TwoBuckets { .. } => Code::Usage,
             AdminError::NoSuchInstance(_) | AdminError::NoLeader(_) => Code::NotFound,
             AdminError::Refused { code, .. } => match code {
                 ProblemCode::UnknownRole | ProblemCode::UnknownGroup | ProblemCode::UnknownUnit => {
@@ -157,7 +158,16 @@ impl From<&AdminError> for Failure {
             AdminError::Timeout { .. } | AdminError::Unavailable(_) => Code::Unreachable,
             _ => Code::Failed,
         };
-        Self::new(code, error.to_string())
+        let failure = Self::new(code, error.to_string());
+        match error {
+            AdminError::TwoBuckets { found, .. } if found[0].domain != found[1].domain => {
+                failure.advice("name the domain that is meant with --domain")
+            }
+            AdminError::TwoBuckets { .. } => {
+                failure.advice("it may just have been created anew: try again")
+            }
+            _ => failure,
+        }
     }
 }
 

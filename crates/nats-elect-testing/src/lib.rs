@@ -52,6 +52,7 @@ mod error;
 mod eventually;
 mod greeting;
 mod guard;
+mod leaf;
 mod monitor;
 mod ports;
 mod proxy;

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::model::admin::micro::{EndpointInfo, Identity, Info};
 use crate::model::admin::{
-    AdminRequest, AdminSubjects, Problem, ProblemCode, SERVICE, Verb, endpoints,
+    AdminRequest, AdminSubjects, BucketId, Problem, ProblemCode, SERVICE, Search, Verb, endpoints,
 };
 use crate::model::bequests::Bequests;
 use crate::role::{Instance, Order, RoleRegistry};
@@ -55,6 +55,8 @@ pub(crate) struct AdminHandler {
     /// The start by the wall clock, for human readers.
     started_at: String,
     identity: Identity,
+    /// The bucket, while it is in reach.
+    bucket: Mutex<Option<BucketId>>,
     counters: Counters,
     trouble: Mutex<Option<String>>,
     /// The status request in progress. All callers meanwhile share it.
@@ -104,6 +106,7 @@ impl AdminHandler {
             started: clock::now(),
             started_at: humantime::format_rfc3339_millis(clock::wall()).to_string(),
             identity,
+            bucket: Mutex::default(),
             counters: Counters::default(),
             trouble: Mutex::default(),
             status: Mutex::default(),
@@ -129,13 +132,18 @@ impl AdminHandler {
         VERSION
     }
 
-    /// Records why the bucket cannot be used, if it cannot.
+    /// Records which bucket it is, or why it cannot be used.
     pub fn note_trouble(&self, link: &Link) {
         let trouble = match link {
             Link::Up { .. } => None,
             Link::Down => Some("not connected, or the bucket was not seen yet".to_owned()),
             Link::Unusable(failure) => Some(failure.detail.clone()),
         };
+        let bucket = match link {
+            Link::Up { bucket, info } => Some(bucket.id(info.epoch)),
+            Link::Down | Link::Unusable(_) => None,
+        };
+        *lock(&self.bucket) = bucket;
         *lock(&self.trouble) = trouble;
     }
 
@@ -218,17 +226,19 @@ impl AdminHandler {
     /// Carries out a request, and answers it.
     pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
         let body = match call.asked {
-            Asked::Ping => json(&self.identity.ping()),
+            Asked::Ping => json(&self.identity().ping()),
+            // Another bucket's instances answer.
+            Asked::Search if !self.is_meant(call.payload()) => return,
             Asked::Info | Asked::Search => {
                 // Who it is comes before what it can be asked.
                 let whole = fitting(json(&self.info()), bucket);
-                whole.unwrap_or_else(|_| json(&self.identity.info(DESCRIPTION, Vec::new())))
+                whole.unwrap_or_else(|_| json(&self.identity().info(DESCRIPTION, Vec::new())))
             }
             Asked::Stats => {
                 let stats = self.counters.stats(self.has_groups(), |it| {
                     self.subjects.pattern(it, self.instance.incarnation)
                 });
-                json(&self.identity.stats(&self.started_at, stats))
+                json(&self.identity().stats(&self.started_at, stats))
             }
             Asked::Endpoint(endpoint) => {
                 let begun = clock::now();
@@ -320,7 +330,20 @@ impl AdminHandler {
             queue_group: String::new(),
             metadata: BTreeMap::new(),
         });
-        self.identity.info(DESCRIPTION, endpoints.collect())
+        self.identity().info(DESCRIPTION, endpoints.collect())
+    }
+
+    fn identity(&self) -> Identity {
+        let mut identity = self.identity.clone();
+        if let Some(bucket) = lock(&self.bucket).clone() {
+            bucket.tell(&mut identity);
+        }
+        identity
+    }
+
+    fn is_meant(&self, search: &[u8]) -> bool {
+        let bucket = lock(&self.bucket);
+        Search::parse(search).is_some_and(|search| search.means(bucket.as_ref()))
     }
 }
 

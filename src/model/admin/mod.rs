@@ -5,6 +5,7 @@
 //! read strictly, because a condition that this version does not know must not be skipped. Answers
 //! are read tolerantly, because a later version may add data.
 
+mod bucket_id;
 mod group;
 pub mod micro;
 mod problem;
@@ -14,6 +15,7 @@ mod subjects;
 
 use serde::de::DeserializeOwned;
 
+pub use bucket_id::{BucketId, Search};
 pub use group::{ExplanationReply, GroupReport, PlanReply, Taken};
 pub use problem::{Problem, ProblemCode};
 pub use report::{FailureReport, InstanceReport, LeaderReport, RoleReport};

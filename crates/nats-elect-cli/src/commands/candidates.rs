@@ -131,7 +131,10 @@ pub async fn candidates(shared: &Shared, role: Option<&str>) -> Result<Vec<Candi
     }
     let prefix = shared.config()?.admin.subject_prefix;
     let asking = async |client, bucket: String| {
-        let admin = AdminClient::under(client, &bucket, &prefix)?;
+        let mut admin = AdminClient::under(client, &bucket, &prefix)?;
+        if let Some(domain) = &shared.domain {
+            admin = admin.in_domain(domain);
+        }
         asked(&admin, role, shared.patience()).await
     };
     let mut found = shared.reading(asking).await?;

@@ -16,6 +16,7 @@ use crate::doctor::{Part, Roles, bucket, fleet, groups, pace, records, server};
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 use crate::names;
+use crate::operating::Whose;
 use crate::output::Output;
 
 /// A name that nobody gives a role.
@@ -115,6 +116,7 @@ impl Doctor {
                     line: &line,
                     config: &config,
                     prefix: &prefix,
+                    whose: shared.whose(),
                     part: self.part,
                     roles: &roles,
                     groups: &self.groups,
@@ -184,6 +186,7 @@ struct Examined<'a> {
     line: &'a Line,
     config: &'a ManagerConfig,
     prefix: &'a str,
+    whose: Whose<'a>,
     part: Part,
     roles: &'a Roles,
     groups: &'a [String],
@@ -212,7 +215,11 @@ impl Examined<'_> {
             self.bucket(&trial, findings).await?
         };
         trial.messages(findings).await?;
-        fleet::check(line, name, self.prefix, &left, findings).await
+        let whose = match self.part {
+            Part::Operator => self.whose,
+            _ => Whose::Read,
+        };
+        fleet::check(line, self.config, self.prefix, whose, &left, findings).await
     }
 
     /// Returns the roles that nobody claims.

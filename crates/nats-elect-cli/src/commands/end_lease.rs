@@ -13,7 +13,7 @@ use crate::cli::Shared;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
 use crate::operating::stepped::{leader_json, new_leader};
-use crate::operating::{Member, members, operating};
+use crate::operating::{Member, Whose, members, operating};
 use crate::output::Output;
 use crate::progress::progress;
 use crate::record::Written;
@@ -103,7 +103,7 @@ impl EndLease {
         let written = shared.reading(read).await?;
         let holding = Holding::of(written.as_ref());
         let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
-        operating(&shared.config()?, acting).await
+        operating(&shared.config()?, Whose::Read, acting).await
     }
 
     async fn act(

@@ -115,7 +115,7 @@ impl Target {
         let request = Request::new(order, self.roles)?;
         let named = self.instance.as_deref();
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;
-        operating(&shared.config()?, acting).await
+        operating(&shared.config()?, shared.whose(), acting).await
     }
 }
 

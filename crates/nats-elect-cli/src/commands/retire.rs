@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cli::Shared;
 use crate::confirm::{can_confirm, confirm};
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::{members, operating};
+use crate::operating::{Whose, members, operating};
 use crate::output::Output;
 use crate::progress::progress;
 use crate::record::Written;
@@ -177,7 +177,7 @@ impl Retire {
     async fn refuse_if_used(&self, shared: &Shared) -> Result<(), Failure> {
         let asking =
             async |admin: AdminClient| Ok(members(&admin, &self.role, shared.patience()).await?);
-        let members = operating(&shared.config()?, asking).await?;
+        let members = operating(&shared.config()?, Whose::Read, asking).await?;
         let Some(member) = members.first() else {
             return Ok(());
         };

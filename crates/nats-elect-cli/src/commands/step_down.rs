@@ -109,7 +109,7 @@ impl StepDown {
             }
             Ok(done.shortfall().map_or(0, |code| code as u8))
         };
-        operating(&config, acting).await
+        operating(&config, shared.whose(), acting).await
     }
 }
 

@@ -5,27 +5,31 @@ use std::io;
 use std::time::Duration;
 
 use futures::future::join_all;
+use nats_elect::ManagerConfig;
 use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
 
 use super::crash;
 use super::findings::Findings;
 use super::records::Left;
 use crate::line::Line;
+use crate::operating::Whose;
 
 /// How long is waited for instances to answer.
 const SEARCH: Duration = Duration::from_secs(2);
 
 pub async fn check(
     line: &Line,
-    bucket: &str,
+    config: &ManagerConfig,
     prefix: &str,
+    whose: Whose<'_>,
     left: &[Left],
     findings: &mut Findings,
 ) -> io::Result<()> {
     let check = "instances";
-    let found = search(line, bucket, prefix).await;
+    let found = search(line, config, prefix, whose).await;
     for left in left {
-        abandoned(bucket, left, found.as_deref().unwrap_or_default(), findings)?;
+        let found = found.as_deref().unwrap_or_default();
+        abandoned(&config.bucket, left, found, findings)?;
     }
     let (instances, reports) = match found {
         Ok(found) => found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>(),
@@ -105,11 +109,14 @@ fn abandoned(
 /// Those that run, each with what it reports.
 async fn search(
     line: &Line,
-    bucket: &str,
+    config: &ManagerConfig,
     prefix: &str,
+    whose: Whose<'_>,
 ) -> Result<Vec<(Instance, Result<InstanceReport, AdminError>)>, String> {
+    let bucket = &config.bucket;
     let asked = AdminClient::under(line.client.clone(), bucket, prefix);
     let admin = asked.map_err(|error| error.to_string())?;
+    let admin = whose.asked_by(admin, line, config).await;
     let subject = format!("{prefix}.{bucket}.instances");
     let answers = format!("{prefix}.{bucket}._answer.");
     let forbidden = line.hears(|denied| {

@@ -22,6 +22,7 @@ use futures::future::join_all;
 use nats_elect::ManagerConfig;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
 
+use crate::connect::bucket_id;
 use crate::exit::{Code, Failure};
 use crate::line::Line;
 
@@ -31,15 +32,47 @@ pub struct Member {
     pub role: Result<RoleReport, AdminError>,
 }
 
+/// Whose instances are asked, where two buckets have one name.
+#[derive(Clone, Copy)]
+pub enum Whose<'a> {
+    /// Those of the domain that was named. If none was, two buckets are a reason to refuse.
+    Named(Option<&'a str>),
+    /// Those of the bucket that this user reads.
+    Read,
+}
+
+impl Whose<'_> {
+    /// Returns the client that asks them.
+    pub async fn asked_by(
+        self,
+        admin: AdminClient,
+        line: &Line,
+        config: &ManagerConfig,
+    ) -> AdminClient {
+        match self {
+            Self::Named(None) => admin,
+            Self::Named(Some(domain)) => admin.in_domain(domain),
+            Self::Read => {
+                match bucket_id(&line.client, &config.bucket, config.start_timeout).await {
+                    Some(bucket) => admin.of_bucket(&bucket),
+                    None => admin,
+                }
+            }
+        }
+    }
+}
+
 /// Does it, and ends as soon as the server forbids one of the requests: nothing else would tell
 /// before the time is over.
 pub async fn operating<T>(
     config: &ManagerConfig,
+    whose: Whose<'_>,
     act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let line = Line::connect(config, None, config.start_timeout).await?;
     let prefix = &config.admin.subject_prefix;
     let admin = AdminClient::under(line.client.clone(), &config.bucket, prefix)?;
+    let admin = whose.asked_by(admin, &line, config).await;
     let ours = format!("{prefix}.{}.", config.bucket);
     tokio::select! {
         biased;

@@ -88,7 +88,7 @@ async fn go_on(
         () = follow_roles(view, &observer) => {
             Failure::new(Code::Failed, "the observer has ended")
         }
-        () = ask_instances(view, admin, interval) => {
+        () = ask_instances(view, admin, &observer, interval) => {
             Failure::new(Code::Failed, "the questions to instances have ended")
         }
         failure = follow_groups(view, &observer) => failure,
@@ -131,14 +131,14 @@ async fn follow_groups(view: &View, observer: &Observer) -> Failure {
     }
 }
 
-async fn ask_instances(view: &View, admin: AdminClient, interval: Duration) {
+async fn ask_instances(view: &View, admin: AdminClient, observer: &Observer, interval: Duration) {
     let (tell, mut told) = mpsc::channel(1);
     let hear = async {
         while let Some(reports) = told.recv().await {
             view.heard(reports);
         }
     };
-    tokio::join!(keep_asking(admin, interval, tell), hear);
+    tokio::join!(keep_asking(admin, observer.clone(), interval, tell), hear);
 }
 
 /// Reads when terms began. A fence record is written once, so that it is read once for each term.

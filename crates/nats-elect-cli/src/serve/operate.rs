@@ -28,7 +28,7 @@ use super::problem::Problem;
 use super::server::Lasting;
 use crate::exit::{Code, Failure};
 use crate::operating::orders::{self, Order, failure_of};
-use crate::operating::{drain, operating, step_down, unit_move};
+use crate::operating::{Whose, drain, operating, step_down, unit_move};
 use crate::secret::Secret;
 use crate::text::clean;
 
@@ -229,7 +229,7 @@ async fn stepping_down(
     let what = format!("step-down of {}, {}", request.role, config.bucket);
     let act = async move {
         let acting = async |admin: AdminClient| step(&request, &admin, &config).await;
-        operating(&config, acting).await
+        operating(&config, Whose::Read, acting).await
     };
     carried_out(what, peer, &lasting, act).await
 }
@@ -283,7 +283,7 @@ async fn ordered(order: Order, asked: Asked, body: &[u8]) -> Result<Response, Pr
     let what = format!("{} of {name} for {roles}, {}", order.word(), config.bucket);
     let act = async move {
         let acting = async |admin: AdminClient| give(&request, &name, &admin, &config).await;
-        operating(&config, acting).await
+        operating(&config, Whose::Read, acting).await
     };
     carried_out(what, peer, &lasting, act).await
 }
@@ -342,7 +342,7 @@ async fn draining(asked: Asked, body: Bytes) -> Result<Response, Problem> {
                 shortfall: done.shortfall(),
             })
         };
-        operating(&config, acting).await
+        operating(&config, Whose::Read, acting).await
     };
     carried_out(what, peer, &lasting, act).await
 }
@@ -373,7 +373,7 @@ async fn moving(
                 shortfall: None,
             })
         };
-        operating(&config, acting).await
+        operating(&config, Whose::Read, acting).await
     };
     carried_out(what, peer, &lasting, act).await
 }

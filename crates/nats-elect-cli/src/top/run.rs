@@ -58,7 +58,7 @@ pub async fn once(how: How<'_>, output: Output) -> Outcome {
     let clock = Clock::start();
     let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
     let (reports, history, groups) = tokio::join!(
-        ask(&how.admin),
+        ask(&how.admin, &how.observer),
         history(how.shared),
         how.observer.groups(HEARTBEATS)
     );
@@ -98,7 +98,12 @@ pub async fn watch(how: How<'_>) -> Outcome {
     let mut looks = tokio::time::interval(GROUPS);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (tell, mut reports) = mpsc::channel(1);
-    tokio::spawn(keep_asking(how.admin, how.interval, tell));
+    tokio::spawn(keep_asking(
+        how.admin,
+        how.observer.clone(),
+        how.interval,
+        tell,
+    ));
     let (learns, mut learned) = mpsc::unbounded_channel();
     let (want, wanted) = mpsc::unbounded_channel();
     let mut reading = Box::pin(read_past(how.shared, learns, wanted));

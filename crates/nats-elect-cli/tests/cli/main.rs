@@ -12,6 +12,7 @@ mod create_bucket;
 mod day;
 mod doctor;
 mod documents;
+mod domains;
 mod end_lease;
 mod fleet;
 mod group;

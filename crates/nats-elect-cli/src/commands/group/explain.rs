@@ -130,7 +130,7 @@ impl Explain {
                 async |it: &Instance| admin.explain_unit(it, &self.group, &self.unit).await;
             ask(&admin, shared, question, |it| it.is_planners).await
         };
-        operating(&shared.config()?, asking).await
+        operating(&shared.config()?, shared.whose(), asking).await
     }
 
     /// When the record was written that was read, if it still stands there.

@@ -44,7 +44,7 @@ async fn operate<T>(
     shared: &Shared,
     act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    match operating(&shared.config()?, act).await {
+    match operating(&shared.config()?, shared.whose(), act).await {
         Err(failure) if failure.code == Code::NotFound => {
             Err(shared.jetstream_off().await.unwrap_or(failure))
         }

@@ -1,0 +1,74 @@
+//! Leaf nodes: with a `JetStream` domain of their own, and without `JetStream`. What
+//! `docs/operations.md` says of them.
+
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+
+use crate::support::bucket::Stranger;
+use crate::support::instance::{instance, never};
+use crate::support::journal::Journal;
+use crate::support::{ROLE, SOON, leased_for, ms};
+
+/// The address of a hub, behind a network that can fail.
+fn line_to(hub: &NatsServer) -> (TcpProxy, String) {
+    let line = TcpProxy::start(hub.leaf_address().expect("a hub")).expect("a proxy");
+    let address = format!("127.0.0.1:{}", line.port());
+    (line, address)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn buckets_of_one_name_in_two_domains_are_two_elections() {
+    let hub = NatsServer::builder().hub().domain("hub").start();
+    let hub = hub.expect("a hub");
+    let (line, address) = line_to(&hub);
+    let leaf = NatsServer::builder()
+        .leaf_of(&address)
+        .domain("leaf")
+        .start();
+    let leaf = leaf.expect("a leaf");
+    let (at_hub, at_leaf) = (Journal::default(), Journal::default());
+    let settings = || leased_for(ms(6000));
+    let a = instance("a", hub.url(), &at_hub).standing(settings());
+    let a = a.start().await;
+    let b = instance("b", leaf.url(), &at_leaf).standing(settings());
+    let b = b.start().await;
+    a.wait_until_leader().await;
+    b.wait_until_leader().await;
+    let strangers = [
+        Stranger::connect(&hub.url()).await,
+        Stranger::connect(&leaf.url()).await,
+    ];
+    for (stranger, id) in strangers.iter().zip(["a", "b"]) {
+        assert_eq!(stranger.record().await["id"], id);
+    }
+    line.black_hole();
+    never("the end of a term", ms(7000), || {
+        !a.is_leader() || !b.is_leader()
+    })
+    .await;
+    line.restore();
+    for (role, journal) in [(a.role(ROLE), &at_hub), (b.role(ROLE), &at_leaf)] {
+        eventually(SOON, "a proof", async || role.validate().await.ok()).await;
+        assert_eq!(journal.terms(ROLE).len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_at_a_leaf_node_without_jetstream_loses_its_lease_with_the_link() {
+    let hub = NatsServer::builder().hub().start().expect("a hub");
+    let (line, address) = line_to(&hub);
+    let leaf = NatsServer::builder().leaf_of(&address).without_jetstream();
+    let leaf = leaf.start().expect("a leaf");
+    // Both stand for one role. The journal refuses terms that overlap.
+    let journal = Journal::default();
+    let a = instance("a", leaf.url(), &journal).standing(leased_for(ms(3000)));
+    let a = a.start().await;
+    a.wait_until_leader().await;
+    let b = instance("b", hub.url(), &journal).standing(leased_for(ms(3000)));
+    let b = b.start().await;
+    b.wait_until_following("a").await;
+    line.black_hole();
+    b.wait_until_leader().await;
+    assert!(!a.is_leader());
+    line.restore();
+    a.wait_until_following("b").await;
+}
