@@ -244,6 +244,7 @@ fn foreign_record(beat: u64) -> Entry {
             release: None,
             heirs: Heirs::NONE,
             proof: None,
+            application: None,
         })),
     }
 }

@@ -85,6 +85,25 @@ pub enum Error {
     /// The bucket can't serve elections.
     #[error("{0}")]
     BucketUnfit(String),
+    /// The role is or was led by an instance of another application, and both set their names
+    /// ([`ManagerConfig::application`](field@crate::ManagerConfig::application)).
+    #[error(
+        "role {role:?} in bucket {bucket:?} is of application {other:?} (led by {instance_id:?}), and this is {own:?}: \
+         use another bucket (`bucket`, NATS_ELECT_BUCKET) or another name of the role; if the application was renamed, \
+         stop the instances of {other:?} first, and run `nats-elect role retire {role}` if one crashed"
+    )]
+    OtherApplication {
+        /// The role.
+        role: String,
+        /// The bucket.
+        bucket: String,
+        /// The name of this application.
+        own: String,
+        /// The name of the other one.
+        other: String,
+        /// The instance that led last.
+        instance_id: String,
+    },
     /// The connected server, or the one that leads the bucket's stream, is older than 2.11.2.
     #[error("nats-server {version} is too old for elections: upgrade it to 2.11.2 or later")]
     ServerTooOld {

@@ -165,7 +165,7 @@ pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{
     AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig, FencingConfig,
     HealthConfig, HealthSettings, LastWillConfig, ManagerConfig, MemberConfig, Overrun,
-    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig,
+    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig, UnknownVariable,
 };
 pub use crate::model::group_plan::{
     GroupPlan, LoadRange, PlannedMember, PlannedMove, UnplacedUnit,

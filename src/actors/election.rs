@@ -21,7 +21,7 @@ use super::lasting_failure::LastingFailure;
 use super::latest_task::LatestTask;
 use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
-use super::namesake::Namesake;
+use super::namesake::{Namesake, other_application};
 use super::signatures::Signatures;
 use super::stages::Stages;
 use crate::clock;
@@ -256,6 +256,11 @@ impl ElectionState {
             if lock(&self.scope.logged).is_due(text, now).is_some() {
                 self.scope.span.in_scope(|| tracing::warn!("{text}"));
             }
+        }
+        if let Some(text) = other_application(&self.scope.instance, entry)
+            && lock(&self.scope.logged).is_due(&text, now).is_some()
+        {
+            self.scope.span.in_scope(|| tracing::warn!("{text}"));
         }
         if let Some(gap) = self.leaderless.saw(entry, live, now) {
             self.scope.labels.failed_over(gap);

@@ -62,6 +62,7 @@ pub(crate) struct MonitorSetup {
 
 /// The bucket that was opened at the start, and the server behind it.
 pub(crate) struct Opened {
+    pub bucket: store::Bucket,
     pub info: BucketInfo,
     pub server: String,
     pub version: String,

@@ -1,4 +1,4 @@
-//! Another process with this instance's id.
+//! Another process with this instance's id, and another application under one of its roles.
 
 use uuid::Uuid;
 
@@ -30,11 +30,30 @@ impl Namesake {
     }
 }
 
+/// Takes the application from an entry under a role's key. Returns a warning if it is another one
+/// than this instance's.
+pub(super) fn other_application(own: &Instance, entry: &mut Entry) -> Option<String> {
+    let Content::Record(record) = &mut entry.content else {
+        return None;
+    };
+    // The election has no use for it.
+    let other = record.application.take()?;
+    (other.name != own.application.name).then(|| {
+        format!(
+            "{:?} of application {:?} leads this role, and this is {:?}: two applications that stand for one role elect one \
+             leader between them; give them different buckets (`bucket`, NATS_ELECT_BUCKET) or roles of different names, or \
+             the same name (`application`) if they are one",
+            record.id, other.name, own.application.name
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use nats_elect_core::application::Application;
     use nats_elect_core::name::{BucketName, InstanceId};
 
     fn entry(revision: u64, id: &str, incarnation: u128) -> Entry {
@@ -51,6 +70,7 @@ mod tests {
             id: InstanceId::new("a").expect("an id"),
             incarnation: Uuid::from_u128(1),
             bucket: BucketName::new("leaders").expect("a name"),
+            application: std::sync::Arc::new(Application::program("test")),
             meta: BTreeMap::new(),
         };
         let mut namesake = Namesake::default();

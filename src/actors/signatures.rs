@@ -404,6 +404,7 @@ mod tests {
             release: ReleaseSecret::new(1).hash(),
             heirs: Heirs::NONE,
             proof: None,
+            application: None,
             member: None,
         };
         let token = statement().fencing_token;

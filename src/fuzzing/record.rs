@@ -135,6 +135,7 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         release,
         heirs: Heirs::NONE,
         proof: u.arbitrary()?,
+        application: None,
         member: None,
     };
     let value = record.to_json();

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
+use futures::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -23,9 +25,10 @@ use crate::model::config::{
 };
 use crate::model::keyring::Keyring;
 use crate::role::{ErasedHandler, Instance, RoleHandler, RoleRegistry, RoleScope};
-use crate::store::IfMissing;
+use crate::store::{Bucket, IfMissing};
+use nats_elect_core::application::Application;
 use nats_elect_core::duration::exact;
-use nats_elect_core::name::{BucketName, InstanceId};
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
 ///
@@ -44,6 +47,8 @@ pub struct RoleManagerBuilder {
     keyring: Keyring,
     last_will_ends: Option<Ends>,
     groups: Vec<Group>,
+    /// What runs under the lease, where that is another program.
+    program: Option<String>,
 }
 
 /// Where the settings of a role are.
@@ -99,6 +104,22 @@ impl RoleManagerBuilder {
     /// Sets where a bucket that is created is kept. Default: on disk.
     pub fn storage(mut self, storage: Storage) -> Self {
         self.access.config = self.access.config.storage(storage);
+        self
+    }
+
+    /// Sets the name of the application. Default: that of the program's file. Instances of another
+    /// application that stand for the same role in the same bucket are warned of, and refused at the
+    /// start if both set their names.
+    pub fn application(mut self, name: impl Into<String>) -> Self {
+        self.access.config = self.access.config.application(name);
+        self
+    }
+
+    /// Sets what the application is called unless somebody sets its name. For programs that run
+    /// another one under a lease.
+    #[doc(hidden)]
+    pub fn program(mut self, name: impl Into<String>) -> Self {
+        self.program = Some(name.into());
         self
     }
 
@@ -259,6 +280,7 @@ impl RoleManagerBuilder {
             keyring,
             last_will_ends,
             groups,
+            program,
         } = self;
         access.settle()?;
         let roles = resolved(roles, &configured, access.environment.as_ref())?;
@@ -269,6 +291,12 @@ impl RoleManagerBuilder {
             Some(id) => InstanceId::new(id)?,
             None => InstanceId::new(&default_instance_id())?,
         };
+        let program = program.as_deref().map(Application::program);
+        let application = config
+            .application
+            .as_deref()
+            .map(Application::set)
+            .or(program);
         let incarnation = Uuid::from_u128(rand::random());
         may_have_companion(&access)?;
         let connection = access.connection(instance_id.as_str()).await?;
@@ -278,6 +306,7 @@ impl RoleManagerBuilder {
             id: instance_id,
             incarnation,
             bucket,
+            application: Arc::new(application.unwrap_or_else(this_application)),
             meta: config.meta.clone(),
         });
         let fleet = Fleet {
@@ -331,6 +360,8 @@ impl RoleManagerBuilder {
             Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         };
+        let application = &manager.fleet.instance.application;
+        refuse_others(&opened.bucket, application, &scopes, config.start_timeout).await?;
         let info = &opened.info;
         require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
         for scope in &scopes {
@@ -384,12 +415,51 @@ fn require_lasting_keys(
     Ok(())
 }
 
+/// Refuses a role that another application has led, if somebody set the names of both.
+async fn refuse_others(
+    bucket: &Bucket,
+    own: &Application,
+    scopes: &[Arc<RoleScope>],
+    within: Duration,
+) -> Result<(), Error> {
+    if !own.is_set {
+        return Ok(());
+    }
+    let look = |role: RoleName| async move {
+        let _turn = bucket.turn_to_read().await.ok()?;
+        // Who can't read it now warns of it later.
+        let record = bucket.leader_record(&role, within).await.ok()??;
+        let other = record.application.filter(|it| it.contradicts(own))?;
+        Some(Error::OtherApplication {
+            role: role.to_string(),
+            bucket: bucket.name().to_string(),
+            own: own.name.clone(),
+            other: other.name,
+            instance_id: record.id,
+        })
+    };
+    let looks = scopes.iter().map(|scope| look(scope.role.clone()));
+    let found = join_all(looks).await.into_iter().flatten().next();
+    found.map_or(Ok(()), Err)
+}
+
+/// The name of the program's file.
+fn this_application() -> Application {
+    let file = std::env::current_exe().ok();
+    let name = file.as_deref().and_then(Path::file_name);
+    let name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // Linux marks the file of a program that was replaced meanwhile.
+    let name = name.strip_suffix(" (deleted)").unwrap_or(&name);
+    Application::program(name.strip_suffix(".exe").unwrap_or(name))
+}
+
 /// Logs what an instance that has started uses.
 fn log_start(instance: &Instance, opened: &Opened, scopes: &[Arc<RoleScope>]) {
     let Opened {
         info,
         server,
         version,
+        bucket: _,
     } = opened;
     let roles: Vec<_> = scopes.iter().map(|scope| scope.role.as_str()).collect();
     let (replicas, roles) = (info.replicas, roles.join(", "));
@@ -439,6 +509,9 @@ fn resolved(
                 variable,
                 "no role of this manager has the name in this variable: it has no effect"
             );
+        }
+        for unknown in environment.unknown() {
+            tracing::warn!("{unknown}");
         }
     }
     let roles = roles.into_iter().map(|(name, settings, handler)| {

@@ -44,6 +44,7 @@ fn record(id: u128, revision: u64) -> Entry {
             release: None,
             heirs: Heirs::NONE,
             proof: None,
+            application: None,
         })),
     }
 }

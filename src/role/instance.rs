@@ -1,12 +1,14 @@
 //! The identity of this instance.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tracing::Span;
 use tracing::field::Empty;
 use uuid::Uuid;
 
 use crate::metrics::Labels;
+use nats_elect_core::application::Application;
 use nats_elect_core::group::UnitKey;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::{CorrelationId, FencingToken};
@@ -19,6 +21,8 @@ pub(crate) struct Instance {
     /// Names this start of the instance. Together with the id it is the instance's identity.
     pub incarnation: Uuid,
     pub bucket: BucketName,
+    /// Which application it is of.
+    pub application: Arc<Application>,
     /// Facts about it, for people and observers.
     pub meta: BTreeMap<String, String>,
 }

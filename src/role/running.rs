@@ -380,6 +380,7 @@ mod tests {
     use crate::model::keyring::Keyring;
     use crate::role::{BoxError, Instance, RoleHandler};
     use nats_elect_core::CoreStatus;
+    use nats_elect_core::application::Application;
     use nats_elect_core::name::{BucketName, InstanceId, RoleName};
     use nats_elect_core::token::LeaseToken;
 
@@ -407,6 +408,7 @@ mod tests {
             id: InstanceId::new("a").unwrap(),
             incarnation: uuid::Uuid::nil(),
             bucket: BucketName::new("leaders").unwrap(),
+            application: std::sync::Arc::new(Application::program("test")),
             meta: std::collections::BTreeMap::new(),
         });
         let id = CorrelationId::new(instance.incarnation, 1, 1);

@@ -19,6 +19,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::model::config::{RoleConfig, RoleSettings};
 use crate::model::keyring::Keyring;
+use nats_elect_core::application::Application;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::status::ConnectionStatus;
@@ -125,6 +126,7 @@ impl TestTerm {
             id: InstanceId::new("test").expect("a valid name"),
             incarnation: Uuid::from_u128(rand::random()),
             bucket: BucketName::new("test").expect("a valid name"),
+            application: std::sync::Arc::new(Application::program("test")),
             meta: BTreeMap::new(),
         });
         let id = CorrelationId::new(instance.incarnation, 1, 1);

@@ -12,7 +12,7 @@ use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
 use crate::clock;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::record::{Content, Entry, FenceEntry, Snapshot};
+use nats_elect_core::record::{Content, Entry, FenceEntry, SeenRecord, Snapshot};
 
 /// The server's code for a subject without a message.
 const NO_MESSAGE: u64 = 10037;
@@ -54,6 +54,21 @@ impl Bucket {
             epoch: Some(standing.epoch),
             last_sequence: Some(standing.last_sequence),
         })
+    }
+
+    /// Reads the leader's record under the role's key. Returns nothing if there is none.
+    pub async fn leader_record(
+        &self,
+        role: &RoleName,
+        timeout: Duration,
+    ) -> Result<Option<Box<SeenRecord>>, StoreError> {
+        let message = self.last(self.role_subject(role), timeout).await?;
+        Ok(
+            match message.map(standing_role).map(|entry| entry.content) {
+                Some(Content::Record(record)) => Some(record),
+                _ => None,
+            },
+        )
     }
 
     pub(super) async fn last(

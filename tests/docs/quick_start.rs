@@ -213,7 +213,7 @@ fn the_quick_start_does_what_the_readme_shows() {
 fn says_in_words_that_nats_is_away(program: &Path) {
     let away = Command::new(program)
         .env("NATS_URL", "nats://127.0.0.1:1")
-        .env("NATS_ELECT_MANAGER__START_TIMEOUT", "500ms")
+        .env("NATS_ELECT_START_TIMEOUT", "500ms")
         .output()
         .expect("the program");
     let told = String::from_utf8_lossy(&away.stderr);

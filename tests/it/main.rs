@@ -8,6 +8,7 @@ mod accounts;
 mod admin;
 mod admin_faults;
 mod admin_privileges;
+mod applications;
 mod blocking;
 mod bucket;
 mod cluster;

@@ -113,11 +113,8 @@ async fn the_environment_says_how_to_connect_where_it_is_asked() {
         let failed = format!("failed: `{ttl}` is 1ms, but must be from 100ms to 1h");
         said(&run("with roles", &[(&*ttl, "1ms")]), &failed);
     }
-    let other = [("NATS_ELECT_MANAGER__BUCKET", "b b")];
-    said(
-        &run("with", &other),
-        "failed: `NATS_ELECT_MANAGER__BUCKET` is",
-    );
+    let other = [("NATS_ELECT_BUCKET", "b b")];
+    said(&run("with", &other), "failed: `NATS_ELECT_BUCKET` is");
     said(
         &run("with", &[("NATS_CREDS", "/nowhere")]),
         "failed: `auth.creds_file` is \"/nowhere\"",

@@ -421,7 +421,7 @@ pub struct Shared {
         long,
         global = true,
         value_name = "PREFIX",
-        env = "NATS_ELECT_ADMIN_PREFIX",
+        env = "NATS_ELECT_ADMIN__SUBJECT_PREFIX",
         help_heading = "Connection"
     )]
     pub admin_prefix: Option<String>,

@@ -9,6 +9,7 @@
 
 #[cfg(unix)]
 mod agent;
+mod applications;
 mod asking;
 mod cli;
 mod columns;
@@ -81,5 +82,8 @@ fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
         )?),
         None => None,
     };
+    for unknown in nats_elect::ManagerConfig::unknown_in_env() {
+        output.warning(&unknown.to_string());
+    }
     commands::run(cli.command, &cli.shared, output)
 }

@@ -185,6 +185,7 @@
 //! a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod config;
 pub mod duration;
 mod election;

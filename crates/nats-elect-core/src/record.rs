@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::application::Application;
 use crate::group::MemberInfo;
 use crate::heirs::{Heirs, MOST_HEIRS};
 use crate::release::{ReleaseHash, ReleaseSecret};
@@ -89,6 +91,8 @@ pub struct Record {
     pub heirs: Heirs,
     /// The leader's signed statement, if it has a signing key.
     pub proof: Option<String>,
+    /// The leader's application. The driver adds it.
+    pub application: Option<Arc<Application>>,
     /// What a member of groups says beside its lease.
     pub member: Option<Box<MemberInfo>>,
 }
@@ -96,7 +100,14 @@ pub struct Record {
 impl Record {
     /// The JSON value for the bucket.
     pub fn to_json(&self) -> Vec<u8> {
+        let application = self.application.as_ref();
+        let name = |is_set| {
+            application
+                .filter(|it| it.is_set == is_set)
+                .map(|it| &*it.name)
+        };
         RecordValue {
+            application: name(true),
             beat: self.nonce.beat,
             heirs: self.heirs,
             id: &self.id,
@@ -104,6 +115,7 @@ impl Record {
             member: self.member.as_ref().map(|member| member.to_json()),
             meta: &self.meta,
             priority: self.priority,
+            program: name(false),
             proof: self.proof.as_deref(),
             release: self.release,
             token: self.token.expose(),
@@ -118,6 +130,8 @@ impl Record {
 /// values in between.
 #[derive(Serialize)]
 struct RecordValue<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    application: Option<&'a str>,
     beat: u64,
     #[serde(skip_serializing_if = "Heirs::is_empty")]
     heirs: Heirs,
@@ -127,6 +141,8 @@ struct RecordValue<'a> {
     member: Option<Value>,
     meta: &'a BTreeMap<String, String>,
     priority: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<&'a str>,
     release: ReleaseHash,
@@ -215,6 +231,8 @@ pub struct SeenRecord {
     pub heirs: Heirs,
     /// The leader's signed statement. It is not verified here.
     pub proof: Option<String>,
+    /// The leader's application. Records of other libraries and of older versions have none.
+    pub application: Option<Application>,
 }
 
 impl SeenRecord {
@@ -278,6 +296,7 @@ impl Content {
             release: release_of(&object),
             heirs: heirs_of(&object),
             proof: proof_of(&object),
+            application: application_of(&object),
         };
         Self::Record(Box::new(record))
     }
@@ -344,6 +363,13 @@ pub struct Snapshot {
     pub epoch: Option<u64>,
     /// The last sequence of the bucket, read together with the creation time.
     pub last_sequence: Option<u64>,
+}
+
+fn application_of(object: &Map<String, Value>) -> Option<Application> {
+    let text = |name| object.get(name).and_then(Value::as_str);
+    let set = text("application").map(Application::set);
+    set.or_else(|| text("program").map(Application::program))
+        .filter(|it| !it.name.is_empty())
 }
 
 fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
@@ -423,6 +449,7 @@ mod tests {
             release: ReleaseSecret::new(5).hash(),
             heirs: Heirs::NONE,
             proof: None,
+            application: None,
             member: None,
         }
     }

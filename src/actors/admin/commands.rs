@@ -66,6 +66,7 @@ impl AdminHandler {
             incarnation: self.instance.incarnation,
             version: Self::version().into(),
             bucket: self.instance.bucket.as_str().to_owned(),
+            application: Some(self.instance.application.name.clone()),
             meta: self.instance.meta.clone(),
             uptime: self.uptime(),
             trouble: self.trouble(),

@@ -1,6 +1,7 @@
 //! An election's requests to NATS, to its handler and to other instances. Each request is a task of
 //! its own. Its answer comes back as a message, and nothing waits for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -28,7 +29,10 @@ impl ElectionState {
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let span = self.spans.write(&self.scope, &write);
         let Write {
-            op, within, kind, ..
+            op,
+            within,
+            mut kind,
+            ..
         } = write;
         let Some(bucket) = self.bucket.clone() else {
             return;
@@ -39,6 +43,10 @@ impl ElectionState {
             WriteKind::Fence { .. } => bucket.fence_subject(&role),
             _ => bucket.role_subject(&role),
         };
+        let application = &self.scope.instance.application;
+        if let WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } = &mut kind {
+            record.application = Some(Arc::clone(application));
+        }
         let signing = match &kind {
             WriteKind::Renew { record, .. } => self.signing(record),
             _ => None,

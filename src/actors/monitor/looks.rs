@@ -122,6 +122,7 @@ impl MonitorState {
                     let version = client_version(self.client.as_ref());
                     let server = self.server();
                     let _ = ready.send(Ok(Opened {
+                        bucket: bucket.clone(),
                         info,
                         server,
                         version,

@@ -37,6 +37,11 @@ pub struct InstanceReport {
     pub version: String,
     /// The bucket in whose elections the instance takes part.
     pub bucket: String,
+    /// The application of the instance, as
+    /// [`ManagerConfig::application`](field@crate::ManagerConfig::application) has it, or the name of
+    /// its program's file. `None` from a version that does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     /// Facts that the instance tells about itself, as
     /// [`ManagerConfig::meta`](field@crate::ManagerConfig::meta) has them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -181,6 +186,7 @@ impl AdminReply for InstanceReport {
             *text = printable(text);
         }
         self.trouble = self.trouble.as_deref().map(printable);
+        self.application = self.application.as_deref().map(printable);
         let meta = std::mem::take(&mut self.meta);
         let clean = |(key, value): (String, String)| (printable(&key), printable(&value));
         self.meta = meta.into_iter().map(clean).collect();
@@ -312,6 +318,7 @@ mod tests {
             incarnation: Uuid::from_u128(1),
             version: "0.1.0".into(),
             bucket: "b".into(),
+            application: Some("billing".into()),
             meta: BTreeMap::from([("zone".into(), "eu-1".into())]),
             uptime: Duration::from_secs(3),
             trouble: None,

@@ -80,7 +80,7 @@ impl ElectionsConfig {
     /// that the environment does not have stay as they are.
     ///
     /// The name of a variable follows from the path of the setting in a file: `NATS_ELECT_`, then
-    /// the path in upper case, with `__` in place of each dot. `roles.scheduler.retry.jitter` is
+    /// the path in upper case, with `__` in place of each dot and without `manager`. `roles.scheduler.retry.jitter` is
     /// `NATS_ELECT_ROLES__SCHEDULER__RETRY__JITTER`. In the name of a role, `_` stands for `-`.
     /// [`ManagerConfig::with_env`] lists the shorter names of connection settings.
     ///

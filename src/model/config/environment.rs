@@ -35,9 +35,9 @@ impl ManagerConfig {
     /// Takes settings from the environment. They override those of this configuration. Settings
     /// that the environment does not have stay as they are.
     ///
-    /// The name of a variable follows from the path of the setting: `NATS_ELECT_MANAGER__`, then the
-    /// path in upper case, with `__` in place of each dot. `events.keep` is
-    /// `NATS_ELECT_MANAGER__EVENTS__KEEP`. Values are written as in a file, without quotation marks;
+    /// The name of a variable follows from the path of the setting: `NATS_ELECT_`, then the path in
+    /// upper case, with `__` in place of each dot. `bucket` is `NATS_ELECT_BUCKET`, and `events.keep`
+    /// is `NATS_ELECT_EVENTS__KEEP`. The command has the same variables. Values are written as in a file, without quotation marks;
     /// `servers` may be several addresses separated by commas.
     ///
     /// The connection has shorter names as well, those of the `nats` command. The longer names
@@ -131,8 +131,10 @@ impl Environment {
         };
         OF_NATS_TOOLS.iter().any(is_set)
             || has_login("NATS_URL")
-            || has_login("NATS_ELECT_MANAGER__SERVERS")
-            || self.has_any("NATS_ELECT_MANAGER__AUTH")
+            || has_login("NATS_ELECT_SERVERS")
+            || self
+                .names()
+                .any(|it| it == "NATS_ELECT_AUTH" || it.starts_with("NATS_ELECT_AUTH__"))
     }
 }
 
@@ -227,7 +229,7 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::ffi::OsStringExt;
-            for name in ["NATS_PASSWORD", "NATS_ELECT_MANAGER__AUTH__PASSWORD"] {
+            for name in ["NATS_PASSWORD", "NATS_ELECT_AUTH__PASSWORD"] {
                 let value = std::ffi::OsString::from_vec(b"s3cret\xff".to_vec());
                 let environment = Environment::from_iter([(name, value)]);
                 let error = ManagerConfig::default()

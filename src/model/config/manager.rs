@@ -12,11 +12,12 @@ use super::{
     AdminConfig, AuthConfig, ConfigError, EventsConfig, LastWillConfig, MemberConfig, TlsConfig,
     listed,
 };
+use nats_elect_core::application::MAX_APPLICATION_BYTES;
 use nats_elect_core::config::{DAY, check_meta, ensure, range};
 use nats_elect_core::duration;
 use nats_elect_core::name::{BucketName, InstanceId, NameError};
 use nats_elect_core::setters;
-use nats_elect_core::text::beginning;
+use nats_elect_core::text::{beginning, printable};
 
 /// How a process takes part in elections: the NATS servers, the bucket and the name of the
 /// instance.
@@ -40,6 +41,15 @@ pub struct ManagerConfig {
     /// The Key-Value bucket that holds the roles. Default `leaders`. 1 to 255 ASCII letters,
     /// digits, `-` and `_`.
     pub bucket: String,
+
+    /// The name of the application, which its instances share. If unset: the name of the program's
+    /// file. 1 to 64 bytes of printable UTF-8 without white space.
+    ///
+    /// It is in the records of roles and in the instance's status. An instance of another
+    /// application that stands for the same role is warned of; starting fails if both set their
+    /// names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
 
     /// The name of this instance for people. If unset: host name, process id and a short random
     /// part. 1 to 255 bytes of printable UTF-8 without white space.
@@ -101,6 +111,7 @@ impl Default for ManagerConfig {
         Self {
             servers: vec!["nats://127.0.0.1:4222".into()],
             bucket: "leaders".into(),
+            application: None,
             instance_id: None,
             meta: BTreeMap::new(),
             start_timeout: Duration::from_secs(30),
@@ -132,6 +143,7 @@ pub enum Storage {
 
 setters!(ManagerConfig {
     bucket: impl Into<String> => bucket.into();
+    application: impl Into<String> => Some(application.into());
     instance_id: impl Into<String> => Some(instance_id.into());
     start_timeout: Duration => start_timeout;
     replicas: usize => replicas;
@@ -201,6 +213,15 @@ impl ManagerConfig {
             ));
         }
         BucketName::new(&self.bucket).map_err(|error| no_name("bucket", &error))?;
+        if let Some(name) = &self.application {
+            let is_plain = |it: &str| it == printable(it) && !it.contains(char::is_whitespace);
+            ensure(
+                (1..=MAX_APPLICATION_BYTES).contains(&name.len()) && is_plain(name),
+                "application",
+                format!("{:?}", beginning(name)),
+                "must be 1 to 64 bytes of printable UTF-8 without white space",
+            )?;
+        }
         if let Some(id) = &self.instance_id {
             InstanceId::new(id).map_err(|error| no_name("instance_id", &error))?;
         }
@@ -257,6 +278,7 @@ impl fmt::Debug for ManagerConfig {
         f.debug_struct("ManagerConfig")
             .field("servers", &servers)
             .field("bucket", &self.bucket)
+            .field("application", &self.application)
             .field("instance_id", &self.instance_id)
             .field("meta", &self.meta)
             .field("start_timeout", &self.start_timeout)

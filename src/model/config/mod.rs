@@ -16,6 +16,7 @@ mod manager;
 mod overrides;
 mod secret;
 mod subjects;
+mod unknown;
 
 pub(crate) use access::HIDDEN;
 pub use access::{AuthConfig, TlsConfig};
@@ -35,3 +36,4 @@ pub use nats_elect_core::config::{
 };
 pub(crate) use overrides::Environment;
 pub use secret::Secret;
+pub use unknown::UnknownVariable;

@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::access::HIDDEN;
 use super::environment::listed;
 use super::manager::without_credentials;
-use super::{ConfigError, EnvSetting};
+use super::{ConfigError, EnvSetting, ManagerConfig};
 use nats_elect_core::text::beginning;
 
-/// The beginning of the variables of `ManagerConfig`.
-const MANAGER: &str = "NATS_ELECT_MANAGER__";
+/// The beginning of all variables of this crate. The path of a setting of `ManagerConfig` follows.
+pub(super) const OURS: &str = "NATS_ELECT_";
 /// The beginning of the variables of roles. The role's name follows.
-const ROLES: &str = "NATS_ELECT_ROLES__";
+pub(super) const ROLES: &str = "NATS_ELECT_ROLES__";
 
 /// The variables of a process that may be settings.
 #[derive(Clone, Debug, Default)]
@@ -44,14 +44,21 @@ impl Environment {
         self.0.get(name)
     }
 
-    /// Whether a variable begins so.
-    pub fn has_any(&self, beginning: &str) -> bool {
-        self.0.keys().any(|name| name.starts_with(beginning))
+    /// The names of all variables.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 
     /// Returns the variables of `ManagerConfig`, by the general rule.
     fn of_manager(&self) -> Vec<Override<'_>> {
-        self.after(MANAGER)
+        let settings = fields::<ManagerConfig>("").unwrap_or_default();
+        let mut found = self.after(OURS);
+        // The others are for roles, or for the command.
+        found.retain(|it| {
+            let first = it.path.split('.').next().unwrap_or_default();
+            settings.iter().any(|setting| setting == first)
+        });
+        found
     }
 
     /// Returns the variables of a role.
@@ -234,6 +241,34 @@ impl Override<'_> {
         };
         ConfigError::new(self.variable, value, format!("must be {expected}"))
     }
+}
+
+/// The paths of all settings of a configuration, as its parser tells them.
+pub(super) fn settings<T: DeserializeOwned>() -> Vec<String> {
+    let mut found = Vec::new();
+    let mut tables = vec![String::new()];
+    while let Some(table) = tables.pop() {
+        for name in fields::<T>(&table).unwrap_or_default() {
+            let path = format!("{table}{name}");
+            let inner = format!("{path}.");
+            if fields::<T>(&inner).is_some() {
+                tables.push(inner);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The names in a table. `None` if the setting is no table of settings.
+fn fields<T: DeserializeOwned>(table: &str) -> Option<Vec<String>> {
+    let mut json = Value::Object(serde_json::Map::new());
+    put(&mut json, &format!("{table}?"), 1.into());
+    let error = T::deserialize(&json).err()?.to_string();
+    let names = error.strip_prefix("unknown field `?`, expected ")?;
+    let names = names.split('`').skip(1).step_by(2);
+    Some(names.map(ToOwned::to_owned).collect())
 }
 
 /// Puts a value at a path. A value that is no table gives way to one.

@@ -156,6 +156,7 @@ fn record(beat: u64) -> Record {
         release: SECRET.hash(),
         heirs: Heirs::NONE,
         proof: None,
+        application: None,
         member: None,
     }
 }

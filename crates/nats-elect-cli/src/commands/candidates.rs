@@ -13,6 +13,7 @@ use nats_elect::duration::rounded;
 use nats_elect::{LastWillStatus, RoleState};
 use serde_json::{Value, json};
 
+use crate::applications::{ADVICE, mixed};
 use crate::cli::Shared;
 use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Failure, Outcome};
@@ -334,6 +335,12 @@ fn show_columns(found: &[Candidate], columns: &Chosen, output: Output) -> std::i
     }
     for remark in remarks {
         output.line(remark)?;
+    }
+    let reports = found
+        .iter()
+        .filter_map(|it| Some((&it.instance, it.report.as_ref().ok()?)));
+    for mixed in mixed(reports) {
+        output.warning(&format!("{mixed}; {ADVICE}"));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -254,6 +254,13 @@ impl Exec {
         }
     }
 
+    /// The name of the command's program, which is the application.
+    fn program(&self) -> String {
+        let program = self.command.first().map(Path::new);
+        let name = program.and_then(Path::file_name).unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     pub async fn run(self, shared: &Shared) -> Outcome {
         let begun = Instant::now();
         let (mut manager, roles) = self.configuration(shared)?;
@@ -272,7 +279,8 @@ impl Exec {
         let listener = listener.transpose()?;
         let others = Spared::new(killing::adopt_orphans()?);
         let mut signals = Signals::new()?;
-        let (builder, last_will) = with_last_will(RoleManager::builder(), &manager)?;
+        let builder = RoleManager::builder().program(self.program());
+        let (builder, last_will) = with_last_will(builder, &manager)?;
         let (running, known) = watch::channel(None);
         let (done, mut is_done) = mpsc::unbounded_channel();
         let passed_on = broadcast::Sender::new(16);

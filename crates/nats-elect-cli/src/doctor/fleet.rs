@@ -11,6 +11,7 @@ use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
 use super::crash;
 use super::findings::Findings;
 use super::records::Left;
+use crate::applications::{ADVICE, mixed};
 use crate::line::Line;
 use crate::operating::Whose;
 
@@ -66,6 +67,10 @@ pub async fn check(
             check,
             format!("{} found, version {version}", instances.len()),
         )?;
+    }
+    let known = instances.iter().zip(&reports);
+    for mixed in mixed(known.filter_map(|(it, report)| Some((it, report.as_ref().ok()?)))) {
+        findings.warn("applications", mixed, ADVICE)?;
     }
     match reports.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(reports) => crash::check(&reports, findings),

@@ -157,7 +157,7 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     let text = "[manager]\nbucket = 'b'\n[roles.a-b]\nttl = '15s'\n";
     let set = [
         ("NATS_URL", "nats://n1"),
-        ("NATS_ELECT_MANAGER__REPLICAS", "3"),
+        ("NATS_ELECT_REPLICAS", "3"),
         ("NATS_ELECT_ROLES__A_B__TTL", "20s"),
         ("NATS_ELECT_ROLES__C__TTL", "20s"),
     ];
@@ -165,7 +165,7 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     for expected in [
         "nats://n1  (from NATS_URL)",
-        "3  (from NATS_ELECT_MANAGER__REPLICAS)",
+        "3  (from NATS_ELECT_REPLICAS)",
         "20s  (from NATS_ELECT_ROLES__A_B__TTL)",
     ] {
         assert!(output.stdout.contains(expected), "{}", output.stdout);

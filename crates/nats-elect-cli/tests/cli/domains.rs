@@ -2,7 +2,6 @@
 
 use nats_elect::RoleManager;
 use nats_elect_testing::{NatsServer, eventually};
-use serde_json::Value;
 
 use crate::fleet::json;
 use crate::pair::{SOON, builder, leads, started};
@@ -96,14 +95,11 @@ async fn whoever_reads_the_bucket_asks_its_instances_alone() {
     assert!(screen.stdout.contains("in-leaf"), "{}", screen.stdout);
     assert!(!screen.stdout.contains("in-hub"), "{}", screen.stdout);
     let found = domains.at_leaf(&["doctor", "--json"]);
-    let lines = found.stdout.lines().map(json);
-    let instances: Vec<Value> = lines.filter(|it| it["check"] == "instances").collect();
-    let is_one = |it: &Value| {
-        it["found"]
-            .as_str()
-            .is_some_and(|it| it.starts_with("1 found"))
-    };
-    assert!(instances.iter().any(is_one), "{}", found.stdout);
+    let found = json(&found.stdout);
+    let checks = found["checks"].as_array().expect("a list");
+    let instances = checks.iter().find(|it| it["check"] == "instances");
+    let instances = instances.expect("it")["found"].as_str().expect("text");
+    assert!(instances.starts_with("1 found"), "{instances}");
     let retired = domains.at_leaf(&["role", "retire", "scheduler", "--yes"]);
     assert!(retired.stderr.contains("in-leaf ("), "{}", retired.stderr);
     for reads in [

@@ -273,6 +273,7 @@ mod tests {
             release: Some(ReleaseSecret::new(secret).hash()),
             heirs: Heirs::NONE,
             proof: None,
+            application: None,
         }))
     }
 

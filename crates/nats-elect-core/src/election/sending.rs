@@ -75,6 +75,7 @@ impl Election {
             release: secrets.release.hash(),
             heirs: self.phase.heirs(),
             proof: None,
+            application: None,
             member: self
                 .settings
                 .member
@@ -112,6 +113,7 @@ impl Election {
             release: attempt.map(|attempt| attempt.secrets.release.hash()),
             heirs: Heirs::NONE,
             proof: None,
+            application: None,
         }))
     }
 }

@@ -406,6 +406,7 @@ pub fn seen(record: &Record) -> Content {
         release: Some(record.release),
         heirs: record.heirs,
         proof: None,
+        application: None,
     }))
 }
 
@@ -426,5 +427,6 @@ pub fn stray(ttl: Option<Duration>, incarnation: Option<Uuid>) -> Content {
         release: None,
         heirs: Heirs::NONE,
         proof: None,
+        application: None,
     }))
 }

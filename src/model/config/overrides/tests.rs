@@ -22,40 +22,12 @@ const SAMPLES: [&str; 10] = [
     r#"["disk=ssd"]"#,
 ];
 
-/// The paths of all settings of a configuration, as its parser tells them.
-fn settings<T: DeserializeOwned>() -> Vec<String> {
-    let mut found = Vec::new();
-    let mut tables = vec![String::new()];
-    while let Some(table) = tables.pop() {
-        for name in fields::<T>(&table).expect("a table") {
-            let path = format!("{table}{name}");
-            let inner = format!("{path}.");
-            if fields::<T>(&inner).is_some() {
-                tables.push(inner);
-            } else {
-                found.push(path);
-            }
-        }
-    }
-    found
-}
-
-/// The names in a table. `None` if the setting is no table of settings.
-fn fields<T: DeserializeOwned>(table: &str) -> Option<Vec<String>> {
-    let mut json = json!({});
-    put(&mut json, &format!("{table}?"), json!(1));
-    let error = T::deserialize(&json).err().expect("an error").to_string();
-    let names = error.strip_prefix("unknown field `?`, expected ")?;
-    let names = names.split('`').skip(1).step_by(2);
-    Some(names.map(ToOwned::to_owned).collect())
-}
-
 fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(json, |json, name| json.get(name))
 }
 
 fn each_can_be_overridden<T>(
-    of: &str,
+    beginning: &str,
     over: impl Fn(&Environment, T) -> Result<(T, Vec<EnvSetting>), ConfigError>,
 ) where
     T: Default + Serialize + DeserializeOwned + PartialEq,
@@ -64,10 +36,7 @@ fn each_can_be_overridden<T>(
     let paths = settings::<T>();
     assert!(paths.len() > 20, "{paths:?}");
     for path in paths {
-        let variable = format!(
-            "NATS_ELECT_{of}__{}",
-            path.replace('.', "__").to_uppercase()
-        );
+        let variable = format!("{beginning}{}", path.replace('.', "__").to_uppercase());
         let is_changed = |sample: &str| {
             let environment = Environment::from_iter([(&*variable, sample)]);
             let Ok((changed, settings)) = over(&environment, T::default()) else {
@@ -89,12 +58,13 @@ fn each_can_be_overridden<T>(
 
 #[test]
 fn each_setting_has_a_variable_and_a_row_in_the_docs() {
-    each_can_be_overridden("MANAGER", |environment, config: ManagerConfig| {
+    each_can_be_overridden(OURS, |environment, config: ManagerConfig| {
         environment.over_manager(config)
     });
-    each_can_be_overridden("ROLES__SCHEDULER", |environment, config: RoleConfig| {
-        environment.over_role("scheduler", config)
-    });
+    each_can_be_overridden(
+        "NATS_ELECT_ROLES__SCHEDULER__",
+        |environment, config: RoleConfig| environment.over_role("scheduler", config),
+    );
 }
 
 fn with(set: &[(&str, &str)], roles: &[&str]) -> Result<ElectionsConfig, ConfigError> {
@@ -111,9 +81,9 @@ fn with(set: &[(&str, &str)], roles: &[&str]) -> Result<ElectionsConfig, ConfigE
 fn the_longer_name_overrides_that_of_nats_tools() {
     let set = [
         ("NATS_URL", "nats://of-tools"),
-        ("NATS_ELECT_MANAGER__SERVERS", "nats://a, b:4223"),
+        ("NATS_ELECT_SERVERS", "nats://a, b:4223"),
         ("NATS_TOKEN", "of tools"),
-        ("NATS_ELECT_MANAGER__AUTH__TOKEN", "t"),
+        ("NATS_ELECT_AUTH__TOKEN", "t"),
     ];
     let environment = set.into_iter().collect();
     let config = ElectionsConfig::default();
@@ -125,12 +95,9 @@ fn the_longer_name_overrides_that_of_nats_tools() {
         .map(|it| (&*it.setting, &*it.variable))
         .collect();
     assert_eq!(settings.len(), 2);
-    assert_eq!(shown["manager.servers"], "NATS_ELECT_MANAGER__SERVERS");
-    assert_eq!(
-        shown["manager.auth.token"],
-        "NATS_ELECT_MANAGER__AUTH__TOKEN"
-    );
-    let list = [("NATS_ELECT_MANAGER__SERVERS", r#"["nats://a"]"#)];
+    assert_eq!(shown["manager.servers"], "NATS_ELECT_SERVERS");
+    assert_eq!(shown["manager.auth.token"], "NATS_ELECT_AUTH__TOKEN");
+    let list = [("NATS_ELECT_SERVERS", r#"["nats://a"]"#)];
     assert_eq!(
         with(&list, &[]).expect("valid").manager.servers,
         ["nats://a"]
@@ -142,7 +109,7 @@ fn a_variable_replaces_the_whole_login_of_the_file() {
     let mut config = ManagerConfig::default();
     config.auth.user = Some("ada".into());
     config.auth.password = Some("p".into());
-    let set = [("NATS_ELECT_MANAGER__AUTH__CREDS_FILE", "/creds")];
+    let set = [("NATS_ELECT_AUTH__CREDS_FILE", "/creds")];
     let environment = set.into_iter().collect();
     let (config, _) = config.overridden(&environment).expect("valid");
     assert_eq!(config.auth.ways(), ["auth.creds_file"]);
@@ -252,7 +219,7 @@ fn secrets_of_the_environment_are_in_no_error() {
         ("SERVERS", "http://me:s3cret@host"),
         ("SERVERS__X", "nats://me:s3cret@host"),
     ] {
-        let variable = format!("NATS_ELECT_MANAGER__{variable}");
+        let variable = format!("NATS_ELECT_{variable}");
         let read = with(&[(&*variable, value)], &[]);
         let error = read.and_then(|config| config.manager.validate());
         let error = error.expect_err(&variable).to_string();

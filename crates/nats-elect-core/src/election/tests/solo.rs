@@ -325,6 +325,7 @@ pub fn record_of(incarnation: Uuid, beat: u64, ttl: Option<Duration>) -> Content
         release: None,
         heirs: Heirs::NONE,
         proof: None,
+        application: None,
     }))
 }
 

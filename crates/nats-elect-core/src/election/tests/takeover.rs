@@ -26,6 +26,7 @@ fn record(incarnation: Option<Uuid>, beat: u64, priority: i64) -> Content {
         release: None,
         heirs: Heirs::NONE,
         proof: None,
+        application: None,
     }))
 }
 

@@ -51,6 +51,7 @@ fn a_leader_is_reported_with_its_whole_record_until_its_lease_ends() {
         release: None,
         heirs: Heirs::NONE,
         proof: None,
+        application: None,
     };
     solo.read(
         Some(entry(100, Content::Record(Box::new(record)))),

@@ -87,5 +87,6 @@ pub(super) fn record_of(
         release,
         heirs: Heirs::NONE,
         proof: None,
+        application: None,
     }))
 }

@@ -1,0 +1,39 @@
+//! Two applications that stand for one role, as the instances report it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nats_elect::admin::{Instance, InstanceReport};
+
+/// What to do about it.
+pub const ADVICE: &str = "two applications that stand for one role elect one leader between them: give them different buckets \
+     (`bucket`, NATS_ELECT_BUCKET) or roles of different names, or the same name (`application`) if they are one";
+
+/// Names the applications of each role that has several.
+pub fn mixed<'a>(reports: impl Iterator<Item = (&'a Instance, &'a InstanceReport)>) -> Vec<String> {
+    let mut roles = BTreeMap::<_, BTreeMap<_, _>>::new();
+    for (instance, report) in reports {
+        for role in report.roles.keys() {
+            if let Some(application) = &report.application {
+                let of_role = roles.entry(role).or_default();
+                of_role.entry(application).or_insert(&instance.instance_id);
+            }
+        }
+    }
+    roles.retain(|_, of_role| of_role.len() > 1);
+    // Those that share one role mostly share others.
+    let mut alike = BTreeMap::<_, BTreeSet<_>>::new();
+    for (role, of_role) in roles {
+        alike.entry(of_role).or_default().insert(role.as_str());
+    }
+    let words = alike.into_iter().map(|(applications, roles)| {
+        let of = applications.iter();
+        let of: Vec<_> = of.map(|(name, id)| format!("{name} ({id})")).collect();
+        let roles: Vec<_> = roles.into_iter().collect();
+        format!(
+            "different applications stand for {}: {}",
+            roles.join(", "),
+            of.join(", ")
+        )
+    });
+    words.collect()
+}

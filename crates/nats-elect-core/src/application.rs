@@ -1,0 +1,46 @@
+//! Which application takes part: two that share a role by mistake elect one leader between them.
+
+use crate::text::printable;
+
+/// The longest name, in bytes.
+pub const MAX_APPLICATION_BYTES: usize = 64;
+
+/// The name of an application, as its records tell it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Application {
+    /// The name.
+    pub name: String,
+    /// Whether somebody set the name. Otherwise it is that of the program's file.
+    pub is_set: bool,
+}
+
+impl Application {
+    /// The name that somebody set.
+    pub fn set(name: &str) -> Self {
+        Self {
+            name: shortened(name),
+            is_set: true,
+        }
+    }
+
+    /// The name of a program's file.
+    pub fn program(name: &str) -> Self {
+        Self {
+            name: shortened(name),
+            is_set: false,
+        }
+    }
+
+    /// Whether this is certainly another application: somebody set both names.
+    pub fn contradicts(&self, other: &Self) -> bool {
+        self.is_set && other.is_set && self.name != other.name
+    }
+}
+
+fn shortened(name: &str) -> String {
+    let mut name = printable(name);
+    while name.len() > MAX_APPLICATION_BYTES {
+        name.pop();
+    }
+    name
+}
