@@ -127,6 +127,7 @@ mod manager;
 mod metrics;
 mod model;
 mod observer;
+pub mod permissions;
 mod repeated;
 mod role;
 #[cfg(feature = "signing")]

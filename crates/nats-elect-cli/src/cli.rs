@@ -17,7 +17,7 @@ pub use nats_elect::duration::parse as duration;
 use crate::commands::{agent, exec};
 use crate::commands::{
     candidates, check, check_role, completions, create_bucket, doctor, end_lease, group, history,
-    inspect, ls, orders, retire, serve, step_down, top, verify, watch,
+    inspect, ls, orders, permissions, retire, serve, step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::{Format, Output};
@@ -132,7 +132,10 @@ fn folded(command: clap::Command) -> clap::Command {
 
 fn folded_below(sub: clap::Command) -> clap::Command {
     // These connect to nothing.
-    if matches!(sub.get_name(), "check" | "completions" | "man") {
+    if matches!(
+        sub.get_name(),
+        "check" | "completions" | "man" | "permissions"
+    ) {
         return sub;
     }
     let more = sub.get_after_long_help().map(ToString::to_string);
@@ -271,6 +274,7 @@ pub enum Command {
     CheckRole(check_role::CheckRole),
     CreateBucket(create_bucket::CreateBucket),
     Doctor(doctor::Doctor),
+    Permissions(permissions::Permissions),
     Verify(verify::Verify),
     Completions(completions::Completions),
     Man(completions::Man),

@@ -246,12 +246,17 @@ pub fn advice(denied: &Denied) -> String {
     } else {
         "subscribe"
     };
-    let inboxes = denied.inboxes();
-    let pattern = inboxes.unwrap_or_else(|| permission(&denied.subject));
-    format!("grant {kind} {pattern:?}: docs/security.md, deploy/nats")
+    let pattern = permission(denied);
+    format!("grant {kind} {pattern:?}: `nats-elect permissions`, docs/security.md")
 }
 
-fn permission(subject: &str) -> String {
+/// Returns the permission that is missing.
+pub fn permission(denied: &Denied) -> String {
+    let inboxes = denied.inboxes();
+    inboxes.unwrap_or_else(|| pattern_of(&denied.subject))
+}
+
+fn pattern_of(subject: &str) -> String {
     let tokens: Vec<_> = subject.split('.').collect();
     // The rest of these subjects is a consumer, a key, or an answer's number.
     let fixed = match &tokens[..] {
@@ -320,7 +325,7 @@ mod tests {
                 "nats-elect-admin.leaders.pause.*.*",
             ),
         ] {
-            assert_eq!(permission(&subject), pattern);
+            assert_eq!(pattern_of(&subject), pattern);
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod history;
 pub mod inspect;
 pub mod ls;
 pub mod orders;
+pub mod permissions;
 pub mod retire;
 pub mod serve;
 pub mod step_down;
@@ -71,6 +72,7 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
         Command::Exec(exec) => block_on(exec.run(shared)),
         #[cfg(unix)]
         Command::Agent(agent) => block_on(agent.run(shared)),
+        Command::Permissions(permissions) => permissions.run(shared, output),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

@@ -7,13 +7,14 @@
 
 use std::io;
 
+use nats_elect::permissions::{self as library, Need, Scope};
 use nats_elect::{Denied, ObservedGroups};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::findings::Findings;
 use super::{Part, Roles};
-use crate::line::{Answer, Line, advice};
+use crate::line::{Answer, Line, advice, permission};
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
@@ -35,17 +36,6 @@ pub struct Trial<'a> {
     pub groups: &'a [String],
 }
 
-/// A group of subjects that is told on one line.
-struct Group {
-    check: &'static str,
-    publish: Vec<String>,
-    subscribe: Vec<String>,
-    /// What does not work without.
-    lost: &'static str,
-    /// Whether elections do without.
-    dispensable: bool,
-}
-
 impl Trial<'_> {
     /// Reads and watches: what everybody needs who looks into the bucket.
     /// Returns whether records can be read.
@@ -61,19 +51,14 @@ impl Trial<'_> {
             other => failed(check, &read, &other, "no record can be read", findings)?,
         }
         self.watch(findings).await?;
-        let flow = vec![format!(
+        let flow = format!(
             "$JS.FC.KV_{}.doctor.{}",
             self.bucket,
             Uuid::from_u128(rand::random())
-        )];
-        let group = Group {
-            check: "may pace watches",
-            publish: flow,
-            subscribe: Vec::new(),
-            lost: "a watch of many keys stalls",
-            dispensable: false,
-        };
-        self.attempt(group, findings).await?;
+        );
+        let lost = "a watch of many keys stalls";
+        self.forbidden("may pace watches", &[flow], &[], lost, false, findings)
+            .await?;
         Ok(readable)
     }
 
@@ -119,7 +104,12 @@ impl Trial<'_> {
         for role in &self.roles.names {
             let lost = format!("role {role:?} can't be claimed or kept");
             let refused = self
-                .refused("may lead", &self.of_election(role), &lost, findings)
+                .refused(
+                    "may lead",
+                    &self.keys(Need::Lead, role, &[]),
+                    &lost,
+                    findings,
+                )
                 .await?;
             match refused {
                 Some(denied) if denied.is_empty() => {
@@ -132,7 +122,12 @@ impl Trial<'_> {
             }
             let lost = format!("the leader of {role:?} has no `Term::store()`");
             let refused = self
-                .refused("may keep data", &self.of_store(role), &lost, findings)
+                .refused(
+                    "may keep data",
+                    &self.keys(Need::KeepData, role, &[]),
+                    &lost,
+                    findings,
+                )
                 .await?;
             match refused {
                 Some(denied) if denied.is_empty() => self.may("may keep data", role, findings)?,
@@ -155,11 +150,14 @@ impl Trial<'_> {
             let present = known.map_or(1, |it| it.generation.max(1));
             let generations = [present, present.saturating_add(1)];
             let lost = format!("no unit of group {group:?} is owned here");
-            let (check, subjects) = ("may own units", self.of_group(group, generations));
+            let (check, subjects) = ("may own units", self.keys(Need::Own, group, &generations));
             self.owns(check, group, &subjects, &lost, false, findings)
                 .await?;
             let lost = format!("owners of units of {group:?} have no `Term::store()`");
-            let (check, subjects) = ("may keep data", self.of_units_store(group, generations));
+            let (check, subjects) = (
+                "may keep data",
+                self.keys(Need::KeepUnitData, group, &generations),
+            );
             self.owns(check, group, &subjects, &lost, true, findings)
                 .await?;
         }
@@ -184,42 +182,43 @@ impl Trial<'_> {
         }
     }
 
-    fn of_group(&self, group: &str, generations: [u32; 2]) -> Vec<String> {
-        let bucket = self.bucket;
-        let units = generations.map(|it| format!("$KV.{bucket}._group.u.{group}.{it}.0"));
-        let mut subjects = vec![
-            format!("$KV.{bucket}._group.m.{NO_EPOCH}"),
-            format!("$KV.{bucket}._group.g.{group}"),
-        ];
-        subjects.extend(units);
-        subjects
-    }
-
-    fn of_units_store(&self, group: &str, generations: [u32; 2]) -> Vec<String> {
-        let bucket = self.bucket;
-        let both = generations.map(|generation| {
-            [
-                format!("$KV.{bucket}._gdata.{group}.{generation}.0._doctor"),
-                format!("$KV.{bucket}._guard.{group}.{generation}.0"),
-            ]
+    /// The keys of a need of candidates, of this role or group, as the table has them. Those of units
+    /// in each of these generations.
+    fn keys(&self, need: Need, name: &str, generations: &[u32]) -> Vec<String> {
+        let mut scope = self.scope();
+        (scope.roles, scope.groups) = (vec![name.to_owned()], vec![name.to_owned()]);
+        let rights = scope.rights(library::Part::Candidate);
+        let rights = rights.filter(|right| right.need == need);
+        let keys = rights.flat_map(|right| right.publish);
+        let keys = keys.filter(|subject| subject.starts_with("$KV."));
+        let tried = keys.flat_map(|pattern| {
+            let of_units = |key: &str, rest: &str| {
+                let keys = generations.iter();
+                keys.map(|it| format!("{key}.{it}.0{rest}")).collect()
+            };
+            match pattern.strip_suffix(".>") {
+                Some(key) if need == Need::KeepData => vec![format!("{key}._doctor")],
+                Some(key) if key.contains("._gdata.") => of_units(key, "._doctor"),
+                Some(key) => of_units(key, ""),
+                None => vec![pattern.replace('*', NO_EPOCH)],
+            }
         });
-        both.into_iter().flatten().collect()
+        tried.collect()
     }
 
-    fn of_election(&self, role: &str) -> [String; 2] {
-        let bucket = self.bucket;
-        [
-            format!("$KV.{bucket}.{role}"),
-            format!("$KV.{bucket}._fence.{role}"),
-        ]
-    }
-
-    fn of_store(&self, role: &str) -> [String; 2] {
-        let bucket = self.bucket;
-        [
-            format!("$KV.{bucket}._data.{role}._doctor"),
-            format!("$KV.{bucket}._guard.{role}"),
-        ]
+    /// What the table is filled in with.
+    fn scope(&self) -> Scope {
+        let mut scope = Scope::default();
+        scope.bucket = self.bucket.to_owned();
+        scope.groups = self.groups.to_vec();
+        scope.roles = match self.part {
+            Part::Candidate => self.roles.names.clone(),
+            _ => self.roles.named().to_vec(),
+        };
+        if let Some(prefix) = self.admin {
+            scope.admin_prefix = prefix.to_owned();
+        }
+        scope
     }
 
     /// Looks for a role of the bucket that this user may lead.
@@ -232,7 +231,7 @@ impl Trial<'_> {
         let mut latest = None;
         for role in standing.iter().take(MOST_ROLES) {
             let lost = format!("role {role:?} can't be claimed or kept");
-            let subjects = self.of_election(role);
+            let subjects = self.keys(Need::Lead, role, &[]);
             match self.refused(check, &subjects, &lost, findings).await? {
                 Some(denied) if denied.is_empty() => {
                     let found = format!(
@@ -307,133 +306,104 @@ impl Trial<'_> {
 
     /// Everything else: letters between candidates, and the admin service.
     pub async fn messages(&self, findings: &mut Findings) -> io::Result<()> {
-        let nobody = Uuid::from_u128(rand::random());
-        let mut groups = Vec::new();
         if self.part == Part::Candidate {
-            groups.push(self.letters(nobody));
+            let lost = "no role can be handed to a named successor, or taken over by priority";
+            self.attempt("may hand over", &[Need::HandOver], lost, true, findings)
+                .await?;
         }
-        match (self.admin, self.part) {
-            (None, _) => findings.skipped(
+        if self.admin.is_none() {
+            return findings.skipped(
                 "may be operated",
                 "the configuration switches the admin service off",
-            )?,
-            (Some(prefix), Part::Candidate) => groups.push(self.answering(prefix, nobody)),
-            (Some(prefix), part) => groups.extend(self.asking(prefix, nobody, part)),
+            );
         }
-        for group in groups {
-            self.attempt(group, findings).await?;
+        if self.part == Part::Candidate {
+            let needs = [Need::BeOperated, Need::BeOperatedInGroups];
+            let lost = "operators can't send these requests to an instance of this user";
+            return self
+                .attempt("may be operated", &needs, lost, true, findings)
+                .await;
+        }
+        let lost = "instances can't be found, or asked for their status";
+        self.attempt("may ask instances", &[Need::Ask], lost, false, findings)
+            .await?;
+        if self.part == Part::Operator {
+            let lost = "instances can't be sent these requests";
+            let needs = [Need::Operate, Need::OperateGroups];
+            self.attempt("may operate", &needs, lost, false, findings)
+                .await?;
         }
         Ok(())
     }
 
-    fn letters(&self, nobody: Uuid) -> Group {
-        let base = format!("nats-elect.{}", self.bucket);
-        let mut publish = vec![format!("{base}._answer.{nobody}.{nobody}")];
-        for role in &self.roles.names {
-            publish.extend([format!("{base}.{role}"), format!("{base}.{role}.{nobody}")]);
-        }
-        Group {
-            check: "may hand over",
-            publish,
-            subscribe: vec![
-                format!("{base}.*"),
-                format!("{base}.*.{nobody}"),
-                format!("{base}._answer.{nobody}.*"),
-            ],
-            lost: "no role can be handed to a named successor, or taken over by priority",
-            dispensable: true,
-        }
-    }
-
-    fn answering(&self, prefix: &str, nobody: Uuid) -> Group {
-        let base = format!("{prefix}.{}", self.bucket);
-        let mut subscribe = vec![format!("{base}.instances")];
-        for verb in ["PING", "INFO", "STATS"] {
-            let ours = format!("$SRV.{verb}.nats-elect");
-            subscribe.extend([format!("$SRV.{verb}"), format!("{ours}.{nobody}"), ours]);
-        }
-        for verb in ["status", "pause", "resume", "cordon"] {
-            subscribe.push(format!("{base}.{verb}.{nobody}"));
-        }
-        for verb in [
-            "status",
-            "step-down",
-            "end-lease",
-            "pause",
-            "resume",
-            "cordon",
-        ] {
-            subscribe.push(format!("{base}.{verb}.{nobody}.*"));
-        }
-        if !self.groups.is_empty() {
-            for verb in ["group-plan", "take-unit"] {
-                subscribe.push(format!("{base}.{verb}.{nobody}.*"));
-            }
-        }
-        Group {
-            check: "may be operated",
-            publish: vec![format!("{base}._answer.{nobody}")],
-            subscribe,
-            lost: "operators can't send these requests to an instance of this user",
-            dispensable: true,
-        }
-    }
-
-    fn asking(&self, prefix: &str, nobody: Uuid, part: Part) -> Vec<Group> {
-        let base = format!("{prefix}.{}", self.bucket);
-        let of_role = |verb: &str| {
-            let of = |role: &String| format!("{base}.{verb}.{nobody}.{role}");
-            self.roles.names.iter().map(of).collect::<Vec<_>>()
+    /// Tries the subjects of these needs, as the table has them.
+    async fn attempt(
+        &self,
+        check: &'static str,
+        needs: &[Need],
+        lost: &'static str,
+        dispensable: bool,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        let part = match self.part {
+            Part::Candidate => library::Part::Candidate,
+            Part::Observer => library::Part::Observer,
+            Part::Operator => library::Part::Operator,
         };
-        let mut look = of_role("status");
-        look.extend([
-            format!("{base}.status.{nobody}"),
-            format!("$SRV.PING.nats-elect.{nobody}"),
-        ]);
-        let mut groups = vec![Group {
-            check: "may ask instances",
-            publish: look,
-            subscribe: vec![format!("{base}._answer.{nobody}")],
-            lost: "instances can't be found, or asked for their status",
-            dispensable: false,
-        }];
-        if part == Part::Operator {
-            let mut act = of_role("step-down");
-            act.extend(of_role("end-lease"));
-            for group in self.groups {
-                let of_group = ["group-plan", "take-unit"];
-                act.extend(of_group.map(|verb| format!("{base}.{verb}.{nobody}.{group}")));
+        let (mut publish, mut subscribe) = (Vec::new(), Vec::new());
+        for right in self.scope().rights(part) {
+            // The plan of groups is tried where one is named.
+            let is_of_groups = right.need == Need::OperateGroups && self.groups.is_empty();
+            if needs.contains(&right.need) && !is_of_groups {
+                let tried = |patterns: Vec<String>| {
+                    let tried = patterns.into_iter().map(|it| self.tried(&it));
+                    tried.flatten().collect::<Vec<_>>()
+                };
+                publish.extend(tried(right.publish));
+                subscribe.extend(tried(right.subscribe));
             }
-            for verb in ["pause", "resume", "cordon"] {
-                act.push(format!("{base}.{verb}.{nobody}"));
-                act.extend(of_role(verb));
-            }
-            groups.push(Group {
-                check: "may operate",
-                publish: act,
-                subscribe: Vec::new(),
-                lost: "instances can't be sent these requests",
-                dispensable: false,
-            });
         }
-        groups
+        self.forbidden(check, &publish, &subscribe, lost, dispensable, findings)
+            .await
     }
 
-    async fn attempt(&self, group: Group, findings: &mut Findings) -> io::Result<()> {
-        let Group {
-            check,
-            publish,
-            subscribe,
-            lost,
-            dispensable,
-        } = group;
-        match self.line.forbidden(&publish, &subscribe).await {
+    async fn forbidden(
+        &self,
+        check: &'static str,
+        publish: &[String],
+        subscribe: &[String],
+        lost: &'static str,
+        dispensable: bool,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        match self.line.forbidden(publish, subscribe).await {
             None => findings.skipped(check, "the server did not answer in time"),
             Some(denied) if denied.is_empty() => {
                 findings.ok(check, "all permissions for it are granted")
             }
             Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
         }
+    }
+
+    /// Subjects of which a user has all who has this permission: nobody is there.
+    fn tried(&self, pattern: &str) -> Vec<String> {
+        let nobody = Uuid::from_u128(rand::random()).to_string();
+        if let Some(rest) = pattern.strip_prefix("$SRV.*") {
+            let rest = rest.replace('*', &nobody);
+            return ["PING", "INFO", "STATS"]
+                .map(|verb| format!("$SRV.{verb}{rest}"))
+                .to_vec();
+        }
+        if let Some(beginning) = pattern.strip_suffix(".>") {
+            let longer = format!("{beginning}.{nobody}.{nobody}");
+            return vec![format!("{beginning}.{nobody}"), longer];
+        }
+        if let Some(beginning) = pattern.strip_suffix(".*.*") {
+            // Of an instance, and of a role.
+            let role = &self.roles.names[0];
+            return vec![format!("{beginning}.{nobody}.{role}")];
+        }
+        vec![pattern.replace('*', &nobody)]
     }
 
     fn tell(
@@ -453,15 +423,12 @@ impl Trial<'_> {
                 ),
             );
         }
-        for denied in denied {
-            let (found, advice) = (format!("{denied}: {lost}"), advice(denied));
-            if dispensable {
-                findings.warn(check, found, advice)?;
-            } else {
-                findings.fail(check, found, advice)?;
-            }
+        let (found, advice) = (format!("{}: {lost}", folded(denied)), advice_on_all(denied));
+        if dispensable {
+            findings.warn(check, found, advice)
+        } else {
+            findings.fail(check, found, advice)
         }
-        Ok(())
     }
 
     fn is_of_role(&self, denied: &Denied) -> bool {
@@ -469,6 +436,41 @@ impl Trial<'_> {
             .subject
             .split('.')
             .any(|token| self.roles.names.iter().any(|role| role == token))
+    }
+}
+
+/// Tells what is denied in one sentence, each permission once.
+fn folded(denied: &[Denied]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for denied in denied {
+        let text = match denied.inboxes() {
+            Some(_) => denied.to_string(),
+            None => {
+                let verb = if denied.publish {
+                    "publish"
+                } else {
+                    "subscribe"
+                };
+                format!("this NATS user may not {verb} to {:?}", permission(denied))
+            }
+        };
+        let text = if words.is_empty() {
+            text
+        } else {
+            text.replacen("this NATS user may not ", "", 1)
+        };
+        let is_told = |it: &String| it.ends_with(&*text) || text.ends_with(&**it);
+        if !words.iter().any(is_told) {
+            words.push(text);
+        }
+    }
+    words.join(", ")
+}
+
+fn advice_on_all(denied: &[Denied]) -> String {
+    match denied {
+        [only] => advice(only),
+        _ => "grant them: `nats-elect permissions` prints all that a user needs".into(),
     }
 }
 

@@ -25,6 +25,7 @@ mod markdown;
 mod orders;
 mod output;
 mod pair;
+mod permissions;
 mod retire;
 #[cfg(unix)]
 mod serve;

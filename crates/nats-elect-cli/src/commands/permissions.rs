@@ -1,0 +1,178 @@
+//! `permissions`: what to grant a NATS user.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use nats_elect::permissions::{Part, Right, Scope};
+use nats_elect::{GroupName, RoleName};
+use serde_json::json;
+
+use crate::cli::Shared;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+
+/// The width of comments.
+const WIDTH: usize = 100;
+
+const MORE: &str = "\
+Examples:
+  nats-elect permissions --role scheduler --role metrics
+  nats-elect permissions --role scheduler --group partitions --nsc candidate
+  nats-elect permissions --observer
+  nats-elect permissions --operator --role scheduler
+
+`nats-elect doctor` tries them, as the user that gets them. docs/security.md says what each of them is for.";
+
+/// Print the permissions of a NATS user, for the configuration of nats-server or for nsc
+///
+/// The user is a candidate for the roles and groups that are named, unless an option says
+/// otherwise. The command connects to nothing.
+#[derive(Debug, Args)]
+#[command(after_long_help = MORE)]
+pub struct Permissions {
+    /// A role, or several; of an operator or a retirer without any: all
+    #[arg(short, long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+
+    /// A group, or several; of an operator without any and without a role: all
+    #[arg(short, long = "group", value_name = "GROUP")]
+    groups: Vec<String>,
+
+    #[command(flatten)]
+    who: Who,
+
+    /// Print a command of nsc that grants them to this user, instead of a block for nats-server
+    #[arg(long, value_name = "USER")]
+    nsc: Option<String>,
+}
+
+/// Another part than that of a candidate.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+#[expect(clippy::struct_excessive_bools, reason = "one of them at most")]
+struct Who {
+    /// For a user who reads the bucket, and asks instances how they are
+    #[arg(long)]
+    observer: bool,
+
+    /// For a user who operates instances
+    #[arg(long)]
+    operator: bool,
+
+    /// For a user who makes and edits the bucket
+    #[arg(long)]
+    admin: bool,
+
+    /// For `role retire`
+    #[arg(long)]
+    retire: bool,
+
+    /// For `group grow`
+    #[arg(long)]
+    grow: bool,
+}
+
+impl Who {
+    fn part(&self) -> Part {
+        let parts = [
+            (self.observer, Part::Observer),
+            (self.operator, Part::Operator),
+            (self.admin, Part::Admin),
+            (self.retire, Part::Retire),
+            (self.grow, Part::Grow),
+        ];
+        let named = parts.into_iter().find(|(is_named, _)| *is_named);
+        named.map_or(Part::Candidate, |(_, part)| part)
+    }
+}
+
+impl Permissions {
+    pub fn run(self, shared: &Shared, output: Output) -> Outcome {
+        let part = self.who.part();
+        for role in &self.roles {
+            RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        for group in &self.groups {
+            GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        if part == Part::Candidate && self.roles.is_empty() && self.groups.is_empty() {
+            return Err(Failure::usage("no role and no group is named")
+                .advice("name those of the candidate with --role and --group"));
+        }
+        if part == Part::Grow && self.groups.is_empty() {
+            return Err(Failure::usage("no group is named").advice("name it with --group"));
+        }
+        let config = shared.config()?;
+        let inbox = config.inbox_prefix.unwrap_or_else(|| "_INBOX".into());
+        let mut scope = Scope::default();
+        (scope.bucket, scope.roles, scope.groups) = (config.bucket, self.roles, self.groups);
+        (scope.admin_prefix, scope.inbox_prefix) = (config.admin.subject_prefix, inbox);
+        scope.events_prefix = config.events.subject_prefix;
+        let rights: Vec<_> = scope.rights(part).collect();
+        if output.is_data() {
+            let publish: Vec<_> = rights.iter().flat_map(|it| &it.publish).collect();
+            let subscribe: Vec<_> = rights.iter().flat_map(|it| &it.subscribe).collect();
+            output.data(&json!({ "publish": publish, "subscribe": subscribe }))?;
+        } else {
+            let text = match &self.nsc {
+                Some(user) => for_nsc(user, &rights),
+                None => for_server(&rights),
+            };
+            output.line(text.trim_end())?;
+        }
+        Ok(0)
+    }
+}
+
+fn for_server(rights: &[Right]) -> String {
+    let mut text = String::from("permissions: {\n");
+    let lists: [(&str, fn(&Right) -> &Vec<String>); 2] = [
+        ("publish", |it| &it.publish),
+        ("subscribe", |it| &it.subscribe),
+    ];
+    for (name, list) in lists {
+        let _ = writeln!(text, "  {name}: [");
+        for right in rights.iter().filter(|it| !list(it).is_empty()) {
+            for line in wrapped(right.why) {
+                let _ = writeln!(text, "    # {line}");
+            }
+            for subject in list(right) {
+                let _ = writeln!(text, "    {subject:?}");
+            }
+        }
+        text.push_str("  ]\n");
+    }
+    text + "}\n"
+}
+
+fn for_nsc(user: &str, rights: &[Right]) -> String {
+    let mut text = format!("nsc edit user --name {}", quoted(user));
+    for right in rights {
+        for subject in &right.publish {
+            let _ = write!(text, " \\\n  --allow-pub {}", quoted(subject));
+        }
+        for subject in &right.subscribe {
+            let _ = write!(text, " \\\n  --allow-sub {}", quoted(subject));
+        }
+    }
+    text
+}
+
+/// As a shell reads it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = Vec::<String>::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

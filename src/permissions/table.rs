@@ -1,0 +1,354 @@
+//! The table of rights: what each NATS user publishes and subscribes to.
+
+use super::Part::{self, Admin, Candidate, Grow, Observer, Operator, Retire};
+
+/// What a right is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Need {
+    /// To read the bucket and to watch it.
+    Read,
+    /// To use other tools beside.
+    Tools,
+    /// To make and edit the bucket, or the stream of published events.
+    Make,
+    /// To claim a role and to keep it.
+    Lead,
+    /// To keep data by `Term::store()`.
+    KeepData,
+    /// To own units of a group.
+    Own,
+    /// To keep data as the owner of a unit.
+    KeepUnitData,
+    /// To hand roles over to other instances, or take them.
+    HandOver,
+    /// To publish changes of leaders.
+    Publish,
+    /// To be asked and operated.
+    BeOperated,
+    /// To have one's groups asked and operated.
+    BeOperatedInGroups,
+    /// To read the history of published changes.
+    History,
+    /// To ask instances how they are.
+    Ask,
+    /// To operate instances.
+    Operate,
+    /// To operate the groups of instances.
+    OperateGroups,
+    /// To retire a role.
+    Retire,
+    /// To change the number of a group's shards.
+    Grow,
+}
+
+/// A line or some of the same need. In their names `{role}` and `{group}` stand for each of those that
+/// were named. A line with `{any group}` is left out if no group was named, and one with `{all}` if any
+/// role or group was.
+pub(super) struct Row {
+    pub parts: &'static [Part],
+    pub need: Need,
+    pub why: &'static str,
+    pub publish: &'static [&'static str],
+    pub subscribe: &'static [&'static str],
+}
+
+pub(super) const TABLE: &[Row] = &[
+    Row {
+        parts: &[Candidate, Observer, Admin, Retire, Grow],
+        need: Need::Read,
+        why: "The bucket's settings, and reads from the stream leader.",
+        publish: &[
+            "$JS.API.STREAM.INFO.KV_{bucket}",
+            "$JS.API.STREAM.MSG.GET.KV_{bucket}",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate, Observer, Admin, Grow],
+        need: Need::Read,
+        why: "The watch and its flow control. No `$JS.API.DIRECT.GET`, of this stream or any other: the server writes the answer \
+              wherever the asker says, with the stored message's headers and value (docs/security.md).",
+        publish: &[
+            "$JS.API.CONSUMER.CREATE.KV_{bucket}.>",
+            "$JS.FC.KV_{bucket}.>",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Observer, Admin],
+        need: Need::Tools,
+        why: "How some Key-Value clients begin a watch; the library does not.",
+        publish: &["$JS.API.CONSUMER.CREATE.KV_{bucket}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Admin],
+        need: Need::Make,
+        why: "The bucket: make it and edit it.",
+        publish: &[
+            "$JS.API.STREAM.CREATE.KV_{bucket}",
+            "$JS.API.STREAM.UPDATE.KV_{bucket}",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Admin],
+        need: Need::Make,
+        why: "The stream that keeps leader changes: make it, edit it, look at its settings.",
+        publish: &[
+            "$JS.API.STREAM.CREATE.nats-elect-events-{bucket}",
+            "$JS.API.STREAM.UPDATE.nats-elect-events-{bucket}",
+            "$JS.API.STREAM.INFO.nats-elect-events-{bucket}",
+            "{events}.{bucket}.*",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Admin],
+        need: Need::Tools,
+        why: "Limits of the account, as tools show them.",
+        publish: &["$JS.API.INFO"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Admin],
+        need: Need::Tools,
+        why: "Every role's key (`nats kv del`).",
+        publish: &["$KV.{bucket}.*"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Retire],
+        need: Need::Retire,
+        why: "A delete marker under the role's key, then the removal. The removal can't be limited to a role.",
+        publish: &["$KV.{bucket}.{role}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Retire],
+        need: Need::Retire,
+        why: "",
+        publish: &["$JS.API.STREAM.PURGE.KV_{bucket}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Grow],
+        need: Need::Grow,
+        why: "The group's own record, and the units of its next generation. The first `*` is any generation: write its number \
+              there to permit less.",
+        publish: &[
+            "$KV.{bucket}._group.g.{group}",
+            "$KV.{bucket}._group.u.{group}.*.*",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::Lead,
+        why: "Each role's key and its fence record.",
+        publish: &["$KV.{bucket}.{role}", "$KV.{bucket}._fence.{role}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::KeepData,
+        why: "What leaders keep by `term.store()`, and the guard of its conditional writes.",
+        publish: &["$KV.{bucket}._data.{role}.>", "$KV.{bucket}._guard.{role}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::Own,
+        why: "Groups: the lease of each member, the group's own record, and the owner of each of its units. Members depose each \
+              other, so that all may write the leases of all.",
+        publish: &["{any group}$KV.{bucket}._group.m.*"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::Own,
+        why: "",
+        publish: &[
+            "$KV.{bucket}._group.g.{group}",
+            "$KV.{bucket}._group.u.{group}.>",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::KeepUnitData,
+        why: "What owners of units keep by `term.store()`, and the guards of its conditional writes.",
+        publish: &[
+            "$KV.{bucket}._gdata.{group}.>",
+            "$KV.{bucket}._guard.{group}.>",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::Own,
+        why: "Hints to other members: who should own which unit.",
+        publish: &["{any group}nats-elect.{bucket}._member.*"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::HandOver,
+        why: "Handoffs and takeovers: questions to all candidates of a role, and to one of them.",
+        publish: &["nats-elect.{bucket}.{role}", "nats-elect.{bucket}.{role}.*"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::HandOver,
+        why: "Answers to those of other instances. No `allow_responses`: it permits whatever subject an asker names.",
+        publish: &["nats-elect.{bucket}._answer.>"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::BeOperated,
+        why: "Answers to those who operate instances. Not `_INBOX.>`: whoever may publish there can pass for the server that \
+              confirms other candidates' writes.",
+        publish: &["{admin}.{bucket}._answer.>"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::Publish,
+        why: "What changes hands; the stream that keeps it is made by `admin.conf`'s user.",
+        publish: &["{events}.{bucket}.{role}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Observer],
+        need: Need::History,
+        why: "The history of leader changes, where it is kept.",
+        publish: &[
+            "$JS.API.STREAM.INFO.nats-elect-events-{bucket}",
+            "$JS.API.CONSUMER.CREATE.nats-elect-events-{bucket}.>",
+            "$JS.API.CONSUMER.INFO.nats-elect-events-{bucket}.>",
+            "$JS.API.CONSUMER.MSG.NEXT.nats-elect-events-{bucket}.>",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Observer, Operator, Retire],
+        need: Need::Ask,
+        why: "Who is there, and how they are: of the instances themselves.",
+        publish: &["{admin}.{bucket}.instances", "{admin}.{bucket}.status.*.*"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Observer, Operator],
+        need: Need::Ask,
+        why: "The same of all roles, and by NATS tools.",
+        publish: &[
+            "{admin}.{bucket}.status.*",
+            "$SRV.*",
+            "$SRV.*.nats-elect",
+            "$SRV.*.nats-elect.*",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Operator],
+        need: Need::Operate,
+        why: "What they are to do with all roles: `<verb>.<incarnation>`.",
+        publish: &[
+            "{all}{admin}.{bucket}.pause.*",
+            "{all}{admin}.{bucket}.resume.*",
+            "{all}{admin}.{bucket}.cordon.*",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Operator],
+        need: Need::Operate,
+        why: "And with one: `<verb>.<incarnation>.<role>`. Leave out verbs to permit less.",
+        publish: &[
+            "{admin}.{bucket}.step-down.*.{role}",
+            "{admin}.{bucket}.pause.*.{role}",
+            "{admin}.{bucket}.resume.*.{role}",
+            "{admin}.{bucket}.cordon.*.{role}",
+        ],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Operator],
+        need: Need::Operate,
+        why: "That a lease whose holder is gone is over. Leave it out for who is not to decide that: while the holder lives there \
+              are two leaders then, until its next heartbeat.",
+        publish: &["{admin}.{bucket}.end-lease.*.{role}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Operator, Observer],
+        need: Need::OperateGroups,
+        why: "Groups: their plan, `<verb>.<incarnation>.<group>`.",
+        publish: &["{admin}.{bucket}.group-plan.*.{group}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Operator],
+        need: Need::OperateGroups,
+        why: "That an instance is to have a unit of a group.",
+        publish: &["{admin}.{bucket}.take-unit.*.{group}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate, Observer, Admin, Retire, Grow],
+        need: Need::Read,
+        why: "Where answers and the watch's messages come in.",
+        publish: &[],
+        subscribe: &["{inbox}.>"],
+    },
+    Row {
+        parts: &[Observer, Operator, Retire],
+        need: Need::Ask,
+        why: "Where instances answer: NATS tools need it as their inbox prefix (`nats --inbox-prefix`).",
+        publish: &[],
+        subscribe: &["{admin}.{bucket}._answer.>"],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::HandOver,
+        why: "Questions of other instances, and their answers.",
+        publish: &[],
+        subscribe: &["nats-elect.{bucket}.>"],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::BeOperated,
+        why: "Requests of those who operate instances: by NATS tools, who is there, how they are, and what they are to do. Whatever \
+              is left out can't be asked of this instance; with `admin.enabled = false` nothing of it is needed.",
+        publish: &[],
+        subscribe: &[
+            "$SRV.*",
+            "$SRV.*.nats-elect",
+            "$SRV.*.nats-elect.*",
+            "{admin}.{bucket}.instances",
+            "{admin}.{bucket}.status.*",
+            "{admin}.{bucket}.status.*.*",
+            "{admin}.{bucket}.step-down.*.*",
+            "{admin}.{bucket}.pause.*",
+            "{admin}.{bucket}.pause.*.*",
+            "{admin}.{bucket}.resume.*",
+            "{admin}.{bucket}.resume.*.*",
+            "{admin}.{bucket}.cordon.*",
+            "{admin}.{bucket}.cordon.*.*",
+            "{admin}.{bucket}.end-lease.*.*",
+        ],
+    },
+    Row {
+        parts: &[Candidate],
+        need: Need::BeOperatedInGroups,
+        why: "The same of groups.",
+        publish: &[],
+        subscribe: &[
+            "{any group}{admin}.{bucket}.group-plan.*.*",
+            "{any group}{admin}.{bucket}.take-unit.*.*",
+        ],
+    },
+];
