@@ -171,6 +171,14 @@ fn settings_of_the_environment_are_told_with_their_variables() {
         assert!(output.stdout.contains(expected), "{}", output.stdout);
     }
     assert_eq!(output.stdout.matches("(from").count(), 3);
+    let wrong = [
+        ("NATS_ELECT_MANAGER_BUCKET", "b"),
+        ("NATS_ELECT_SERVICE_HOST", "10.0.0.1"),
+        ("NATS_ELECT_FENCING_TOKEN", "7"),
+    ];
+    let warned = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text);
+    let expected = "warning: NATS_ELECT_MANAGER_BUCKET in the environment has no effect: did you mean NATS_ELECT_BUCKET?\n";
+    assert_eq!((warned.code, &*warned.stderr), (Some(0), expected));
     let other = "NATS_ELECT_ROLES__C__TTL in the environment has no effect";
     assert!(output.stderr.contains(other), "{}", output.stderr);
     let output = with_stdin(nats_elect(&["check", "--json", "-"]).envs(set), text);

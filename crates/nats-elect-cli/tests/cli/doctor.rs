@@ -563,6 +563,50 @@ async fn each_permission_that_is_missing_is_told_by_its_subject() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_missing_for_one_purpose_is_one_finding_that_names_each_subject() {
+    let denied = r#"["$SRV.>", "nats-elect-admin.leaders.>"]"#;
+    let config = format!(
+        "authorization {{ users = [ {{ user: u, password: p, permissions: {{ \
+         publish: \">\", subscribe: {{ allow: \">\", deny: {denied} }} }} }} ] }}\n"
+    );
+    let server = NatsServer::builder().config(&config).start();
+    let server = server.expect("a server");
+    let maker = started(builder(server.url(), "maker").user_and_password("u", "p")).await;
+    maker.stop(StopOptions::default()).await.expect("stop");
+    let options = ["--user", "u", "--password", "p", "--role", "scheduler"];
+    let checkup = Checkup::of(&mut doctor(&server.url(), &options));
+    assert_eq!(
+        checkup.on("may be operated").len(),
+        1,
+        "{:#}",
+        checkup.report
+    );
+    for subject in [
+        "\"$SRV.PING\"",
+        "\"nats-elect-admin.leaders.instances\"",
+        "\"nats-elect-admin.leaders.cordon.*.scheduler\"",
+    ] {
+        checkup.says("may be operated", "warn", subject);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_applications_that_stand_for_one_role_are_told() {
+    let server = NatsServer::start().expect("a server");
+    let _first = started(builder(server.url(), "node-1").application("billing")).await;
+    let _second = started(builder(server.url(), "node-2")).await;
+    answer(&server, 2).await;
+    let words = "different applications stand for metrics, scheduler: billing (node-1)";
+    Checkup::of(&mut doctor(&server.url(), &[])).says("applications", "warn", words);
+    let mut candidates = nats_elect(&["candidates", "--server", &server.url()]);
+    let listed = ended(&mut candidates);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    for expected in [words, "NATS_ELECT_BUCKET"] {
+        assert!(listed.stderr.contains(expected), "{}", listed.stderr);
+    }
+}
+
 #[tokio::test]
 async fn records_that_others_wrote_or_left_behind_are_told() {
     let server = NatsServer::start().expect("a server");
