@@ -307,6 +307,24 @@ pub enum Inner {
 }
 
 impl Command {
+    /// Whether it asks instances of a bucket that it does not read: two buckets may have one name.
+    pub fn takes_domain(&self) -> bool {
+        matches!(
+            self,
+            Self::Candidates(_)
+                | Self::StepDown(_)
+                | Self::Pause(_)
+                | Self::Resume(_)
+                | Self::Cordon(_)
+                | Self::Group(
+                    GroupCommand::Explain(_)
+                        | GroupCommand::Plan(_)
+                        | GroupCommand::Move(_)
+                        | GroupCommand::Drain(_)
+                )
+        )
+    }
+
     /// Returns the log filter without `-v`; nothing may be logged if there is none. Commands that
     /// only look on print what matters themselves; the library's warnings are for leaders.
     pub fn logs(&self) -> Option<String> {
@@ -432,13 +450,7 @@ pub struct Shared {
 
     /// The JetStream domain of the bucket, if instances of two buckets of one name answer. For
     /// commands that ask instances and do not read the bucket
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "NATS_ELECT_DOMAIN",
-        help_heading = "Connection"
-    )]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
     pub domain: Option<String>,
 
     /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; 30s for `exec`,

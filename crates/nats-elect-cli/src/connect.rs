@@ -162,16 +162,6 @@ impl Shared {
         Whose::Named(self.domain.as_deref())
     }
 
-    /// Refuses a domain where the bucket is read: that is the one of the domain that the server
-    /// answers for.
-    fn without_domain(&self) -> Result<(), Failure> {
-        if self.domain.is_none() {
-            return Ok(());
-        }
-        let what = "--domain is for commands that ask instances; this one reads the bucket";
-        Err(Failure::usage(what).advice("connect to a server of that domain"))
-    }
-
     /// An observer of these roles, or of all: how they stand is known when it returns. With trusted
     /// keys it tells of leaders who signed alone.
     pub async fn observer(
@@ -179,7 +169,6 @@ impl Shared {
         roles: Option<&[String]>,
         trust: &Trust,
     ) -> Result<Observer, Failure> {
-        self.without_domain()?;
         // A connection of its own: it notices a dead one sooner than a plain client does.
         let mut builder = Observer::builder().config(self.config()?);
         if let Some(roles) = roles {
@@ -243,7 +232,6 @@ impl Shared {
 
     /// The election's bucket, over this connection.
     pub async fn bucket_of(&self, client: Client, name: &str) -> Result<kv::Store, Failure> {
-        self.without_domain()?;
         bucket_of(client, name, self.patience()).await
     }
 

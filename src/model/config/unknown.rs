@@ -8,12 +8,11 @@ use super::overrides::{Environment, OURS, ROLES, settings};
 
 /// What follows [`OURS`] in the variables of the command: those that it reads, and those that `exec`
 /// sets for its child.
-const OF_THE_COMMAND: [&str; 11] = [
+const OF_THE_COMMAND: [&str; 10] = [
     "AGENT_HEALTH",
     "AGENT_LISTEN",
     "AGENT_TOKEN_FILE",
     "COMPLETE",
-    "DOMAIN",
     "EXEC_LISTEN",
     "FENCING_TOKEN",
     "INSTANCE",

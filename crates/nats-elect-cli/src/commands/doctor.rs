@@ -116,7 +116,6 @@ impl Doctor {
                     line: &line,
                     config: &config,
                     prefix: &prefix,
-                    whose: shared.whose(),
                     part: self.part,
                     roles: &roles,
                     groups: &self.groups,
@@ -186,7 +185,6 @@ struct Examined<'a> {
     line: &'a Line,
     config: &'a ManagerConfig,
     prefix: &'a str,
-    whose: Whose<'a>,
     part: Part,
     roles: &'a Roles,
     groups: &'a [String],
@@ -216,7 +214,7 @@ impl Examined<'_> {
         };
         trial.messages(findings).await?;
         let whose = match self.part {
-            Part::Operator => self.whose,
+            Part::Operator => Whose::Named(None),
             _ => Whose::Read,
         };
         fleet::check(line, self.config, self.prefix, whose, &left, findings).await

@@ -28,7 +28,7 @@ pub mod watch;
 use crate::cli::Inner;
 use crate::cli::{Command, GroupCommand, RoleCommand, Shared};
 use crate::connect::block_on;
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 
 /// Does what `exec` started this process for.
@@ -42,6 +42,10 @@ pub fn run_inner(inner: &Inner) -> Outcome {
 
 /// Does what was asked.
 pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
+    if shared.domain.is_some() && !command.takes_domain() {
+        let what = "--domain is for commands that ask instances and do not read the bucket";
+        return Err(Failure::usage(what).advice("connect to a server of that domain"));
+    }
     match command {
         Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),

@@ -109,7 +109,7 @@ async fn whoever_reads_the_bucket_asks_its_instances_alone() {
         let refused = domains.at_leaf(reads);
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
         assert!(
-            refused.stderr.contains("reads the bucket"),
+            refused.stderr.contains("do not read the bucket"),
             "{}",
             refused.stderr
         );
