@@ -298,6 +298,7 @@ mod tests {
                 release: None,
                 heirs: Heirs::NONE,
                 proof: proof.map(ToOwned::to_owned),
+                application: None,
             })),
         }
     }

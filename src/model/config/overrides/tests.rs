@@ -1,8 +1,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::*;
 use crate::model::config::{ElectionsConfig, ManagerConfig, RoleConfig, Takeover};
 
