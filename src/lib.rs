@@ -196,7 +196,7 @@ pub use crate::store::{events_stream, inbox_prefix};
 #[doc(hidden)]
 pub use nats_elect_core::duration;
 pub use nats_elect_core::event::{
-    Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
+    BucketRequest, Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
 };
 pub use nats_elect_core::handoff::Handoff;
 pub use nats_elect_core::name::{

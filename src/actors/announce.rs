@@ -11,7 +11,7 @@ use crate::model::status::LastFailure;
 use crate::role::RoleScope;
 use nats_elect_core::Failure;
 use nats_elect_core::duration::{exact, rounded};
-use nats_elect_core::event::{EndCause, Event, FailureKind, Outcome, Vacancy};
+use nats_elect_core::event::{BucketRequest, EndCause, Event, FailureKind, Outcome, Vacancy};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::peer::Refusal;
 use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
@@ -165,11 +165,40 @@ fn lasting_problem(scope: &RoleScope) -> Option<String> {
     (!failure.is_transient()).then_some(failure.detail)
 }
 
-/// Logs a failure that does not pass by itself: once, and then once a minute while it lasts.
-fn log_failure(scope: &RoleScope, kind: FailureKind, detail: &str) {
-    if let Some(repeats) = lock(&scope.logged).is_due(detail, clock::now()) {
-        let repeats = (repeats > 0).then_some(repeats);
-        tracing::error!(kind = kind.as_str(), detail, repeats, "failure");
+/// Logs a failure: once, and then once a minute while it lasts. One that may pass by itself is told
+/// if it is of a write. Without its text, as that may differ each time.
+fn log_failure(scope: &RoleScope, request: Option<BucketRequest>, kind: FailureKind, detail: &str) {
+    let passes = matches!(
+        kind,
+        FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended
+    );
+    let consequence = match request {
+        Some(BucketRequest::Claim) => "the claim is not confirmed",
+        Some(BucketRequest::Heartbeat) => "heartbeat not confirmed",
+        Some(BucketRequest::Fence) => "the fence record is not confirmed",
+        Some(BucketRequest::Release) => "the release is not confirmed",
+        _ if passes => {
+            tracing::debug!(detail, "request failed");
+            return;
+        }
+        _ => "failure",
+    };
+    let key = if passes { consequence } else { detail };
+    let Some(repeats) = lock(&scope.logged).is_due(key, clock::now()) else {
+        return;
+    };
+    let repeats = (repeats > 0).then_some(repeats);
+    let tries = if request == Some(BucketRequest::Claim) {
+        let pause = exact(scope.settings.retry.max_backoff);
+        format!("; trying on, in pauses of up to {pause}")
+    } else {
+        String::new()
+    };
+    let kind = kind.as_str();
+    if passes {
+        tracing::warn!(kind, detail, repeats, "{consequence}{tries}");
+    } else {
+        tracing::error!(kind, detail, repeats, "{consequence}{tries}");
     }
 }
 
@@ -178,7 +207,8 @@ fn log_failure(scope: &RoleScope, kind: FailureKind, detail: &str) {
 fn log_slowdown(scope: &RoleScope) {
     let pause = exact(scope.settings.retry.max_backoff);
     if lasting_problem(scope).is_none() {
-        tracing::warn!("too many failures in a row: trying once in {pause}");
+        let reason = scope.status().last_failure.map(|failure| failure.detail);
+        tracing::warn!(reason, "too many failures in a row: trying once in {pause}");
     } else {
         tracing::debug!("trying once in {pause}");
     }
@@ -248,6 +278,11 @@ fn log(scope: &RoleScope, event: &Event) {
             outcome: Outcome::Confirmed,
             took,
         } => tracing::trace!(took = %rounded(*took), "heartbeat confirmed"),
+        // The failure says why.
+        Event::HeartbeatEnded {
+            outcome: Outcome::Failed | Outcome::TimedOut,
+            took,
+        } => tracing::debug!(took = %rounded(*took), "heartbeat not confirmed"),
         Event::HeartbeatEnded { outcome, took } => {
             tracing::warn!(outcome = outcome.as_str(), took = %rounded(*took), "heartbeat not confirmed");
         }
@@ -267,12 +302,10 @@ fn log(scope: &RoleScope, event: &Event) {
         // The connection monitor tells of outages, once for all roles.
         Event::ConnectionChanged(status) => tracing::debug!(%status, "connection changed"),
         Event::Failure {
-            kind: FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended,
+            request,
+            kind,
             detail,
-        } => {
-            tracing::debug!(detail, "request failed");
-        }
-        Event::Failure { kind, detail } => log_failure(scope, *kind, detail),
+        } => log_failure(scope, *request, *kind, detail),
         Event::CircuitOpened => log_slowdown(scope),
         Event::CircuitClosed => {
             lock(&scope.logged).clear();

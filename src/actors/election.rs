@@ -220,7 +220,13 @@ impl ElectionState {
             ElectionMsg::DataDenied(denied) => {
                 let kind = FailureKind::PermissionDenied;
                 let detail = format!("{denied}, which fenced writes need: grant it");
-                announce(&self.scope, Event::Failure { kind, detail });
+                let request = None;
+                let failure = Event::Failure {
+                    request,
+                    kind,
+                    detail,
+                };
+                announce(&self.scope, failure);
                 return None;
             }
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {

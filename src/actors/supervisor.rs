@@ -499,6 +499,7 @@ impl SupervisorState {
         announce(
             &role.scope,
             Event::Failure {
+                request: None,
                 kind: FailureKind::ActorCrashed,
                 detail,
             },

@@ -62,7 +62,7 @@ pub struct Readiness {
     /// Whether all of its roles and groups are ready.
     pub ready: bool,
     /// The readiness of each role. A role is ready if its bucket is in reach, or was until a moment
-    /// ago.
+    /// ago, and requests to it don't fail again and again.
     pub roles: BTreeMap<String, RoleReadiness>,
     /// The readiness of each group.
     pub groups: BTreeMap<String, GroupReadiness>,
@@ -78,6 +78,10 @@ pub struct RoleReadiness {
     pub state: RoleState,
     /// How far the role can rely on NATS.
     pub connection: ConnectionStatus,
+    /// Why requests to the bucket fail again and again, reads or writes. A full disk and a full
+    /// account leave reads alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Whether an instance can own units of one group.
@@ -139,17 +143,22 @@ impl Probe {
     /// An instance with groups is ready when it has joined them. That is when others can give it
     /// their units, so a rolling restart has to wait for it.
     pub fn ready(&self) -> Readiness {
-        let readiness = |status: &RoleStatus| RoleReadiness {
+        let readiness = |status: &RoleStatus, problem: Option<String>| RoleReadiness {
             ready: !matches!(status.state, RoleState::Init | RoleState::Stopped)
-                && status.connection != ConnectionStatus::Lost,
+                && status.connection != ConnectionStatus::Lost
+                && problem.is_none(),
             state: status.state,
             connection: status.connection,
+            problem,
         };
         let roles: BTreeMap<_, _> = self
             .registry
             .all()
             .iter()
-            .map(|scope| (scope.role.as_str().to_owned(), readiness(&scope.status())))
+            .map(|scope| {
+                let readiness = readiness(&scope.status(), scope.problem());
+                (scope.role.as_str().to_owned(), readiness)
+            })
             .collect();
         let readiness = |scope: &GroupScope| GroupReadiness {
             ready: scope.read(|board| board.joined),

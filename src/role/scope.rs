@@ -110,6 +110,8 @@ pub(crate) struct RoleScope {
 #[derive(Default)]
 struct Notes {
     last_failure: Option<(Moment, FailureKind, String)>,
+    /// Whether so many requests have failed that they are tried slowly.
+    circuit_open: bool,
     /// How long the last confirmed heartbeat of the latest term took.
     heartbeat_took: Option<Duration>,
     /// How often a handler still ran when its lease had ended.
@@ -243,6 +245,16 @@ impl RoleScope {
         (running.fencing_token() == fencing_token).then(|| running.correlation_id().clone())
     }
 
+    /// Returns the last failure in words, if so many requests have failed that they are tried
+    /// slowly.
+    pub fn problem(&self) -> Option<String> {
+        let notes = lock(&self.notes);
+        let detail = notes.last_failure.as_ref().map(|(.., detail)| detail);
+        notes
+            .circuit_open
+            .then(|| detail.map_or_else(|| "requests to the bucket fail".into(), Clone::clone))
+    }
+
     /// Returns how often a handler still ran when its lease had ended.
     pub fn overruns(&self) -> u64 {
         lock(&self.notes).overruns
@@ -256,9 +268,13 @@ impl RoleScope {
         let mut notes = lock(&self.notes);
         match event {
             Event::HandlerOverrun { .. } => notes.overruns += 1,
-            Event::Failure { kind, detail } => {
+            Event::Failure { kind, detail, .. } => {
+                // The next election begins with a closed circuit.
+                notes.circuit_open &= *kind != FailureKind::ActorCrashed;
                 notes.last_failure = Some((clock::now(), *kind, detail.clone()));
             }
+            Event::CircuitOpened => notes.circuit_open = true,
+            Event::CircuitClosed => notes.circuit_open = false,
             Event::TermStarted { .. } => {
                 notes.heartbeat_took = None;
                 notes.last_failure = None;

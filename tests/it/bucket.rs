@@ -352,7 +352,7 @@ async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
         .await;
     journal.started(ROLE, 0).await;
     let denied = |event: &Event| {
-        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail }
+        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail, .. }
             if detail.contains("$KV.leaders.network"))
     };
     a.log_of("network").wait_for("a word of it", denied).await;

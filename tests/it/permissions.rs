@@ -41,7 +41,7 @@ async fn restricted(id: &str, server: &NatsServer, journal: &Journal) -> Instanc
 fn denies(subject: &str) -> impl Fn(&Event) -> bool {
     let subject = format!("\"{subject}\"");
     move |event| {
-        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail }
+        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail, .. }
             if detail.contains(&subject) && detail.contains("grant it"))
     }
 }

@@ -96,7 +96,7 @@ async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
     );
 
     let denied = |event: &Event| {
-        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail }
+        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail, .. }
             if detail.contains("$KV.leaders.network"))
     };
     b.log_of("network")

@@ -1,14 +1,25 @@
 //! Writes that fail while reads succeed: limits that are reached, a disk that is full.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::{self, StorageType};
+use futures::StreamExt;
 use nats_elect::{Event, FailureKind, Outcome};
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsServer, eventually};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{EventLog, instance, never};
+use crate::support::instance::{EventLog, Instance, guest, instance, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
 /// A server with one account, which may keep one MiB in memory.
 fn small_account() -> NatsServer {
@@ -94,4 +105,301 @@ async fn an_account_that_is_full_for_two_seconds_ends_no_term() {
         confirmed_after(&a.log_of(role), room).await;
         assert_eq!(journal.terms(role).len(), 1, "{role}");
     }
+}
+
+/// A small disk: a file system in memory of its own, which takes the right to mount one.
+struct Disk(TempDir);
+
+impl Disk {
+    /// Returns nothing where none can be mounted. A full account is tested there all the same.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]);
+        let mounted = mount.arg(folder.path()).status();
+        mounted.is_ok_and(|it| it.success()).then(|| Self(folder))
+    }
+
+    fn heap(&self) -> PathBuf {
+        self.0.path().join("heap")
+    }
+
+    fn fill(&self) {
+        let mut heap = File::options()
+            .create(true)
+            .append(true)
+            .open(self.heap())
+            .expect("a file");
+        while heap.write_all(&[b'x'; 512]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.heap()).expect("removed");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // It goes when the last file in it is closed.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// What is sent to the keys of roles, stored or not.
+struct Sent {
+    at: Arc<Mutex<Vec<Stamp>>>,
+    listening: JoinHandle<()>,
+}
+
+impl Sent {
+    async fn listen(stranger: &Stranger) -> Self {
+        let client = stranger.jetstream.client();
+        let keys = client.subscribe(format!("$KV.{BUCKET}.*")).await;
+        let mut keys = keys.expect("subscribed");
+        crate::support::arrived(&client).await;
+        let at = Arc::<Mutex<Vec<_>>>::default();
+        let heard = Arc::clone(&at);
+        let listening = tokio::spawn(async move {
+            while keys.next().await.is_some() {
+                heard.lock().expect("no panic").push(Stamp::now());
+            }
+        });
+        Self { at, listening }
+    }
+
+    fn since(&self, time: Stamp) -> usize {
+        let at = self.at.lock().expect("no panic");
+        at.iter().filter(|at| **at >= time).count()
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+/// Roles that nobody can claim: how they are claimed, and what is logged, in this time.
+async fn claims_are_rare(a: &Instance, sent: &Sent, roles: &[String], instances: usize) {
+    let window = Duration::from_secs(20);
+    for role in roles {
+        eventually(SOON, "no leader", async || {
+            (!a.role(role).is_leader()).then_some(())
+        })
+        .await;
+    }
+    let begin = Stamp::now();
+    tokio::time::sleep(window).await;
+    let (claims, took) = (sent.since(begin), Stamp::now().since(begin));
+    let most = (took.as_secs() + 1) * u64::try_from(roles.len() * instances).expect("a few");
+    eprintln!(
+        "CLAIMS {claims} of {} roles on {instances} instances in {took:?}",
+        roles.len()
+    );
+    assert!(
+        u64::try_from(claims).expect("few") <= most,
+        "{claims} in {took:?}"
+    );
+    assert!(claims > 0, "it tries on");
+}
+
+/// Each of two instances says at most twice what is wrong with a role, and why.
+fn said_twice_at_most(roles: &[String], instances: usize, why: &[&str]) {
+    let text = logs::install().text();
+    for role in roles {
+        let of_role = format!("role={role} ");
+        let said: Vec<_> = text
+            .lines()
+            .filter(|line| line.contains(" WARN ") || line.contains("ERROR "))
+            .filter(|line| line.contains(&of_role))
+            .filter(|line| line.contains("not confirmed") || line.contains("failures in a row"))
+            .collect();
+        assert!(said.len() <= instances * 2, "{said:#?}");
+        let told = |line: &&&str| why.iter().any(|why| line.contains(why));
+        assert!(said.iter().any(|line| told(&line)), "{role}: {said:#?}");
+    }
+}
+
+/// The roles of a test, whose names are those of no other in the log.
+fn names(test: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{test}-{n}")).collect()
+}
+
+async fn start(
+    id: &str,
+    server: &NatsServer,
+    journal: &Journal,
+    roles: &[String],
+    file: bool,
+) -> Instance {
+    let joining = if file {
+        guest(id, server.url(), journal).with(nats_elect::RoleManagerBuilder::bucket_auto_create)
+    } else {
+        instance(id, server.url(), journal)
+    };
+    let joining = roles.iter().fold(joining, |joining, role| {
+        joining.role(role, leased_for(ms(3000)))
+    });
+    joining.start().await
+}
+
+/// Waits until all roles are led again. `settings` allow a claim each four seconds, and half a
+/// second for its answer.
+async fn led_again(room: Stamp, instances: &[&Instance], roles: &[String]) {
+    for role in roles {
+        eventually(SOON, "a leader", async || {
+            let led = instances.iter().any(|it| it.role(role).is_leader());
+            led.then_some(())
+        })
+        .await;
+    }
+    let took = Stamp::now().since(room);
+    eprintln!("LED AGAIN after {took:?}");
+    assert!(took <= ms(5000), "{took:?}");
+}
+
+async fn a_full_account(test: &str, count: usize) {
+    logs::install();
+    let server = small_account();
+    let stranger = Stranger::connect(&server.url()).await;
+    let journal = Journal::default();
+    let roles = names(test, count);
+    let a = start("a", &server, &journal, &roles, false).await;
+    let b = start("b", &server, &journal, &roles, false).await;
+    for role in &roles {
+        journal.started(role, 0).await;
+    }
+    let sent = Sent::listen(&stranger).await;
+    let heap = fill_account(&stranger).await;
+    claims_are_rare(&a, &sent, &roles, 2).await;
+    said_twice_at_most(&roles, 2, &["no room", "resource limits"]);
+    let ready = a.manager().probe().ready();
+    let problem = ready.roles[&roles[0]].problem.clone();
+    assert!(!ready.ready, "{problem:?}");
+    assert!(problem.is_some_and(|why| why.contains("no room")));
+    heap.purge().await.expect("purged");
+    led_again(Stamp::now(), &[&a, &b], &roles).await;
+    eventually(SOON, "readiness", async || {
+        a.manager().probe().ready().ready.then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_in_a_full_account_is_claimed_once_a_second_at_most_and_led_when_there_is_room() {
+    a_full_account("account", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thirty_roles_in_a_full_account_are_claimed_sixty_times_a_second_at_most() {
+    a_full_account("accounts", 30).await;
+}
+
+async fn a_full_disk(test: &str, count: usize) {
+    logs::install();
+    let Some(disk) = Disk::mount() else {
+        eprintln!("no file system can be mounted here: the full account stands for it");
+        return;
+    };
+    let folder = disk.0.path().display();
+    let mut server = NatsServer::builder()
+        .without_jetstream()
+        .config(&format!(
+            "jetstream {{ store_dir: \"{folder}\", max_file: 1G, max_mem: 16M }}"
+        ))
+        .start()
+        .expect("start");
+    let journal = Journal::default();
+    let roles = names(test, count);
+    let a = start("a", &server, &journal, &roles, true).await;
+    let b = start("b", &server, &journal, &roles, true).await;
+    for role in &roles {
+        journal.started(role, 0).await;
+    }
+    let stranger = Stranger::connect(&server.url()).await;
+    let sent = Sent::listen(&stranger).await;
+    disk.fill();
+    claims_are_rare(&a, &sent, &roles, 2).await;
+    // Some servers refuse, and some do not answer.
+    said_twice_at_most(&roles, 2, &["no space", "did not answer", "kept", "NATS"]);
+    disk.make_room();
+    let room = Stamp::now();
+    let led = || {
+        roles
+            .iter()
+            .all(|role| a.role(role).is_leader() || b.role(role).is_leader())
+    };
+    while !led() && Stamp::now().since(room) < ms(5000) {
+        tokio::time::sleep(ms(20)).await;
+    }
+    let room = if led() {
+        room
+    } else {
+        // nats-server 2.15.1 stores nothing any more until it is restarted.
+        server.restart().expect("restart");
+        Stamp::now()
+    };
+    led_again(room, &[&a, &b], &roles).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_on_a_full_disk_is_claimed_once_a_second_at_most_and_led_when_there_is_room() {
+    a_full_disk("disk", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thirty_roles_on_a_full_disk_are_claimed_sixty_times_a_second_at_most() {
+    a_full_disk("disks", 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_without_room_for_a_watch_leaves_its_roles_led() {
+    logs::install();
+    let server = NatsServer::builder()
+        .config(
+            r#"accounts { small: {
+                jetstream: { max_mem: 16M, max_file: 16M, max_consumers: 1 },
+                users: [{ user: "any", password: "any" }]
+            } }
+            no_auth_user: any"#,
+        )
+        .start()
+        .expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let other = stream::Config {
+        name: "other".into(),
+        subjects: vec!["other".into()],
+        storage: StorageType::Memory,
+        ..stream::Config::default()
+    };
+    let other = stranger.jetstream.create_stream(other).await.expect("made");
+    let config = pull::Config {
+        durable_name: Some("the-only-one".into()),
+        ..pull::Config::default()
+    };
+    other.create_consumer(config).await.expect("made");
+    let journal = Journal::default();
+    let roles = names("watchless", 30);
+    let sent = Sent::listen(&stranger).await;
+    let begin = Stamp::now();
+    let a = start("a", &server, &journal, &roles, false).await;
+    let b = start("b", &server, &journal, &roles, false).await;
+    for role in &roles {
+        journal.started(role, 0).await;
+    }
+    never("the end of a term", ms(10_000), || {
+        roles.iter().any(|role| journal.terms(role).len() != 1)
+    })
+    .await;
+    // A claim for each role, and heartbeats of one instance.
+    let took = Stamp::now().since(begin);
+    let beats = took.as_millis() / 600 + 3;
+    let most = usize::try_from(beats).expect("few") * roles.len();
+    assert!(sent.since(begin) <= most, "{} of {most}", sent.since(begin));
+    let text = logs::install().text();
+    let said = text
+        .lines()
+        .filter(|line| line.contains("the watch ended") && line.contains("onsumers limit"));
+    assert!(said.count() <= 4, "two instances, twice a minute at most");
+    drop((a, b));
 }

@@ -170,6 +170,30 @@ labels!(FailureKind {
     ActorCrashed => "actor_crashed",
 });
 
+/// A request of an election to the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BucketRequest {
+    /// The role's keys are read.
+    Read,
+    /// The role is claimed.
+    Claim,
+    /// The lease is renewed.
+    Heartbeat,
+    /// The fence record is written.
+    Fence,
+    /// The role is freed.
+    Release,
+}
+
+labels!(BucketRequest {
+    Read => "read",
+    Claim => "claim",
+    Heartbeat => "heartbeat",
+    Fence => "fence",
+    Release => "release",
+});
+
 /// Why a record is not accepted as its leader's statement. The reasons are values of metric labels,
 /// so the set is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -330,16 +354,18 @@ pub enum Event {
     ConnectionChanged(ConnectionStatus),
     /// A request failed.
     Failure {
+        /// The request. `None` if the failure is of none of them.
+        request: Option<BucketRequest>,
         /// The kind of failure.
         kind: FailureKind,
         /// The failure in words, for people.
         detail: String,
     },
-    /// So many requests failed in a row that from now on one is tried per `retry.max_backoff`. A
-    /// failure that does not pass by itself, such as a missing permission, is enough.
+    /// So many requests of one kind (reads, writes of the record, writes of the fence record) failed
+    /// in a row that from now on one is tried per `retry.max_backoff`. A failure that does not pass
+    /// by itself, such as a missing permission, is enough.
     CircuitOpened,
-    /// A request succeeded again. After a failure that does not pass by itself it is the same
-    /// request: a read does not show that writes are permitted.
+    /// Requests of each kind succeed again: a read does not show that writes do.
     CircuitClosed,
     /// The handler still ran when its lease had ended, although it had been aborted and had had the
     /// time that an abort takes.

@@ -139,7 +139,7 @@ impl MemberState {
                 // By then the bucket may be another one.
                 myself.send_after(self.settings.heartbeat, || MemberMsg::LinkAgain);
             }
-            Effect::Event(Event::Failure { kind, detail }) => {
+            Effect::Event(Event::Failure { kind, detail, .. }) => {
                 for scope in self.groups.values() {
                     scope.labels.failed(kind);
                 }

@@ -17,6 +17,8 @@ use crate::operating::Whose;
 
 /// How long is waited for instances to answer.
 const SEARCH: Duration = Duration::from_secs(2);
+/// A candidate tries at least so often, by default.
+const RECENT: Duration = Duration::from_secs(15);
 
 pub async fn check(
     line: &Line,
@@ -73,7 +75,10 @@ pub async fn check(
         findings.warn("applications", mixed, ADVICE)?;
     }
     match reports.into_iter().collect::<Result<Vec<_>, _>>() {
-        Ok(reports) => crash::check(&reports, findings),
+        Ok(reports) => {
+            failures(&reports, findings)?;
+            crash::check(&reports, findings)
+        }
         // Who can't be asked might stand for any role.
         Err(error) => findings.skipped(
             "candidates",
@@ -109,6 +114,38 @@ fn abandoned(
         format!("start a candidate; if you no longer need the role: `nats kv del {bucket} {role}`")
     };
     findings.warn("records", what, advice)
+}
+
+/// What fails again and again, as of the instances' last attempts. A role whose leader is known is
+/// none that nothing can be written for.
+fn failures(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+    let mut failing = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for report in reports {
+        for (role, it) in report.roles.iter().filter(|(_, it)| it.leader.is_none()) {
+            let failure = it.last_failure.as_ref();
+            if let Some(failure) = failure.filter(|failure| failure.ago < RECENT) {
+                failing.entry(&failure.detail).or_default().insert(role);
+            }
+        }
+    }
+    for (detail, roles) in failing {
+        let some: Vec<_> = roles.iter().copied().take(5).collect();
+        let more = match roles.len() - some.len() {
+            0 => String::new(),
+            more => format!(" and {more} others"),
+        };
+        let found = format!(
+            "nobody leads {}{more}, and the last attempts failed: {detail}",
+            some.join(", ")
+        );
+        findings.fail(
+            "writes",
+            found,
+            "candidates try on and lead soon after the cause is gone: look for a full disk and for \
+             limits of the bucket, the account and the server",
+        )?;
+    }
+    Ok(())
 }
 
 /// Those that run, each with what it reports.

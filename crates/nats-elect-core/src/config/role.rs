@@ -238,7 +238,8 @@ impl Default for HealthConfig {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RetryConfig {
-    /// The number of consecutive failures that opens the circuit breaker. Even then attempts never
+    /// The number of consecutive failures of one kind of request (reads, writes of the record, writes
+    /// of the fence record) that opens the circuit breaker. Even then attempts never
     /// stop. Default 10, at least 1.
     pub max_attempts: u32,
 
@@ -246,8 +247,7 @@ pub struct RetryConfig {
     #[serde(with = "duration::text")]
     pub initial_backoff: Duration,
 
-    /// The longest pause, before jitter. Default 5 s. At most an hour, so that a recovered server
-    /// is found.
+    /// The longest pause. Default 4 s. At most an hour, so that a recovered server is found.
     #[serde(with = "duration::text")]
     pub max_backoff: Duration,
 
@@ -265,7 +265,7 @@ impl Default for RetryConfig {
         Self {
             max_attempts: 10,
             initial_backoff: Duration::from_millis(50),
-            max_backoff: Duration::from_secs(5),
+            max_backoff: Duration::from_secs(4),
             backoff_multiplier: 2.0,
             jitter: 0.1,
         }

@@ -57,7 +57,7 @@ fn defaults_match_the_documentation() {
         retry: RetryConfig {
             max_attempts: 10,
             initial_backoff: ms(50),
-            max_backoff: secs(5),
+            max_backoff: secs(4),
             backoff_multiplier: 2.0,
             jitter: 0.1,
         },
@@ -278,7 +278,7 @@ fn retry_pauses_grow_from_the_first_to_the_longest() {
         retry.clone().initial_backoff(secs(6)),
         "retry.initial_backoff",
         "6s",
-        "must be at most 5s (`retry.max_backoff`)",
+        "must be at most 4s (`retry.max_backoff`)",
     );
     refused(
         retry.clone().max_backoff(secs(3601)),

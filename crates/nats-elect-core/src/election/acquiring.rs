@@ -13,7 +13,7 @@ use super::releasing::Releasing;
 use super::retry::Asked;
 use super::timers::Timer;
 use super::waiting::Waiting;
-use crate::event::{Event, FailureKind};
+use crate::event::{BucketRequest, Event, FailureKind};
 use crate::moment::Moment;
 use crate::record::{FenceEntry, SeenFence};
 use crate::status::RoleState;
@@ -55,11 +55,11 @@ impl Election {
         let promotable_until = self.promotable_until(&acquisition.held);
         let mut timers = vec![(promotable_until, Timer::GiveBack)];
         if self.may_send() && self.now < promotable_until {
-            let task = match acquisition.step {
-                Step::Fence => Timer::Fence,
-                Step::Look | Step::LookOnce => Timer::Read,
+            let (asked, task) = match acquisition.step {
+                Step::Fence => (Asked::WriteFence, Timer::Fence),
+                Step::Look | Step::LookOnce => (Asked::ReadKeys, Timer::Read),
             };
-            timers.push((self.retry.at().max(acquisition.held.sent), task));
+            timers.push((self.retry.at(asked).max(acquisition.held.sent), task));
         }
         timers
     }
@@ -157,7 +157,7 @@ impl Election {
             WriteOutcome::Conflict { .. } => acquisition.step = Step::LookOnce,
             WriteOutcome::Failed(failure) => {
                 acquisition.step = Step::Look;
-                self.request_failed(Asked::WriteFence, failure);
+                self.request_failed(BucketRequest::Fence, failure);
                 if !failure.is_transient() {
                     self.give_back();
                 }

@@ -9,7 +9,7 @@ use super::observed_role::Reading;
 use super::operations::Operation;
 use super::phase::Phase;
 use super::retry::{Asked, Breaker};
-use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};
 
@@ -42,10 +42,10 @@ impl Election {
         match outcome {
             WriteOutcome::Acked { revision } => {
                 self.attempts.settle(write.beat, *revision);
-                self.request_answered(write.asked());
+                self.request_answered(write.request());
             }
             WriteOutcome::Conflict { current } => {
-                self.request_answered(write.asked());
+                self.request_answered(write.request());
                 // The refusal of a fence record tells the sequence of the fence key.
                 if let Some(current) = current.filter(|_| write.purpose != Purpose::Fence)
                     && let Some((was, is)) = self.observed_role.refused_at(current, self.now)
@@ -75,7 +75,7 @@ impl Election {
         match outcome {
             Ok(snapshot) => self.has_read(&snapshot, sent),
             Err(failure) => {
-                self.request_failed(Asked::ReadKeys, &failure);
+                self.request_failed(BucketRequest::Read, &failure);
                 match &self.phase {
                     Phase::Waiting(_) if self.stopping.is_some() => self.leave(),
                     Phase::Leading(_) | Phase::WindingDown(_) => self.keeper_could_not_read(),
@@ -86,7 +86,7 @@ impl Election {
     }
 
     fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
-        self.request_answered(Asked::ReadKeys);
+        self.request_answered(BucketRequest::Read);
         if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.bucket)
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
@@ -101,8 +101,10 @@ impl Election {
             .as_ref()
             .is_some_and(|entry| self.is_own(entry));
         let reading = self.observed_role.read(snapshot, own, sent, self.now);
-        if let Reading::Regressed { was, is } = reading {
-            self.regressed(was, is);
+        match reading {
+            Reading::Regressed { was, is } => self.regressed(was, is),
+            Reading::Newer => self.others_write(),
+            Reading::Same => {}
         }
         match &self.phase {
             Phase::Waiting(_) => {
@@ -132,6 +134,7 @@ impl Election {
             return;
         }
         self.record_changed();
+        self.others_write();
         if self.observed_role.shows_less() {
             self.must_read(self.now, false);
         }
@@ -164,35 +167,41 @@ impl Election {
     }
 
     /// Reports a failed request and sets the time of the next attempt.
-    pub(super) fn request_failed(&mut self, asked: Asked, failure: &Failure) {
-        self.report(failure);
+    pub(super) fn request_failed(&mut self, request: BucketRequest, failure: &Failure) {
+        self.tell(Event::Failure {
+            request: Some(request),
+            kind: failure.kind,
+            detail: failure.detail.clone(),
+        });
         if failure.kind == FailureKind::BucketMissing {
             self.emit(Effect::Reopen);
         }
-        let limit = self
-            .phase
-            .is_past_claim()
-            .then_some(self.settings.heartbeat);
+        let asked = Asked::from(request);
+        let holds = self.phase.is_past_claim();
+        let acquires = matches!(self.phase, Phase::Acquiring(_)) && failure.is_transient();
+        let limit = (holds || acquires).then_some(self.settings.heartbeat);
         let chance = self.fresh.chance;
         if failure.kind == FailureKind::Contended {
-            self.retry.contended(self.now, chance);
+            self.retry.contended(asked, self.now, chance);
             return;
         }
         let breaker = if failure.is_transient() || limit.is_some() {
-            self.retry.failed(self.now, chance, limit)
+            self.retry.failed(asked, self.now, chance, limit)
         } else {
             self.retry.failed_for_long(asked, self.now, chance)
         };
-        if failure.kind == FailureKind::BucketFull && limit.is_none() {
-            // Reads succeed meanwhile, so nothing else would slow down the next write.
-            self.retry.wait_until(self.now + self.settings.heartbeat);
-        }
         self.note_breaker(breaker);
     }
 
     /// A request was answered by a working bucket.
-    fn request_answered(&mut self, asked: Asked) {
-        let breaker = self.retry.succeeded(asked);
+    fn request_answered(&mut self, request: BucketRequest) {
+        let breaker = self.retry.succeeded(request.into());
+        self.note_breaker(breaker);
+    }
+
+    /// Another instance's write was shown.
+    fn others_write(&mut self) {
+        let breaker = self.retry.others_succeed();
         self.note_breaker(breaker);
     }
 

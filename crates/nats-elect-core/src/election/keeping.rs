@@ -8,9 +8,9 @@ use super::machine::Election;
 use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
-use super::retry::Asked;
+use super::retry::{Asked, Retry};
 use super::timers::Timer;
-use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::Content;
 
@@ -60,10 +60,12 @@ impl Keeper {
         }
     }
 
-    pub fn due(&self, retry_at: Moment) -> (Moment, Timer) {
+    pub fn due(&self, retry: &Retry) -> (Moment, Timer) {
         match self.doubt {
-            Doubt::None => (self.renew_at.max(retry_at), Timer::Renew),
-            Doubt::Unanswered | Doubt::Refused | Doubt::Impostor => (retry_at, Timer::Read),
+            Doubt::None => (self.renew_at.max(retry.at(Asked::WriteRole)), Timer::Renew),
+            Doubt::Unanswered | Doubt::Refused | Doubt::Impostor => {
+                (retry.at(Asked::ReadKeys), Timer::Read)
+            }
         }
     }
 
@@ -155,7 +157,7 @@ impl Election {
         // If it is stored all the same, the next one is refused and finds that out.
         if failure.kind == FailureKind::Contended {
             self.renew_now();
-            self.request_failed(Asked::WriteRole, failure);
+            self.request_failed(BucketRequest::Heartbeat, failure);
             self.suspend();
             return;
         }
@@ -167,7 +169,7 @@ impl Election {
             self.landed(attempt, revision);
             return;
         }
-        self.request_failed(Asked::WriteRole, failure);
+        self.request_failed(BucketRequest::Heartbeat, failure);
         self.suspend();
         self.refuse_proofs(beat, failure);
         if failure.ends_term() || mutated!(EndAtAnyRefusal) && !failure.is_transient() {

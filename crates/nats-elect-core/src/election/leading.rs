@@ -10,6 +10,7 @@ use super::keeping::Keeper;
 use super::line::Line;
 use super::machine::Election;
 use super::phase::{HeldLease, Phase};
+use super::retry::Asked;
 use super::succession::PendingHandoff;
 use super::timers::Timer;
 use crate::config::RoleSettings;
@@ -90,9 +91,12 @@ impl Election {
             timers.push((leadership.check_at, Timer::CheckHealth));
         }
         if self.may_send() && !too_late {
-            let (due, task) = leadership.keeper.due(self.retry.at());
+            let (due, task) = leadership.keeper.due(&self.retry);
             // A read of the fence must not delay a heartbeat, let alone a late one.
-            let verify_at = leadership.verify_at.max(self.retry.at()).max(self.now);
+            let verify_at = leadership
+                .verify_at
+                .max(self.retry.at(Asked::ReadKeys))
+                .max(self.now);
             let takes = self.operations.read_takes();
             // On a slow network it never fits between two heartbeats. Then the lease must have room
             // for it and for two more.
@@ -103,7 +107,14 @@ impl Election {
                 timers.push((verify_at, Timer::VerifyFence));
             }
             let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
-            timers.push((if asked { self.retry.at() } else { due }, task));
+            timers.push((
+                if asked {
+                    self.retry.at(Asked::WriteRole)
+                } else {
+                    due
+                },
+                task,
+            ));
         }
         timers
     }

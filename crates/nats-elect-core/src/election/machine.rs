@@ -274,6 +274,7 @@ impl Election {
 
     pub(super) fn report(&mut self, failure: &Failure) {
         self.tell(Event::Failure {
+            request: None,
             kind: failure.kind,
             detail: failure.detail.clone(),
         });

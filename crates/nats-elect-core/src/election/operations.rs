@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::attempts::Purpose;
 use super::input::{OpId, TermId};
 use super::mutation::mutated;
-use super::retry::{AdaptiveTimeout, Asked};
+use super::retry::AdaptiveTimeout;
+use crate::event::BucketRequest;
 use crate::moment::Moment;
 
 /// A read asks for the keys, and then for the bucket.
@@ -56,12 +57,12 @@ pub(super) struct SentWrite {
 }
 
 impl SentWrite {
-    /// What it asks of the bucket.
-    pub fn asked(&self) -> Asked {
-        if self.purpose == Purpose::Fence {
-            Asked::WriteFence
-        } else {
-            Asked::WriteRole
+    pub const fn request(&self) -> BucketRequest {
+        match self.purpose {
+            Purpose::Claim | Purpose::ForcedClaim => BucketRequest::Claim,
+            Purpose::Fence => BucketRequest::Fence,
+            Purpose::Renew => BucketRequest::Heartbeat,
+            Purpose::Release => BucketRequest::Release,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
-use crate::event::{EndCause, Event};
+use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
 use crate::moment::Moment;
 use crate::record::{Content, Release};
@@ -150,11 +150,11 @@ impl Releasing {
 
 impl Election {
     pub(super) fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
-        let retry_at = self.retry.at();
+        let retry_at = self.retry.at(Asked::WriteRole);
         let next = match releasing.step {
             Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
             Step::Released { marker, at } => return self.accepting_timers(releasing, marker, at),
-            Step::Look(_) => (retry_at, Timer::Read),
+            Step::Look(_) => (self.retry.at(Asked::ReadKeys), Timer::Read),
             Step::Write(_) => {
                 let searched = releasing.succession.search_until();
                 let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
@@ -190,7 +190,7 @@ impl Election {
         let give_up = look_at + self.settings.request_timeout;
         let mut timers = vec![(give_up, Timer::FinishRelease)];
         if self.may_send() && !succession.has_looked() {
-            timers.push((look_at.max(self.retry.at()), Timer::Read));
+            timers.push((look_at.max(self.retry.at(Asked::ReadKeys)), Timer::Read));
         }
         timers
     }
@@ -244,7 +244,7 @@ impl Election {
             WriteOutcome::Conflict { .. } => releasing.look(),
             WriteOutcome::Failed(failure) => {
                 releasing.look();
-                self.request_failed(Asked::WriteRole, failure);
+                self.request_failed(BucketRequest::Release, failure);
             }
         }
     }
@@ -285,7 +285,8 @@ impl Election {
             Some((revision, _)) if revision < held.revision && !mutated!(BelieveOldRelease) => {
                 // It is older than a confirmed write, perhaps a release of an earlier term. The
                 // read is stale, or NATS lost writes.
-                self.retry.wait_until(self.now + self.settings.heartbeat);
+                self.retry
+                    .wait_until(Asked::ReadKeys, self.now + self.settings.heartbeat);
                 Step::Look(replaced)
             }
             Some((marker, Some(attempt))) if attempt.purpose == Purpose::Release => {

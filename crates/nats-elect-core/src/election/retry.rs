@@ -3,26 +3,38 @@
 
 use std::time::Duration;
 
+use super::mutation::mutated;
 use crate::config::RetryConfig;
+use crate::event::BucketRequest;
 use crate::moment::Moment;
 
-/// Failures in a row, and the time of the next attempt.
+/// Failures in a row and the time of the next attempt, for each kind of request. Reads may succeed
+/// while writes fail: permissions may allow one and forbid another, and so does a full disk.
 #[derive(Clone, Debug)]
 pub struct Retry {
     config: RetryConfig,
-    failures: u32,
-    /// The request that failed for a reason that does not pass by itself. Only an answer to the
-    /// same request shows that the reason is gone: who may read the keys may not write them.
-    lasting: Option<Asked>,
-    at: Moment,
+    kinds: [Failing; KINDS],
 }
 
-/// What a request asks of the bucket. Permissions may allow one and forbid another.
+/// What a request asks of the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     ReadKeys,
     WriteRole,
     WriteFence,
+}
+
+const KINDS: usize = 3;
+
+/// How requests of one kind fail.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Failing {
+    /// How many failed in a row.
+    failures: u32,
+    /// The last one failed for a reason that does not pass by itself.
+    lasting: bool,
+    /// When the next attempt is due.
+    at: Moment,
 }
 
 /// The effect of a failure or a success on the breaker.
@@ -33,46 +45,84 @@ pub enum Breaker {
     Closed,
 }
 
+impl From<BucketRequest> for Asked {
+    fn from(request: BucketRequest) -> Self {
+        match request {
+            BucketRequest::Read => Self::ReadKeys,
+            BucketRequest::Claim | BucketRequest::Heartbeat | BucketRequest::Release => {
+                Self::WriteRole
+            }
+            BucketRequest::Fence => Self::WriteFence,
+        }
+    }
+}
+
+impl Failing {
+    const NOT: Self = Self {
+        failures: 0,
+        lasting: false,
+        at: Moment::from_nanos(0),
+    };
+}
+
 impl Retry {
     pub const fn new(config: RetryConfig) -> Self {
         Self {
             config,
-            failures: 0,
-            lasting: None,
-            at: Moment::from_nanos(0),
+            kinds: [Failing::NOT; KINDS],
         }
     }
 
-    /// When the next attempt is due. It lies in the past while there are no failures.
-    pub const fn at(&self) -> Moment {
-        self.at
+    /// When the next attempt of this kind is due. It lies in the past while there are no failures.
+    pub const fn at(&self, asked: Asked) -> Moment {
+        self.kinds[asked as usize].at
     }
 
     /// Counts a failed request. While the instance leads, `limit` keeps attempts within the lease.
-    pub fn failed(&mut self, now: Moment, chance: f64, limit: Option<Duration>) -> Breaker {
-        self.failures = self.failures.saturating_add(1);
-        let delay = if self.failures >= self.config.max_attempts {
-            self.config.max_backoff
-        } else {
-            self.backoff()
-        };
-        let jitter = 1.0 + self.config.jitter * (2.0 * chance - 1.0);
-        let delay = delay.mul_f64(jitter.clamp(0.0, 2.0));
-        self.at = now + limit.map_or(delay, |limit| delay.min(limit));
-        if self.failures == self.config.max_attempts && self.lasting.is_none() {
-            Breaker::Opened
-        } else {
-            Breaker::Unchanged
-        }
+    pub fn failed(
+        &mut self,
+        asked: Asked,
+        now: Moment,
+        chance: f64,
+        limit: Option<Duration>,
+    ) -> Breaker {
+        self.count(asked, now, chance, limit, false)
     }
 
     /// Counts a failure that does not pass by itself. The next attempt can wait.
     pub fn failed_for_long(&mut self, asked: Asked, now: Moment, chance: f64) -> Breaker {
+        let kind = &mut self.kinds[asked as usize];
+        kind.failures = kind.failures.max(self.config.max_attempts - 1);
+        self.count(asked, now, chance, None, true)
+    }
+
+    fn count(
+        &mut self,
+        asked: Asked,
+        now: Moment,
+        chance: f64,
+        limit: Option<Duration>,
+        lasting: bool,
+    ) -> Breaker {
         let was_open = self.is_open();
-        self.lasting = Some(asked);
-        self.failures = self.failures.max(self.config.max_attempts - 1);
-        let _ = self.failed(now, chance, None);
-        if was_open {
+        let kind = &mut self.kinds[asked as usize];
+        kind.failures = kind.failures.saturating_add(1);
+        kind.lasting |= lasting;
+        let delay = if kind.failures >= self.config.max_attempts {
+            self.config.max_backoff
+        } else {
+            backoff(&self.config, kind.failures)
+        };
+        let jitter = 1.0 + self.config.jitter * (2.0 * chance - 1.0);
+        let limit = limit.unwrap_or(self.config.max_backoff);
+        let after = |pause: Duration| now + pause.mul_f64(jitter.clamp(0.0, 2.0)).min(limit);
+        kind.at = after(delay);
+        // Requests of other kinds follow soon, as a read tells what became of a write.
+        let soon = after(self.config.initial_backoff);
+        for kind in &mut self.kinds {
+            kind.at = kind.at.max(soon);
+        }
+        if was_open || !self.is_open() {
             Breaker::Unchanged
         } else {
             Breaker::Opened
@@ -82,16 +132,37 @@ impl Retry {
     /// Sets the next attempt to a random moment within the first pause, because the request met
     /// another write under way. The pause does not grow, however often that happens. So a flood of
     /// other clients' writes costs a lease only if it leaves no gap.
-    pub fn contended(&mut self, now: Moment, chance: f64) {
-        self.at = now + self.config.initial_backoff.mul_f64(chance);
+    pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64) {
+        let at = now + self.config.initial_backoff.mul_f64(chance);
+        self.kinds[asked as usize].at = at;
+        self.kinds[Asked::ReadKeys as usize].at = at;
     }
 
     /// Notes that a request was answered.
     pub fn succeeded(&mut self, asked: Asked) -> Breaker {
         let was_open = self.is_open();
-        self.lasting.take_if(|lasting| *lasting == asked);
-        self.failures = 0;
-        self.at = Moment::from_nanos(0);
+        mutated!(ReadsResetWrites => self.kinds = [Failing::NOT; KINDS]);
+        self.kinds[asked as usize] = Failing::NOT;
+        for kind in self.kinds.iter_mut().filter(|kind| kind.failures == 0) {
+            *kind = Failing::NOT;
+        }
+        self.closed(was_open)
+    }
+
+    /// Notes that another instance's write was stored. So the server takes writes, although this
+    /// instance may still lack the permission.
+    pub fn others_succeed(&mut self) -> Breaker {
+        let was_open = self.is_open();
+        for asked in [Asked::WriteRole, Asked::WriteFence] {
+            let kind = &mut self.kinds[asked as usize];
+            if !kind.lasting {
+                *kind = Failing::NOT;
+            }
+        }
+        self.closed(was_open)
+    }
+
+    const fn closed(&self, was_open: bool) -> Breaker {
         if was_open && !self.is_open() {
             Breaker::Closed
         } else {
@@ -100,41 +171,52 @@ impl Retry {
     }
 
     /// Waits without counting a failure.
-    pub fn wait_until(&mut self, at: Moment) {
-        self.at = self.at.max(at);
+    pub fn wait_until(&mut self, asked: Asked, at: Moment) {
+        let kind = &mut self.kinds[asked as usize];
+        kind.at = kind.at.max(at);
     }
 
-    /// Makes the next attempt due at once, because the situation changed.
-    pub const fn hurry(&mut self) {
-        self.at = Moment::from_nanos(0);
+    /// Makes the next attempt of each kind due at once, because the situation changed.
+    pub fn hurry(&mut self) {
+        for kind in &mut self.kinds {
+            kind.at = Failing::NOT.at;
+        }
     }
 
     /// Whether attempts are slowed down.
     const fn is_open(&self) -> bool {
-        self.lasting.is_some() || self.failures >= self.config.max_attempts
+        let [a, b, c] = &self.kinds;
+        self.is_failing(a) || self.is_failing(b) || self.is_failing(c)
+    }
+
+    const fn is_failing(&self, kind: &Failing) -> bool {
+        kind.lasting || kind.failures >= self.config.max_attempts
     }
 
     pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
-        let Self {
+        let Self { kinds, config } = self;
+        for Failing {
             failures,
             lasting,
             at,
-            config: _,
-        } = self;
-        (failures, lasting, (*at).max(now)).hash(hasher);
-    }
-
-    fn backoff(&self) -> Duration {
-        let exponent = i32::try_from(self.failures - 1).unwrap_or(i32::MAX);
-        let seconds = self.config.initial_backoff.as_secs_f64()
-            * self.config.backoff_multiplier.powi(exponent);
-        if seconds >= self.config.max_backoff.as_secs_f64() {
-            self.config.max_backoff
-        } else {
-            Duration::from_secs_f64(seconds)
+        } in kinds
+        {
+            let failures = (*failures).min(config.max_attempts);
+            (failures, lasting, (*at).max(now)).hash(hasher);
         }
+    }
+}
+
+/// The pause after so many failures in a row, without jitter.
+fn backoff(config: &RetryConfig, failures: u32) -> Duration {
+    let exponent = i32::try_from(failures - 1).unwrap_or(i32::MAX);
+    let seconds = config.initial_backoff.as_secs_f64() * config.backoff_multiplier.powi(exponent);
+    if seconds >= config.max_backoff.as_secs_f64() {
+        config.max_backoff
+    } else {
+        Duration::from_secs_f64(seconds)
     }
 }
 
@@ -223,23 +305,28 @@ mod tests {
         let now = Moment::from_nanos(1_000_000_000);
         let mut delays = Vec::new();
         for _ in 0..12 {
-            retry.failed(now, 0.5, None);
-            delays.push(retry.at().since(now).as_millis());
+            retry.failed(Asked::ReadKeys, now, 0.5, None);
+            delays.push(retry.at(Asked::ReadKeys).since(now).as_millis());
         }
         assert_eq!(&delays[..4], [50, 100, 200, 400]);
-        assert_eq!(delays.last(), Some(&5000));
+        assert_eq!(delays.last(), Some(&4000));
     }
 
     #[test]
-    fn the_jitter_makes_the_delay_shorter_or_longer() {
-        for (chance, delay) in [(0.0, 40), (0.25, 45), (0.5, 50), (1.0, 60)] {
+    fn the_jitter_makes_the_delay_shorter_or_longer_but_not_than_the_longest() {
+        for (chance, delay, last) in [(0.0, 40, 3200), (0.25, 45, 3600), (1.0, 60, 4000)] {
             let mut retry = Retry::new(RetryConfig {
                 jitter: 0.2,
                 ..RetryConfig::default()
             });
             let now = Moment::from_nanos(1_000_000_000);
-            retry.failed(now, chance, None);
-            assert_eq!(retry.at().since(now), Duration::from_millis(delay));
+            retry.failed(Asked::WriteRole, now, chance, None);
+            let ms = Duration::from_millis;
+            assert_eq!(retry.at(Asked::WriteRole).since(now), ms(delay));
+            for _ in 0..20 {
+                retry.failed(Asked::WriteRole, now, chance, None);
+            }
+            assert_eq!(retry.at(Asked::WriteRole).since(now), ms(last));
         }
     }
 
@@ -248,12 +335,33 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let opened = (0..30)
-            .filter(|_| retry.failed(now, 0.5, None) == Breaker::Opened)
+            .filter(|_| retry.failed(Asked::ReadKeys, now, 0.5, None) == Breaker::Opened)
             .count();
         assert_eq!(opened, 1);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Closed);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
-        assert_eq!(retry.at(), Moment::from_nanos(0));
+        assert_eq!(retry.at(Asked::ReadKeys), Moment::from_nanos(0));
+    }
+
+    #[test]
+    fn reads_that_succeed_do_not_hurry_writes_that_fail() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        let opened = (0..30)
+            .filter(|_| {
+                let breaker = retry.failed(Asked::WriteRole, now, 0.5, None);
+                let at = retry.at(Asked::WriteRole);
+                let look = retry.at(Asked::ReadKeys).since(now);
+                assert_eq!(look, steady().initial_backoff);
+                assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
+                assert_eq!(retry.at(Asked::WriteRole), at);
+                assert_eq!(retry.at(Asked::ReadKeys), Moment::from_nanos(0));
+                breaker == Breaker::Opened
+            })
+            .count();
+        assert_eq!(opened, 1);
+        assert_eq!(retry.at(Asked::WriteRole).since(now), steady().max_backoff);
+        assert_eq!(retry.succeeded(Asked::WriteRole), Breaker::Closed);
     }
 
     #[test]
@@ -263,7 +371,7 @@ mod tests {
         let refused = Asked::WriteRole;
         assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Opened);
         assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Unchanged);
-        assert_eq!(retry.at().since(now), steady().max_backoff);
+        assert_eq!(retry.at(refused).since(now), steady().max_backoff);
     }
 
     #[test]
@@ -273,8 +381,9 @@ mod tests {
         retry.failed_for_long(Asked::WriteFence, now, 0.5);
         for other in [Asked::ReadKeys, Asked::WriteRole] {
             assert_eq!(retry.succeeded(other), Breaker::Unchanged);
-            assert_eq!(retry.at(), Moment::from_nanos(0), "the next step can go on");
+            assert_eq!(retry.at(other), now, "the next step can go on");
         }
+        assert_eq!(retry.others_succeed(), Breaker::Unchanged);
         let again = retry.failed_for_long(Asked::WriteFence, now, 0.5);
         assert_eq!(again, Breaker::Unchanged);
         assert_eq!(retry.succeeded(Asked::WriteFence), Breaker::Closed);
@@ -282,12 +391,23 @@ mod tests {
     }
 
     #[test]
+    fn a_write_of_another_instance_shows_that_writes_succeed_again() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        for _ in 0..10 {
+            retry.failed(Asked::WriteRole, now, 0.5, None);
+        }
+        assert_eq!(retry.others_succeed(), Breaker::Closed);
+        assert_eq!(retry.at(Asked::WriteRole), now);
+    }
+
+    #[test]
     fn a_leader_never_waits_longer_than_its_limit() {
         let mut retry = Retry::new(RetryConfig::default());
         let limit = Duration::from_millis(80);
         for _ in 0..40 {
-            retry.failed(Moment::from_nanos(0), 0.99, Some(limit));
-            assert!(retry.at() <= Moment::from_nanos(0) + limit);
+            retry.failed(Asked::WriteRole, Moment::from_nanos(0), 0.99, Some(limit));
+            assert!(retry.at(Asked::WriteRole) <= Moment::from_nanos(0) + limit);
         }
     }
 }

@@ -16,6 +16,7 @@ use super::machine::Election;
 use super::mutation::mutated;
 use super::phase::Phase;
 use super::releasing::Replaced;
+use super::retry::Asked;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::heirs::{Heirs, TURN};
@@ -442,7 +443,9 @@ impl Election {
         // The watch may show the leader before the first read is answered.
         let read = self.observed_role.was_read() || self.operations.is_reading();
         let linked = matches!(self.link, Link::Up(_)) && read;
-        let held_up_until = self.observed_role.quarantined_until().max(self.retry.at());
+        let held_up_until = (self.observed_role.quarantined_until())
+            .max(self.retry.at(Asked::ReadKeys))
+            .max(self.retry.at(Asked::WriteRole));
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 

@@ -13,7 +13,7 @@ use super::phase::Phase;
 use super::retry::Asked;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
-use crate::event::{Event, Vacancy};
+use crate::event::{BucketRequest, Event, FailureKind, Vacancy};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};
 use crate::status::RoleState;
@@ -117,7 +117,7 @@ impl Election {
         if !self.may_send() {
             return timers;
         }
-        let retry_at = self.retry.at();
+        let retry_at = self.retry.at(Asked::ReadKeys);
         if let Some(promised) = waiting.promised.filter(|it| self.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
@@ -134,7 +134,7 @@ impl Election {
             let free_at = self
                 .force_at(waiting)
                 .map_or(free_at, |force_at| free_at.min(force_at));
-            let claim_at = (free_at + waiting.claim_wait).max(retry_at);
+            let claim_at = (free_at + waiting.claim_wait).max(self.retry.at(Asked::WriteRole));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
             let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
@@ -144,7 +144,11 @@ impl Election {
                 || waiting
                     .checked_at
                     .is_some_and(|at| at >= free_at && at >= recently);
-            timers.push((claim_at, if checked { Timer::Claim } else { Timer::Read }));
+            timers.push(if checked {
+                (claim_at, Timer::Claim)
+            } else {
+                (claim_at.max(retry_at), Timer::Read)
+            });
         }
         timers
     }
@@ -344,10 +348,24 @@ impl Election {
                 self.must_read(read_at, false);
             }
             WriteOutcome::Failed(failure) => {
-                self.request_failed(Asked::WriteRole, failure);
+                self.request_failed(BucketRequest::Claim, failure);
+                // Where another write was stored meanwhile, the server takes writes.
+                let taken = (self.observed_role.received()).is_some_and(|at| at >= write.sent);
+                if failure.kind != FailureKind::Contended && !taken {
+                    let next = write.sent + self.pause_between_claims();
+                    self.retry.wait_until(Asked::WriteRole, next);
+                }
                 self.must_read(self.now, true);
             }
         }
+    }
+
+    /// The least time from a claim that failed to the next one. A server that takes no writes has
+    /// as many claims each second as there are candidates, and no more.
+    fn pause_between_claims(&self) -> Duration {
+        Duration::from_secs(1)
+            .min(self.settings.ttl)
+            .min(self.settings.retry.max_backoff)
     }
 
     /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts

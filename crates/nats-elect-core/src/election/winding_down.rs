@@ -94,7 +94,7 @@ impl Election {
         timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
         let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
         if renews && self.may_send() {
-            timers.push(winding_down.keeper.due(self.retry.at()));
+            timers.push(winding_down.keeper.due(&self.retry));
         }
         timers
     }

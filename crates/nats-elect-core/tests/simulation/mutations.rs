@@ -98,6 +98,11 @@ const SCHEDULES: &[(Mutation, &str, fn())] = &[
         "writes_that_are_not_taken_for_a_while_end_no_term",
         refusals::writes_that_are_not_taken_for_a_while_end_no_term,
     ),
+    (
+        Mutation::ReadsResetWrites,
+        "claims_that_are_not_taken_grow_rare_and_the_role_is_led_soon_after_there_is_room",
+        refusals::claims_that_are_not_taken_grow_rare_and_the_role_is_led_soon_after_there_is_room,
+    ),
 ];
 
 /// A breakage that so many seeds do not show goes unnoticed.

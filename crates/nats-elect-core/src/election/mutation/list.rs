@@ -144,6 +144,8 @@ mutations! {
         WillOverStrangers,
         /// A heartbeat that is refused for a reason that is not known to pass ends its term.
         EndAtAnyRefusal,
+        /// A read that succeeds resets the failures of writes.
+        ReadsResetWrites,
     }
     groups {
         /// An owner gives its unit away before its handler has ended. (Rule 2)

@@ -9,6 +9,7 @@ mod handlers;
 mod leases;
 mod losses;
 mod orders;
+mod pace;
 mod reports;
 mod tokens;
 
@@ -126,6 +127,7 @@ pub struct Checkers {
     conduct: conduct::Conduct,
     orders: orders::Orders,
     failing: failing::Failing,
+    pace: pace::Pace,
 }
 
 impl Checkers {
@@ -139,6 +141,7 @@ impl Checkers {
             conduct: conduct::Conduct::new(nodes),
             orders: orders::Orders::new(nodes),
             failing: failing::Failing::new(nodes),
+            pace: pace::Pace::new(nodes),
         }
     }
 
@@ -162,6 +165,7 @@ impl Checkers {
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.orders.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.failing.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
+        (self.pace.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.reports.hear(world, note)).map_err(broken(Promise::TrueReports))
     }
 }

@@ -3,7 +3,7 @@
 use nats_elect_core::event::{EndCause, Event, FailureKind};
 
 use crate::world::Refusing;
-use crate::{World, ms, settings};
+use crate::{Kind, ModelBucket, World, ms, settings};
 
 /// A full account, a code that is not known, a full disk whose server does not answer.
 const TOLD: [Option<FailureKind>; 4] = [
@@ -42,5 +42,26 @@ fn a_term_whose_heartbeats_are_not_taken_ends_with_its_lease() {
             *cause == EndCause::LeaseExpired
         };
         assert!(world.told(leader, expired), "{told:?}");
+    }
+}
+
+/// Each in a minute without room, and with a leader soon after it.
+#[test]
+pub fn claims_that_are_not_taken_grow_rare_and_the_role_is_led_soon_after_there_is_room() {
+    for told in TOLD {
+        let settings = settings(|config| config.ttl = ms(3000));
+        let mut world = World::unstarted(3, ModelBucket::new(), vec![settings.clone(); 2]);
+        let full = ms(60_000);
+        world.refusing = Some(Refusing { until: full, told });
+        for node in 0..2 {
+            world.boot(node);
+        }
+        world.run(full);
+        for node in &world.nodes {
+            let claims = node.sent.iter().filter(|(_, kind)| *kind == Kind::Claim);
+            let claims = claims.count();
+            assert!((10..=25).contains(&claims), "{told:?}: {claims} claims");
+        }
+        world.await_leader(settings.retry.max_backoff + settings.request_timeout * 2);
     }
 }

@@ -1,0 +1,78 @@
+//! Claims that fail are not sent again at once: a server that takes no writes is not flooded.
+
+use std::time::Duration;
+
+use nats_elect_core::event::FailureKind;
+use nats_elect_core::{Effect, Input, OpId, WriteKind, WriteOutcome};
+
+use super::{Note, demand};
+use crate::world::World;
+
+/// The claims of each process.
+#[derive(Debug)]
+pub struct Pace(Vec<Claims>);
+
+#[derive(Clone, Debug, Default)]
+struct Claims {
+    /// The last claim, and when it was sent over which sequence.
+    last: Option<(OpId, Duration, u64)>,
+    failed: bool,
+    /// Since it was sent the watch showed something, or there is a new link: the server may take
+    /// writes again.
+    news: bool,
+}
+
+impl Pace {
+    pub fn new(nodes: usize) -> Self {
+        Self(vec![Claims::default(); nodes])
+    }
+
+    pub fn hear(&mut self, world: &World, note: &Note) -> Result<(), String> {
+        match note {
+            Note::Booted { node } | Note::Died { node } => self.0[*node] = Claims::default(),
+            Note::Takes { node, input } => self.0[*node].takes(input),
+            Note::Wants {
+                node,
+                effect: Effect::Write(write),
+            } => {
+                let WriteKind::Claim { over, .. } = write.kind else {
+                    return Ok(());
+                };
+                let settings = &world.nodes[*node].settings;
+                let least = settings.ttl.min(settings.retry.max_backoff);
+                // Clocks may be fast by a hundredth.
+                let least = least.min(Duration::from_secs(1)) * 98 / 100;
+                let claims = &mut self.0[*node];
+                let before = claims.last.replace((write.op, world.now, over));
+                let failed = std::mem::take(&mut claims.failed) && !claims.news;
+                claims.news = false;
+                let Some((_, sent, _)) = before.filter(|it| failed && it.2 == over) else {
+                    return Ok(());
+                };
+                demand(world.now - sent >= least, || {
+                    format!(
+                        "node-{node} claims again {:?} after a claim that failed",
+                        world.now - sent
+                    )
+                })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Claims {
+    fn takes(&mut self, input: &Input) {
+        match input {
+            Input::WriteEnded {
+                op,
+                outcome: WriteOutcome::Failed(failure),
+            } if self.last.is_some_and(|(last, ..)| last == *op) => {
+                self.failed = failure.kind != FailureKind::Contended;
+            }
+            Input::Link(_) | Input::Observed(_) => self.news = true,
+            _ => {}
+        }
+    }
+}
