@@ -165,48 +165,52 @@ fn lasting_problem(scope: &RoleScope) -> Option<String> {
     (!failure.is_transient()).then_some(failure.detail)
 }
 
+/// What a failure of a write that may pass by itself is logged as, whatever its text: of a lease that
+/// is held, and of a claim.
+const NOT_KEPT: &str = "not confirmed";
+const NOT_CLAIMED: &str = "no claim is confirmed";
+
 /// Logs a failure: once, and then once a minute while it lasts. One that may pass by itself is told
-/// if it is of a write. Without its text, as that may differ each time.
+/// if it is of a write.
 fn log_failure(scope: &RoleScope, request: Option<BucketRequest>, kind: FailureKind, detail: &str) {
     let passes = matches!(
         kind,
         FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended
     );
-    let consequence = match request {
-        Some(BucketRequest::Claim) => "the claim is not confirmed",
-        Some(BucketRequest::Heartbeat) => "heartbeat not confirmed",
-        Some(BucketRequest::Fence) => "the fence record is not confirmed",
-        Some(BucketRequest::Release) => "the release is not confirmed",
+    let (key, text) = match request {
+        Some(BucketRequest::Claim) => {
+            let pause = exact(scope.settings.retry.max_backoff);
+            let text = format!("{NOT_CLAIMED}: trying on, in pauses of up to {pause}");
+            (NOT_CLAIMED, text)
+        }
+        Some(BucketRequest::Heartbeat | BucketRequest::Fence | BucketRequest::Release) => {
+            let request = request.map_or("", BucketRequest::as_str);
+            (NOT_KEPT, format!("{request} {NOT_KEPT}"))
+        }
         _ if passes => {
             tracing::debug!(detail, "request failed");
             return;
         }
-        _ => "failure",
+        _ => (detail, "failure".to_owned()),
     };
-    let key = if passes { consequence } else { detail };
+    let key = if passes { key } else { detail };
     let Some(repeats) = lock(&scope.logged).is_due(key, clock::now()) else {
         return;
     };
     let repeats = (repeats > 0).then_some(repeats);
-    let tries = if request == Some(BucketRequest::Claim) {
-        let pause = exact(scope.settings.retry.max_backoff);
-        format!("; trying on, in pauses of up to {pause}")
-    } else {
-        String::new()
-    };
     let kind = kind.as_str();
     if passes {
-        tracing::warn!(kind, detail, repeats, "{consequence}{tries}");
+        tracing::warn!(kind, detail, repeats, "{text}");
     } else {
-        tracing::error!(kind, detail, repeats, "{consequence}{tries}");
+        tracing::error!(kind, detail, repeats, "{text}");
     }
 }
 
-/// Logs that attempts slow down. A failure that does not pass by itself slows them down at once,
-/// and has been logged.
+/// Logs that attempts slow down, unless a failure was logged that slows them down.
 fn log_slowdown(scope: &RoleScope) {
     let pause = exact(scope.settings.retry.max_backoff);
-    if lasting_problem(scope).is_none() {
+    let is_due = |key| lock(&scope.logged).is_due(key, clock::now()).is_some();
+    if lasting_problem(scope).is_none() && is_due(NOT_KEPT) && is_due(NOT_CLAIMED) {
         let reason = scope.status().last_failure.map(|failure| failure.detail);
         tracing::warn!(reason, "too many failures in a row: trying once in {pause}");
     } else {

@@ -10,20 +10,20 @@ fn ends(solo: &Solo, with: EndCause) -> bool {
     solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
 }
 
-fn free() -> Option<Entry> {
-    Some(entry(100, Content::Release(Release::default())))
+fn free() -> Entry {
+    entry(100, Content::Release(Release::default()))
 }
 
 /// A candidate of a free role.
 fn candidate() -> Solo {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(free(), Some(OLD_FENCE));
+    solo.read(Some(free()), Some(OLD_FENCE));
     solo
 }
 
 /// Its next claim, while the role can be read.
 fn next_claim(solo: &mut Solo) -> Write {
-    let claim = solo.wait_showing(ms(60_000), free().as_ref(), Some(OLD_FENCE));
+    let claim = solo.wait_showing(ms(60_000), Some(&free()), Some(OLD_FENCE));
     claim.expect("a claim")
 }
 
@@ -87,7 +87,7 @@ fn a_record_of_another_instance_shows_that_writes_succeed_again() {
 #[test]
 fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(free(), Some(OLD_FENCE));
+    solo.read(Some(free()), Some(OLD_FENCE));
     for attempt in 0..3 {
         let claim = next_claim(&mut solo);
         let denied = failure(FailureKind::PermissionDenied);
@@ -100,7 +100,7 @@ fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
             }
             solo.wait(ms(10));
         };
-        solo.show(read, free(), Some(OLD_FENCE));
+        solo.show(read, Some(free()), Some(OLD_FENCE));
         let closed = solo.told(|event| *event == Event::CircuitClosed);
         assert!(!closed, "only the keys may be read");
     }

@@ -326,7 +326,8 @@ fn a_claim_that_is_given_back_frees_the_role_at_once_for_who_saw_it() {
         world.crash(1);
         let next = |world: &World| world.leader() == Some(2);
         let took = world.run_until(ms(30_000), next).expect("a next leader");
-        assert!(took <= ms(1000), "{took:?}");
+        // A claim that was lost is sent again after a second.
+        assert!(took <= ms(1100), "{took:?}");
     }
 }
 
