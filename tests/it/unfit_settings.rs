@@ -135,7 +135,7 @@ async fn who_runs_does_not_take_up_a_role_whose_keys_were_dropped_for_others() {
             .add_role(ROLE, leased_for(ms(5000)), handler);
         added.await.expect("added");
         other.record(&other.role(ROLE));
-        let unfit = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail } if detail.contains("--max-msgs=-1"));
+        let unfit = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains("--max-msgs=-1"));
         other.log().wait_for("a word of the bucket", unfit).await;
         assert!(!other.is_leader());
         // The bucket is mended when the former leader has surely ended.
@@ -178,7 +178,7 @@ async fn ends_terms(change: fn(&mut stream::Config), words: &str) {
         )
     };
     a.log().wait_for("the end of the term", ended).await;
-    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail } if detail.contains(words));
+    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains(words));
     a.log().wait_for("what is wrong", told).await;
     assert!(failures() > before);
     never("leadership in an unfit bucket", ms(500), || a.is_leader()).await;
