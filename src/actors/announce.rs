@@ -243,6 +243,18 @@ fn log_leader(scope: &RoleScope, leader: &LeaderInfo) {
     }
 }
 
+fn log_heartbeat(outcome: Outcome, took: Duration) {
+    let took = rounded(took);
+    match outcome {
+        Outcome::Confirmed => tracing::trace!(%took, "heartbeat confirmed"),
+        // The failure says why.
+        Outcome::Failed | Outcome::TimedOut => tracing::debug!(%took, "heartbeat not confirmed"),
+        outcome => {
+            tracing::warn!(outcome = outcome.as_str(), %took, "heartbeat not confirmed");
+        }
+    }
+}
+
 fn log(scope: &RoleScope, event: &Event) {
     match event {
         Event::StateChanged { from, to } => tracing::debug!(%from, %to, "state changed"),
@@ -278,18 +290,7 @@ fn log(scope: &RoleScope, event: &Event) {
             tracing::warn!(why, "the named successor does not take the role");
         }
         Event::ClaimEnded { outcome } => tracing::debug!(outcome = outcome.as_str(), "claim ended"),
-        Event::HeartbeatEnded {
-            outcome: Outcome::Confirmed,
-            took,
-        } => tracing::trace!(took = %rounded(*took), "heartbeat confirmed"),
-        // The failure says why.
-        Event::HeartbeatEnded {
-            outcome: Outcome::Failed | Outcome::TimedOut,
-            took,
-        } => tracing::debug!(took = %rounded(*took), "heartbeat not confirmed"),
-        Event::HeartbeatEnded { outcome, took } => {
-            tracing::warn!(outcome = outcome.as_str(), took = %rounded(*took), "heartbeat not confirmed");
-        }
+        Event::HeartbeatEnded { outcome, took } => log_heartbeat(*outcome, *took),
         Event::HealthCheckFailed { consecutive } => {
             tracing::warn!(consecutive, "health check failed");
         }
