@@ -78,7 +78,7 @@ async fn a_claim_whose_heartbeats_would_have_no_room_is_not_sent() {
     let before = stranger.stream().await.cached_info().state.last_sequence;
     let b = guest("b", server.url(), &journal).standing(leased_for(ms(3000)).retry(often));
     let b = b.start().await;
-    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail } if detail.contains("bytes, and the bucket takes 200"));
+    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains("bytes, and the bucket takes 200"));
     b.log().wait_for("what is wrong", told).await;
     assert!(!b.is_leader());
     let last = stranger.stream().await.cached_info().state.last_sequence;
