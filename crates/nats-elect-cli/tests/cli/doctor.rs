@@ -230,7 +230,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         ("first sequence", "start low"),
         ("value size", "larger than 1000 bytes"),
         ("rollups", "empty the bucket"),
-        ("direct gets", "--no-allow-direct"),
+        ("direct gets", "direct gets are on"),
     ] {
         checkup.says(check, "warn", words);
     }
