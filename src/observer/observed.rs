@@ -59,8 +59,10 @@ impl Standing {
 
 /// A role as an observer sees it, at the time of the call.
 ///
-/// All times are counted on this process's own monotonic clock, from the moment when data was
-/// received here. So they are too short by the time that the data was under way.
+/// Leases are counted on this process's own monotonic clock, from the moment when data was received
+/// here. So they are too short by the time that the data was under way. How long something has
+/// lasted (`since`, `since_at`, `unled`) is dated by the server, so that it does not begin anew with
+/// an observer. No clock of another machine decides who is reported to lead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Observed {
@@ -75,8 +77,21 @@ pub struct Observed {
     /// This is `false` at first, and after each interruption of the watch. The record of a leader
     /// that died long ago looks the same until its lease has passed.
     pub confirmed: bool,
-    /// Time since this leader was first seen to lead, including interruptions of the watch.
+    /// Time since the leader's term began, as the server dated its fence record. Without that
+    /// record: since the first record of this leader that was seen was stored.
     pub since: Option<Duration>,
+    /// When the leader's term began, as the server dated its fence record. If no leader is
+    /// reported: since when that is so. That is the end of the last lease, or when the server
+    /// stored the marker that freed the role; or when it was first seen, where the stream does not
+    /// tell.
+    ///
+    /// The time is by the server's clock, so it does not change if another observer looks. It is
+    /// for people, not for comparing.
+    pub since_at: Option<SystemTime>,
+    /// For how long no leader has been known to be alive: for zero at least while a leader is
+    /// reported that was not seen alive, or whose lease has passed. `None` while one is known to be
+    /// alive. It is counted from the time of the server's clock in `since_at`.
+    pub unled: Option<Duration>,
     /// The fencing token of the leader's term. It is not known for leaders that write no fence
     /// record, and between a claim and its fence record. If trusted keys are set, it is the token
     /// that was signed.
@@ -84,7 +99,8 @@ pub struct Observed {
     /// Revision of the role's key. `None` if the key has no value.
     pub revision: Option<u64>,
     /// The lease of the current record, as the record states it. Otherwise the bucket's max age, or
-    /// else the observer's default.
+    /// else the observer's default. If the role has no leader: the lease of the last one, if it is
+    /// known.
     pub ttl: Option<Duration>,
     /// Age of the lease: time since the last heartbeat was received, or since the record was first
     /// shown here.

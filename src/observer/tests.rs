@@ -10,6 +10,7 @@ use super::observed::{Change, ChangeCause, Observed, RoleChange, Standing, Watch
 use super::tracked_role::Now;
 use super::tracked_roles::{Scope, TrackedRoles};
 use crate::model::keyring::Keyring;
+use crate::store::Written;
 use nats_elect_core::Moment;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::{BucketName, RoleName};
@@ -112,11 +113,12 @@ impl Stage {
         let now = self.now();
         self.begin(epoch);
         for (name, entry) in stands {
-            self.tracked_roles.role(&role(name), entry.clone(), now);
+            self.tracked_roles
+                .role(&role(name), entry.clone(), None, now);
             if let Content::Record(record) = &entry.content {
                 let id = record.incarnation.unwrap_or_default().as_u128();
                 let fence = fence(id, entry.revision - 1);
-                self.tracked_roles.fence(&role(name), fence, now);
+                self.tracked_roles.fence(&role(name), fence, None, now);
             }
         }
         self.tracked_roles.caught_up(now);
@@ -129,7 +131,7 @@ impl Stage {
     }
 
     fn show(&mut self, entry: Entry) {
-        self.tracked_roles.role(&role("r"), entry, self.now());
+        self.tracked_roles.role(&role("r"), entry, None, self.now());
     }
 
     /// Lets time pass. Returns the roles to look at.
@@ -139,6 +141,7 @@ impl Stage {
     }
 
     fn looked(&mut self, found: Option<Snapshot>) {
+        let found = found.map(|found| (found, Written::default()));
         self.tracked_roles.looked(&role("r"), found, self.now());
     }
 
@@ -392,7 +395,7 @@ fn another_bucket_of_the_name_resets_every_role() {
     );
     stage
         .tracked_roles
-        .fence(&role("r"), fence(1, 12), stage.now());
+        .fence(&role("r"), fence(1, 12), None, stage.now());
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!((token.epoch, token.sequence), (EPOCH, 12));
     stage.tracked_roles.watch_ended("gone".into());
@@ -505,7 +508,9 @@ fn a_fencing_token_belongs_to_the_term_whose_begin_was_seen() {
     let r = role("r");
     stage.show(record(1, 10));
     assert_eq!(stage.observed().fencing_token, None);
-    stage.tracked_roles.fence(&r, fence(1, 11), stage.now());
+    stage
+        .tracked_roles
+        .fence(&r, fence(1, 11), None, stage.now());
     assert!(stage.observed().fencing_token.is_some());
     stage.show(marker(12, Content::Release(Release::default())));
     stage.show(record(1, 13));
@@ -514,9 +519,13 @@ fn a_fencing_token_belongs_to_the_term_whose_begin_was_seen() {
         None,
         "that was its last term"
     );
-    stage.tracked_roles.fence(&r, fence(2, 14), stage.now());
+    stage
+        .tracked_roles
+        .fence(&r, fence(2, 14), None, stage.now());
     assert_eq!(stage.observed().fencing_token, None, "of another");
-    stage.tracked_roles.fence(&r, fence(1, 15), stage.now());
+    stage
+        .tracked_roles
+        .fence(&r, fence(1, 15), None, stage.now());
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 15);
 }
 
@@ -533,13 +542,17 @@ fn a_leader_that_claims_over_its_own_record_begins_another_term() {
     let mut stage = Stage::watching();
     let r = role("r");
     stage.show(of_term(10, 1));
-    stage.tracked_roles.fence(&r, fence(1, 11), stage.now());
+    stage
+        .tracked_roles
+        .fence(&r, fence(1, 11), None, stage.now());
     stage.show(of_term(12, 1));
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 11);
     stage.show(of_term(13, 2));
     assert_eq!(stage.observed().fencing_token, None);
     assert_eq!(stage.observed().since, Some(Duration::ZERO));
-    stage.tracked_roles.fence(&r, fence(1, 14), stage.now());
+    stage
+        .tracked_roles
+        .fence(&r, fence(1, 14), None, stage.now());
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 14);
 }
 
@@ -617,7 +630,9 @@ impl World {
                 self.sequence += 1;
                 if self.watched {
                     let fence = fence(id, self.sequence);
-                    self.stage.tracked_roles.fence(&role(name), fence, now);
+                    self.stage
+                        .tracked_roles
+                        .fence(&role(name), fence, None, now);
                 }
             }
             Happening::Waited(ms) => {
@@ -629,6 +644,7 @@ impl World {
                 for role in std::mem::take(&mut self.asked) {
                     let stands = self.bucket.get(role.as_str()).cloned();
                     let found = answered.then(|| found(stands));
+                    let found = found.map(|found| (found, Written::default()));
                     self.stage.tracked_roles.looked(&role, found, now);
                 }
             }
@@ -657,7 +673,7 @@ impl World {
         if self.watched {
             self.stage
                 .tracked_roles
-                .role(&role(name), entry, self.stage.now());
+                .role(&role(name), entry, None, self.stage.now());
         }
     }
 
@@ -780,11 +796,149 @@ fn a_lagging_server_takes_no_fence_record_back() {
     stage.show(record(1, 10));
     stage
         .tracked_roles
-        .fence(&role("r"), fence(1, 12), stage.now());
+        .fence(&role("r"), fence(1, 12), None, stage.now());
     stage.begin(EPOCH);
     stage
         .tracked_roles
-        .fence(&role("r"), fence(1, 9), stage.now());
+        .fence(&role("r"), fence(1, 9), None, stage.now());
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!(token.sequence, 12);
+}
+
+/// The time of the server's clock so many milliseconds after the beginning of a stage.
+fn server(ms: u64) -> Option<SystemTime> {
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000) + Duration::from_millis(ms))
+}
+
+/// What one observer tells of when it was so, and how long it has been.
+fn dated(
+    stage: &Stage,
+) -> (
+    Standing,
+    Option<SystemTime>,
+    Option<Duration>,
+    Option<Duration>,
+) {
+    let seen = stage.observed();
+    (seen.standing, seen.since_at, seen.unled, seen.ttl)
+}
+
+#[test]
+fn an_observer_that_begins_amid_an_outage_tells_what_one_tells_that_saw_it_begin() {
+    const OUTAGE: u64 = 14 * 60_000;
+    let freed = || marker(12, Content::Release(Release::default()));
+    for is_freed in [false, true] {
+        let mut first = Stage::watching();
+        first
+            .tracked_roles
+            .server_says(server(0).expect("it"), first.now());
+        let begun = first.ms;
+        let put = |stage: &mut Stage, entry: Entry, written: u64| {
+            let now = stage.now();
+            let written = server(written);
+            stage.tracked_roles.role(&role("r"), entry, written, now);
+        };
+        put(&mut first, record(1, 10), 0);
+        let fenced = |stage: &mut Stage, now| {
+            let mut fence = fence(1, 11);
+            if let Some(record) = &mut fence.record {
+                record.ttl = Some(Duration::from_millis(LEASE));
+            }
+            stage.tracked_roles.fence(&role("r"), fence, server(1), now);
+        };
+        first.ms += 1;
+        let now = first.now();
+        fenced(&mut first, now);
+        let led = first.observed();
+        assert_eq!((led.since_at, led.unled), (server(1), None));
+        if is_freed {
+            put(&mut first, freed(), 1);
+        }
+        for _ in 0..OUTAGE / LEASE {
+            for name in first.wait(LEASE) {
+                let found = found(Some(record(1, 10)));
+                let found = Some((found, Written::default()));
+                first.tracked_roles.looked(&name, found, first.now());
+            }
+        }
+        // By its own clock, which is another one.
+        let mut later = Stage::new(None);
+        later.begin(EPOCH);
+        let now = later.now();
+        later
+            .tracked_roles
+            .server_says(server(first.ms - begun).expect("it"), now);
+        fenced(&mut later, now);
+        let stands = if is_freed { freed() } else { record(1, 10) };
+        put(&mut later, stands, u64::from(is_freed));
+        later.tracked_roles.caught_up(now);
+        // A record that stands there says nothing of its leader's life; how old it is is told at once.
+        assert_eq!(dated(&later).2, dated(&first).2);
+        for stage in [&mut first, &mut later] {
+            for name in stage.wait(LEASE) {
+                let found = found(Some(record(1, 10)));
+                let found = Some((found, Written::default()));
+                stage.tracked_roles.looked(&name, found, stage.now());
+            }
+        }
+        assert_eq!(dated(&later), dated(&first));
+        let ended = if is_freed { 1 } else { LEASE };
+        let unled = Duration::from_millis(first.ms - begun - ended);
+        let (_, since_at, told, ttl) = dated(&later);
+        assert_eq!((since_at, told), (server(ended), Some(unled)));
+        assert_eq!(ttl, Some(Duration::from_millis(LEASE)));
+    }
+}
+
+#[test]
+fn a_leader_that_is_found_has_led_since_its_fence_record_was_stored() {
+    let mut stage = Stage::new(None);
+    stage.begin(EPOCH);
+    let now = stage.now();
+    stage
+        .tracked_roles
+        .server_says(server(60_000).expect("it"), now);
+    let r = role("r");
+    stage
+        .tracked_roles
+        .role(&r, record(1, 20), server(59_900), now);
+    stage.tracked_roles.fence(&r, fence(1, 11), server(5), now);
+    stage.tracked_roles.caught_up(now);
+    let seen = stage.observed();
+    assert_eq!(seen.since_at, server(5));
+    assert_eq!(seen.since, Some(Duration::from_millis(59_995)));
+    assert_eq!(seen.unled, Some(Duration::ZERO), "its lease has not passed");
+    assert!(
+        !seen.confirmed,
+        "no clock of another machine proves that it lives"
+    );
+}
+
+#[test]
+fn no_age_is_negative_whatever_the_servers_clock_says() {
+    let mut stage = Stage::watching();
+    stage
+        .tracked_roles
+        .server_says(server(0).expect("it"), stage.now());
+    let r = role("r");
+    let now = stage.now();
+    // From a server whose clock is an hour ahead, and then from one that is an hour behind.
+    stage
+        .tracked_roles
+        .role(&r, record(1, 10), server(3_600_000), now);
+    stage
+        .tracked_roles
+        .fence(&r, fence(1, 11), server(3_600_000), now);
+    assert_eq!(stage.observed().since, Some(Duration::ZERO));
+    stage
+        .tracked_roles
+        .server_says(server(0).expect("it"), stage.now());
+    assert_eq!(stage.observed().since, Some(Duration::ZERO));
+    let freed = marker(12, Content::Release(Release::default()));
+    stage
+        .tracked_roles
+        .role(&r, freed, server(3_600_000), stage.now());
+    assert_eq!(stage.observed().unled, Some(Duration::ZERO));
+    stage.wait(10);
+    assert_eq!(stage.observed().unled, Some(Duration::from_millis(10)));
 }

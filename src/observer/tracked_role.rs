@@ -10,9 +10,15 @@ use crate::actors::Signatures;
 use nats_elect_core::Moment;
 use nats_elect_core::event::Distrust;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
+use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry};
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
+
+/// What the stream leader has under the role's key and its fence key, and since when.
+pub(super) type Found = (
+    Option<(Entry, SystemTime)>,
+    Option<(FenceEntry, SystemTime)>,
+);
 
 /// The pause between looks at a key that could not be read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -65,7 +71,11 @@ pub(super) struct TrackedRole {
     entry: Option<Entry>,
     /// When the entry was received, or shown again by a new watch.
     received: Moment,
-    lease: Duration,
+    /// When the entry was stored. Times of the server's clock date what is reported, and decide
+    /// nothing.
+    written: SystemTime,
+    /// The lease of the last record.
+    lease: Option<Duration>,
     doubt: Doubt,
     /// The present watch has shown the entry.
     shown: bool,
@@ -74,7 +84,10 @@ pub(super) struct TrackedRole {
     /// The present watch has shown that nothing was missed, or the role is known at all.
     known: bool,
     confirmed: bool,
-    led_since: Moment,
+    /// When the first record of the leader that was seen was stored.
+    led_since: SystemTime,
+    /// Since when nobody leads, if nobody is reported.
+    unled_since: Option<SystemTime>,
     /// When the last sign of a leader came, if it was seen as it came: a heartbeat, or a release.
     last_sign: Option<Moment>,
     /// The time from the last sign of the leader before to the claim of the present one.
@@ -84,6 +97,7 @@ pub(super) struct TrackedRole {
     claimed_at: Option<u64>,
     heir: Option<Uuid>,
     fence: Option<FenceEntry>,
+    fence_written: SystemTime,
     fence_shown: bool,
     /// The present watch did not show the leader's fence record, and has shown everything else.
     /// Servers before 2.12 leave some out.
@@ -103,18 +117,21 @@ impl TrackedRole {
             signatures,
             entry: None,
             received: now,
-            lease: FOREIGN_LEASE.0,
+            written: SystemTime::UNIX_EPOCH,
+            lease: None,
             doubt: Doubt::None,
             shown: false,
             missing: false,
             known,
             confirmed: false,
-            led_since: now,
+            led_since: SystemTime::UNIX_EPOCH,
+            unled_since: None,
             last_sign: None,
             silence: None,
             claimed_at: None,
             heir: None,
             fence: None,
+            fence_written: SystemTime::UNIX_EPOCH,
             fence_shown: false,
             fence_missing: false,
             distrust: None,
@@ -153,7 +170,7 @@ impl TrackedRole {
     /// Forgets the old bucket, because the bucket is another one. Nothing that was seen is valid,
     /// and the data in the new bucket was not seen yet. Returns the resulting change of the
     /// reported state.
-    pub fn forget(&mut self, role: &RoleName, now: Now) -> Option<RoleChange> {
+    pub fn forget(&mut self, role: &RoleName, server: SystemTime, now: Now) -> Option<RoleChange> {
         self.watch_begins();
         self.entry = None;
         self.fence = None;
@@ -162,7 +179,7 @@ impl TrackedRole {
         self.doubt = Doubt::None;
         self.known = false;
         self.last_sign = None;
-        let change = self.settle(role, now);
+        let change = self.settle(role, server, now);
         self.last_leader = None;
         change.map(|change| RoleChange {
             cause: ChangeCause::BucketReplaced,
@@ -190,14 +207,28 @@ impl TrackedRole {
     ///
     /// A revision below one already seen comes from a server that lags. Only the stream leader's
     /// answer can take the state back.
-    pub fn show(&mut self, entry: Entry, how: How, default_lease: Duration, now: Moment) {
+    pub fn show(
+        &mut self,
+        entry: Entry,
+        how: How,
+        default_lease: Duration,
+        written: SystemTime,
+        now: Moment,
+    ) {
         let seen = self.entry.as_ref().map(|seen| seen.revision);
         if seen.is_none_or(|seen| entry.revision >= seen) {
-            self.take(entry, how, default_lease, now);
+            self.take(entry, how, default_lease, written, now);
         }
     }
 
-    fn take(&mut self, mut entry: Entry, how: How, default_lease: Duration, now: Moment) {
+    fn take(
+        &mut self,
+        mut entry: Entry,
+        how: How,
+        default_lease: Duration,
+        written: SystemTime,
+        now: Moment,
+    ) {
         let distrust = self.signatures.judge(&mut entry, now);
         let again = self.entry.as_ref().is_some_and(|seen| entry.is(seen));
         if again && self.shown {
@@ -215,10 +246,10 @@ impl TrackedRole {
         let was = was.filter(|_| self.doubt != Doubt::Expired);
         self.doubt = Doubt::None;
         self.received = now;
+        self.written = written;
         self.look_at = now;
         self.confirmed = how == How::Live;
         let Some(entry) = &self.entry else { return };
-        self.lease = lease(&entry.content, default_lease);
         let live = (how == How::Live).then_some(now);
         match &entry.content {
             Content::Release(release) => {
@@ -227,8 +258,9 @@ impl TrackedRole {
             }
             Content::ForeignMarker => self.heir = None,
             Content::Record(_) | Content::Opaque => {
+                self.lease = Some(lease(&entry.content, default_lease));
                 if !was.is_some_and(|was| are_of_one_term(&was.content, &entry.content)) {
-                    self.led_since = now;
+                    self.led_since = written;
                     self.claimed_at = live.map(|_| entry.revision);
                     let last_sign = self.last_sign.filter(|_| live.is_some());
                     self.silence = last_sign.map(|at| now.since(at));
@@ -240,10 +272,11 @@ impl TrackedRole {
 
     /// Takes a message that the watch showed under the role's fence key. A revision below one
     /// already seen comes from a server that lags.
-    pub fn show_fence(&mut self, fence: FenceEntry) {
+    pub fn show_fence(&mut self, fence: FenceEntry, written: SystemTime) {
         let seen = self.fence.map(|seen| seen.revision);
         if seen.is_none_or(|seen| fence.revision >= seen) {
             self.fence = Some(fence);
+            self.fence_written = written;
             self.fence_shown = true;
             self.fence_missing = false;
         }
@@ -276,19 +309,20 @@ impl TrackedRole {
 
     /// Takes the result of a look at the stream leader's data, or `None` if the look failed. The
     /// look began after the lease had passed, or for data that the watch did not show.
-    pub fn looked(&mut self, found: Option<Snapshot>, default_lease: Duration, now: Moment) {
+    pub fn looked(&mut self, found: Option<Found>, default_lease: Duration, now: Moment) {
         let looking = self.looking.take();
         let asked = looking.map(|looking| looking.revision);
         let was_overdue = looking.is_some_and(|looking| looking.overdue);
-        if let Some(Snapshot { fence, .. }) = &found {
+        if let Some((_, fence)) = &found {
             let older = |fence: &FenceEntry| {
                 self.fence_shown
                     && self
                         .fence
                         .is_some_and(|shown| fence.revision < shown.revision)
             };
-            if let Some(fence) = fence.filter(|fence| !older(fence)) {
+            if let Some((fence, written)) = fence.filter(|(fence, _)| !older(fence)) {
                 self.fence = Some(fence);
+                self.fence_written = written;
             }
             // A leader of another library has no fence record.
             self.fence_missing = false;
@@ -303,14 +337,14 @@ impl TrackedRole {
             return;
         }
         self.look_at = now + LOOK_AGAIN;
-        let Some(Snapshot { role, .. }) = found else {
+        let Some((role, _)) = found else {
             if self.doubt == Doubt::None && was_overdue {
                 self.doubt = Doubt::Unseen;
             }
             return;
         };
         self.missing = false;
-        let Some(mut entry) = role else {
+        let Some((mut entry, written)) = role else {
             self.entry = None;
             self.doubt = Doubt::None;
             self.distrust = None;
@@ -338,12 +372,16 @@ impl TrackedRole {
             How::Stood
         };
         self.shown = false;
-        self.take(entry, how, default_lease, now);
+        self.take(entry, how, default_lease, written, now);
     }
 
     /// Returns whether a record stands whose lease has passed.
     fn is_overdue(&self, now: Moment) -> bool {
-        self.holder().is_some() && now >= self.received + self.lease
+        self.holder().is_some() && now >= self.received + self.lease()
+    }
+
+    fn lease(&self) -> Duration {
+        self.lease.unwrap_or(FOREIGN_LEASE.0)
     }
 
     fn holder(&self) -> Option<&Content> {
@@ -380,9 +418,17 @@ impl TrackedRole {
         }
     }
 
-    /// Brings the reported state up to date. Returns the change, if there is one.
-    pub fn settle(&mut self, role: &RoleName, now: Now) -> Option<RoleChange> {
+    /// Brings the reported state up to date. Returns the change, if there is one. `server` is the
+    /// time by the server's clock.
+    pub fn settle(&mut self, role: &RoleName, server: SystemTime, now: Now) -> Option<RoleChange> {
         let new = self.stands(now.clock);
+        self.unled_since = match new.leader {
+            Some(_) => None,
+            None => {
+                let ended = || self.leader_ended(new.standing, server);
+                Some(self.unled_since.unwrap_or_else(ended))
+            }
+        };
         let is_same = new.standing == self.told.standing
             && match (&new.leader, &self.told.leader) {
                 (Some(new), Some(old)) => is_one_instance(new, old),
@@ -410,6 +456,19 @@ impl TrackedRole {
             silence: self.silence.filter(|_| is_new),
             at: now.wall,
         })
+    }
+
+    /// Returns since when no leader is known, as the stream has it: since the end of the last lease,
+    /// or since the marker that freed the role. `server` is the time by the server's clock.
+    fn leader_ended(&self, standing: Standing, server: SystemTime) -> SystemTime {
+        let ended = match &self.entry {
+            // Nothing tells when the key was removed, or since when a record is not trusted.
+            None => server,
+            Some(_) if standing == Standing::Untrusted => self.written,
+            Some(_) if self.holder().is_some() => self.written + self.lease(),
+            Some(_) => self.written,
+        };
+        ended.min(server)
     }
 
     fn cause(&self, old: &Reported) -> ChangeCause {
@@ -447,20 +506,41 @@ impl TrackedRole {
         self.told.leader.as_ref().filter(|_| self.confirmed)
     }
 
-    pub fn observed(&self, epoch: Option<u64>, now: Moment) -> Observed {
+    /// `server` is the time by the server's clock, as far as it is known.
+    pub fn observed(
+        &self,
+        epoch: Option<u64>,
+        server: Option<SystemTime>,
+        now: Moment,
+    ) -> Observed {
         let leads = self.told.leader.is_some();
         let held = self.holder().is_some();
         let age = now.since(self.received);
+        let remaining = leads.then(|| self.lease().saturating_sub(age));
+        let fencing_token = epoch.and_then(|epoch| self.fencing_token(epoch));
+        let is_its = |token: &FencingToken| {
+            let fence = self.fence.map(|fence| fence.revision);
+            fence == Some(token.sequence)
+        };
+        let term_began = fencing_token.filter(is_its).map(|_| self.fence_written);
+        let ago = |time: SystemTime| Some(server?.duration_since(time).unwrap_or_default());
+        let alive = leads && self.confirmed && remaining != Some(Duration::ZERO);
+        let unled_since = self.unled_since.or_else(|| {
+            let ended = server.map(|server| self.leader_ended(self.told.standing, server));
+            ended.filter(|_| self.entry.is_some())
+        });
         Observed {
             standing: self.told.standing,
             leader: self.told.leader.clone(),
             confirmed: leads && self.confirmed,
-            since: leads.then(|| now.since(self.led_since)),
-            fencing_token: epoch.and_then(|epoch| self.fencing_token(epoch)),
+            since: ago(term_began.unwrap_or(self.led_since)).filter(|_| leads),
+            since_at: if leads { term_began } else { self.unled_since },
+            unled: unled_since.filter(|_| !alive).and_then(ago),
+            fencing_token,
             revision: self.entry.as_ref().map(|entry| entry.revision),
-            ttl: held.then_some(self.lease),
+            ttl: self.lease.or_else(|| self.fence?.record?.ttl),
             age: held.then_some(age),
-            remaining: leads.then(|| self.lease.saturating_sub(age)),
+            remaining,
             opaque: matches!(self.holder(), Some(Content::Opaque)),
             distrust: self.distrust.filter(|_| held && !leads),
             last_leader: self.last_leader.clone().filter(|_| !leads),

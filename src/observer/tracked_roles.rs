@@ -2,7 +2,7 @@
 //! is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
@@ -10,6 +10,7 @@ use super::observed::{Change, Observed, RoleChange, WatchStatus};
 use super::tracked_role::{How, Now, TrackedRole};
 use crate::actors::Signatures;
 use crate::model::keyring::Keyring;
+use crate::store::Written;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
@@ -34,6 +35,9 @@ pub(super) struct TrackedRoles {
     /// shown everything.
     stale: Option<String>,
     heard: Moment,
+    /// What the clock of the server said, and when: it dates what the stream holds. It is for
+    /// people: leases are counted on the own clock.
+    server: Option<(SystemTime, Moment)>,
     epoch: Option<u64>,
     /// The bucket was another one when data was last seen.
     replaced: bool,
@@ -48,6 +52,7 @@ impl TrackedRoles {
             roles: BTreeMap::new(),
             stale: Some("no answer yet".into()),
             heard: now,
+            server: None,
             epoch: None,
             replaced: false,
             changes: Vec::new(),
@@ -69,10 +74,37 @@ impl TrackedRoles {
         if known.is_none_or(|known| known == epoch) {
             return;
         }
+        let server = self.server_or_own(now);
         for (role, tracked) in &mut self.roles {
-            self.changes.extend(tracked.forget(role, now).map(boxed));
+            let change = tracked.forget(role, server, now);
+            self.changes.extend(change.map(boxed));
         }
         self.replaced = true;
+    }
+
+    /// Takes what the clock of the stream's leader says. Another server may have another clock.
+    pub const fn server_says(&mut self, time: SystemTime, now: Now) {
+        self.server = Some((time, now.clock));
+    }
+
+    /// Returns when a message was stored, by the server's clock: not after now, by that clock. A
+    /// message that says so shows that the clock is further than was known.
+    fn written(&mut self, time: Option<SystemTime>, now: Now) -> SystemTime {
+        let by_clock = self.server_or_own(now);
+        let written = time.unwrap_or(by_clock);
+        if self.server.is_none() || written > by_clock {
+            self.server = Some((written.max(by_clock), now.clock));
+        }
+        written
+    }
+
+    fn server_time(&self, now: Moment) -> Option<SystemTime> {
+        let (time, at) = self.server?;
+        time.checked_add(now.since(at))
+    }
+
+    fn server_or_own(&self, now: Now) -> SystemTime {
+        self.server_time(now.clock).unwrap_or(now.wall)
     }
 
     /// Starts a new watch. Until it has caught up, nothing is current.
@@ -85,9 +117,11 @@ impl TrackedRoles {
     /// Records that the watch has shown everything in the bucket.
     pub fn caught_up(&mut self, now: Now) {
         self.heard = now.clock;
+        let server = self.server_or_own(now);
         for (role, tracked) in &mut self.roles {
             tracked.caught_up();
-            self.changes.extend(tracked.settle(role, now).map(boxed));
+            self.changes
+                .extend(tracked.settle(role, server, now).map(boxed));
         }
         if std::mem::take(&mut self.replaced) && self.scope.roles.is_none() {
             // Roles that only the other bucket had do not exist here.
@@ -119,22 +153,30 @@ impl TrackedRoles {
     }
 
     /// Takes an entry that the watch showed under a role's key.
-    pub fn role(&mut self, role: &RoleName, entry: Entry, now: Now) {
+    pub fn role(&mut self, role: &RoleName, entry: Entry, written: Option<SystemTime>, now: Now) {
         self.heard = now.clock;
         if !self.is_wanted(role) {
             return;
         }
         let (how, lease) = (self.how(), self.default_lease);
+        let written = self.written(written, now);
         let tracked = self.tracked(role, now.clock);
-        tracked.show(entry, how, lease, now.clock);
+        tracked.show(entry, how, lease, written, now.clock);
         self.settle(role, now);
     }
 
     /// Takes an entry that the watch showed under a role's fence key.
-    pub fn fence(&mut self, role: &RoleName, fence: FenceEntry, now: Now) {
+    pub fn fence(
+        &mut self,
+        role: &RoleName,
+        fence: FenceEntry,
+        written: Option<SystemTime>,
+        now: Now,
+    ) {
         self.heard = now.clock;
         if self.is_wanted(role) {
-            self.tracked(role, now.clock).show_fence(fence);
+            let written = self.written(written, now);
+            self.tracked(role, now.clock).show_fence(fence, written);
         }
     }
 
@@ -142,6 +184,7 @@ impl TrackedRoles {
     /// passed, and only the stream leader knows that nothing newer is under way to the observer.
     pub fn tick(&mut self, most: usize, now: Now) -> Vec<RoleName> {
         let current = self.stale.is_none();
+        let server = self.server_or_own(now);
         let mut looks = Vec::new();
         for (role, tracked) in &mut self.roles {
             if tracked.tick(current, now.clock) && looks.len() < most {
@@ -149,7 +192,8 @@ impl TrackedRoles {
                 looks.push(role.clone());
             }
             if tracked.may_have_turned() {
-                self.changes.extend(tracked.settle(role, now).map(boxed));
+                self.changes
+                    .extend(tracked.settle(role, server, now).map(boxed));
             }
         }
         looks
@@ -157,8 +201,13 @@ impl TrackedRoles {
 
     /// Takes the entries that were read from a role's keys, or `None` if the keys could not be
     /// read.
-    pub fn looked(&mut self, role: &RoleName, found: Option<Snapshot>, now: Now) {
+    pub fn looked(&mut self, role: &RoleName, found: Option<(Snapshot, Written)>, now: Now) {
         let lease = self.default_lease;
+        let found = found.map(|(found, Written { role, fence })| {
+            let role = found.role.map(|entry| (entry, self.written(role, now)));
+            let fence = found.fence.map(|entry| (entry, self.written(fence, now)));
+            (role, fence)
+        });
         if let Some(tracked) = self.roles.get_mut(role) {
             tracked.looked(found, lease, now.clock);
             self.settle(role, now);
@@ -181,14 +230,16 @@ impl TrackedRoles {
 
     pub fn observed(&self, role: &str, now: Moment) -> Option<Observed> {
         let tracked = self.roles.get(role)?;
-        Some(tracked.observed(self.epoch, now))
+        Some(tracked.observed(self.epoch, self.server_time(now), now))
     }
 
     pub fn all(&self, now: Moment) -> BTreeMap<String, Observed> {
-        self.roles
-            .iter()
-            .map(|(role, tracked)| (role.as_str().to_owned(), tracked.observed(self.epoch, now)))
-            .collect()
+        let server = self.server_time(now);
+        let observed = |(role, tracked): (&RoleName, &TrackedRole)| {
+            let observed = tracked.observed(self.epoch, server, now);
+            (role.as_str().to_owned(), observed)
+        };
+        self.roles.iter().map(observed).collect()
     }
 
     pub fn status(&self, now: Moment) -> WatchStatus {
@@ -228,8 +279,10 @@ impl TrackedRoles {
     }
 
     fn settle(&mut self, role: &RoleName, now: Now) {
+        let server = self.server_or_own(now);
         if let Some(tracked) = self.roles.get_mut(role) {
-            self.changes.extend(tracked.settle(role, now).map(boxed));
+            self.changes
+                .extend(tracked.settle(role, server, now).map(boxed));
         }
     }
 }

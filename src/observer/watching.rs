@@ -20,7 +20,7 @@ use super::tracked_roles::TrackedRoles;
 use crate::actors::{Link, MonitorMsg, WatchBackoff};
 use crate::clock;
 use crate::lock::lock;
-use crate::store::{Bucket, Delivery, StoreError};
+use crate::store::{Bucket, Delivery, StoreError, Survey, Written};
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::RoleName;
@@ -139,7 +139,7 @@ pub(super) struct Watching {
     running: Option<BoxFuture<'static, Ended>>,
     /// When to begin the next watch.
     begin_at: Option<Moment>,
-    looks: JoinSet<(RoleName, Option<Snapshot>)>,
+    looks: JoinSet<(RoleName, Option<(Snapshot, Written)>)>,
 }
 
 impl Watching {
@@ -302,9 +302,9 @@ async fn end_of(running: &mut Option<BoxFuture<'static, Ended>>) -> Ended {
 }
 
 /// Reads the stream leader's entries under a role's keys.
-async fn look(reach: &Reach, role: &RoleName) -> Result<Snapshot, StoreError> {
-    let found = reach.bucket.snapshot(role, TIMEOUT).await?;
-    if found.epoch == Some(reach.epoch) {
+async fn look(reach: &Reach, role: &RoleName) -> Result<(Snapshot, Written), StoreError> {
+    let found = reach.bucket.dated_snapshot(role, TIMEOUT).await?;
+    if found.0.epoch == Some(reach.epoch) {
         Ok(found)
     } else {
         Err(another_bucket())
@@ -317,9 +317,16 @@ pub(super) fn another_bucket() -> StoreError {
 
 /// Watches until the watch ends, and takes what it shows.
 async fn follow(reach: &Reach, shared: &Shared) -> Result<Infallible, Ended> {
-    let (mut watch, epoch) = reach.bucket.survey(TIMEOUT).await?;
+    let Survey {
+        mut watch,
+        epoch,
+        answered,
+    } = reach.bucket.survey(TIMEOUT).await?;
     if epoch != reach.epoch {
         return Err(another_bucket().into());
+    }
+    if let Some(answered) = answered {
+        shared.update(|tracked_roles| tracked_roles.server_says(answered, now()));
     }
     let mut caught_up = false;
     loop {
@@ -338,9 +345,10 @@ async fn follow(reach: &Reach, shared: &Shared) -> Result<Infallible, Ended> {
         if shown == Delivery::Idle && !caught_up {
             return Err(Ended::given_up(LAGS));
         }
+        let written = watch.written();
         shared.update(|tracked_roles| match shown {
-            Delivery::Entry(role, entry) => tracked_roles.role(&role, entry, received),
-            Delivery::Fence(role, fence) => tracked_roles.fence(&role, fence, received),
+            Delivery::Entry(role, entry) => tracked_roles.role(&role, entry, written, received),
+            Delivery::Fence(role, fence) => tracked_roles.fence(&role, fence, written, received),
             Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {
                 tracked_roles.heard(received.clock);
             }

@@ -1,5 +1,7 @@
 //! Interprets the messages of a watch, in order.
 
+use std::time::{Duration, SystemTime};
+
 use async_nats::header::NATS_LAST_CONSUMER;
 use async_nats::{Message, StatusCode};
 
@@ -21,6 +23,8 @@ pub struct Feed {
     prefix: String,
     /// The number of messages received. It reveals a missing message.
     received: u64,
+    /// When the server stored the last message, by its clock.
+    written: Option<SystemTime>,
     /// Whether the initial state has arrived, as of the beginning of the watch.
     caught_up: CaughtUp,
 }
@@ -67,6 +71,7 @@ impl Feed {
         Self {
             prefix,
             received: 0,
+            written: None,
             caught_up: CaughtUp::Unknown,
         }
     }
@@ -81,6 +86,12 @@ impl Feed {
     /// Returns whether the initial state has arrived, as of the beginning of the watch.
     pub const fn has_caught_up(&self) -> bool {
         matches!(self.caught_up, CaughtUp::Yes)
+    }
+
+    /// Returns when the server stored the last message of the bucket, by its clock. The time is for
+    /// people: it decides nothing.
+    pub const fn written(&self) -> Option<SystemTime> {
+        self.written
     }
 
     /// Takes the next message.
@@ -125,6 +136,7 @@ impl Feed {
         {
             self.caught_up = CaughtUp::Yes;
         }
+        self.written = position.written;
         Ok(Counted::Stored(position.in_stream))
     }
 
@@ -164,6 +176,7 @@ impl Feed {
 struct Position {
     in_stream: u64,
     in_consumer: u64,
+    written: Option<SystemTime>,
 }
 
 impl Position {
@@ -179,8 +192,14 @@ impl Position {
         Some(Self {
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
+            written: tokens[before + 5].parse().ok().and_then(time),
         })
     }
+}
+
+/// Reads nanoseconds since the Unix epoch.
+fn time(nanos: u64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanos))
 }
 
 /// Returns the error of a watch that has ended.
@@ -244,11 +263,12 @@ mod tests {
         let position = Some(Position {
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
+            written: time(1_700_000_000_123_456_789),
         });
         for reply in [
-            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000.4",
-            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000.4",
-            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000.4.random",
+            "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000123456789.4",
+            "$JS.ACK._.hash.KV_b.c.1.1700000000000001.3.1700000000123456789.4",
+            "$JS.ACK.hub.hash.KV_b.c.1.1700000000000001.3.1700000000123456789.4.random",
         ] {
             assert_eq!(Position::parse(reply), position, "{reply}");
         }

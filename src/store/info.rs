@@ -1,7 +1,7 @@
 //! The capabilities of a bucket, from the settings that the server returned. A server silently
 //! drops settings that it does not know.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
@@ -106,6 +106,9 @@ impl BucketReview {
 #[derive(Deserialize)]
 pub(super) struct StreamInfo {
     created: String,
+    /// When the server answered, by its clock.
+    #[serde(default, rename = "ts")]
+    answered: Option<String>,
     config: StreamConfig,
     #[serde(default)]
     pub domain: Option<String>,
@@ -131,6 +134,11 @@ impl StreamInfo {
             .duration_since(UNIX_EPOCH)
             .map_err(|error| unreadable(&error.to_string()))?;
         u64::try_from(created.as_nanos()).map_err(|_| unreadable("too late"))
+    }
+
+    /// Returns when the stream's leader answered, by its clock. The time is for people.
+    pub fn answered(&self) -> Option<SystemTime> {
+        humantime::parse_rfc3339(self.answered.as_deref()?).ok()
     }
 
     /// Returns the version of the server that answered, which is the stream's leader. Servers from

@@ -1,6 +1,6 @@
 //! Reads of a role's keys, as the stream leader has them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessage;
@@ -16,6 +16,14 @@ use nats_elect_core::record::{Content, Entry, FenceEntry, SeenRecord, Snapshot};
 
 /// The server's code for a subject without a message.
 const NO_MESSAGE: u64 = 10037;
+
+/// When the messages under a role's keys were stored, by the server's clock. The times are for
+/// people: they decide nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    pub role: Option<SystemTime>,
+    pub fence: Option<SystemTime>,
+}
 
 #[derive(Deserialize)]
 pub(super) struct StoredMessage {
@@ -40,6 +48,16 @@ impl Bucket {
         role: &RoleName,
         timeout: Duration,
     ) -> Result<Snapshot, StoreError> {
+        let (snapshot, _) = self.dated_snapshot(role, timeout).await?;
+        Ok(snapshot)
+    }
+
+    /// The same, and when both messages were stored.
+    pub async fn dated_snapshot(
+        &self,
+        role: &RoleName,
+        timeout: Duration,
+    ) -> Result<(Snapshot, Written), StoreError> {
         let begun = clock::now();
         let (fence, role) = futures::try_join!(
             self.last(self.fence_subject(role), timeout),
@@ -48,12 +66,17 @@ impl Bucket {
         let answered = clock::now();
         let left = timeout.saturating_sub(answered.since(begun));
         let standing = self.standing_since(answered, left).await?;
-        Ok(Snapshot {
+        let written = Written {
+            role: role.as_ref().map(|message| message.time.into()),
+            fence: fence.as_ref().map(|message| message.time.into()),
+        };
+        let snapshot = Snapshot {
             role: role.map(standing_role),
             fence: fence.map(standing_fence),
             epoch: Some(standing.epoch),
             last_sequence: Some(standing.last_sequence),
-        })
+        };
+        Ok((snapshot, written))
     }
 
     /// Reads the leader's record under the role's key. Returns nothing if there is none.

@@ -7,7 +7,7 @@
 //! key's last value.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::{Message, Subscriber};
 use futures::StreamExt;
@@ -36,6 +36,16 @@ pub struct Watch {
     connects: u64,
 }
 
+/// A watch that tells when it has caught up.
+pub struct Survey {
+    pub watch: Watch,
+    /// The creation time of its bucket. If the bucket was replaced meanwhile, it is that of a later
+    /// bucket, and the watch is over.
+    pub epoch: u64,
+    /// When the stream's leader told these, by its clock.
+    pub answered: Option<SystemTime>,
+}
+
 impl Bucket {
     /// Watches the role keys and the fence keys: first the last message of each, then every message
     /// as it comes.
@@ -48,25 +58,28 @@ impl Bucket {
         self.watch_keys(&filters, timeout).await
     }
 
-    /// Watches the same keys. Returns with the watch the creation time of its bucket. If the bucket
-    /// was replaced meanwhile, the creation time is that of a later bucket, and the watch is over.
+    /// Watches the same keys, from a known state of the bucket on.
     ///
     /// The watch has caught up when it has shown the role keys that the stream's leader had. If it
     /// reports before that it is idle, its server lags, or the last of the keys was removed at that
     /// moment. Begin another watch then. (The watch does not wait for fence keys: before 2.12 a
     /// server that sends two kinds of keys leaves out some of the second kind.)
-    pub async fn survey(&self, timeout: Duration) -> Result<(Watch, u64), StoreError> {
+    pub async fn survey(&self, timeout: Duration) -> Result<Survey, StoreError> {
         let mut watch = self.watch(timeout).await?;
         // The request follows the creation of the watch, so later sequences are new messages.
         let last = self.last(self.role_keys(), timeout);
         // The bucket comes last. If both were requested together, an old bucket could report its
         // creation time, and its successor the key.
         let last = last.await?;
-        let epoch = self.epoch(timeout).await?;
+        let info = self.stream_info(timeout).await?;
         watch
             .feed
             .catches_up_at(last.map(|message| message.sequence));
-        Ok((watch, epoch))
+        Ok(Survey {
+            watch,
+            epoch: info.epoch()?,
+            answered: info.answered(),
+        })
     }
 
     /// Watches the keys that these filters select.
@@ -185,6 +198,11 @@ impl Watch {
     /// began.
     pub const fn has_caught_up(&self) -> bool {
         self.feed.has_caught_up()
+    }
+
+    /// Returns when the server stored the last message that was received, by its clock.
+    pub const fn written(&self) -> Option<SystemTime> {
+        self.feed.written()
     }
 
     /// Confirms the watcher's progress. The server holds messages back until then.

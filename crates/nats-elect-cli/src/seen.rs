@@ -4,47 +4,30 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
-use futures::{StreamExt, stream};
 use nats_elect::duration::seconds::Seconds;
 use nats_elect::{ChangeCause, FencingToken, LeaderInfo, Observed, Observer, RoleChange, Standing};
 use serde_json::{Value, json};
 
 use crate::text::{bar, lasted, stamp};
 
-/// Reads under way at once.
-const READS: usize = 16;
 /// How often heartbeats are looked for.
 const LOOK: Duration = Duration::from_millis(25);
 /// How long fencing tokens are waited for once their leaders are known.
 const TOKENS: Duration = Duration::from_millis(500);
 
-/// A role, and what the bucket says of it beside what an observer knows.
+/// A role as an observer knows it.
 pub struct Seen {
     pub role: String,
     pub observed: Observed,
-    /// When the leader's term began, by the server's clock: then its fence record was written.
-    pub since: Option<SystemTime>,
 }
 
 impl Seen {
     /// All roles that the observer knows.
-    pub async fn all(observer: &Observer, bucket: &kv::Store) -> Vec<Self> {
-        let roles = stream::iter(observer.roles());
-        let seen = roles.map(|(role, observed)| Self::new(role, observed, bucket));
-        seen.buffered(READS).collect().await
-    }
-
-    /// A role as the observer sees it.
-    pub async fn new(role: String, observed: Observed, bucket: &kv::Store) -> Self {
-        let since = match observed.fencing_token {
-            Some(token) => began(bucket, &role, token).await,
-            None => None,
-        };
-        Self {
-            role,
-            observed,
-            since,
-        }
+    pub fn all(observer: &Observer) -> Vec<Self> {
+        let roles = observer.roles().into_iter();
+        roles
+            .map(|(role, observed)| Self { role, observed })
+            .collect()
     }
 
     /// The JSON for programs. Durations are in fields that end in `_seconds`.
@@ -55,7 +38,7 @@ impl Seen {
             "standing": seen.standing,
             "leader": seen.leader.as_ref().map(leader_json),
             "confirmed": seen.confirmed,
-            "since": self.since.map(stamp),
+            "since": seen.since_at.map(stamp),
             "ttl_seconds": seen.ttl.map(Seconds),
             "age_seconds": seen.age.map(Seconds),
             "remaining_seconds": seen.remaining.map(Seconds),
@@ -131,6 +114,11 @@ pub const fn state(seen: &Observed) -> &'static str {
 /// Whether the leader was seen alive, and its lease has not passed since.
 pub fn is_known_alive(seen: &Observed) -> bool {
     seen.leader.is_some() && seen.confirmed && seen.remaining.is_some_and(|left| !left.is_zero())
+}
+
+/// For how long the leader has led, if the stream tells when its term began.
+pub fn led_for(seen: &Observed) -> Option<Duration> {
+    seen.since.filter(|_| seen.since_at.is_some())
 }
 
 /// Why nobody is told to lead, in a few words.

@@ -4,8 +4,9 @@ use async_nats::jetstream;
 use futures::StreamExt;
 
 use super::*;
-use crate::store::Delivery;
+use crate::clock;
 use crate::store::watch::Watch;
+use crate::store::{Delivery, Survey};
 use nats_elect_core::record::{Content, Entry};
 use nats_elect_testing::eventually;
 
@@ -95,7 +96,12 @@ async fn a_watch_shows_fence_records_as_they_come() {
 #[tokio::test]
 async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
     let lab = Lab::new().await;
-    let (mut empty, epoch) = lab.bucket.survey(TIMEOUT).await.unwrap();
+    let Survey {
+        watch: mut empty,
+        epoch,
+        answered,
+    } = lab.bucket.survey(TIMEOUT).await.unwrap();
+    assert!(answered.is_some(), "a server tells the time");
     assert_eq!(epoch, lab.info.epoch);
     while !empty.has_caught_up() {
         // Old servers keep a marker there, which belongs to no role.
@@ -106,7 +112,7 @@ async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
         kv.put(key, "x".into()).await.unwrap();
     }
     let at_a = kv.put("a", "y".into()).await.unwrap();
-    let (mut survey, _) = lab.bucket.survey(TIMEOUT).await.unwrap();
+    let mut survey = lab.bucket.survey(TIMEOUT).await.unwrap().watch;
     assert!(!survey.has_caught_up());
     let (mut roles, mut fences) = (BTreeMap::new(), BTreeMap::new());
     while !survey.has_caught_up() {
@@ -160,7 +166,7 @@ async fn a_survey_catches_up_with_every_role_despite_removals_and_other_keys() {
         // The role whose key was written last.
         let purge = stream.purge().filter("$KV.leaders.r8");
         purge.await.unwrap();
-        let (mut survey, _) = bucket.survey(TIMEOUT).await.unwrap();
+        let mut survey = bucket.survey(TIMEOUT).await.unwrap().watch;
         let mut roles = 0;
         while !survey.has_caught_up() {
             match survey.next().await.unwrap() {

@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::roles::unknown;
-use crate::seen::{Seen, state, why_nobody};
+use crate::seen::{Seen, led_for, state, why_nobody};
 use crate::text::{ago, bar, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
@@ -117,16 +117,19 @@ impl Inspect {
             let bucket = shared.bucket_of(client, &name).await?;
             let record = Written::read(&bucket, &self.role).await?;
             let fence = Written::read(&bucket, &format!("_fence.{}", self.role)).await?;
-            Ok((bucket, record, fence))
+            Ok((record, fence))
         };
-        let (bucket, record, fence) = shared.reading(stands).await?;
+        let (record, fence) = shared.reading(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             return Err(unknown(&self.role));
         }
         let findings = Findings {
             bucket: shared.config()?.bucket,
-            seen: Seen::new(self.role.clone(), seen, &bucket).await,
+            seen: Seen {
+                role: self.role.clone(),
+                observed: seen,
+            },
             beats,
             signature: Signature::of(record.as_ref(), keys.as_ref(), &self),
             record,
@@ -319,8 +322,7 @@ impl Findings {
         if let Some(incarnation) = leader.incarnation {
             rows.push(row("incarnation", incarnation.to_string()));
         }
-        if let Some(since) = self.seen.since {
-            let led_for = wall_clock().duration_since(since).unwrap_or_default();
+        if let (Some(since), Some(led_for)) = (seen.since_at, led_for(seen)) {
             rows.push(row("since", format!("{} ({})", stamp(since), ago(led_for))));
         }
         let token = seen.fencing_token.map(|token| token.to_string());

@@ -11,8 +11,8 @@ use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
 use crate::roles::Roles;
-use crate::seen::{Seen, confirmed};
-use crate::text::{cut, lasted, short, stamp, wall_clock};
+use crate::seen::{Seen, confirmed, led_for};
+use crate::text::{cut, lasted, short, stamp};
 use crate::trust::Trust;
 
 /// Of longer names the beginning is shown, in characters: one of them would widen every row.
@@ -90,8 +90,8 @@ impl Ls {
         let columns = self.columns.of(LAYOUT, output)?;
         let roles = Roles::of(&self.roles);
         let observer = shared.observer(roles.names(), &self.trust).await?;
-        let (bucket, ()) = tokio::join!(shared.bucket(), confirmed(&observer, self.wait));
-        let mut seen = Seen::all(&observer, &bucket?).await;
+        confirmed(&observer, self.wait).await;
+        let mut seen = Seen::all(&observer);
         let is_empty = seen.is_empty();
         seen.retain(|one| roles.has(&one.role));
         if output.is_data() {
@@ -121,7 +121,6 @@ impl Ls {
 }
 
 fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()> {
-    let now = wall_clock();
     let none = || "–".to_owned();
     let wide = output.is_wide();
     let name = |name: &str| {
@@ -139,10 +138,8 @@ fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()>
         }
     };
     let rows = seen.iter().map(|one| {
-        let led_for = one
-            .since
-            .map(|since| lasted(now.duration_since(since).unwrap_or_default()));
         let observed = &one.observed;
+        let led_for = led_for(observed).map(lasted);
         let revision = observed.revision.map(|revision| revision.to_string());
         let priority = observed.leader.as_ref().map(|it| it.priority.to_string());
         vec![
@@ -154,7 +151,7 @@ fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()>
             observed.fencing_token.map_or_else(none, token).into(),
             revision.unwrap_or_else(none).into(),
             priority.unwrap_or_else(none).into(),
-            one.since.map_or_else(none, stamp).into(),
+            observed.since_at.map_or_else(none, stamp).into(),
         ]
     });
     columns.show(rows, output)?;

@@ -28,6 +28,8 @@ use crate::text::stamp;
 /// Events of the history in one answer: the latest ones.
 const MOST_EVENTS: usize = 1000;
 
+const NOT_SERVED: &str = "that bucket is not served here";
+
 pub const JSON: &str = "application/json";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -51,13 +53,23 @@ pub struct When {
 }
 
 pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref(), View::freshness)?;
-    let roles = views.iter().flat_map(|view| {
-        let roles = view.roles().into_values();
-        roles.map(|seen| role_json(view, &seen)).collect::<Vec<_>>()
-    });
-    let roles: Vec<_> = roles.collect();
-    Ok(told(&json!({ "views": of_views(&views), "roles": roles })))
+    let bucket = query(asked)?.bucket;
+    let views = served.views(bucket.as_deref(), View::freshness)?;
+    let views: Vec<_> = views.into_iter().cloned().collect();
+    let make = move || {
+        let roles = views.iter().flat_map(|view| {
+            let roles = view.roles().into_values();
+            roles.map(|seen| role_json(view, &seen)).collect::<Vec<_>>()
+        });
+        let roles: Vec<_> = roles.collect();
+        let views: Vec<_> = views.iter().collect();
+        line(&json!({ "views": of_views(&views), "roles": roles }))
+    };
+    let answers = Arc::clone(&served.answers);
+    let Some(answer) = answers.roles.get(&bucket) else {
+        return Err(Problem::not_found(NOT_SERVED));
+    };
+    Ok(in_json(answer.get(make).await.to_string()))
 }
 
 pub async fn role(
@@ -172,7 +184,9 @@ pub async fn ready(State(served): State<Served>) -> Answer {
 }
 
 pub async fn metrics(State(served): State<Served>) -> Response {
-    ([(CONTENT_TYPE, METRICS)], metrics::render(&served)).into_response()
+    let answers = Arc::clone(&served.answers);
+    let answer = answers.metrics.get(move || metrics::render(&served)).await;
+    ([(CONTENT_TYPE, METRICS)], answer.to_string()).into_response()
 }
 
 pub async fn live() -> Response {
@@ -201,7 +215,7 @@ impl Served {
         let is_meant = |view: &&Arc<View>| bucket.is_none_or(|bucket| view.bucket == bucket);
         let views: Vec<_> = self.views.iter().filter(is_meant).collect();
         if views.is_empty() {
-            return Err(Problem::not_found("that bucket is not served here"));
+            return Err(Problem::not_found(NOT_SERVED));
         }
         if views.iter().all(|view| !of(view).read) {
             return Err(unread(views[0], of));
@@ -270,6 +284,13 @@ pub fn query<T>(asked: Parsed<T>) -> Result<T, Problem> {
 }
 
 pub fn told(body: &Value) -> Response {
-    let body = output::json(body) + "\n";
+    in_json(line(body))
+}
+
+fn line(body: &Value) -> String {
+    output::json(body) + "\n"
+}
+
+fn in_json(body: String) -> Response {
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }

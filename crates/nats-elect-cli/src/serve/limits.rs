@@ -95,6 +95,7 @@ mod tests {
                 views: Arc::new([]),
                 counts: Arc::clone(&counts),
                 events: Arc::clone(&events),
+                answers: Arc::default(),
             };
             let names = Names::new(Vec::new());
             let task = tokio::spawn(server::run(listener, names, served, None, limits));

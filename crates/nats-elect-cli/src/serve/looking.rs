@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
+use async_nats::jetstream;
 use async_nats::jetstream::stream::PeerInfo;
-use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
 use nats_elect::admin::AdminClient;
 use nats_elect::{Change, History, ManagerConfig, Observer, TrustedKeys};
@@ -16,11 +16,10 @@ use crate::asking::keep_asking;
 use crate::exit::{Code, Failure};
 use crate::follow::Follow;
 use crate::past_event::MOST;
-use crate::seen::began;
 
 /// The pauses between attempts to reach the bucket: the first one, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// How often it is looked which roles nobody leads, and what became of groups.
+/// How often it is looked what became of groups.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often it is asked how the bucket is.
 const INSPECTION: Duration = Duration::from_secs(10);
@@ -92,26 +91,19 @@ async fn go_on(
             Failure::new(Code::Failed, "the questions to instances have ended")
         }
         failure = follow_groups(view, &observer) => failure,
-        never = date_terms(view, &client, config) => match never {},
         never = read_history(view, &client) => match never {},
         never = inspect_bucket(view, &client) => match never {},
     }
 }
 
-/// Takes in each change, and looks at all roles now and then.
+/// Takes in each change.
 async fn follow_roles(view: &View, observer: &Observer) {
     let mut changes = observer.changes();
-    let mut looks = tokio::time::interval(LOOK);
-    loop {
-        tokio::select! {
-            change = changes.next() => match change {
-                Some(Change::Role(change)) => view.changed(&change),
-                Some(_) => view.moved(),
-                None => return,
-            },
-            _ = looks.tick() => {}
+    while let Some(change) = changes.next().await {
+        match change {
+            Change::Role(change) => view.changed(&change),
+            _ => view.moved(),
         }
-        view.look();
     }
 }
 
@@ -139,27 +131,6 @@ async fn ask_instances(view: &View, admin: AdminClient, observer: &Observer, int
         }
     };
     tokio::join!(keep_asking(admin, observer.clone(), interval, tell), hear);
-}
-
-/// Reads when terms began. A fence record is written once, so that it is read once for each term.
-async fn date_terms(
-    view: &View,
-    client: &Client,
-    config: &ManagerConfig,
-) -> std::convert::Infallible {
-    let mut bucket: Option<kv::Store> = None;
-    loop {
-        for (role, token) in view.undated() {
-            if bucket.is_none() {
-                let jetstream = jetstream::new(client.clone());
-                bucket = jetstream.get_key_value(&config.bucket).await.ok();
-            }
-            let Some(bucket) = &bucket else { break };
-            let since = began(bucket, &role, token).await;
-            view.dated(role, token, since);
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }
 
 /// Asks how the bucket itself is.

@@ -194,11 +194,7 @@ fn of_bucket(view: &View) {
         let labels = [bucket[0], ("role", &*role)];
         of_role(view, &seen, &labels);
         if !is_stale {
-            let unled = view
-                .past(&role)
-                .unled
-                .filter(|_| !is_known_alive(&seen.observed));
-            let unled = unled.unwrap_or_default().as_secs_f64();
+            let unled = seen.observed.unled.unwrap_or_default().as_secs_f64();
             set("election_observed_leaderless_seconds", &labels, unled);
         }
         if candidates.are_known {
@@ -313,12 +309,11 @@ fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
 }
 
 fn of_role(view: &View, seen: &Seen, labels: &[(&'static str, &str); 2]) {
-    let past = view.past(&seen.role);
+    let counts = view.counts(&seen.role);
     let observed = &seen.observed;
     let is_known = is_known_alive(observed);
     set("election_observed_leader_known", labels, flag(is_known));
-    // That of a free role is a default; that of its last leader says how long it may be free.
-    if let Some(ttl) = past.ttl.or(observed.ttl) {
+    if let Some(ttl) = observed.ttl {
         set(
             "election_observed_lease_ttl_seconds",
             labels,
@@ -327,7 +322,7 @@ fn of_role(view: &View, seen: &Seen, labels: &[(&'static str, &str); 2]) {
     }
     for cause in ChangeCause::ALL {
         let cause = cause.as_str();
-        let changes = past.changes.get(cause).copied().unwrap_or(0);
+        let changes = counts.get(cause).copied().unwrap_or(0);
         let labels = [labels[0], labels[1], ("cause", cause)];
         add("election_observed_changes_total", &labels, changes);
     }

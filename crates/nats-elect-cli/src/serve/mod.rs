@@ -11,7 +11,9 @@
 //! ├─ openapi   all paths, described
 //! ├─ names     who is meant by a request, and which page sent it
 //! ├─ problem   answers that are errors
+//! ├─ spaced    answers about everything, made a few times a second at most
 //! └─ view      what is known of one bucket
+//!    ├─ kept  its past
 //!    ├─ group_view  its groups
 //!    └─ looking  tasks that find it out: an observer, questions to instances, the history
 //! ```
@@ -20,6 +22,7 @@ mod api;
 mod events;
 mod group_view;
 mod groups;
+mod kept;
 mod limits;
 mod looking;
 mod metrics;
@@ -29,9 +32,11 @@ mod operate;
 mod page;
 mod problem;
 mod server;
+mod spaced;
 mod timeline;
 mod view;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::select_all;
@@ -44,6 +49,7 @@ use self::limits::Limits;
 use self::metrics::Counts;
 use self::names::Names;
 use self::operate::Operate;
+use self::spaced::Spaced;
 use self::view::View;
 use crate::exit::Outcome;
 use crate::secret::Secret;
@@ -70,6 +76,16 @@ struct Served {
     views: Arc<[Arc<View>]>,
     counts: Arc<Counts>,
     events: Arc<Events>,
+    answers: Arc<Answers>,
+}
+
+/// Answers about all roles.
+#[derive(Default)]
+struct Answers {
+    page: Spaced,
+    metrics: Spaced,
+    /// Those of each bucket, by its name, and those of all.
+    roles: BTreeMap<Option<String>, Spaced>,
 }
 
 /// Serves until this process is told to end, or until NATS refuses what this is to show.
@@ -82,6 +98,12 @@ pub async fn serve(how: How) -> Outcome {
         let buckets = how.buckets.clone();
         Operate::new(secret, buckets, names.clone(), limits.patience)
     });
+    let names_of_buckets = how.buckets.iter().map(|it| Some(it.bucket.to_string()));
+    let roles = names_of_buckets.chain([None]);
+    let answers = Answers {
+        roles: roles.map(|it| (it, Spaced::default())).collect(),
+        ..Answers::default()
+    };
     let looking = how.buckets.into_iter().zip(views.iter());
     let looking = looking.map(|(config, view)| {
         let view = Arc::clone(view);
@@ -92,6 +114,7 @@ pub async fn serve(how: How) -> Outcome {
         views,
         counts: Arc::default(),
         events,
+        answers: Arc::new(answers),
     };
     tokio::select! {
         refused = looking => Err(refused.0),

@@ -5,24 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use nats_elect::duration::seconds::Seconds;
-use nats_elect::{
-    FencingToken, LeaderChange, LeaderEvent, Observed, Observer, RoleChange, WatchStatus,
-};
+use nats_elect::{LeaderEvent, Observer, RoleChange, WatchStatus};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::events::Events;
 use super::group_view::GroupView;
+use super::kept::Kept;
 use super::now;
 use crate::asking::{Report, Reports};
-use crate::past_event::{MOST, PastEvent, with_gaps};
-use crate::seen::{Seen, change_json, is_known_alive};
+use crate::past_event::{PastEvent, with_gaps};
+use crate::seen::{Seen, change_json};
 use crate::text::{clean, stamp, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
-/// How often it is tried to read when a term began.
-const MOST_READS: u8 = 5;
 
 /// A bucket, as far as it is known.
 pub struct View {
@@ -56,26 +53,6 @@ pub struct Asked {
     pub turns: (u64, u64),
 }
 
-/// What happened to a role since this process began to look.
-#[derive(Default)]
-struct Past {
-    changes: BTreeMap<&'static str, u64>,
-    /// Since when no leader is known to be alive.
-    unled_since: Option<Instant>,
-    /// The lease of the last leader.
-    ttl: Option<Duration>,
-}
-
-/// The same, as of now.
-pub struct PastNow {
-    /// How many changes there were, by cause.
-    pub changes: BTreeMap<&'static str, u64>,
-    /// For how long no leader has been known to be alive, if none is.
-    pub unled: Option<Duration>,
-    /// The lease of the last leader that was seen.
-    pub ttl: Option<Duration>,
-}
-
 /// How the bucket itself is.
 #[derive(Clone, Copy)]
 pub struct BucketState {
@@ -95,20 +72,12 @@ struct Known {
     asked: Asked,
     /// Nothing if it could not be asked for.
     bucket_state: Option<BucketState>,
-    past: BTreeMap<String, Past>,
+    /// How many changes of each role were seen, by cause.
+    counts: BTreeMap<String, BTreeMap<&'static str, u64>>,
     /// The newest last.
     changes: VecDeque<RoleChange>,
-    terms: BTreeMap<String, Term>,
-    /// The events that are kept, each role's in the order of its terms; or why there are none.
-    history: Option<Result<VecDeque<LeaderEvent>, String>>,
-}
-
-/// When a role's term began, by the server's clock.
-struct Term {
-    token: FencingToken,
-    since: Option<SystemTime>,
-    /// How often it was read in vain.
-    failures: u8,
+    /// The events that are kept, or why there are none.
+    history: Option<Result<Kept, String>>,
 }
 
 impl View {
@@ -133,6 +102,12 @@ impl View {
 
     /// Tells that the view became current, or is current no more.
     pub fn moved(&self) {
+        let mut known = self.known();
+        // Roles of a bucket that was replaced are gone.
+        if let Some(observer) = known.observer.clone() {
+            known.counts.retain(|role, _| observer.role(role).is_some());
+        }
+        drop(known);
         self.events.tell("view", &self.json());
     }
 
@@ -143,19 +118,22 @@ impl View {
 
     /// All roles, at the time of this call.
     pub fn roles(&self) -> BTreeMap<String, Seen> {
-        let known = self.known();
-        let roles = known.observer.as_ref().map(Observer::roles);
+        let roles = self.observer().map(|observer| observer.roles());
         let roles = roles.unwrap_or_default().into_iter();
         roles
-            .map(|(role, observed)| (role.clone(), known.seen(role, observed)))
+            .map(|(role, observed)| (role.clone(), Seen { role, observed }))
             .collect()
     }
 
     /// A role, at the time of this call.
     pub fn role(&self, role: &str) -> Option<Seen> {
-        let known = self.known();
-        let observed = known.observer.as_ref()?.role(role)?;
-        Some(known.seen(role.to_owned(), observed))
+        let observed = self.observer()?.role(role)?;
+        let role = role.to_owned();
+        Some(Seen { role, observed })
+    }
+
+    fn observer(&self) -> Option<Observer> {
+        self.known().observer.clone()
     }
 
     pub fn freshness(&self) -> Freshness {
@@ -216,8 +194,8 @@ impl View {
     /// A role changed.
     pub fn changed(&self, change: &RoleChange) {
         let mut known = self.known();
-        let past = known.past.entry(change.role.clone()).or_default();
-        *past.changes.entry(change.cause.as_str()).or_default() += 1;
+        let counts = known.counts.entry(change.role.clone()).or_default();
+        *counts.entry(change.cause.as_str()).or_default() += 1;
         if known.changes.len() == MOST_CHANGES {
             known.changes.pop_front();
         }
@@ -237,38 +215,9 @@ impl View {
         }
     }
 
-    /// Takes note of roles without known leaders, and forgets roles that are gone.
-    pub fn look(&self) {
-        let mut known = self.known();
-        let Some(roles) = known.observer.as_ref().map(Observer::roles) else {
-            return;
-        };
-        let now = now();
-        known.past.retain(|role, _| roles.contains_key(role));
-        known.terms.retain(|role, _| roles.contains_key(role));
-        for (role, observed) in roles {
-            let past = known.past.entry(role).or_default();
-            if observed.leader.is_some() {
-                past.ttl = observed.ttl;
-            }
-            past.unled_since = if is_known_alive(&observed) {
-                None
-            } else {
-                past.unled_since.or(Some(now))
-            };
-        }
-    }
-
-    /// What happened to a role since this process began to look.
-    pub fn past(&self, role: &str) -> PastNow {
-        let known = self.known();
-        let past = known.past.get(role);
-        let unled_since = past.and_then(|past| past.unled_since);
-        PastNow {
-            changes: past.map_or_else(BTreeMap::new, |past| past.changes.clone()),
-            unled: unled_since.map(|since| now().duration_since(since)),
-            ttl: past.and_then(|past| past.ttl),
-        }
+    /// How many changes of a role were seen, by cause, since this process began to look.
+    pub fn counts(&self, role: &str) -> BTreeMap<&'static str, u64> {
+        self.known().counts.get(role).cloned().unwrap_or_default()
     }
 
     /// How the bucket is, if that can be told.
@@ -278,36 +227,6 @@ impl View {
 
     pub fn bucket_state(&self) -> Option<BucketState> {
         self.known().bucket_state
-    }
-
-    /// The terms whose beginning is not known yet.
-    pub fn undated(&self) -> Vec<(String, FencingToken)> {
-        let known = self.known();
-        let roles = known.observer.as_ref().map(Observer::roles);
-        let roles = roles.unwrap_or_default().into_iter();
-        roles
-            .filter_map(|(role, observed)| {
-                let token = observed.fencing_token?;
-                let is_dated = |term: &Term| {
-                    term.token == token && (term.since.is_some() || term.failures >= MOST_READS)
-                };
-                let is_dated = known.terms.get(&role).is_some_and(is_dated);
-                (!is_dated).then_some((role, token))
-            })
-            .collect()
-    }
-
-    /// When a term began, by the server's clock, if that could be read.
-    pub fn dated(&self, role: String, token: FencingToken, since: Option<SystemTime>) {
-        let mut known = self.known();
-        let before = known.terms.get(&role).filter(|term| term.token == token);
-        let failures = before.map_or(0, |term| term.failures) + u8::from(since.is_none());
-        let term = Term {
-            token,
-            since,
-            failures,
-        };
-        known.terms.insert(role, term);
     }
 
     /// What came of a turn of questions.
@@ -348,7 +267,11 @@ impl View {
 
     /// All that is kept of the past.
     pub fn remembered(&self, history: Vec<LeaderEvent>) {
-        self.known().history = Some(Ok(history.into()));
+        let mut kept = Kept::default();
+        for event in history {
+            kept.add(event);
+        }
+        self.known().history = Some(Ok(kept));
     }
 
     /// Nothing is kept, or it can't be read just now. Then what was read stays.
@@ -365,26 +288,10 @@ impl View {
         let Some(Ok(history)) = &mut known.history else {
             return;
         };
-        // It was published while the past was read.
-        if history.contains(event) {
+        if !history.remember(event) {
             return;
         }
-        if history.len() == MOST {
-            history.pop_front();
-        }
-        // Two instances report one handoff, and the later leader may be the first to do so.
-        let place = |event: &LeaderEvent| {
-            let is_end = matches!(event.change, LeaderChange::TermEnded { .. });
-            (event.fencing_token, is_end)
-        };
-        let is_later = |it: &LeaderEvent| it.role == event.role && place(it) > place(event);
-        let at = history.iter().position(is_later);
-        history.insert(at.unwrap_or(history.len()), event.clone());
-        let of_role: Vec<_> = history
-            .iter()
-            .filter(|it| it.role == event.role)
-            .cloned()
-            .collect();
+        let of_role = history.all(Some(&event.role));
         drop(known);
         let told = with_gaps(of_role).into_iter();
         for one in told.filter(|it| it.event == *event) {
@@ -397,29 +304,13 @@ impl View {
         let events = match &self.known().history {
             None => return Err("the history was not read yet".into()),
             Some(Err(why)) => return Err(why.clone()),
-            Some(Ok(events)) => {
-                let is_meant = |event: &&LeaderEvent| role.is_none_or(|role| event.role == role);
-                events.iter().filter(is_meant).cloned().collect()
-            }
+            Some(Ok(kept)) => kept.all(role),
         };
         Ok(with_gaps(events))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Known {
-    fn seen(&self, role: String, observed: Observed) -> Seen {
-        let term = self.terms.get(&role);
-        let term = term.filter(|term| observed.fencing_token == Some(term.token));
-        let since = term.and_then(|term| term.since);
-        Seen {
-            role,
-            observed,
-            since,
-        }
     }
 }
 

@@ -4,6 +4,8 @@
 mod groups;
 mod picture;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
@@ -21,7 +23,7 @@ use super::view::{Asked, View};
 use super::{Served, now};
 use crate::asking::Report;
 use crate::past_event::PastEvent;
-use crate::seen::{Seen, is_known_alive, name, state, why_changed, why_nobody};
+use crate::seen::{Seen, is_known_alive, led_for, name, state, why_changed, why_nobody};
 use crate::text::{clean, lasted, short, stamp, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
@@ -149,6 +151,12 @@ struct Change {
 
 /// `/`.
 pub async fn page(State(served): State<Served>) -> Response {
+    let answers = Arc::clone(&served.answers);
+    let page = answers.page.get(move || rendered(&served)).await;
+    Html(page.to_string()).into_response()
+}
+
+fn rendered(served: &Served) -> String {
     let now_ms = now_ms();
     let from_ms = now_ms.saturating_sub(HOURS * 60 * 60 * 1000);
     let buckets = served.views.iter().enumerate();
@@ -177,10 +185,8 @@ pub async fn page(State(served): State<Served>) -> Response {
         ticks: picture::ticks(from_ms, now_ms),
         views,
     };
-    match page.render() {
-        Ok(page) => Html(page).into_response(),
-        Err(error) => Problem::unavailable(error.to_string()).into_response(),
-    }
+    // It writes to a string, and nothing in it fails.
+    page.render().unwrap_or_else(|error| error.to_string())
 }
 
 /// What the page is made of besides.
@@ -197,8 +203,10 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let freshness = view.freshness();
     let past = view.history(None).ok();
+    let changed = all_marks(view, past.as_deref());
     let seen = view.roles().into_values().map(|seen| {
-        let marks = marks(view, &seen, past.as_deref(), now_ms);
+        let marks = changed.get(&seen.role).cloned().unwrap_or_default();
+        let marks = with_present(marks, &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
         (seen, marks, spans)
     });
@@ -208,8 +216,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         let is_known = Kind::of(&seen.observed) != Kind::Doubtful;
         let picture = Picture::new(spans, marks, (from_ms, now_ms), &colours, is_known);
         let words = clean(&timeline::words(spans, now_ms, is_known));
-        let unled = view.past(&seen.role).unled;
-        view.asked(|asked| role(seen, asked, unled, number, words, picture))
+        view.asked(|asked| role(seen, asked, number, words, picture))
     });
     let mut roles: Vec<_> = roles.collect();
     roles.sort_by_key(|role| role.kind);
@@ -308,14 +315,7 @@ fn some(roles: usize) -> String {
     format!("{roles} role{}", if roles == 1 { "" } else { "s" })
 }
 
-fn role(
-    seen: &Seen,
-    asked: &Asked,
-    unled: Option<Duration>,
-    bucket: usize,
-    words: String,
-    picture: Picture,
-) -> Role {
+fn role(seen: &Seen, asked: &Asked, bucket: usize, words: String, picture: Picture) -> Role {
     let observed = &seen.observed;
     let kind = Kind::of(observed);
     let (sign, class, state) = match kind {
@@ -323,15 +323,13 @@ fn role(
         Kind::Doubtful => ("◌", "doubtful", state(observed)),
         Kind::Unled => ("✗", "bad", "no leader"),
     };
-    let leader = match (kind, unled) {
+    let leader = match (kind, observed.unled) {
         (Kind::Unled, Some(unled)) => {
             format!("{}, {} ago", why_nobody(observed), lasted(unled))
         }
         (Kind::Unled, None) => why_nobody(observed),
         _ => seen.who(),
     };
-    let led_since = seen.since.filter(|_| observed.leader.is_some());
-    let led_for = led_since.map(|since| wall_clock().duration_since(since).unwrap_or_default());
     let lease = observed
         .remaining
         .zip(observed.ttl)
@@ -367,7 +365,7 @@ fn role(
         sign,
         class,
         leader: clean(&leader),
-        leads_for: led_for.map_or_else(nobody, lasted),
+        leads_for: led_for(observed).map_or_else(nobody, lasted),
         lease,
         token: observed
             .fencing_token
@@ -440,18 +438,35 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
     words
 }
 
-/// When the leader of a role changed: from the history, else as it was seen.
-fn marks(view: &View, seen: &Seen, past: Option<&[PastEvent]>, now_ms: u64) -> Vec<Mark> {
-    let mut marks = match past {
+/// When the leaders of roles changed: from the history, else as it was seen.
+fn all_marks(view: &View, past: Option<&[PastEvent]>) -> BTreeMap<String, Vec<Mark>> {
+    fn by_role<'a, T>(all: impl Iterator<Item = (&'a String, T)>) -> BTreeMap<&'a String, Vec<T>> {
+        let mut by_role = BTreeMap::<_, Vec<_>>::new();
+        for (role, one) in all {
+            by_role.entry(role).or_default().push(one);
+        }
+        by_role
+    }
+    match past {
         Some(past) => {
-            let is_meant = |one: &&PastEvent| one.event.role == seen.role;
-            timeline::of_history(past.iter().filter(is_meant))
+            let by_role = by_role(past.iter().map(|one| (&one.event.role, one)));
+            let marks = by_role.into_iter();
+            marks
+                .map(|(role, past)| (role.clone(), timeline::of_history(past)))
+                .collect()
         }
         None => view.changes(|changes| {
-            let changes = changes.iter();
-            timeline::of_changes(changes.filter(|change| change.role == seen.role))
+            let by_role = by_role(changes.iter().map(|change| (&change.role, change)));
+            let marks = by_role.into_iter();
+            marks
+                .map(|(role, changes)| (role.clone(), timeline::of_changes(changes)))
+                .collect()
         }),
-    };
+    }
+}
+
+/// The same, and how it is now.
+fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
     let ago = |time: Duration| {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         now_ms.saturating_sub(ms)
@@ -463,7 +478,7 @@ fn marks(view: &View, seen: &Seen, past: Option<&[PastEvent]>, now_ms: u64) -> V
     if marks.last().is_none_or(|mark| mark.leader != leads) {
         let since = match leads {
             Some(_) => seen.observed.since,
-            None => view.past(&seen.role).unled,
+            None => seen.observed.unled,
         };
         let at_ms = ago(since.unwrap_or_default());
         marks.push(Mark {

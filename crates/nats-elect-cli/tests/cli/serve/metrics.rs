@@ -102,7 +102,7 @@ async fn a_role_is_told_while_it_is_led_and_while_it_is_not() {
 
 /// The value of the one sample that begins with this.
 #[track_caller]
-fn value(answer: &Answer, name: &str) -> f64 {
+pub fn value(answer: &Answer, name: &str) -> f64 {
     let [sample] = samples(answer, name)[..] else {
         panic!("{name}: {}", answer.body)
     };

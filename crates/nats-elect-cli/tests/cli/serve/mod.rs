@@ -2,6 +2,8 @@
 
 mod api;
 mod browser;
+#[cfg(target_os = "linux")]
+mod cost;
 #[path = "../../../../../tests/support/debian.rs"]
 mod debian;
 mod events;
@@ -17,6 +19,7 @@ mod page;
 mod prometheus;
 #[path = "../../../../../tests/support/pypi.rs"]
 mod pypi;
+mod restarted;
 mod server;
 mod sessions;
 

@@ -80,6 +80,10 @@ impl Serving {
         .await
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn terminate(&self) {
         let pid = i32::try_from(self.child.id()).expect("a pid");
         let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
