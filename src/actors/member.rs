@@ -113,8 +113,9 @@ pub(super) struct MemberState {
     joins_at: Option<Moment>,
     /// Of each group, whether most units were not of age when it was looked at last.
     ageing: BTreeMap<GroupName, Ageing>,
-    /// The bucket is another one. All that is known counts no more once the handlers have ended.
-    forget: bool,
+    /// When the bucket was seen to be another one. All that is known counts no more once the handlers
+    /// have ended.
+    forget: Option<Moment>,
 }
 
 /// A unit's handler at work.
@@ -144,6 +145,8 @@ enum Stopping {
     Leaving,
     /// Leaves all records as they are.
     Keeping,
+    /// The same, and waits for no handler: nobody waits for this member any more.
+    Abandoned,
 }
 
 /// An input of one of the machines.
@@ -170,7 +173,7 @@ impl Actor for MemberActor {
     ) -> Result<MemberState, ActorProcessingErr> {
         // The first step is taken outside the start, so that a failure restarts this actor alone.
         myself.send_message(MemberMsg::LinkChanged(setup.link))?;
-        let group = machine(&setup.settings, &setup.groups);
+        let group = Group::new(group_settings(&setup.settings, &setup.groups), clock::now());
         let meter = Meter::new(&setup.instance, &setup.groups);
         Ok(MemberState {
             instance: setup.instance,
@@ -207,7 +210,7 @@ impl Actor for MemberActor {
             joined: false,
             joins_at: None,
             ageing: BTreeMap::new(),
-            forget: false,
+            forget: None,
         })
     }
 
@@ -223,9 +226,9 @@ impl Actor for MemberActor {
     }
 }
 
-fn machine(settings: &RoleSettings, groups: &Groups) -> Group {
+fn group_settings(settings: &RoleSettings, groups: &Groups) -> GroupSettings {
     let units = |(name, scope): (&GroupName, &Arc<GroupScope>)| (name.clone(), scope.units.clone());
-    let settings = GroupSettings {
+    GroupSettings {
         ttl: settings.ttl,
         heartbeat: settings.heartbeat,
         stop_budget: settings.stop_budget,
@@ -234,8 +237,7 @@ fn machine(settings: &RoleSettings, groups: &Groups) -> Group {
             .iter()
             .filter_map(|(name, scope)| Some((name.clone(), scope.placement.clone()?)))
             .collect(),
-    };
-    Group::new(settings, clock::now())
+    }
 }
 
 impl MemberState {
@@ -342,7 +344,7 @@ impl MemberState {
     fn run(&mut self, myself: &ActorRef<MemberMsg>, steps: &mut VecDeque<Step>) {
         while let Some(step) = steps.pop_front() {
             match step {
-                Step::Group(_) if self.forget => {}
+                Step::Group(_) if self.forget.is_some() => {}
                 Step::Group(input) => {
                     // The member forgets then to whom it gave its units.
                     if matches!(input, GroupInput::LeaseLost { .. }) {
@@ -384,15 +386,17 @@ impl MemberState {
         {
             self.present = None;
         }
-        if self.forget && self.running.is_empty() {
-            self.forget = false;
-            self.group = machine(&self.settings, &self.groups);
+        if let Some(seen) = self.forget.filter(|_| self.running.is_empty()) {
+            self.forget = None;
+            let settings = group_settings(&self.settings, &self.groups);
+            self.group = Group::in_replaced_bucket(settings, seen, now);
             self.machines += 1;
             self.begin_watch(myself);
         }
+        self.log_what_runs_on(now);
         if self.present.is_none()
             && self.stopping.is_none()
-            && !self.forget
+            && self.forget.is_none()
             && self.bucket.is_some()
             && now >= self.next_epoch_at
         {
@@ -408,6 +412,11 @@ impl MemberState {
         self.give_up_proofs(now);
     }
 
+    /// Whether it leaves all records as they are.
+    fn keeps(&self) -> bool {
+        matches!(self.stopping, Some(Stopping::Keeping | Stopping::Abandoned))
+    }
+
     fn has_ended(&self) -> bool {
         let Some(stopping) = self.stopping else {
             return false;
@@ -415,13 +424,14 @@ impl MemberState {
         let left = match stopping {
             Stopping::Leaving => self.group.is_idle() && self.keepers.is_empty(),
             Stopping::Keeping => true,
+            Stopping::Abandoned => return true,
         };
         self.running.is_empty() && left
     }
 
     fn stop(&mut self, release: bool, steps: &mut VecDeque<Step>) {
         if release {
-            if *self.stopping.get_or_insert(Stopping::Leaving) == Stopping::Keeping {
+            if *self.stopping.get_or_insert(Stopping::Leaving) != Stopping::Leaving {
                 return;
             }
             self.tell_of_itself(steps);
@@ -434,8 +444,10 @@ impl MemberState {
         }
     }
 
+    /// Ends all terms for good. Their handlers are aborted. Nothing renews the lease any more, and
+    /// nothing frees it: a handler that blocks its thread may run on.
     fn abandon(&mut self) {
-        self.stopping = Some(Stopping::Keeping);
+        self.stopping = Some(Stopping::Abandoned);
         for (unit, running) in &mut self.running {
             running.end(UnitTermEnd::Drained);
             running.count_end(&self.groups, unit);
@@ -476,7 +488,7 @@ impl MemberState {
                 scope.write(|board| board.bucket_epoch = info.epoch);
             }
             self.bucket = Some(bucket);
-            if !self.forget {
+            if self.forget.is_none() {
                 self.watch_again(myself);
             }
             self.receive_hints(myself);
@@ -486,9 +498,10 @@ impl MemberState {
         self.tell_link(steps);
     }
 
-    /// The bucket was replaced. Nobody owns anything in the new one.
+    /// The bucket was replaced. Members that have not seen that may still act by their leases of the
+    /// former one.
     fn forget_all(&mut self, steps: &mut VecDeque<Step>) {
-        self.forget = true;
+        self.forget = Some(clock::now());
         self.watch.readable_to = 0;
         self.watch.task.stop();
         for (unit, running) in &mut self.running {
@@ -548,7 +561,7 @@ impl MemberState {
             .filter_map(|it| it.election.next_wakeup());
         let proofs = self.proofs.iter().map(|it| it.asked + self.proof_timeout());
         // Nobody takes the steps of a machine that is to be replaced.
-        let machine = self.group.next_wakeup().filter(|_| !self.forget);
+        let machine = self.group.next_wakeup().filter(|_| self.forget.is_none());
         let due = leases.chain(machine).chain(proofs);
         let due = due.chain(self.next_health_check()).min();
         let wait = due.map_or(latest, |due| due.clamp(now, latest)).since(now);

@@ -114,6 +114,15 @@ impl Membership {
         self.tell(message);
     }
 
+    /// Ends it without waiting for a handler.
+    pub fn abandon(&mut self) {
+        self.leave(MemberMsg::Abandon);
+        // The handlers of a crashed actor were aborted.
+        if self.actor.is_none() {
+            self.ended();
+        }
+    }
+
     pub fn ended(&mut self) {
         self.actor = None;
         self.has_ended = true;

@@ -396,7 +396,9 @@ impl SupervisorState {
     fn abandon(&mut self, myself: &ActorRef<SupervisorMsg>) {
         self.stopping.get_or_insert_default();
         self.leave_all(|_| ElectionMsg::Abandon);
-        self.leave_groups(MemberMsg::Abandon);
+        if let Some(member) = &mut self.membership {
+            member.abandon();
+        }
         self.end_if_empty(myself);
     }
 

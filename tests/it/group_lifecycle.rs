@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{
-    BoxError, FencedError, Group, GroupHandle, MemberConfig, Release, RoleManager, StopOptions,
-    Term, handler_fn,
+    BoxError, FencedError, Group, GroupHandle, MemberConfig, Release, RoleHandler, RoleManager,
+    StopOptions, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{Notify, watch};
@@ -16,9 +17,15 @@ use crate::support::bucket::Stranger;
 use crate::support::instance::{Recorded, never};
 use crate::support::journal::Journal;
 use crate::support::member::{
-    GROUP, LEASE, all_owned, evenly_owned, group, joining, member, member_with, stop, waits,
+    GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, joining, member, member_with, stop,
+    waits,
 };
 use crate::support::{BUCKET, SOON, logs, ms};
+
+/// The longest lease that a member may have.
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
+/// What a test may be late in seeing the end of a term.
+const SLACK: Duration = ms(5000);
 
 /// The name by which a journal has the terms of a shard.
 fn shard(number: u32) -> String {
@@ -193,13 +200,39 @@ async fn a_unit_that_comes_back_to_a_handler_that_hangs_is_for_the_next_instance
     stop(a).await;
 }
 
+/// A handler that blocks its thread until the sender goes.
+fn blocks() -> (std::sync::mpsc::Sender<()>, impl RoleHandler) {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let handler = handler_fn(move |term: Term| {
+        let held = Arc::clone(&held);
+        async move {
+            term.cancelled().await;
+            let held = held.lock().expect("no panic");
+            let _ = tokio::task::block_in_place(|| held.recv());
+            Ok(())
+        }
+    });
+    (release, handler)
+}
+
+/// Nobody else says when leases of the former bucket are over: for as long as the longest may last,
+/// somebody may act by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_and_goes_on() {
+async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minute_later() {
     let server = NatsServer::start().expect("start");
     let journal = Journal::default();
     let a = member(&server.url(), "a", 4, &journal).await;
     all_owned(&[&a], 4).await;
     Stranger::connect(&server.url()).await.delete_bucket().await;
+    for number in 0..4 {
+        journal.ended(&shard(number), 0).await;
+    }
+    let quiet = LONGEST_LEASE - SLACK;
+    never("a term within the longest lease", quiet, || {
+        (0..4).any(|number| journal.terms(&shard(number)).len() > 1)
+    })
+    .await;
     let mut again = Vec::new();
     for number in 0..4 {
         again.push(journal.started(&shard(number), 1).await);
@@ -213,6 +246,38 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_and_goe
         (0..4).any(|number| !journal.is_in_term(&shard(number), 1))
     })
     .await;
+    stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_member_joins_a_new_bucket_when_its_handler_that_blocks_has_ended_and_says_that_it_waits()
+{
+    let logs = logs::install();
+    let server = NatsServer::start().expect("start");
+    let (release, handler) = blocks();
+    let id = "logged-blocked";
+    let brief = MemberConfig::default().ttl(LEASE).stop_budget(ms(300));
+    let sharded = Group::sharded(GROUP, 1, handler);
+    let a = joining(&server.url(), id, sharded).member(brief);
+    let a = a.start().await.expect("start");
+    all_owned(&[&a], 1).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.delete_bucket().await;
+    let waits = || records(&logs.text(), id, "handlers of the former bucket do not end");
+    eventually(SOON, "a word of it", async || {
+        (!waits().is_empty()).then_some(())
+    })
+    .await;
+    // Several looks.
+    tokio::time::sleep(ms(3000)).await;
+    assert_eq!(waits().len(), 1, "{:?}", waits());
+    drop(release);
+    epoch_of(&stranger, id).await;
+    let long = LONGEST_LEASE + SOON;
+    tokio::time::timeout(long, group(&a).wait_until(GroupHandle::has_joined))
+        .await
+        .expect("it joins");
+    all_owned(&[&a], 1).await;
     stop(a).await;
 }
 

@@ -18,7 +18,7 @@ use nats_elect_core::group::{Epoch, GroupInput, GroupKey};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Effect, Fresh, HandlerEnd, Input, Link as CoreLink, OpId, RequestId, Write, WriteKind,
+    Effect, Fresh, HandlerEnd, Input, Link as CoreLink, Moment, OpId, RequestId, Write, WriteKind,
     WriteOutcome,
 };
 
@@ -143,7 +143,9 @@ impl MemberState {
                 for scope in self.groups.values() {
                     scope.labels.failed(kind);
                 }
-                if self.logged.is_due(&detail, clock::now()).is_none() {
+                // Each attempt to join has an epoch of its own.
+                let trouble = detail.replace(&epoch.to_string(), "*");
+                if self.logged.is_due(&trouble, clock::now()).is_none() {
                     return;
                 }
                 let text = "the member's lease is in trouble";
@@ -247,7 +249,7 @@ impl MemberState {
 
     /// Tells the handles whether this instance has joined. An operator's cordon is no part of that.
     pub(super) fn show_joined(&mut self) {
-        let can_own = self.group.has_joined() && self.stopping.is_none() && !self.forget;
+        let can_own = self.group.has_joined() && self.stopping.is_none() && self.forget.is_none();
         // Others give it nothing before its record says that it takes units.
         let is_told = || self.group.own_info().is_some_and(|it| !it.cordoned);
         self.joined = can_own && (self.joined || self.cordoned || is_told());
@@ -259,7 +261,7 @@ impl MemberState {
     /// Logs for how long it waits before it can own what it found, and why that is long.
     pub(super) fn log_wait(&mut self) {
         let (now, at) = (clock::now(), self.group.joins_at());
-        if self.forget || at <= now || self.joins_at == Some(at) {
+        if self.forget.is_some() || at <= now || self.joins_at == Some(at) {
             return;
         }
         self.joins_at = Some(at);
@@ -269,6 +271,15 @@ impl MemberState {
             .filter(|it| now < it.over_at)
             .partition(|it| it.lease.is_some());
         let wait = rounded(at.since(now));
+        // A key that is written again and again puts the end off each time.
+        let what = if strange.is_empty() {
+            "waits for leases"
+        } else {
+            "waits for unknown leases"
+        };
+        if self.logged.is_due(what, now).is_none() {
+            return;
+        }
         if let Some(first) = strange.first() {
             let (key, keys) = (GroupKey::Member(first.epoch), strange.len());
             tracing::warn!(
@@ -279,6 +290,20 @@ impl MemberState {
         } else {
             let leases = known.len();
             tracing::info!(%wait, leases, "this member owns no unit before the leases of those that it found are over, or that it may not have found");
+        }
+    }
+
+    /// Logs that handlers of a former bucket keep this member from joining the present one.
+    pub(super) fn log_what_runs_on(&mut self, now: Moment) {
+        let late = |seen: Moment| seen + self.settings.stop_budget <= now;
+        let Some((unit, _)) = self.running.first_key_value() else {
+            return;
+        };
+        let what =
+            "handlers of the former bucket do not end: this member joins again when they have";
+        if self.forget.is_some_and(late) && self.logged.is_due(what, now).is_some() {
+            let handlers = self.running.len();
+            tracing::warn!(handlers, group = %unit.group, unit = %unit.unit, "{what}");
         }
     }
 

@@ -10,7 +10,7 @@ use nats_elect_core::group::{GroupRecord, UnitState, Units};
 impl MemberState {
     /// Enters the records of the groups on their boards, and logs where the settings say otherwise.
     pub(super) fn show_records(&mut self) {
-        if self.forget || !self.group.has_caught_up() {
+        if self.forget.is_some() || !self.group.has_caught_up() {
             return;
         }
         for name in std::mem::take(&mut self.told) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
-use super::{MemberState, Running, Step, Stopping};
+use super::{MemberState, Running, Step};
 use crate::actors::messages::MemberMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::metrics::UnitTermEnd;
@@ -125,7 +125,7 @@ impl MemberState {
             }
             GroupEffect::Extend { until } => self.extend(until, steps),
             // Nobody would end this term. Its record stays, as those of the others do.
-            GroupEffect::Start { .. } if self.stopping == Some(Stopping::Keeping) => {}
+            GroupEffect::Start { .. } if self.keeps() => {}
             // A term under a lease that is renewed no more would be aborted in the midst of its work.
             GroupEffect::Start { unit, sequence, .. }
                 if self.present.is_some_and(|epoch| self.is_ending(epoch)) =>
@@ -288,7 +288,7 @@ impl MemberState {
         }
         self.touched.insert(unit.clone());
         self.health.forget(&unit);
-        if self.stopping != Some(Stopping::Keeping) {
+        if !self.keeps() {
             steps.push_back(Step::Group(GroupInput::HandlerEnded {
                 unit,
                 sequence,
@@ -429,7 +429,7 @@ impl MemberState {
     pub(super) fn show(&mut self) {
         // Before that units are known whose owners are not. Nor does what it knew of another bucket
         // count.
-        if self.forget || !self.group.has_caught_up() {
+        if self.forget.is_some() || !self.group.has_caught_up() {
             return;
         }
         let touched = std::mem::take(&mut self.touched);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::agenda::{Agenda, Subject};
 use super::effect::{GroupEffect, GroupWrite};
-use super::epoch::{Epoch, EpochKey};
+use super::epoch::{Epoch, EpochKey, LONGEST_LEASE};
 use super::failures::Failures;
 use super::input::{GroupContent, GroupInput, GroupSettings, Message};
 use super::key::{GroupKey, UnitKey};
@@ -96,6 +96,15 @@ impl Group {
         }
     }
 
+    /// A member that knew the bucket before this one, which it saw first at `seen`. Members that it
+    /// never met may own units by leases of the former bucket. So it owns nothing before the longest
+    /// of them is over.
+    pub fn in_replaced_bucket(settings: GroupSettings, seen: Moment, now: Moment) -> Self {
+        let mut member = Self::new(settings, now);
+        member.view.regressed_until = Some(seen + LONGEST_LEASE);
+        member
+    }
+
     /// Takes one input and returns what is to be done, in order.
     ///
     /// `now` must not go back between calls. If it does, the later time is used.
@@ -145,8 +154,9 @@ impl Group {
         self.view.found_until.max(self.view.unknown_until)
     }
 
-    /// Until when this member relies on nothing that it finds, after a watch has shown less than was
-    /// known before: the stream lost messages from its end. `None` if that never happened.
+    /// Until when this member relies on nothing that it finds: the bucket was replaced, or a watch has
+    /// shown less than was known before, because the stream lost messages from its end. `None` if that
+    /// never happened.
     pub const fn regressed_until(&self) -> Option<Moment> {
         self.view.regressed_until
     }

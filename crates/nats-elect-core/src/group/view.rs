@@ -68,7 +68,8 @@ pub(super) struct View {
     pub behind: BTreeMap<GroupKey, u64>,
     /// Whether the present watch has shown other content than is known, at the same sequence.
     pub contradicts: bool,
-    /// The stream had lost its end. Until then this member relies on nothing that it finds.
+    /// The stream had lost its end, or the bucket was replaced. Until then this member relies on
+    /// nothing that it finds.
     pub regressed_until: Option<Moment>,
     /// The latest generation of each group that was known before this member joined again. Such a
     /// group is not new, whatever became of its keys.
