@@ -76,6 +76,7 @@ fn each_setting_that_servers_know_has_one_row() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of all settings")]
 fn each_setting_is_fit_or_warned_of_or_unfit_with_what_mends_it() {
     let week = 604_800_000_000_000_u64;
     let sorted = [
