@@ -422,12 +422,11 @@ impl TrackedRole {
     /// time by the server's clock.
     pub fn settle(&mut self, role: &RoleName, server: SystemTime, now: Now) -> Option<RoleChange> {
         let new = self.stands(now.clock);
-        self.unled_since = match new.leader {
-            Some(_) => None,
-            None => {
-                let ended = || self.leader_ended(new.standing, server);
-                Some(self.unled_since.unwrap_or_else(ended))
-            }
+        self.unled_since = if new.leader.is_some() {
+            None
+        } else {
+            let ended = || self.leader_ended(new.standing, server);
+            Some(self.unled_since.unwrap_or_else(ended))
         };
         let is_same = new.standing == self.told.standing
             && match (&new.leader, &self.told.leader) {

@@ -4,7 +4,6 @@ use async_nats::jetstream;
 use futures::StreamExt;
 
 use super::*;
-use crate::clock;
 use crate::store::watch::Watch;
 use crate::store::{Delivery, Survey};
 use nats_elect_core::record::{Content, Entry};

@@ -124,9 +124,12 @@ impl Permissions {
     }
 }
 
+/// What a right grants, of one kind.
+type Granted = fn(&Right) -> &Vec<String>;
+
 fn for_server(rights: &[Right]) -> String {
     let mut text = String::from("permissions: {\n");
-    let lists: [(&str, fn(&Right) -> &Vec<String>); 2] = [
+    let lists: [(&str, Granted); 2] = [
         ("publish", |it| &it.publish),
         ("subscribe", |it| &it.subscribe),
     ];

@@ -205,9 +205,9 @@ fn settings(
         ("markers", &["subject_delete_marker_ttl"], "the server leaves none where a key expired".into()),
     ] {
         let of_it = |note: &&BucketNote| settings.contains(&note.setting);
-        let noted = notes.iter().copied().find(of_it);
+        let told = notes.iter().copied().find(of_it);
         notes.retain(|note| !of_it(note));
-        match noted {
+        match told {
             None => findings.ok(check, good)?,
             Some(note) => findings.warn(check, &note.risk, &note.remedy)?,
         }

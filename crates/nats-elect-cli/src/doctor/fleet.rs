@@ -94,7 +94,7 @@ fn abandoned(
     found: &[(Instance, Result<InstanceReport, AdminError>)],
     findings: &mut Findings,
 ) -> io::Result<()> {
-    let (mut what, role) = (left.what.clone(), &left.role);
+    let role = &left.role;
     let (mut paused, mut standing) = (Vec::new(), Vec::new());
     for (instance, report) in found {
         let id = instance.instance_id.as_str();
@@ -104,16 +104,25 @@ fn abandoned(
             _ => {}
         }
     }
-    let advice = if !standing.is_empty() {
-        what += &format!(", though these stand for it: {}", standing.join(", "));
-        format!("`nats-elect candidates {role}` and their logs say what keeps them from it")
+    let (more, advice) = if !standing.is_empty() {
+        (
+            format!(", though these stand for it: {}", standing.join(", ")),
+            format!("`nats-elect candidates {role}` and their logs say what keeps them from it"),
+        )
     } else if let Some(id) = paused.first() {
-        what += &format!("; paused: {}", paused.join(", "));
-        format!("`nats-elect resume --role {role} --instance {id}`")
+        (
+            format!("; paused: {}", paused.join(", ")),
+            format!("`nats-elect resume --role {role} --instance {id}`"),
+        )
     } else {
-        format!("start a candidate; if you no longer need the role: `nats kv del {bucket} {role}`")
+        (
+            String::new(),
+            format!(
+                "start a candidate; if you no longer need the role: `nats kv del {bucket} {role}`"
+            ),
+        )
     };
-    findings.warn("records", what, advice)
+    findings.warn("records", format!("{}{more}", left.what), advice)
 }
 
 /// What fails again and again, as of the instances' last attempts. A role whose leader is known is

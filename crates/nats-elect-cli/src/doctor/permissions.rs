@@ -209,14 +209,14 @@ impl Trial<'_> {
     /// What the table is filled in with.
     fn scope(&self) -> Scope {
         let mut scope = Scope::default();
-        scope.bucket = self.bucket.to_owned();
+        self.bucket.clone_into(&mut scope.bucket);
         scope.groups = self.groups.to_vec();
         scope.roles = match self.part {
             Part::Candidate => self.roles.names.clone(),
             _ => self.roles.named().to_vec(),
         };
         if let Some(prefix) = self.admin {
-            scope.admin_prefix = prefix.to_owned();
+            prefix.clone_into(&mut scope.admin_prefix);
         }
         scope
     }
@@ -443,16 +443,15 @@ impl Trial<'_> {
 fn folded(denied: &[Denied]) -> String {
     let mut words: Vec<String> = Vec::new();
     for denied in denied {
-        let text = match denied.inboxes() {
-            Some(_) => denied.to_string(),
-            None => {
-                let verb = if denied.publish {
-                    "publish"
-                } else {
-                    "subscribe"
-                };
-                format!("this NATS user may not {verb} to {:?}", permission(denied))
-            }
+        let text = if denied.inboxes().is_some() {
+            denied.to_string()
+        } else {
+            let verb = if denied.publish {
+                "publish"
+            } else {
+                "subscribe"
+            };
+            format!("this NATS user may not {verb} to {:?}", permission(denied))
         };
         let text = if words.is_empty() {
             text

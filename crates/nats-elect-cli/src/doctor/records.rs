@@ -93,7 +93,7 @@ pub async fn check(
                 lasted(lease)
             );
             left.push(Left {
-                role: role.to_string(),
+                role: (*role).clone(),
                 what,
             });
         }

@@ -98,7 +98,7 @@ pub async fn serve(how: How) -> Outcome {
         let buckets = how.buckets.clone();
         Operate::new(secret, buckets, names.clone(), limits.patience)
     });
-    let names_of_buckets = how.buckets.iter().map(|it| Some(it.bucket.to_string()));
+    let names_of_buckets = how.buckets.iter().map(|it| Some(it.bucket.clone()));
     let roles = names_of_buckets.chain([None]);
     let answers = Answers {
         roles: roles.map(|it| (it, Spaced::default())).collect(),

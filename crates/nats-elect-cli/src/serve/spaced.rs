@@ -48,8 +48,8 @@ impl Spaced {
             });
             text
         });
-        let made = making.await;
-        made.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
+        let text = making.await;
+        text.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
     }
 }
 

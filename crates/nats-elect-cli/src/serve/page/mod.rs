@@ -203,9 +203,9 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let freshness = view.freshness();
     let past = view.history(None).ok();
-    let changed = all_marks(view, past.as_deref());
+    let all_marks = all_marks(view, past.as_deref());
     let seen = view.roles().into_values().map(|seen| {
-        let marks = changed.get(&seen.role).cloned().unwrap_or_default();
+        let marks = all_marks.get(&seen.role).cloned().unwrap_or_default();
         let marks = with_present(marks, &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
         (seen, marks, spans)

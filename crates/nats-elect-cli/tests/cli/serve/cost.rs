@@ -33,19 +33,19 @@ async fn cost(roles: usize) -> u64 {
     };
     lead(0).await;
     let serve = serving(&server, &[]);
-    let led = async |leader: usize| {
+    let shown = async |leader: usize| {
         let last = format!("/api/v1/leader/role-{}/node-{leader}", roles - 1);
         serve.until("a leader", &last, |it| it.status == 200).await
     };
     let ready = |it: &super::Answer| it.status == 200;
     serve.until("all roles", "/api/v1/roles", ready).await;
     lead(1).await;
-    led(1).await;
+    shown(1).await;
     let before = ticks(serve.pid());
     for round in 0..CHANGES / roles {
         lead(2 + round).await;
     }
-    led(1 + CHANGES / roles).await;
+    shown(1 + CHANGES / roles).await;
     ticks(serve.pid()) - before
 }
 
