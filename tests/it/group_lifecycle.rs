@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{
-    BoxError, FencedError, Group, GroupHandle, MemberConfig, Release, RoleHandler, RoleManager,
-    StopOptions, Term, handler_fn,
+    BoxError, Error, FencedError, Group, GroupHandle, MemberConfig, Release, RoleHandler,
+    RoleManager, StopOptions, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{Notify, watch};
 
 use crate::logs::records;
-use crate::support::bucket::Stranger;
+use crate::support::bucket::{Stranger, release_of};
 use crate::support::instance::{Recorded, never};
 use crate::support::journal::Journal;
 use crate::support::member::{
@@ -214,6 +214,52 @@ fn blocks() -> (std::sync::mpsc::Sender<()>, impl RoleHandler) {
         }
     });
     (release, handler)
+}
+
+/// Waits until a member answers operators no more, and checks that it renews its lease no more.
+async fn is_gone(server: &NatsServer, id: &str) {
+    let stranger = Stranger::connect(&server.url()).await;
+    let client = stranger.jetstream.client();
+    eventually(SOON, "no answer to operators", async || {
+        let answer = client.request("$SRV.PING.nats-elect", "".into()).await;
+        answer.is_err().then_some(())
+    })
+    .await;
+    let key = format!("_group.m.{}", epoch_of(&stranger, id).await);
+    let last = stranger.find(&key).await.expect("its record");
+    // Several heartbeats.
+    tokio::time::sleep(LEASE).await;
+    let stands = stranger.find(&key).await.expect("its record");
+    assert_eq!(stands.sequence, last.sequence, "heartbeats go on");
+    assert!(release_of(&stands.headers).is_none(), "nothing frees it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn nothing_of_a_member_goes_on_after_its_stop_timed_out_beside_a_handler_that_blocks() {
+    let server = NatsServer::start().expect("start");
+    let (release, handler) = blocks();
+    let a = member_with(&server.url(), "a", Group::sharded(GROUP, 1, handler)).await;
+    all_owned(&[&a], 1).await;
+    let stopped = a.stop(StopOptions::default().timeout(ms(300))).await;
+    let Err(Error::StopTimedOut { roles, .. }) = stopped else {
+        panic!("{stopped:?}");
+    };
+    assert_eq!(roles, [GROUP]);
+    let again = a.stop(StopOptions::default()).await;
+    assert_eq!(again, Ok(()), "it has ended");
+    is_gone(&server, "a").await;
+    drop(release);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn nothing_of_a_member_goes_on_after_its_manager_was_dropped_beside_a_handler_that_blocks() {
+    let server = NatsServer::start().expect("start");
+    let (release, handler) = blocks();
+    let a = member_with(&server.url(), "a", Group::sharded(GROUP, 1, handler)).await;
+    all_owned(&[&a], 1).await;
+    drop(a);
+    is_gone(&server, "a").await;
+    drop(release);
 }
 
 /// Nobody else says when leases of the former bucket are over: for as long as the longest may last,

@@ -51,6 +51,7 @@ mod privileges;
 mod proofs;
 mod refused_writes;
 mod regressions;
+mod replaced_buckets;
 mod secrets;
 mod security;
 mod security_environment;

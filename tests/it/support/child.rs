@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use nats_elect::{
-    BoxError, FencingToken, Overrun, RoleManager, StepDown, Storage, Term, handler_fn,
+    BoxError, FencingToken, Group, MemberConfig, Overrun, RoleManager, StepDown, Storage, Term,
+    handler_fn,
 };
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Stamp;
 use super::journal::{Journal, RecordedTerm, Running};
+use super::member::GROUP;
 use super::{BUCKET, ROLE, SOON, leased_for};
 
 const ORDERS: &str = "NATS_ELECT_TEST_CHILD";
@@ -29,6 +31,8 @@ pub struct Orders {
     pub ttl: Duration,
     pub overrun: Overrun,
     pub work: Work,
+    /// Whether it takes part in the group of most tests, with one shard, in place of the role.
+    pub is_member: bool,
     /// The test that is the child's own program: it calls [`run`].
     pub program: String,
 }
@@ -45,7 +49,7 @@ pub enum Work {
 /// What a child tells.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Told {
-    Started(FencingToken, u64),
+    Started(String, FencingToken, u64),
     /// The handler is still at it.
     Acted(u64),
     Ended(u64),
@@ -81,6 +85,7 @@ impl Orders {
             ttl,
             overrun: Overrun::Abort,
             work: Work::Obey,
+            is_member: false,
             program: "support::child::child_process".to_owned(),
         }
     }
@@ -187,9 +192,9 @@ impl Drop for ChildInstance {
 impl Heard {
     fn hear(&mut self, told: Told, id: &str, journal: &Journal) {
         match told {
-            Told::Started(fencing_token, start) => {
+            Told::Started(role, fencing_token, start) => {
                 self.running = Some(journal.enter_term(RecordedTerm {
-                    role: ROLE.to_owned(),
+                    role,
                     instance: id.to_owned(),
                     fencing_token,
                     start: Stamp::from_nanos(start),
@@ -261,20 +266,23 @@ where
     Fut: Future<Output = ()> + Send + 'static,
 {
     let work = orders.work;
-    let manager = RoleManager::builder()
+    let handler = handler_fn(move |term| lead(term, move |term| handler(term, work)));
+    let builder = RoleManager::builder()
         .servers(&orders.url)
         .bucket(BUCKET)
         .bucket_auto_create()
         .storage(Storage::Memory)
-        .instance_id(&orders.id)
-        .role(
-            ROLE,
-            leased_for(orders.ttl).overrun(orders.overrun),
-            handler_fn(move |term| lead(term, move |term| handler(term, work))),
-        )
-        .start()
-        .await
-        .expect("start");
+        .instance_id(&orders.id);
+    if orders.is_member {
+        let lease = MemberConfig::default().ttl(orders.ttl);
+        let shard = Group::sharded(GROUP, 1, handler);
+        let _member = builder.member(lease).group(shard).start().await;
+        // Until the parent ends it.
+        return std::future::pending().await;
+    }
+    let settings = leased_for(orders.ttl).overrun(orders.overrun);
+    let manager = builder.role(ROLE, settings, handler).start().await;
+    let manager = manager.expect("start");
     let role = manager.role(ROLE).expect("the role");
     let watched = role.clone();
     thread::spawn(move || {
@@ -310,6 +318,7 @@ where
     Fut: Future<Output = ()>,
 {
     tell(&Told::Started(
+        term.role().to_owned(),
         term.fencing_token(),
         Stamp::now().as_nanos(),
     ));

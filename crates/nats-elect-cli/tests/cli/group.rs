@@ -501,7 +501,16 @@ async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     ] {
         assert!(words.stdout.contains(expected), "{}", words.stdout);
     }
-    stop(member).await;
+    // It frees nothing, and nobody is left.
+    drop(member);
+    let explain = ["group", "explain", "placed", "0", "--wait", "2s"];
+    let words = output(&server, &explain);
+    for expected in [
+        "a heartbeat of the owner",
+        "it has no owner until a member comes that may take it",
+    ] {
+        assert!(words.stdout.contains(expected), "{}", words.stdout);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,46 +1,72 @@
 //! What a unit waits for until its owner acts, by the rules of the members.
 
+use std::time::Duration;
+
 use nats_elect::UnitStanding;
 
 use super::explain::Facts;
 use crate::text::lasted;
 
+/// The longest lease of a member.
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
+
 /// What has to happen, and what follows.
-type Wait = (String, &'static str);
+type Wait = (String, String);
+
+fn wait(what: impl Into<String>, then: &str) -> Wait {
+    (what.into(), then.into())
+}
 
 impl Facts<'_> {
     /// What has to happen before somebody owns it, and what follows.
     pub fn waits_for(&self) -> Option<Wait> {
         if self.group.making {
-            return Some((
-                "the members to create all units of the new group".into(),
+            return Some(wait(
+                "the members to create all units of the new group",
                 "the members take the units",
             ));
         }
         if self.group.kind.is_none() {
-            return Some((
-                "the group's record, which is missing or can't be understood".into(),
+            return Some(wait(
+                "the group's record, which is missing or can't be understood",
                 "nobody takes a unit before",
             ));
         }
         if self.unit.standing == UnitStanding::Owned {
-            let wait = self.waits_for_owner().or_else(|| self.waits_for_others());
-            return wait.or_else(|| {
+            let waits = self.waits_for_owner().or_else(|| self.waits_for_others());
+            return waits.or_else(|| {
                 let age = self.age("no owner gave the unit away with it")?;
-                Some((age, "its owner begins, if it had not begun before"))
+                Some(wait(age, "its owner begins, if it had not begun before"))
             });
         }
-        let takers = self.all.members_of(self.name);
-        if takers.filter(|(_, it)| !it.cordoned).count() == 0 {
-            return Some((
-                "a member that may take it: the group has none, or all are cordoned".into(),
+        if let Some(why) = self.nobody_may() {
+            return Some(wait(
+                format!("a member that may take it: {why}"),
                 "that one takes it, a minute later at most",
             ));
         }
         if let Some((others, _)) = self.waits_for_others() {
-            return Some((others, "the members take the units of this one"));
+            return Some(wait(others, "the members take the units of this one"));
         }
         Some(self.waits_for_taker())
+    }
+
+    /// Why no member that is there may take it from its owner, or if it has none.
+    fn nobody_may(&self) -> Option<String> {
+        let mut takers = self.all.members_of(self.name);
+        let owner = self.unit.owner.as_deref();
+        let may = takers.any(|(epoch, it)| {
+            let lasts = it.confirmed || it.age < it.ttl.unwrap_or(LONGEST_LEASE);
+            lasts && !it.cordoned && Some(epoch) != owner
+        });
+        if !may {
+            return Some("the group has no other that lives, or all are cordoned".into());
+        }
+        let planned = self.planned.as_ref()?;
+        planned
+            .why
+            .clone()
+            .filter(|_| planned.verdict == "unplaced")
     }
 
     /// Nobody owns it.
@@ -48,18 +74,18 @@ impl Facts<'_> {
         match self.unit.standing {
             UnitStanding::Free => self.waits_free(),
             UnitStanding::Abandoned => match self.age("no owner wrote it") {
-                Some(age) => (age, "a member takes it"),
-                None => (
-                    "a member that takes it".into(),
+                Some(age) => wait(age, "a member takes it"),
+                None => wait(
+                    "a member that takes it",
                     "one does after it has waited for that lease itself, a minute at most",
                 ),
             },
-            UnitStanding::OwnerMissing => (
-                "the end of its owner's lease, which has no record: a minute at most".into(),
+            UnitStanding::OwnerMissing => wait(
+                "the end of its owner's lease, which has no record: a minute at most",
                 "members end that lease, and one takes the unit",
             ),
-            UnitStanding::Missing => (
-                "a member to notice that it has no key: after a purge 5m at most".into(),
+            UnitStanding::Missing => wait(
+                "a member to notice that it has no key: after a purge 5m at most",
                 "one creates it as nobody's, and a minute later one takes it",
             ),
             standing => {
@@ -69,7 +95,7 @@ impl Facts<'_> {
                     "it is not understood, or deleted"
                 };
                 let over = || format!("a member that writes over this record: {what}");
-                (
+                wait(
                     self.age(what).unwrap_or_else(over),
                     "a member writes over it, and begins a minute later",
                 )
@@ -78,26 +104,13 @@ impl Facts<'_> {
     }
 
     fn waits_free(&self) -> Wait {
-        let Some(planned) = &self.planned else {
-            let age = self.age("no owner gave the unit away with it");
-            let wait = age.unwrap_or_else(|| "a member that takes it".into());
-            return (wait, "it has an owner in a moment");
-        };
         // Members plan for units whose records are of age.
-        match planned
-            .why
-            .as_ref()
-            .filter(|_| planned.verdict == "unplaced")
-        {
-            Some(why) => (
-                format!("a member that may take it: {why}"),
-                "one takes it in a moment",
-            ),
-            None => (
-                "a member that takes it".into(),
-                "it has an owner in a moment",
-            ),
-        }
+        let age = self.age("no owner gave the unit away with it");
+        let age = age.filter(|_| self.planned.is_none());
+        wait(
+            age.unwrap_or_else(|| "a member that takes it".into()),
+            "it has an owner in a moment",
+        )
     }
 
     /// Nobody builds on a record before it is of age.
@@ -112,7 +125,7 @@ impl Facts<'_> {
     fn waits_for_others(&self) -> Option<Wait> {
         let unclosed = self.group.unclosed;
         (unclosed > 0).then(|| {
-            (
+            wait(
                 format!("{unclosed} units of earlier generations to be closed"),
                 "its owner begins, if it had not begun before",
             )
@@ -125,9 +138,17 @@ impl Facts<'_> {
             return None;
         }
         let lease = owner.ttl.map_or_else(|| "a minute".to_owned(), lasted);
+        let then = match self.nobody_may() {
+            Some(why) => format!(
+                "if none comes for so long, it has no owner until a member comes that may take it: {why}"
+            ),
+            None => {
+                "if none comes for so long, members end that lease, and one takes the unit".into()
+            }
+        };
         Some((
             format!("a heartbeat of the owner, whose lease is {lease}"),
-            "if none comes for so long, members end that lease, and one takes the unit",
+            then,
         ))
     }
 }
