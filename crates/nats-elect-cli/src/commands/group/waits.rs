@@ -60,7 +60,7 @@ impl Facts<'_> {
             lasts && !it.cordoned && Some(epoch) != owner
         });
         if !may {
-            return Some("the group has no other that lives, or all are cordoned".into());
+            return Some("the group has none that lives, or all are cordoned".into());
         }
         let planned = self.planned.as_ref()?;
         planned
