@@ -234,7 +234,7 @@ impl Facts<'_> {
         match self.waits_for() {
             Some((what, then)) => {
                 row("waits for", what);
-                row("then", then.into());
+                row("then", then);
             }
             None => row("waits for", "nothing".into()),
         }
