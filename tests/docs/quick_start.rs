@@ -200,7 +200,7 @@ fn the_quick_start_does_what_the_readme_shows() {
         first.prints(line);
     }
     let log = first.ends();
-    for logged in [" INFO ", "connected to NATS: started", "term started"] {
+    for logged in ["INFO", "connected to NATS: started", "term started"] {
         assert!(log.contains(logged), "{logged}: {log}");
     }
     for line in second_shows {
