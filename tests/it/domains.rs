@@ -58,6 +58,11 @@ async fn a_leader_at_a_leaf_node_without_jetstream_loses_its_lease_with_the_link
     let (line, address) = line_to(&hub);
     let leaf = NatsServer::builder().leaf_of(&address).without_jetstream();
     let leaf = leaf.start().expect("a leaf");
+    let client = async_nats::connect(leaf.url()).await.expect("connect");
+    eventually(SOON, "JetStream of the hub", async || {
+        client.request("$JS.API.INFO", "".into()).await.ok()
+    })
+    .await;
     // Both stand for one role. The journal refuses terms that overlap.
     let journal = Journal::default();
     let a = instance("a", leaf.url(), &journal).standing(leased_for(ms(3000)));
