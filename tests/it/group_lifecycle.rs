@@ -24,8 +24,8 @@ use crate::support::{BUCKET, SOON, logs, ms};
 
 /// The longest lease that a member may have.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
-/// What a test may be late in seeing the end of a term.
-const SLACK: Duration = ms(5000);
+/// Shorter by what a test may be late in seeing the end of a term.
+const NEARLY_A_MINUTE: Duration = ms(55_000);
 
 /// The name by which a journal has the terms of a shard.
 fn shard(number: u32) -> String {
