@@ -274,8 +274,7 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
     for number in 0..4 {
         journal.ended(&shard(number), 0).await;
     }
-    let quiet = LONGEST_LEASE.saturating_sub(SLACK);
-    never("a term within the longest lease", quiet, || {
+    never("a term within the longest lease", NEARLY_A_MINUTE, || {
         (0..4).any(|number| journal.terms(&shard(number)).len() > 1)
     })
     .await;

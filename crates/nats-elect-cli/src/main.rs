@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
-    let _logs = match cli.command.logs() {
+    let logs = match cli.command.logs() {
         Some(level) => Some(logs::to_stderr(
             cli.shared.verbose,
             &level,
@@ -83,7 +83,12 @@ fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
         None => None,
     };
     for unknown in nats_elect::ManagerConfig::unknown_in_env() {
-        output.warning(&unknown.to_string());
+        // Where nobody may read, logs hold nothing up.
+        if logs.is_some() {
+            tracing::warn!("{unknown}");
+        } else {
+            output.warning(&unknown.to_string());
+        }
     }
     commands::run(cli.command, &cli.shared, output)
 }

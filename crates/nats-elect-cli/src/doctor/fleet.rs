@@ -112,7 +112,7 @@ fn abandoned(
     } else if let Some(id) = paused.first() {
         (
             format!("; paused: {}", paused.join(", ")),
-            format!("`nats-elect resume --role {role} --instance {id}`"),
+            format!("`nats-elect resume {id} --role {role}`"),
         )
     } else {
         (

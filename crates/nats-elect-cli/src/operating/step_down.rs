@@ -339,7 +339,7 @@ impl Done {
         let from = &self.leader.instance;
         match (&self.stepped, &self.held) {
             (Some(stepped), Some((heir, time))) => format!(
-                "{}\n{heir} keeps it against higher priorities for {}, or until `nats-elect resume --instance {heir}`, \
+                "{}\n{heir} keeps it against higher priorities for {}, or until `nats-elect resume {heir}`, \
                  another order, or the end of its term",
                 stepped.words(&from.to_string()),
                 lasted(*time)

@@ -639,12 +639,12 @@ async fn records_that_others_wrote_or_left_behind_are_told() {
 async fn a_role_that_nobody_claims_is_told_with_the_candidates_that_stand_for_it() {
     let server = NatsServer::builder()
         .config(
-            "authorization { users = [ { user: all, password: p }, \
+            "no_auth_user: all\nauthorization { users = [ { user: all, password: p }, \
              { user: weak, password: p, permissions: { publish: { deny: [\"$KV.leaders.*\"] } } } ] }",
         )
         .start()
         .expect("a server");
-    let url = server.url().replace("nats://", "nats://all:p@");
+    let url = server.url();
     let jetstream = bucket_with(&url, |_| {}).await;
     let dead = json!({ "id": "node-7", "token": "t", "ttl_ms": 100 });
     put(&jetstream, "scheduler", dead.to_string()).await;
@@ -668,7 +668,7 @@ async fn a_role_that_nobody_claims_is_told_with_the_candidates_that_stand_for_it
     }
     let report = told("; paused: node-1, node-2").await;
     assert!(
-        report.contains("resume --role scheduler --instance node-1"),
+        report.contains("resume node-1 --role scheduler"),
         "{report}"
     );
 }

@@ -66,7 +66,7 @@ async fn no_order_reaches_a_bucket_of_the_same_name_in_another_domain() {
     let domains = domains().await;
     for order in [
         &["cordon", "--all-instances"][..],
-        &["pause", "--instance", "in-leaf"],
+        &["pause", "in-leaf"],
         &["step-down", "scheduler", "--force"],
         &["candidates"],
     ] {

@@ -136,9 +136,12 @@ async fn a_quiet_instance_waits_without_a_word() {
     let server = NatsServer::start().expect("a server");
     let history = History::new();
     let _leader = held(&server, &history).await;
+    // Another program under the same role would be warned of.
+    let same = std::env::current_exe().expect("this program");
     let child = exec("other", &server.url())
         .args(LONG)
-        .args(["--quiet", "--wait-timeout", "2s", "--", "true"])
+        .args(["--quiet", "--wait-timeout", "2s", "--"])
+        .arg(same)
         .stderr(Stdio::piped())
         .spawn()
         .expect("start exec");
