@@ -350,7 +350,7 @@ impl Election {
             WriteOutcome::Failed(failure) => {
                 self.request_failed(BucketRequest::Claim, failure);
                 // Where another write was stored meanwhile, the server takes writes.
-                let taken = (self.observed_role.received()).is_some_and(|at| at >= write.sent);
+                let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failure.kind != FailureKind::Contended && !taken {
                     let next = write.sent + self.pause_between_claims();
                     self.retry.wait_until(Asked::WriteRole, next);
