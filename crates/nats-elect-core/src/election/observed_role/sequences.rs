@@ -10,15 +10,16 @@ use crate::moment::Moment;
 pub(super) const BURST: u64 = 100;
 /// After that it takes at most one message per so many microseconds.
 const MICROS_A_MESSAGE: u64 = 10;
-/// After a longer silence a sequence is not judged by that rate.
-const LONGEST_SILENCE: Duration = Duration::from_secs(1);
+/// After a longer silence a sequence is not judged by that rate. A bucket may have been replaced that
+/// was hardly older than a tenth of this.
+const LONGEST_SILENCE: Duration = Duration::from_millis(200);
 impl ObservedRole {
     /// Whether this sequence can only be of the bucket that was read.
     ///
     /// A recreated bucket begins with the time of its creation in microseconds. So its sequences
     /// lie above the old ones by the old bucket's age in microseconds, less its number of messages.
-    /// The messages of one second raise the sequence by about 100,000 at most, a tenth of that
-    /// second's microseconds.
+    /// The messages of a fifth of a second raise the sequence by about 20,000 at most, a tenth of its
+    /// microseconds.
     pub fn is_known_sequence(&self, revision: u64, now: Moment) -> bool {
         mutated!(TrustAnyJump => return true);
         self.known_sequence.is_some_and(|(shown, at)| {

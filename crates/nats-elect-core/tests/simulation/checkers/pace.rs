@@ -17,8 +17,8 @@ struct Claims {
     /// The last claim, and when it was sent over which sequence.
     last: Option<(OpId, Duration, u64)>,
     failed: bool,
-    /// Since it was sent the watch showed something, or there is a new link: the server may take
-    /// writes again.
+    /// Since it was sent the watch showed something, a write was answered, or there is a new link:
+    /// the server may take writes again.
     news: bool,
 }
 
@@ -71,7 +71,13 @@ impl Claims {
             } if self.last.is_some_and(|(last, ..)| last == *op) => {
                 self.failed = failure.kind != FailureKind::Contended;
             }
-            Input::Link(_) | Input::Observed(_) => self.news = true,
+            // Also the late answer to an earlier write.
+            Input::WriteEnded {
+                outcome: WriteOutcome::Acked { .. } | WriteOutcome::Conflict { .. },
+                ..
+            }
+            | Input::Link(_)
+            | Input::Observed(_) => self.news = true,
             _ => {}
         }
     }
