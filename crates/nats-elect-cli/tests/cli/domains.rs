@@ -93,7 +93,9 @@ async fn whoever_reads_the_bucket_asks_its_instances_alone() {
     let domains = domains().await;
     let screen = domains.at_leaf(&["top", "--once"]);
     assert!(screen.stdout.contains("in-leaf"), "{}", screen.stdout);
-    assert!(!screen.stdout.contains("in-hub"), "{}", screen.stdout);
+    // Events of the hub may be among the last changes.
+    let one = "1 instance answers";
+    assert!(screen.stdout.contains(one), "{}", screen.stdout);
     let found = domains.at_leaf(&["doctor", "--json"]);
     let found = json(&found.stdout);
     let checks = found["checks"].as_array().expect("a list");

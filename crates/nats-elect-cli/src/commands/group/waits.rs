@@ -60,7 +60,7 @@ impl Facts<'_> {
             lasts && !it.cordoned && Some(epoch) != owner
         });
         if !may {
-            return Some("none lives, or all are cordoned".into());
+            return Some("the group has none that lives, or all are cordoned".into());
         }
         let planned = self.planned.as_ref()?;
         planned
@@ -139,8 +139,8 @@ impl Facts<'_> {
         }
         let lease = owner.ttl.map_or_else(|| "a minute".to_owned(), lasted);
         let then = match self.nobody_may() {
-            Some(why) => {
-                format!("if none comes, it has no owner until a member may take it: {why}")
+            Some(_) => {
+                "if none comes, it has no owner until a member comes that may take it".into()
             }
             None => {
                 "if none comes for so long, members end that lease, and one takes the unit".into()
