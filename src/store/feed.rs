@@ -7,6 +7,7 @@ use async_nats::{Message, StatusCode};
 
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
+use super::settings::StreamState;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Entry, FenceEntry};
 
@@ -23,6 +24,10 @@ pub struct Feed {
     prefix: String,
     /// The number of messages received. It reveals a missing message.
     received: u64,
+    /// The last message's sequence in the stream.
+    position: u64,
+    /// Whether the server had more to send when it sent the last message.
+    more: bool,
     /// When the server stored the last message, by its clock.
     written: Option<SystemTime>,
     /// Whether the initial state has arrived, as of the beginning of the watch.
@@ -71,6 +76,8 @@ impl Feed {
         Self {
             prefix,
             received: 0,
+            position: 0,
+            more: false,
             written: None,
             caught_up: CaughtUp::Unknown,
         }
@@ -86,6 +93,19 @@ impl Feed {
     /// Returns whether the initial state has arrived, as of the beginning of the watch.
     pub const fn has_caught_up(&self) -> bool {
         matches!(self.caught_up, CaughtUp::Yes)
+    }
+
+    /// Returns whether the server had more to send when it sent the last message.
+    pub const fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Returns whether a new watch would sooner be up to date: this one has shown as many messages
+    /// as the stream has, and since the one that it showed last more were stored.
+    pub(super) const fn is_behind(&self, stream: &StreamState) -> bool {
+        self.more
+            && self.received > stream.messages
+            && stream.last_seq.saturating_sub(self.position) > stream.messages
     }
 
     /// Returns when the server stored the last message of the bucket, by its clock. The time is for
@@ -136,6 +156,8 @@ impl Feed {
         {
             self.caught_up = CaughtUp::Yes;
         }
+        self.position = position.in_stream;
+        self.more = position.more;
         self.written = position.written;
         Ok(Counted::Stored(position.in_stream))
     }
@@ -158,16 +180,18 @@ impl Feed {
         Delivery::Entry(role, entry)
     }
 
-    fn heartbeat(&self, message: &Message) -> Result<Counted, StoreError> {
+    fn heartbeat(&mut self, message: &Message) -> Result<Counted, StoreError> {
         let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
         if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
         {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
-        Ok(flow.map_or(Counted::Idle, |subject| {
-            Counted::Waiting(subject.to_owned())
-        }))
+        if let Some(subject) = flow {
+            return Ok(Counted::Waiting(subject.to_owned()));
+        }
+        self.more = false;
+        Ok(Counted::Idle)
     }
 }
 
@@ -177,6 +201,8 @@ struct Position {
     in_stream: u64,
     in_consumer: u64,
     written: Option<SystemTime>,
+    /// Whether other messages were to follow.
+    more: bool,
 }
 
 impl Position {
@@ -193,6 +219,7 @@ impl Position {
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
             written: tokens[before + 5].parse().ok().and_then(time),
+            more: tokens[before + 6] != "0",
         })
     }
 }
@@ -259,11 +286,40 @@ mod tests {
     }
 
     #[test]
+    fn a_watch_is_behind_once_more_was_stored_since_than_there_is() {
+        let message = |sequence: u64, number: u64, pending: u64| Message {
+            subject: "$KV.b.r".into(),
+            reply: Some(format!("$JS.ACK.KV_b.c.1.{sequence}.{number}.1.{pending}").into()),
+            payload: "x".into(),
+            headers: None,
+            status: None,
+            description: None,
+            length: 1,
+        };
+        let stream = |last_seq| StreamState {
+            messages: 2,
+            bytes: 0,
+            last_seq,
+        };
+        let mut feed = Feed::new("$KV.b.".to_owned());
+        for number in 1..=2 {
+            feed.take(&message(number, number, 2)).expect("a message");
+            assert!(!feed.is_behind(&stream(100)), "it shows what stood there");
+        }
+        feed.take(&message(10, 3, 2)).expect("a message");
+        assert!(!feed.is_behind(&stream(12)));
+        assert!(feed.is_behind(&stream(13)));
+        feed.take(&message(20, 4, 0)).expect("a message");
+        assert!(!feed.is_behind(&stream(100)), "the rest are other keys");
+    }
+
+    #[test]
     fn both_forms_of_a_position_are_read() {
         let position = Some(Position {
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
             written: time(1_700_000_000_123_456_789),
+            more: true,
         });
         for reply in [
             "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000123456789.4",

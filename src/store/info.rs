@@ -113,7 +113,7 @@ pub(super) struct StreamInfo {
     #[serde(default)]
     pub domain: Option<String>,
     #[serde(default)]
-    state: StreamState,
+    pub state: StreamState,
 }
 
 impl StreamInfo {

@@ -18,11 +18,17 @@ use super::bucket::Bucket;
 use super::error::StoreError;
 use super::feed::{Counted, Delivery, FENCES, Feed, broken};
 use super::mailbox::inbox_prefix;
+use crate::clock;
+use nats_elect_core::Moment;
 
 /// The interval of the server's heartbeats on an idle watch.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A watch ends after this long without a message.
 const SILENCE: Duration = Duration::from_millis(2500);
+/// A watch that the server has had more for all this time may be behind.
+const LATE: Duration = Duration::from_secs(5);
+/// The maximum time of the question how far it is behind. Its messages wait meanwhile.
+const QUESTION: Duration = Duration::from_secs(2);
 /// The time for which the server keeps the consumer of a watch without a listener.
 pub(super) const KEPT: Duration = Duration::from_secs(5);
 
@@ -34,6 +40,8 @@ pub struct Watch {
     /// The number of connections that the client had made. Messages may be missing after another
     /// one.
     connects: u64,
+    /// When the watch was up to date, as far as is known.
+    up_to_date_at: Moment,
 }
 
 /// A watch that tells when it has caught up.
@@ -107,6 +115,7 @@ impl Bucket {
             messages,
             feed,
             connects,
+            up_to_date_at: clock::now(),
         })
     }
 
@@ -167,7 +176,32 @@ impl Watch {
         if let Delivery::Waiting(subject) = &told {
             self.go_on(subject.clone()).await?;
         }
+        self.keep_up().await?;
         Ok(told)
+    }
+
+    /// Ends a watch that falls further and further behind.
+    ///
+    /// Before each message a server may search all keys for it, once more messages were stored
+    /// since the watch's position than there are keys. With thousands of keys it then sends fewer
+    /// than are stored. (Seen with 2.11 to 2.15, file storage, two filters.) A new watch begins with
+    /// the last message of each key, and the server knows where these are.
+    async fn keep_up(&mut self) -> Result<(), StoreError> {
+        let now = clock::now();
+        if !self.feed.has_more() {
+            self.up_to_date_at = now;
+        }
+        if now < self.up_to_date_at + LATE {
+            return Ok(());
+        }
+        self.up_to_date_at = now;
+        match self.bucket.stream_info(QUESTION).await {
+            Ok(info) if self.feed.is_behind(&info.state) => {
+                Err(broken("more was stored since than there are keys"))
+            }
+            // Whoever asks for it tells of it.
+            _ => Ok(()),
+        }
     }
 
     /// Returns the next message that the bucket holds, with its sequence, or nothing if the server

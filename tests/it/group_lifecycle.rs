@@ -148,17 +148,7 @@ async fn an_instance_that_stops_and_keeps_its_units_begins_no_term_on_units_give
 async fn a_unit_that_comes_back_to_a_handler_that_hangs_is_for_the_next_instance() {
     let logs = logs::install();
     let server = NatsServer::start().expect("start");
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let hangs = handler_fn(move |term: Term| {
-        let held = Arc::clone(&held);
-        async move {
-            term.cancelled().await;
-            let held = held.lock().expect("no panic");
-            let _ = tokio::task::block_in_place(|| held.recv());
-            Ok(())
-        }
-    });
+    let (release, hangs) = blocks();
     let brief = MemberConfig::default().ttl(LEASE).stop_budget(ms(300));
     let start = |id, group| {
         joining(&server.url(), id, group)

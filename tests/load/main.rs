@@ -4,6 +4,7 @@
 
 mod admin_flood;
 mod flood;
+mod many_roles;
 mod peer_flood;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, reason = "a part of it serves the tests here")]

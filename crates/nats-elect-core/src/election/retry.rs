@@ -14,6 +14,9 @@ use crate::moment::Moment;
 pub struct Retry {
     config: RetryConfig,
     kinds: [Failing; KINDS],
+    /// No request of any kind is sent before: the last one failed. It is a short pause, as a read
+    /// tells what became of a write.
+    any_at: Moment,
 }
 
 /// What a request asks of the bucket.
@@ -70,12 +73,13 @@ impl Retry {
         Self {
             config,
             kinds: [Failing::NOT; KINDS],
+            any_at: Failing::NOT.at,
         }
     }
 
     /// When the next attempt of this kind is due. It lies in the past while there are no failures.
-    pub const fn at(&self, asked: Asked) -> Moment {
-        self.kinds[asked as usize].at
+    pub fn at(&self, asked: Asked) -> Moment {
+        self.kinds[asked as usize].at.max(self.any_at)
     }
 
     /// Counts a failed request. While the instance leads, `limit` keeps attempts within the lease.
@@ -117,11 +121,7 @@ impl Retry {
         let limit = limit.unwrap_or(self.config.max_backoff);
         let after = |pause: Duration| now + pause.mul_f64(jitter.clamp(0.0, 2.0)).min(limit);
         kind.at = after(delay);
-        // Requests of other kinds follow soon, as a read tells what became of a write.
-        let soon = after(self.config.initial_backoff);
-        for kind in &mut self.kinds {
-            kind.at = kind.at.max(soon);
-        }
+        self.any_at = self.any_at.max(after(self.config.initial_backoff));
         if was_open || !self.is_open() {
             Breaker::Unchanged
         } else {
@@ -135,7 +135,7 @@ impl Retry {
     pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64) {
         let at = now + self.config.initial_backoff.mul_f64(chance);
         self.kinds[asked as usize].at = at;
-        self.kinds[Asked::ReadKeys as usize].at = at;
+        self.any_at = at;
     }
 
     /// Notes that a request was answered.
@@ -143,9 +143,7 @@ impl Retry {
         let was_open = self.is_open();
         mutated!(ReadsResetWrites => self.kinds = [Failing::NOT; KINDS]);
         self.kinds[asked as usize] = Failing::NOT;
-        for kind in self.kinds.iter_mut().filter(|kind| kind.failures == 0) {
-            *kind = Failing::NOT;
-        }
+        self.any_at = Failing::NOT.at;
         self.closed(was_open)
     }
 
@@ -153,6 +151,7 @@ impl Retry {
     /// instance may still lack the permission.
     pub fn others_succeed(&mut self) -> Breaker {
         let was_open = self.is_open();
+        self.any_at = Failing::NOT.at;
         for asked in [Asked::WriteRole, Asked::WriteFence] {
             let kind = &mut self.kinds[asked as usize];
             if !kind.lasting {
@@ -181,6 +180,7 @@ impl Retry {
         for kind in &mut self.kinds {
             kind.at = Failing::NOT.at;
         }
+        self.any_at = Failing::NOT.at;
     }
 
     /// Whether attempts are slowed down.
@@ -196,7 +196,12 @@ impl Retry {
     pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
 
-        let Self { kinds, config } = self;
+        let Self {
+            kinds,
+            config,
+            any_at,
+        } = self;
+        (*any_at).max(now).hash(hasher);
         for Failing {
             failures,
             lasting,
@@ -219,6 +224,9 @@ fn backoff(config: &RetryConfig, failures: u32) -> Duration {
         Duration::from_secs_f64(seconds)
     }
 }
+
+/// A read asks for the keys, and then for the bucket.
+pub const READ_ROUND_TRIPS: u32 = 2;
 
 /// The timeout of requests. It is the request timeout, or longer if answers have come later than
 /// that.
@@ -255,7 +263,7 @@ impl AdaptiveTimeout {
             None if late => took,
             None => return,
         };
-        self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
+        self.slow = (slow * 3 / 2 * READ_ROUND_TRIPS > self.timeout).then_some(slow);
     }
 
     pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
@@ -297,6 +305,20 @@ mod tests {
             adaptive_timeout.answered(ms(5), 1, false);
         }
         assert_eq!(adaptive_timeout.within(1), ms(500));
+    }
+
+    #[test]
+    fn a_read_has_time_for_both_round_trips_where_one_alone_comes_in_time() {
+        let ms = Duration::from_millis;
+        let mut adaptive_timeout = AdaptiveTimeout::new(ms(500), ms(15_000));
+        adaptive_timeout.answered(ms(600), READ_ROUND_TRIPS, true);
+        assert_eq!(
+            (
+                adaptive_timeout.within(1),
+                adaptive_timeout.within(READ_ROUND_TRIPS)
+            ),
+            (ms(500), ms(900))
+        );
     }
 
     #[test]
@@ -362,6 +384,19 @@ mod tests {
         assert_eq!(opened, 1);
         assert_eq!(retry.at(Asked::WriteRole).since(now), steady().max_backoff);
         assert_eq!(retry.succeeded(Asked::WriteRole), Breaker::Closed);
+    }
+
+    /// Otherwise a read that is answered late makes the claim wait until the read is too old for it.
+    #[test]
+    fn a_read_that_is_answered_late_ends_the_pause_that_its_timeout_made_for_a_claim() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        retry.failed(Asked::WriteRole, now, 0.5, None);
+        let at = retry.at(Asked::WriteRole);
+        retry.failed(Asked::ReadKeys, at, 0.5, None);
+        assert_eq!(retry.at(Asked::WriteRole), at + steady().initial_backoff);
+        retry.succeeded(Asked::ReadKeys);
+        assert_eq!(retry.at(Asked::WriteRole), at);
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Election {
             .keeper
             .confirm(leadership.keeper.held.revision, now, lease, next);
         let term = leadership.keeper.held.term;
-        self.emit(Effect::Extend {
+        self.emit_before_events(Effect::Extend {
             term,
             lease,
             acting: Some(lease),
