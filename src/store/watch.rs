@@ -171,12 +171,12 @@ impl Watch {
     /// Returns the content of the next message, even if it concerns no role. The watch is over with
     /// the first error.
     pub async fn next(&mut self) -> Result<Delivery, StoreError> {
+        self.keep_up().await?;
         let message = self.receive().await?;
         let told = self.feed.take(&message)?;
         if let Delivery::Waiting(subject) = &told {
             self.go_on(subject.clone()).await?;
         }
-        self.keep_up().await?;
         Ok(told)
     }
 
