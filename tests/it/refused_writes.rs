@@ -1,5 +1,7 @@
 //! Writes that fail while reads succeed: limits that are reached, a disk that is full.
 
+mod slow;
+
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{EventLog, Instance, guest, instance, never};
+use crate::support::instance::{EventLog, Instance, Joining, guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
