@@ -15,8 +15,8 @@
 //! instances, with one lease for all that an instance owns ([more](docs::groups)). A
 //! [`GroupHandle`] tells the owners.
 //!
-//! The module [`docs`] has all pages, sorted by the question that they answer. Whoever comes from
-//! client-go, Consul or etcd finds [what corresponds](docs::migrating).
+//! The module [`docs`] has all pages, sorted by the question that they answer.
+//! [Coming from client-go, Consul or etcd](docs::migrating) has what corresponds.
 //!
 //! ```no_run
 //! use nats_elect::{BoxError, RoleConfig, RoleManager, Term, handler_fn};
@@ -192,6 +192,8 @@ pub use crate::store::Denied;
 pub use crate::store::{BucketNote, BucketReview};
 // For this project's command.
 #[doc(hidden)]
+pub use crate::actors::TWO_APPLICATIONS;
+#[doc(hidden)]
 pub use crate::store::{events_stream, inbox_prefix};
 #[doc(hidden)]
 pub use nats_elect_core::duration;
@@ -206,7 +208,7 @@ pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
 #[doc(hidden)]
-pub use nats_elect_core::whole;
+pub use nats_elect_core::{group::LONGEST_LEASE, whole};
 
 /// The runbook for on-call engineers: the meaning of each alert of `deploy/prometheus`, and the
 /// steps to take. It contains no code.

@@ -46,6 +46,7 @@ pub(crate) use member::Groups;
 pub(crate) use membership::MembershipSetup;
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, Overran, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
+pub use namesake::TWO_APPLICATIONS;
 pub(crate) use publisher::PublisherSetup;
 pub(crate) use routes::Routes;
 pub(crate) use signatures::Signatures;

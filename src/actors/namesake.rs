@@ -30,6 +30,10 @@ impl Namesake {
     }
 }
 
+/// What is wrong with two applications under one role, and what to do.
+pub const TWO_APPLICATIONS: &str = "two applications that stand for one role elect one leader between them: give them different buckets \
+     (`bucket`, NATS_ELECT_BUCKET) or roles of different names, or the same name (`application`) if they are one";
+
 /// Takes the application from an entry under a role's key. Returns a warning if it is another one
 /// than this instance's.
 pub(super) fn other_application(own: &Instance, entry: &mut Entry) -> Option<String> {
@@ -40,9 +44,7 @@ pub(super) fn other_application(own: &Instance, entry: &mut Entry) -> Option<Str
     let other = record.application.take()?;
     (other.name != own.application.name).then(|| {
         format!(
-            "{:?} of application {:?} leads this role, and this is {:?}: two applications that stand for one role elect one \
-             leader between them; give them different buckets (`bucket`, NATS_ELECT_BUCKET) or roles of different names, or \
-             the same name (`application`) if they are one",
+            "{:?} of application {:?} leads this role, and this is {:?}; {TWO_APPLICATIONS}",
             record.id, other.name, own.application.name
         )
     })

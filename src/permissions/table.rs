@@ -160,8 +160,8 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         parts: &[Candidate],
         need: Need::Own,
-        why: "Groups: the lease of each member, the group's own record, and the owner of each of its units. Members depose each \
-              other, so that all may write the leases of all.",
+        why: "Groups: the lease of each member, the group's own record, and the owner of each of its units. An instance \
+              without groups needs none of these lines. Members depose each other, so that all may write the leases of all.",
         publish: &["{any group}$KV.{bucket}._group.m.*"],
         subscribe: &[],
     },
@@ -278,8 +278,8 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         parts: &[Operator],
         need: Need::Operate,
-        why: "That a lease whose holder is gone is over. Leave it out for who is not to decide that: while the holder lives there \
-              are two leaders then, until its next heartbeat.",
+        why: "Ending the wait for a lease whose holder is gone. Leave this out for users who must not decide that: if the \
+              holder lives, there are two leaders until its next heartbeat.",
         publish: &["{admin}.{bucket}.end-lease.*.{role}"],
         subscribe: &[],
     },
@@ -298,9 +298,16 @@ pub(super) const TABLE: &[Row] = &[
         subscribe: &[],
     },
     Row {
-        parts: &[Candidate, Observer, Admin, Retire, Grow],
+        parts: &[Candidate, Observer, Admin, Grow],
         need: Need::Read,
         why: "Where answers and the watch's messages come in.",
+        publish: &[],
+        subscribe: &["{inbox}.>"],
+    },
+    Row {
+        parts: &[Retire],
+        need: Need::Read,
+        why: "Where answers come in.",
         publish: &[],
         subscribe: &["{inbox}.>"],
     },
@@ -344,7 +351,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         parts: &[Candidate],
         need: Need::BeOperatedInGroups,
-        why: "The same of groups.",
+        why: "The same of groups. An instance without groups needs none of these lines.",
         publish: &[],
         subscribe: &[
             "{any group}{admin}.{bucket}.group-plan.*.*",

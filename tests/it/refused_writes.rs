@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::{self, StorageType};
 use futures::StreamExt;
-use nats_elect::{Event, FailureKind, Outcome, RoleManagerBuilder, Storage};
+use nats_elect::{Event, FailureKind, Outcome, RoleConfig, RoleManagerBuilder, Storage};
 use nats_elect_testing::{NatsServer, eventually};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -113,13 +113,13 @@ async fn an_account_that_is_full_for_two_seconds_ends_no_term() {
 struct Disk(TempDir);
 
 impl Disk {
-    /// Returns nothing where none can be mounted. A full account is tested there all the same.
-    fn mount() -> Option<Self> {
+    fn mount() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]);
-        let mounted = mount.arg(folder.path()).status();
-        mounted.is_ok_and(|it| it.success()).then(|| Self(folder))
+        let mounted = mount.arg(folder.path()).status().expect("mount");
+        assert!(mounted.success(), "{mounted}");
+        Self(folder)
     }
 
     fn heap(&self) -> PathBuf {
@@ -181,8 +181,9 @@ impl Drop for Sent {
     }
 }
 
-/// Roles that nobody can claim: how they are claimed, and what is logged, in this time.
-async fn claims_are_rare(a: &Instance, sent: &Sent, roles: &[String], instances: usize) {
+/// Roles that nobody can claim: each is claimed once a second at most, and after the longest pause at
+/// the latest.
+async fn claims_are_rare(a: &Instance, sent: &Sent, roles: &[String]) {
     let window = Duration::from_secs(20);
     for role in roles {
         eventually(SOON, "no leader", async || {
@@ -193,16 +194,14 @@ async fn claims_are_rare(a: &Instance, sent: &Sent, roles: &[String], instances:
     let begin = Stamp::now();
     tokio::time::sleep(window).await;
     let (claims, took) = (sent.since(begin), Stamp::now().since(begin));
-    let most = (took.as_secs() + 1) * u64::try_from(roles.len() * instances).expect("a few");
-    eprintln!(
-        "CLAIMS {claims} of {} roles on {instances} instances in {took:?}",
-        roles.len()
-    );
-    assert!(
-        u64::try_from(claims).expect("few") <= most,
-        "{claims} in {took:?}"
-    );
-    assert!(claims > 0, "it tries on");
+    eprintln!("CLAIMS {claims} of {} roles in {took:?}", roles.len());
+    let few = |count: usize| u32::try_from(count).expect("few");
+    let (claims, of_all) = (few(claims), |time: Duration| time * few(roles.len()));
+    let second = Duration::from_secs(1);
+    assert!(second * claims <= of_all(took + second), "{claims}");
+    let settings = config().settings().expect("settings");
+    let pause = settings.retry.max_backoff + settings.request_timeout;
+    assert!(pause * claims >= of_all(took), "{claims}, each {pause:?}");
 }
 
 /// Each of two instances says at most twice what is wrong with a role, and why.
@@ -234,6 +233,10 @@ fn names(test: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{test}-{n}")).collect()
 }
 
+fn config() -> RoleConfig {
+    leased_for(ms(5000))
+}
+
 async fn start(
     id: &str,
     server: &NatsServer,
@@ -246,15 +249,14 @@ async fn start(
     } else {
         instance(id, server.url(), journal)
     };
-    let joining = roles.iter().fold(joining, |joining, role| {
-        joining.role(role, leased_for(ms(5000)))
-    });
+    let joining = roles
+        .iter()
+        .fold(joining, |joining, role| joining.role(role, config()));
     joining.start().await
 }
 
-/// Waits until all roles are led again. `settings` allow a claim each four seconds, and half a
-/// second for its answer.
-async fn led_again(room: Stamp, instances: &[&Instance], roles: &[String]) {
+async fn led_again(instances: &[&Instance], roles: &[String]) {
+    let room = Stamp::now();
     for role in roles {
         eventually(SOON, "a leader", async || {
             let led = instances.iter().any(|it| it.role(role).is_leader());
@@ -262,9 +264,7 @@ async fn led_again(room: Stamp, instances: &[&Instance], roles: &[String]) {
         })
         .await;
     }
-    let took = Stamp::now().since(room);
-    eprintln!("LED AGAIN after {took:?}");
-    assert!(took <= ms(5000), "{took:?}");
+    eprintln!("LED AGAIN after {:?}", Stamp::now().since(room));
 }
 
 async fn a_full_account(test: &str, count: usize) {
@@ -280,7 +280,7 @@ async fn a_full_account(test: &str, count: usize) {
     }
     let sent = Sent::listen(&stranger).await;
     let heap = fill_account(&stranger).await;
-    claims_are_rare(&a, &sent, &roles, 2).await;
+    claims_are_rare(&a, &sent, &roles).await;
     said_twice_at_most(&roles, 2, &["no room", "resource limits"]);
     // After ten failures in a row.
     let why = eventually(SOON, "a problem", async || {
@@ -291,7 +291,7 @@ async fn a_full_account(test: &str, count: usize) {
     .await;
     assert!(why.contains("no room"), "{why}");
     heap.purge().await.expect("purged");
-    led_again(Stamp::now(), &[&a, &b], &roles).await;
+    led_again(&[&a, &b], &roles).await;
     eventually(SOON, "readiness", async || {
         a.manager().probe().ready().ready.then_some(())
     })
@@ -304,16 +304,13 @@ async fn a_role_in_a_full_account_is_claimed_once_a_second_at_most_and_led_when_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thirty_roles_in_a_full_account_are_claimed_sixty_times_a_second_at_most() {
+async fn thirty_roles_in_a_full_account_are_claimed_thirty_times_a_second_at_most() {
     a_full_account("accounts", 30).await;
 }
 
 async fn a_full_disk(test: &str, count: usize) {
     logs::install();
-    let Some(disk) = Disk::mount() else {
-        eprintln!("no file system can be mounted here: the full account stands for it");
-        return;
-    };
+    let disk = Disk::mount();
     let folder = disk.0.path().display();
     let mut server = NatsServer::builder()
         .without_jetstream()
@@ -332,36 +329,26 @@ async fn a_full_disk(test: &str, count: usize) {
     let stranger = Stranger::connect(&server.url()).await;
     let sent = Sent::listen(&stranger).await;
     disk.fill();
-    claims_are_rare(&a, &sent, &roles, 2).await;
+    claims_are_rare(&a, &sent, &roles).await;
     // Some servers refuse, and some do not answer.
     said_twice_at_most(&roles, 2, &["no space", "did not answer"]);
     disk.make_room();
-    let room = Stamp::now();
-    let led = || {
-        roles
-            .iter()
-            .all(|role| a.role(role).is_leader() || b.role(role).is_leader())
-    };
-    while !led() && Stamp::now().since(room) < ms(5000) {
-        tokio::time::sleep(ms(20)).await;
-    }
-    let room = if led() {
-        room
-    } else {
-        // nats-server 2.15.1 stores nothing any more until it is restarted.
+    if server.version() >= (2, 15, 0) {
+        // It stores nothing any more until it is restarted.
         server.restart().expect("restart");
-        Stamp::now()
-    };
-    led_again(room, &[&a, &b], &roles).await;
+    }
+    led_again(&[&a, &b], &roles).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs root"]
 async fn a_role_on_a_full_disk_is_claimed_once_a_second_at_most_and_led_when_there_is_room() {
     a_full_disk("disk", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thirty_roles_on_a_full_disk_are_claimed_sixty_times_a_second_at_most() {
+#[ignore = "needs root"]
+async fn thirty_roles_on_a_full_disk_are_claimed_thirty_times_a_second_at_most() {
     a_full_disk("disks", 30).await;
 }
 

@@ -4,10 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nats_elect::admin::{Instance, InstanceReport};
 
-/// What to do about it.
-pub const ADVICE: &str = "two applications that stand for one role elect one leader between them: give them different buckets \
-     (`bucket`, NATS_ELECT_BUCKET) or roles of different names, or the same name (`application`) if they are one";
-
 /// Names the applications of each role that has several.
 pub fn mixed<'a>(reports: impl Iterator<Item = (&'a Instance, &'a InstanceReport)>) -> Vec<String> {
     let mut roles = BTreeMap::<_, BTreeMap<_, _>>::new();

@@ -190,8 +190,9 @@ fn own_words() -> impl Iterator<Item = OsString> {
 
 /// Names the commands that others have for what was typed.
 fn with_tip(mut error: clap::Error) -> clap::Error {
-    let suggested = error.get(ContextKind::SuggestedArg);
-    if suggested == Some(&ContextValue::String("--all-instances".into())) {
+    let typed = error.get(ContextKind::InvalidArg);
+    let one = |it: &ContextValue| matches!(it, ContextValue::String(it) if it == "--instance" || it == "-i");
+    if typed.is_some_and(one) {
         // Whoever typed `--instance` means one.
         error.remove(ContextKind::SuggestedArg);
         let tip = "one instance is named without an option, like `node-1`";
@@ -309,6 +310,9 @@ pub enum Inner {
 impl Command {
     /// Whether it asks instances of a bucket that it does not read: two buckets may have one name.
     pub fn takes_domain(&self) -> bool {
+        if let Self::Doctor(doctor) = self {
+            return !doctor.reads_bucket();
+        }
         matches!(
             self,
             Self::Candidates(_)

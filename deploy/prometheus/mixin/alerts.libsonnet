@@ -182,19 +182,19 @@
           ),
           alert(
             'NatsElectCircuitOpen', 'warning', 'standing:election_circuit_open:max', '> 0',
-            'All requests of {{ $labels.%s }} for {{ $labels.role }} fail.' % $._config.instance,
+            'Reads or writes of {{ $labels.%s }} for {{ $labels.role }} fail.' % $._config.instance,
             here + ': so many requests in a row have failed that they have been tried slowly for two minutes.',
             '2m'
           ),
           alert(
             'NatsElectPermissionDenied', 'warning', failures('permission_denied'), '> 0',
             'NATS forbids {{ $labels.%s }} what it needs for {{ $labels.role }}.' % $._config.instance,
-            here + ': refused {{ $value | humanize }} times within ten minutes; what lasts is counted each 5 s.'
+            here + ': refused {{ $value | humanize }} times within ten minutes; what lasts is counted each 4 s.'
           ),
           alert(
             'NatsElectBucketUnfit', 'critical', failures('bucket_missing|bucket_unfit'), '> 0',
             'The bucket of {{ $labels.role }} is missing or does not fit.',
-            here + ': {{ $labels.error_type }}, {{ $value | humanize }} times within ten minutes; what lasts is counted each 5 s.'
+            here + ': {{ $labels.error_type }}, {{ $value | humanize }} times within ten minutes; what lasts is counted each 4 s.'
           ),
           alert(
             'NatsElectRequestsRejected', 'warning', failures('rejected|bucket_full'), '> 0',

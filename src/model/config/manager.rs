@@ -92,7 +92,8 @@ pub struct ManagerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inbox_prefix: Option<String>,
 
-    /// Whether leader changes are published. Default: they are not.
+    /// Whether leader changes are published. Default: they are, and kept for a week where there is a
+    /// stream.
     pub events: EventsConfig,
 
     /// Whether this instance can be operated over NATS, and on which subjects. Default: it can.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_nats::Client;
 use clap::Args;
 use comfy_table::{Cell, Color};
 use futures::future::join_all;
@@ -10,13 +11,14 @@ use nats_elect::admin::{
     AdminClient, AdminError, Instance, InstanceReport, ProblemCode, RoleReport,
 };
 use nats_elect::duration::rounded;
-use nats_elect::{LastWillStatus, RoleState};
+use nats_elect::{LastWillStatus, RoleState, TWO_APPLICATIONS};
 use serde_json::{Value, json};
 
-use crate::applications::{ADVICE, mixed};
+use crate::applications::mixed;
 use crate::cli::Shared;
 use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Failure, Outcome};
+use crate::operating::Whose;
 use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
 use crate::text::{ago, lasted};
@@ -93,7 +95,7 @@ pub struct Candidate {
 impl Candidates {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let columns = self.columns.of(LAYOUT, output)?;
-        let found = candidates(shared, self.role.as_deref()).await?;
+        let found = candidates(shared, self.role.as_deref(), shared.whose()).await?;
         if found.is_empty() {
             if let Some(failure) = shared.jetstream_off().await {
                 return Err(failure);
@@ -124,18 +126,21 @@ impl Candidates {
 }
 
 /// All who are there, or who stand for one role.
-pub async fn candidates(shared: &Shared, role: Option<&str>) -> Result<Vec<Candidate>, Failure> {
+pub async fn candidates(
+    shared: &Shared,
+    role: Option<&str>,
+    whose: Whose<'_>,
+) -> Result<Vec<Candidate>, Failure> {
     let pattern = role.filter(|role| is_pattern(role)).map(ToOwned::to_owned);
     let role = role.filter(|role| !is_pattern(role));
     if let Some(role) = role {
         nats_elect::RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
     }
-    let prefix = shared.config()?.admin.subject_prefix;
-    let asking = async |client, bucket: String| {
-        let mut admin = AdminClient::under(client, &bucket, &prefix)?;
-        if let Some(domain) = &shared.domain {
-            admin = admin.in_domain(domain);
-        }
+    let config = shared.config()?;
+    let asking = async |client: Client, bucket: String| {
+        let prefix = &config.admin.subject_prefix;
+        let admin = AdminClient::under(client.clone(), &bucket, prefix)?;
+        let admin = whose.asked_by(admin, &client, &config).await;
         asked(&admin, role, shared.patience()).await
     };
     let mut found = shared.reading(asking).await?;
@@ -274,8 +279,9 @@ impl Candidate {
             if let Some(left) = it.failing {
                 remarks.push(format!(
                     "{name}: its terms of {role} failed one after the other: others go first for {}, or \
-                     until `nats-elect resume --role {role}`",
-                    rounded(left)
+                     until `nats-elect resume {} --role {role}`",
+                    rounded(left),
+                    self.instance.instance_id
                 ));
             }
             if it.overruns > 0 {
@@ -340,7 +346,7 @@ fn show_columns(found: &[Candidate], columns: &Chosen, output: Output) -> std::i
         .iter()
         .filter_map(|it| Some((&it.instance, it.report.as_ref().ok()?)));
     for mixed in mixed(reports) {
-        output.warning(&format!("{mixed}; {ADVICE}"));
+        output.warning(&format!("{mixed}; {TWO_APPLICATIONS}"));
     }
     Ok(())
 }

@@ -91,6 +91,8 @@ impl CreateBucket {
     /// For a manager that makes the bucket with its history, and nothing else.
     fn config(&self, mut config: ManagerConfig) -> Result<ManagerConfig, Failure> {
         config.bucket_auto_create = true;
+        // Without it no stream is made.
+        config.events.publish = true;
         config.admin.enabled = false;
         config.last_will.enabled = false;
         if let Some(replicas) = self.replicas {
@@ -136,8 +138,9 @@ async fn keep_history(
     let mut kept = shared.reading(find).await;
     if kept.as_ref().is_err_and(|it| it.code == Code::NotFound) {
         // The stream tells whether it worked.
-        let _ = make(config.clone()).await;
+        let made = make(config.clone()).await;
         kept = shared.reading(find).await;
+        kept = kept.map_err(|missing| made.err().unwrap_or(missing));
     }
     match kept {
         Ok(_) => findings.ok(
@@ -147,7 +150,10 @@ async fn keep_history(
         Err(failure) => findings.warn(
             "leader changes",
             format!("no history is kept: {}", failure.what),
-            "deploy/nats/admin.conf has the permissions of a user that may make its stream",
+            failure.advice.unwrap_or_else(|| {
+                "deploy/nats/admin.conf has the permissions of a user that may make its stream"
+                    .into()
+            }),
         )?,
     }
     Ok(())

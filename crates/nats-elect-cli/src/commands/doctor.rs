@@ -87,6 +87,11 @@ pub struct Doctor {
 }
 
 impl Doctor {
+    /// An operator may not read the bucket.
+    pub fn reads_bucket(&self) -> bool {
+        self.part != Part::Operator
+    }
+
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let file = match &self.config {
             Some(path) => {
@@ -120,6 +125,7 @@ impl Doctor {
                     roles: &roles,
                     groups: &self.groups,
                     times: &times,
+                    operates: shared.whose(),
                 };
                 examined.examine(&mut findings).await?;
             }
@@ -189,6 +195,8 @@ struct Examined<'a> {
     roles: &'a Roles,
     groups: &'a [String],
     times: &'a [Times],
+    /// Whose instances an operator asks.
+    operates: Whose<'a>,
 }
 
 impl Examined<'_> {
@@ -214,10 +222,20 @@ impl Examined<'_> {
         };
         trial.messages(findings).await?;
         let whose = match self.part {
-            Part::Operator => Whose::Named(None),
+            Part::Operator => self.operates,
             _ => Whose::Read,
         };
-        fleet::check(line, self.config, self.prefix, whose, &left, findings).await
+        let times = self.times;
+        fleet::check(
+            line,
+            self.config,
+            self.prefix,
+            whose,
+            &left,
+            times,
+            findings,
+        )
+        .await
     }
 
     /// Returns the roles that nobody claims.

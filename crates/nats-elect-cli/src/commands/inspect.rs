@@ -13,6 +13,7 @@ use super::candidates::{self, Candidate, candidates};
 use super::history;
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
+use crate::operating::Whose;
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
@@ -107,7 +108,7 @@ impl Inspect {
         let observer = shared.observer(Some(role), &self.trust).await?;
         let (beats, candidates, history) = tokio::join!(
             Beats::watched(&observer, &self.role, self.wait),
-            candidates(shared, Some(&self.role)),
+            candidates(shared, Some(&self.role), Whose::Read),
             self.history(shared),
         );
         let Some(seen) = observer.role(&self.role) else {

@@ -95,6 +95,17 @@ impl Permissions {
         for group in &self.groups {
             GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
         }
+        let of_roles = matches!(part, Part::Candidate | Part::Operator | Part::Retire);
+        let of_groups = !matches!(part, Part::Admin | Part::Retire);
+        for (names, counts, option) in [
+            (&self.roles, of_roles, "--role"),
+            (&self.groups, of_groups, "--group"),
+        ] {
+            if !counts && !names.is_empty() {
+                let what = format!("{option} changes nothing in the permissions of this user");
+                return Err(Failure::usage(what).advice(format!("leave {option} out")));
+            }
+        }
         if part == Part::Candidate && self.roles.is_empty() && self.groups.is_empty() {
             return Err(Failure::usage("no role and no group is named")
                 .advice("name those of the candidate with --role and --group"));

@@ -5,19 +5,21 @@ use std::io;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nats_elect::ManagerConfig;
 use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
+use nats_elect::{ManagerConfig, TWO_APPLICATIONS};
 
 use super::crash;
 use super::findings::Findings;
+use super::pace::Times;
 use super::records::Left;
-use crate::applications::{ADVICE, mixed};
+use crate::applications::mixed;
+use crate::exit::Failure;
 use crate::line::Line;
 use crate::operating::Whose;
 
 /// How long is waited for instances to answer.
 const SEARCH: Duration = Duration::from_secs(2);
-/// A candidate tries at least so often, by default.
+/// A failure is told for so long at least. A candidate with longer pauses tries twice in longer.
 const RECENT: Duration = Duration::from_secs(15);
 
 pub async fn check(
@@ -26,6 +28,7 @@ pub async fn check(
     prefix: &str,
     whose: Whose<'_>,
     left: &[Left],
+    times: &[Times],
     findings: &mut Findings,
 ) -> io::Result<()> {
     let check = "instances";
@@ -72,15 +75,23 @@ pub async fn check(
     }
     let known = instances.iter().zip(&reports);
     for mixed in mixed(known.filter_map(|(it, report)| Some((it, report.as_ref().ok()?)))) {
-        findings.warn("applications", mixed, ADVICE)?;
+        findings.warn("applications", mixed, TWO_APPLICATIONS)?;
     }
-    match reports.into_iter().collect::<Result<Vec<_>, _>>() {
-        Ok(reports) => {
-            failures(&reports, findings)?;
-            crash::check(&reports, findings)
+    let (mut known, mut silent) = (Vec::new(), None);
+    for report in reports {
+        match report {
+            Ok(report) => known.push(report),
+            Err(error) => silent = Some(error),
         }
+    }
+    let pauses = times.iter().map(|it| it.settings.retry.max_backoff);
+    let recent = RECENT.max(2 * pauses.max().unwrap_or_default());
+    writes(&known, recent, findings)?;
+    crash::failing(&known, findings)?;
+    match silent {
+        None => crash::check(&known, findings),
         // Who can't be asked might stand for any role.
-        Err(error) => findings.skipped(
+        Some(error) => findings.skipped(
             "candidates",
             format!("an instance does not report: {error}"),
         ),
@@ -125,19 +136,26 @@ fn abandoned(
     findings.warn("records", format!("{}{more}", left.what), advice)
 }
 
-/// What fails again and again, as of the instances' last attempts. A role whose leader is known is
-/// none that nothing can be written for.
-fn failures(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+/// The roles of each failure that repeats, as of the instances' last attempts. A role whose leader
+/// anybody knows is none that nothing can be written for.
+fn failures(reports: &[InstanceReport], recent: Duration) -> BTreeMap<&str, BTreeSet<&str>> {
+    let roles = || reports.iter().flat_map(|report| &report.roles);
+    let led = roles().filter(|(_, it)| it.leader.is_some());
+    let led: BTreeSet<_> = led.map(|(role, _)| role).collect();
     let mut failing = BTreeMap::<&str, BTreeSet<&str>>::new();
-    for report in reports {
-        for (role, it) in report.roles.iter().filter(|(_, it)| it.leader.is_none()) {
+    for (role, it) in roles() {
+        if !led.contains(role) {
             let failure = it.last_failure.as_ref();
-            if let Some(failure) = failure.filter(|failure| failure.ago < RECENT) {
+            if let Some(failure) = failure.filter(|failure| failure.ago < recent) {
                 failing.entry(&failure.detail).or_default().insert(role);
             }
         }
     }
-    for (detail, roles) in failing {
+    failing
+}
+
+fn writes(reports: &[InstanceReport], recent: Duration, findings: &mut Findings) -> io::Result<()> {
+    for (detail, roles) in failures(reports, recent) {
         let some: Vec<_> = roles.iter().copied().take(5).collect();
         let more = match roles.len() - some.len() {
             0 => String::new(),
@@ -167,7 +185,7 @@ async fn search(
     let bucket = &config.bucket;
     let asked = AdminClient::under(line.client.clone(), bucket, prefix);
     let admin = asked.map_err(|error| error.to_string())?;
-    let admin = whose.asked_by(admin, line, config).await;
+    let admin = whose.asked_by(admin, &line.client, config).await;
     let subject = format!("{prefix}.{bucket}.instances");
     let answers = format!("{prefix}.{bucket}._answer.");
     let forbidden = line.hears(|denied| {
@@ -188,7 +206,37 @@ async fn search(
         found = asking => match found {
             Ok(found) => Ok(found),
             Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                let Failure { what, advice, .. } = error.into();
+                Err(advice.map_or(what.clone(), |it| format!("{what}; {it}")))
+            }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_role_whose_leader_anybody_knows_is_written() {
+        let report = |id: &str, leader: Option<&str>| -> InstanceReport {
+            let leader = leader.map(|id| json!({ "instance_id": id }));
+            let failure = json!({ "kind": "timeout", "detail": "no room", "ago_seconds": 20.0 });
+            let role = json!({ "is_leader": false, "leader": leader, "last_failure": failure });
+            let report = json!({
+                "type": "any", "instance_id": id, "incarnation": uuid::Uuid::nil(), "version": "1",
+                "bucket": "leaders", "roles": { "scheduler": role },
+            });
+            serde_json::from_value(report).expect("a report")
+        };
+        let (blind, sees) = (report("a", None), report("b", Some("c")));
+        let recent = Duration::from_secs(30);
+        let one = failures(std::slice::from_ref(&blind), recent);
+        assert!(one["no room"].contains("scheduler"));
+        assert!(failures(std::slice::from_ref(&blind), RECENT).is_empty());
+        assert!(failures(&[blind, sees], recent).is_empty());
     }
 }

@@ -18,6 +18,7 @@ pub mod unit_move;
 
 use std::time::Duration;
 
+use async_nats::Client;
 use futures::future::join_all;
 use nats_elect::ManagerConfig;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
@@ -46,18 +47,16 @@ impl Whose<'_> {
     pub async fn asked_by(
         self,
         admin: AdminClient,
-        line: &Line,
+        client: &Client,
         config: &ManagerConfig,
     ) -> AdminClient {
         match self {
             Self::Named(None) => admin,
             Self::Named(Some(domain)) => admin.in_domain(domain),
-            Self::Read => {
-                match bucket_id(&line.client, &config.bucket, config.start_timeout).await {
-                    Some(bucket) => admin.of_bucket(&bucket),
-                    None => admin,
-                }
-            }
+            Self::Read => match bucket_id(client, &config.bucket, config.start_timeout).await {
+                Some(bucket) => admin.of_bucket(&bucket),
+                None => admin,
+            },
         }
     }
 }
@@ -72,7 +71,7 @@ pub async fn operating<T>(
     let line = Line::connect(config, None, config.start_timeout).await?;
     let prefix = &config.admin.subject_prefix;
     let admin = AdminClient::under(line.client.clone(), &config.bucket, prefix)?;
-    let admin = whose.asked_by(admin, &line, config).await;
+    let admin = whose.asked_by(admin, &line.client, config).await;
     let ours = format!("{prefix}.{}.", config.bucket);
     tokio::select! {
         biased;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{FencingToken, Handoff, ManagerConfig, RoleName, StepDown as How};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -353,12 +354,13 @@ impl Done {
         let Some(stepped) = &self.stepped else {
             return json!({
                 "role": self.role, "from": null, "released": false, "handoff": null,
-                "leader": leader_json(&self.leader),
+                "leader": leader_json(&self.leader), "holds_seconds": null,
             });
         };
         let mut json = stepped.json();
         json["role"] = json!(self.role);
         json["from"] = leader_json(&self.leader);
+        json["holds_seconds"] = json!(self.held.as_ref().map(|(_, time)| Seconds(*time)));
         json
     }
 }

@@ -66,10 +66,8 @@ pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer
         line(&json!({ "views": of_views(&views), "roles": roles }))
     };
     let answers = Arc::clone(&served.answers);
-    let Some(answer) = answers.roles.get(&bucket) else {
-        return Err(Problem::not_found(NOT_SERVED));
-    };
-    Ok(in_json(answer.get(make).await.to_string()))
+    let answer = answers.roles[&bucket].get(make).await;
+    Ok(in_json(answer.to_string()))
 }
 
 pub async fn role(

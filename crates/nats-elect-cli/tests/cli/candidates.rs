@@ -178,6 +178,8 @@ async fn an_instance_whose_terms_keep_failing_is_marked_and_warned_of() {
     assert!(row.contains(", failing"), "{}", table.stdout);
     let remark = "node-2: its terms of scheduler failed one after the other: others go first for ";
     assert!(table.stdout.contains(remark), "{}", table.stdout);
+    let mend = "until `nats-elect resume node-2 --role scheduler`";
+    assert!(table.stdout.contains(mend), "{}", table.stdout);
     let doctor = output(&server, &["doctor"]);
     let warning = "the terms of node-2 failed one after the other: scheduler";
     assert!(doctor.stdout.contains(warning), "{}", doctor.stdout);

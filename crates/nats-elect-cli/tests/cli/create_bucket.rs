@@ -82,6 +82,21 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
 }
 
 #[test]
+fn the_history_comes_with_it_whatever_instances_publish() {
+    let server = server();
+    let mut command = nats_elect(&["create-bucket", "--server", &server.url()]);
+    command.args(["--user", "admin", "--password", "change-me"]);
+    let made = ended(command.env("NATS_ELECT_EVENTS__PUBLISH", "false"));
+    assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
+    let kept = made
+        .stdout
+        .lines()
+        .find(|line| line.contains("leader changes"));
+    let kept = kept.expect("a line");
+    assert!(kept.starts_with("ok "), "{kept}");
+}
+
+#[test]
 fn no_bucket_is_made_on_a_server_that_is_too_old() {
     let url = old_server("2.10.26");
     let output = ended(&mut nats_elect(&["create-bucket", "--server", &url]));

@@ -102,10 +102,24 @@ async fn whoever_reads_the_bucket_asks_its_instances_alone() {
     let instances = checks.iter().find(|it| it["check"] == "instances");
     let instances = instances.expect("it")["found"].as_str().expect("text");
     assert!(instances.starts_with("1 found"), "{instances}");
+    let operator = |more: &[&str]| {
+        let arguments = [&["doctor", "--as", "operator"], more].concat();
+        domains.at_leaf(&arguments).stdout
+    };
+    let both = operator(&[]);
+    assert!(both.contains("--domain"), "{both}");
+    let of_hub = operator(&["--domain", "hub"]);
+    assert!(of_hub.contains("1 found"), "{of_hub}");
+    let looked = domains.at_leaf(&["inspect", "scheduler", "--wait", "1ms", "--json"]);
+    let looked = json(&looked.stdout);
+    let candidates = looked["candidates"].as_array().expect("a list");
+    assert_eq!(candidates.len(), 1, "{looked:#}");
+    assert_eq!(candidates[0]["instance_id"], "in-leaf");
     let retired = domains.at_leaf(&["role", "retire", "scheduler", "--yes"]);
     assert!(retired.stderr.contains("in-leaf ("), "{}", retired.stderr);
     for reads in [
         &["ls", "--domain", "hub"],
+        &["doctor", "--domain", "hub"],
         &["inspect", "--domain=hub", "scheduler"][..],
     ] {
         let refused = domains.at_leaf(reads);

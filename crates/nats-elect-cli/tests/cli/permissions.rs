@@ -153,3 +153,22 @@ fn a_candidate_names_what_it_stands_for() {
     ]));
     assert_eq!(both.code, Some(2), "{}", both.stderr);
 }
+
+#[test]
+fn a_name_that_would_change_nothing_is_refused() {
+    for options in [
+        &["--admin", "--role", "x"][..],
+        &["--admin", "--group", "x"],
+        &["--observer", "--role", "x"],
+        &["--grow", "--group", "g", "--role", "x"],
+        &["--retire", "--group", "x"],
+    ] {
+        let output = ended(nats_elect(&["permissions"]).args(options));
+        assert_eq!(output.code, Some(2), "{options:?}: {}", output.stdout);
+        assert!(
+            output.stderr.contains("changes nothing"),
+            "{}",
+            output.stderr
+        );
+    }
+}

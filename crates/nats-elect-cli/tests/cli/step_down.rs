@@ -1,12 +1,12 @@
 //! `step-down`: who leads afterwards, and what keeps it from being done.
 
 use nats_elect::AdminConfig;
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::doctor::users_of;
 use crate::fleet::{json, lines, output, stranger};
-use crate::pair::{Fleet, answer, builder, follows, leads, started};
+use crate::pair::{Fleet, SOON, answer, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn step_down(server: &NatsServer, more: &[&str]) -> Ended {
@@ -45,6 +45,15 @@ async fn the_named_successor_leads_when_it_ends() {
     let present = ["scheduler", "--to", "node-2", "--expect", &token];
     let same = step_down(&fleet.server, &present);
     assert_eq!(same.code, Some(0), "{}", same.stderr);
+
+    let back = ["scheduler", "--to", "node-1", "--hold-off", "1m", "--json"];
+    let back = eventually(SOON, "the end of a cool-down", async || {
+        let output = step_down(&fleet.server, &back);
+        (output.code == Some(0)).then_some(output)
+    })
+    .await;
+    let holds = json(&back.stdout)["holds_seconds"].as_f64();
+    assert_eq!(holds, Some(60.0), "{}", back.stdout);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,6 +64,7 @@ async fn without_a_successor_whoever_claims_it_is_told_to_programs_as_well() {
     let value = json(&output.stdout);
     assert_eq!(value["from"]["instance_id"], "node-1");
     assert_eq!(value["released"], true);
+    assert_eq!(value["holds_seconds"], Value::Null);
     assert_eq!(value["leader"]["instance_id"], "node-2");
     let token = |who: &str| {
         value[who]["fencing_token"]

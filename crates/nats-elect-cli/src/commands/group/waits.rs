@@ -1,14 +1,9 @@
 //! What a unit waits for until its owner acts, by the rules of the members.
 
-use std::time::Duration;
-
-use nats_elect::UnitStanding;
+use nats_elect::{LONGEST_LEASE, UnitStanding};
 
 use super::explain::Facts;
 use crate::text::lasted;
-
-/// The longest lease of a member.
-const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
 /// What has to happen, and what follows.
 type Wait = (String, String);

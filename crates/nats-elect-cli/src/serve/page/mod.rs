@@ -152,11 +152,16 @@ struct Change {
 /// `/`.
 pub async fn page(State(served): State<Served>) -> Response {
     let answers = Arc::clone(&served.answers);
-    let page = answers.page.get(move || rendered(&served)).await;
+    // No page is empty.
+    let make = move || rendered(&served).unwrap_or_default();
+    let page = answers.page.get(make).await;
+    if page.is_empty() {
+        return Problem::unavailable("the page could not be made").into_response();
+    }
     Html(page.to_string()).into_response()
 }
 
-fn rendered(served: &Served) -> String {
+fn rendered(served: &Served) -> askama::Result<String> {
     let now_ms = now_ms();
     let from_ms = now_ms.saturating_sub(HOURS * 60 * 60 * 1000);
     let buckets = served.views.iter().enumerate();
@@ -185,8 +190,7 @@ fn rendered(served: &Served) -> String {
         ticks: picture::ticks(from_ms, now_ms),
         views,
     };
-    // It writes to a string, and nothing in it fails.
-    page.render().unwrap_or_else(|error| error.to_string())
+    page.render()
 }
 
 /// What the page is made of besides.

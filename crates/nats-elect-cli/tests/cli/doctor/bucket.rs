@@ -1,0 +1,249 @@
+//! The bucket: its settings, its replicas, and what is in it.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{self, stream};
+use nats_elect::Error;
+use nats_elect_testing::{NatsCluster, NatsServer, eventually};
+use serde_json::json;
+
+use super::{Checkup, bucket_with, doctor, position, put};
+use crate::ended;
+use crate::pair::{SOON, builder, leads, started};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
+    let cluster = NatsCluster::start(3).expect("a cluster");
+    let manager = started(builder(cluster.urls(), "node-1").replicas(3)).await;
+    for role in ["scheduler", "metrics"] {
+        leads(&manager, role).await;
+    }
+    let _second = started(builder(cluster.urls(), "node-2").replicas(3)).await;
+    let urls = cluster.urls();
+    let checkup = eventually(SOON, "all replicas to be current", async || {
+        let checkup = Checkup::of(&mut doctor(&urls, &[]));
+        (checkup.warned() == ["user"]).then_some(checkup)
+    })
+    .await;
+    assert_eq!(checkup.code, Some(0), "{:#}", checkup.report);
+    checkup.says("replicas", "ok", "3");
+    checkup.says("stream leader", "ok", "2 more replicas are current");
+    checkup.says("survives", "ok", "the loss of 1 node of 3");
+    checkup.says("instances", "ok", "2 found");
+    checkup.says("candidates", "ok", "2 roles");
+    checkup.says("last will", "ok", "no instance has a companion");
+    checkup.says("records", "ok", "2 led, 0 free");
+    let short = Checkup::of(&mut doctor(&urls, &["--ttl", "5s"]));
+    assert_eq!(short.code, Some(0));
+    short.says("ttl", "warn", "4 to 6 seconds");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_replica_on_a_cluster_and_two_are_told_for_what_they_risk() {
+    let cluster = NatsCluster::start(3).expect("a cluster");
+    let url = cluster.urls();
+    let node = cluster.node(0).url();
+    let jetstream = bucket_with(&node, |it| it.num_replicas = 1).await;
+    Checkup::of(&mut doctor(&url, &[])).says("survives", "warn", "keeps the bucket");
+    jetstream
+        .delete_stream("KV_leaders")
+        .await
+        .expect("deleted");
+    bucket_with(&node, |it| it.num_replicas = 2).await;
+    let before = position(&node).await;
+    Checkup::of(&mut doctor(&url, &[])).says("quorum", "warn", "if either is down");
+    assert_eq!(position(&node).await, before, "nothing was written");
+}
+
+#[tokio::test]
+async fn what_a_bucket_risks_is_told_with_what_to_change() {
+    let server = NatsServer::start().expect("a server");
+    let url = server.url();
+    let jetstream = bucket_with(&url, |it| {
+        it.storage = stream::StorageType::Memory;
+        it.max_age = Duration::from_secs(5);
+        it.max_messages_per_subject = 3;
+        it.allow_atomic_publish = false;
+        it.first_sequence = None;
+        it.allow_direct = true;
+        it.max_message_size = 1000;
+        it.allow_rollup = true;
+    })
+    .await;
+    let checkup = Checkup::of(&mut doctor(&url, &[]));
+    assert_eq!(checkup.code, Some(1));
+    assert_eq!(
+        checkup.verdicts("fail"),
+        ["max age and ttl"],
+        "{:#}",
+        checkup.report
+    );
+    for (check, words) in [
+        ("storage", "in memory"),
+        ("max age", "expire after 5s"),
+        ("history", "more than the last value"),
+        ("batches", "off"),
+        ("first sequence", "start low"),
+        ("value size", "larger than 1000 bytes"),
+        ("rollups", "empty the bucket"),
+        ("direct gets", "direct gets are on"),
+    ] {
+        checkup.says(check, "warn", words);
+    }
+    let fits = Checkup::of(&mut doctor(&url, &["--ttl", "4s"]));
+    assert_eq!(fits.verdicts("fail"), [""; 0], "{:#}", fits.report);
+
+    jetstream
+        .delete_stream("KV_leaders")
+        .await
+        .expect("deleted");
+    let jetstream = bucket_with(&url, |it| it.max_bytes = 10_000).await;
+    put(&jetstream, "_data.a.b", "x".repeat(8_500)).await;
+    Checkup::of(&mut doctor(&url, &[])).says("fill", "warn", "of 10000 bytes");
+    put(&jetstream, "_data.a.c", "x".repeat(1_200)).await;
+    let full = Checkup::of(&mut doctor(&url, &[]));
+    full.says("fill", "fail", "a full bucket refuses heartbeats");
+    full.says("size limits", "warn", "refuses heartbeats");
+    jetstream
+        .delete_stream("KV_leaders")
+        .await
+        .expect("deleted");
+    let jetstream = bucket_with(&url, |it| it.max_messages = 4).await;
+    let three = ["--role", "a", "--role", "b", "--role", "c"];
+    let few = Checkup::of(&mut doctor(&url, &three));
+    few.says("size limits", "fail", "2 of 3 roles");
+    assert_eq!(few.code, Some(1));
+    let enough = Checkup::of(&mut doctor(&url, &three[..4]));
+    assert_eq!(enough.verdicts("fail"), [""; 0], "{:#}", enough.report);
+    for key in ["_data.a.b", "_data.a.c", "_data.a.d"] {
+        put(&jetstream, key, "x").await;
+    }
+    let other = Checkup::of(&mut doctor(&url, &[]));
+    other.says("fill", "fail", "3 of 4 messages");
+
+    jetstream
+        .delete_stream("KV_leaders")
+        .await
+        .expect("deleted");
+    bucket_with(&url, |it| it.subjects = vec!["$KV.leaders.x".into()]).await;
+    Checkup::of(&mut doctor(&url, &[])).says("bucket", "fail", "does not listen");
+}
+
+#[tokio::test]
+async fn a_bucket_whose_keys_expire_is_not_for_groups() {
+    let server = NatsServer::start().expect("a server");
+    let age = |config: &mut stream::Config| config.max_age = Duration::from_secs(60);
+    bucket_with(&server.url(), age).await;
+    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
+    assert_eq!(checkup.code, Some(1));
+    checkup.says("max age and groups", "fail", "\"partitions\"");
+    let odd = ended(&mut doctor(&server.url(), &["--group", "a.b"]));
+    assert_eq!(odd.code, Some(2), "{}", odd.stderr);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_keys() {
+    let server = NatsServer::start().expect("a server");
+    let age = |config: &mut stream::Config| config.max_age = Duration::from_secs(60);
+    bucket_with(&server.url(), age).await;
+    let connected = async_nats::connect(server.url()).await;
+    let jetstream = jetstream::new(connected.expect("connect"));
+    let store = jetstream
+        .get_key_value("leaders")
+        .await
+        .expect("the bucket");
+    for (key, value) in [
+        (
+            "_group.g.jobs",
+            r#"{"v":1,"kind":"sharded","n":3,"gen":2,"before":1}"#,
+        ),
+        ("_group.u.jobs.1.0", r#"{"v":1}"#),
+        ("_group.u.jobs.2.0", r#"{"v":1}"#),
+        ("_group.u.jobs.2.1", "x"),
+    ] {
+        store.put(key, value.into()).await.expect("put");
+    }
+    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
+    checkup.says("max age and groups", "fail", "\"partitions\"");
+    checkup.says("groups", "skipped", "\"partitions\" is not in the bucket");
+    for what in [
+        "\"jobs\" has no member",
+        "without a key: 1",
+        "not understood: 1",
+        "not closed: 1",
+        "without an owner that is alive: 3 of 3",
+    ] {
+        checkup.says("groups", "warn", what);
+    }
+    let unnamed = Checkup::of(&mut doctor(&server.url(), &[]));
+    unnamed.says("max age and groups", "fail", "\"jobs\"");
+}
+
+#[tokio::test]
+async fn a_bucket_without_room_for_a_single_role_is_unfit() {
+    let changes: [fn(&mut stream::Config); 4] = [
+        |it| it.max_bytes = 100,
+        |it| it.max_messages = 1,
+        |it| {
+            it.max_bytes = 300;
+            it.discard = stream::DiscardPolicy::Old;
+        },
+        |it| {
+            it.max_messages = 1;
+            it.discard = stream::DiscardPolicy::Old;
+        },
+    ];
+    for change in changes {
+        let server = NatsServer::start().expect("a server");
+        let url = server.url();
+        bucket_with(&url, change).await;
+        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        checkup.says("bucket", "fail", "no room for one role");
+        assert_eq!(checkup.code, Some(1));
+        let start = builder(&*url, "node-1").start().await;
+        assert!(matches!(start, Err(Error::BucketUnfit(_))), "{start:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_drops_keys_when_it_is_full_fails_with_the_command_that_mends_it() {
+    let server = NatsServer::start().expect("a server");
+    let url = server.url();
+    let drops = |it: &mut stream::Config| {
+        it.max_messages = 20;
+        it.discard = stream::DiscardPolicy::Old;
+    };
+    bucket_with(&url, drops).await;
+    let checkup = Checkup::of(&mut doctor(&url, &[]));
+    assert_eq!(checkup.code, Some(1));
+    let mend = "`nats stream edit KV_leaders --max-msgs=-1 --max-bytes=-1`";
+    checkup.says("bucket", "fail", mend);
+}
+
+#[tokio::test]
+async fn records_that_others_wrote_or_left_behind_are_told() {
+    let server = NatsServer::start().expect("a server");
+    let jetstream = bucket_with(&server.url(), |_| {}).await;
+    put(&jetstream, "other", r#"{"id":"go-1","token":"s3cret"}"#).await;
+    put(&jetstream, "odd", "not JSON").await;
+    let dead = json!({ "id": "node-7", "token": "s3cret", "ttl_ms": 100 });
+    put(&jetstream, "left", dead.to_string()).await;
+    let url = server.url();
+    let checkup = eventually(SOON, "the lease to have passed", async || {
+        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let output = checkup
+            .on("records")
+            .iter()
+            .any(|it| it.1.contains("the leader is gone"));
+        output.then_some(checkup)
+    })
+    .await;
+    checkup.says(
+        "records",
+        "warn",
+        "\"left\": the last heartbeat of \"node-7\" was",
+    );
+    checkup.says("records", "warn", "\"other\" is led by \"go-1\"");
+    checkup.says("records", "warn", "\"odd\" can't be read");
+    assert!(!checkup.report.to_string().contains("s3cret"));
+}

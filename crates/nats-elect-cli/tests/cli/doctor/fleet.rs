@@ -1,0 +1,193 @@
+//! The instances that run.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{self, stream};
+use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
+use nats_elect_testing::{NatsServer, eventually};
+use serde_json::json;
+
+use super::{Checkup, bucket_with, doctor, put};
+#[cfg(target_os = "linux")]
+use crate::candidates::kill_companion;
+use crate::pair::{SOON, answer, builder, leads, started};
+use crate::{ended, nats_elect};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_applications_that_stand_for_one_role_are_told() {
+    let server = NatsServer::start().expect("a server");
+    let _first = started(builder(server.url(), "node-1").application("billing")).await;
+    let _second = started(builder(server.url(), "node-2")).await;
+    answer(&server, 2).await;
+    let words = "different applications stand for metrics, scheduler: billing (node-1)";
+    Checkup::of(&mut doctor(&server.url(), &[])).says("applications", "warn", words);
+    let mut candidates = nats_elect(&["candidates", "--server", &server.url()]);
+    let listed = ended(&mut candidates);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    for expected in [words, "NATS_ELECT_BUCKET"] {
+        assert!(listed.stderr.contains(expected), "{}", listed.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_nobody_claims_is_told_with_the_candidates_that_stand_for_it() {
+    let server = NatsServer::builder()
+        .config(
+            "no_auth_user: all\nauthorization { users = [ { user: all, password: p }, \
+             { user: weak, password: p, permissions: { publish: { deny: [\"$KV.leaders.*\"] } } } ] }",
+        )
+        .start()
+        .expect("a server");
+    let url = server.url();
+    let jetstream = bucket_with(&url, |_| {}).await;
+    let dead = json!({ "id": "node-7", "token": "t", "ttl_ms": 100 });
+    put(&jetstream, "scheduler", dead.to_string()).await;
+    let told = async |words: &str| {
+        eventually(SOON, words, async || {
+            let checkup = Checkup::of(&mut doctor(&url, &[]));
+            let is_told = checkup.on("records").iter().any(|it| it.1.contains(words));
+            is_told.then(|| checkup.report.to_string())
+        })
+        .await
+    };
+    let report = told("nobody claims the role").await;
+    assert!(report.contains("start a candidate"), "{report}");
+
+    let weak = async |id| started(builder(server.url(), id).user_and_password("weak", "p")).await;
+    let (one, two) = (weak("node-1").await, weak("node-2").await);
+    let report = told("though these stand for it: node-1, node-2").await;
+    assert!(!report.contains("start a candidate"), "{report}");
+    for manager in [&one, &two] {
+        manager.pause().await.expect("paused");
+    }
+    let report = told("; paused: node-1, node-2").await;
+    assert!(
+        report.contains("resume node-1 --role scheduler"),
+        "{report}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_of_one_id_are_told() {
+    let server = NatsServer::start().expect("a server");
+    let _first = started(builder(server.url(), "twin")).await;
+    let _second = started(builder(server.url(), "twin")).await;
+    answer(&server, 2).await;
+    Checkup::of(&mut doctor(&server.url(), &[])).says(
+        "instances",
+        "warn",
+        "2 processes have the id \"twin\"",
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
+    use nats_elect::{Group, LastWillConfig};
+
+    let server = NatsServer::start().expect("a server");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("companion");
+    let command = env!("CARGO_BIN_EXE_nats-elect");
+    std::os::unix::fs::symlink(command, &program).expect("a link");
+    let by_companion = LastWillConfig::by(&program);
+    let node = builder(server.url(), "node-1").last_will(by_companion);
+    let node = started(node).await;
+    leads(&node, "scheduler").await;
+    let url = server.url();
+    let alone = eventually(SOON, "a companion that is ready", async || {
+        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let is_ready = checkup
+            .on("last will")
+            .iter()
+            .all(|(verdict, _)| *verdict == "ok");
+        is_ready.then_some(checkup)
+    })
+    .await;
+    alone.says("last will", "ok", "1 of 1 instances");
+    alone.says("candidates", "warn", "node-1 alone stands for");
+
+    let handler = handler_fn(|term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    });
+    let shards = Group::sharded("partitions", 2, handler);
+    let _plain = started(builder(server.url(), "node-2").group(shards)).await;
+    answer(&server, 2).await;
+    // No other one can be started.
+    std::fs::remove_file(&program).expect("a link");
+    kill_companion(&program);
+    eventually(SOON, "its absence", async || {
+        let gone = node.last_will() == Some(nats_elect::LastWillStatus::Absent);
+        gone.then_some(())
+    })
+    .await;
+    let two = Checkup::of(&mut doctor(&url, &[]));
+    two.says("candidates", "ok", "two or more stand");
+    two.says(
+        "last will",
+        "warn",
+        "have none: node-1; until then a role waits",
+    );
+    two.says("last will", "ok", "0 of 2 instances");
+    two.says("last will", "ok", "is off for node-2");
+    two.says(
+        "last will",
+        "ok",
+        "a unit of a group waits for its member's",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_fail_while_reads_succeed_are_a_failed_check_with_the_reason() {
+    let server = NatsServer::builder()
+        .config(
+            r#"accounts { small: {
+                jetstream: { max_mem: 1M, max_file: 1M },
+                users: [{ user: "any", password: "any" }]
+            } }
+            no_auth_user: any"#,
+        )
+        .start()
+        .expect("a server");
+    let url = server.url();
+    let lead = |term: Term| async move {
+        term.cancelled().await;
+        Ok(())
+    };
+    let config = RoleConfig::default().ttl(Duration::from_secs(3));
+    let manager = RoleManager::builder()
+        .servers(url.clone())
+        .bucket_auto_create()
+        .instance_id("node-1")
+        .role("scheduler", config, handler_fn(lead));
+    let manager = started(manager).await;
+    leads(&manager, "scheduler").await;
+    answer(&server, 1).await;
+    let fit = Checkup::of(&mut doctor(&url, &[]));
+    assert_eq!(fit.on("writes"), [], "{:#}", fit.report);
+
+    let jetstream = jetstream::new(async_nats::connect(&url).await.expect("connect"));
+    let heap = stream::Config {
+        name: "heap".into(),
+        subjects: vec!["heap".into()],
+        ..stream::Config::default()
+    };
+    jetstream.create_stream(heap).await.expect("another stream");
+    for size in [64 << 10, 1 << 10, 1] {
+        let put = async || {
+            let sent = jetstream.publish("heap", vec![b'x'; size].into()).await;
+            sent.expect("sent").await
+        };
+        while put().await.is_ok() {}
+    }
+    let full = eventually(SOON, "a failed check", async || {
+        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let is_told = !checkup.on("writes").is_empty();
+        is_told.then_some(checkup)
+    })
+    .await;
+    full.says("writes", "fail", "nobody leads scheduler");
+    full.says("writes", "fail", "no room");
+    assert_eq!(full.code, Some(1));
+}
