@@ -184,7 +184,7 @@ impl StoreError {
             },
             Some(Meaning::Unsupported) => Self::Unsupported(detail),
             Some(Meaning::Unfit) => Self::BucketUnfit(detail),
-            Some(Meaning::Absent | Meaning::Refused) | None => Self::Rejected { code, detail },
+            Some(Meaning::Refused) | None => Self::Rejected { code, detail },
         }
     }
 
