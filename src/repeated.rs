@@ -46,6 +46,12 @@ impl Repeated {
         Some(repeats)
     }
 
+    /// Returns whether a record was logged lately.
+    pub fn is_logged(&self, text: &str, now: Moment) -> bool {
+        let logged = self.logged.get(&without_random_parts(text));
+        logged.is_some_and(|it| now < it.at + REMINDER)
+    }
+
     /// Forgets all records, because the trouble is over: the next one is news.
     pub fn clear(&mut self) {
         self.logged.clear();
@@ -83,6 +89,15 @@ mod tests {
             .filter_map(|i| Some((i * 5, repeated.is_due("denied", at(i * 5))?)))
             .collect();
         assert_eq!(logged, [(0, 0), (60, 11), (120, 11)]);
+    }
+
+    #[test]
+    fn a_record_that_was_logged_lately_is_known_and_to_ask_for_one_logs_none() {
+        let mut repeated = Repeated::default();
+        assert!(!repeated.is_logged("denied", at(0)));
+        assert_eq!(repeated.is_due("denied", at(0)), Some(0));
+        assert!(repeated.is_logged("denied", at(59)) && !repeated.is_logged("denied", at(60)));
+        assert_eq!(repeated.is_due("denied", at(60)), Some(0));
     }
 
     #[test]

@@ -169,6 +169,8 @@ fn lasting_problem(scope: &RoleScope) -> Option<String> {
 /// is held, and of a claim.
 const NOT_KEPT: &str = "not confirmed";
 const NOT_CLAIMED: &str = "no claim is confirmed";
+/// What a pause between attempts is logged as.
+const SLOWED_DOWN: &str = "too many failures in a row";
 
 /// Logs a failure: once, and then once a minute while it lasts. One that may pass by itself is told
 /// if it is of a write.
@@ -178,6 +180,13 @@ fn log_failure(scope: &RoleScope, request: Option<BucketRequest>, kind: FailureK
         FailureKind::Timeout | FailureKind::Unavailable | FailureKind::Contended
     );
     let (key, text) = match request {
+        // One claim that is not confirmed is most often a race that another instance wins.
+        Some(BucketRequest::Claim)
+            if passes && !scope.claim_failed.swap(true, Ordering::Relaxed) =>
+        {
+            tracing::debug!(detail, "claim not confirmed");
+            return;
+        }
         Some(BucketRequest::Claim) => {
             let pause = exact(scope.settings.retry.max_backoff);
             let text = format!("{NOT_CLAIMED}: trying on, in pauses of up to {pause}");
@@ -209,10 +218,14 @@ fn log_failure(scope: &RoleScope, request: Option<BucketRequest>, kind: FailureK
 /// Logs that attempts slow down, unless a failure was logged that slows them down.
 fn log_slowdown(scope: &RoleScope) {
     let pause = exact(scope.settings.retry.max_backoff);
-    let is_due = |key| lock(&scope.logged).is_due(key, clock::now()).is_some();
-    if lasting_problem(scope).is_none() && is_due(NOT_KEPT) && is_due(NOT_CLAIMED) {
+    let now = clock::now();
+    let is_told = |key: &&str| lock(&scope.logged).is_logged(key, now);
+    if lasting_problem(scope).is_none()
+        && ![NOT_KEPT, NOT_CLAIMED].iter().any(is_told)
+        && lock(&scope.logged).is_due(SLOWED_DOWN, now).is_some()
+    {
         let reason = scope.status().last_failure.map(|failure| failure.detail);
-        tracing::warn!(reason, "too many failures in a row: trying once in {pause}");
+        tracing::warn!(reason, "{SLOWED_DOWN}: trying once in {pause}");
     } else {
         tracing::debug!("trying once in {pause}");
     }
@@ -262,7 +275,10 @@ fn log(scope: &RoleScope, event: &Event) {
         Event::Resumed => tracing::info!("resumed: takes part in elections again"),
         Event::Failing { terms, pause } => log_failing(*terms, *pause),
         Event::FailingOver => tracing::info!("this instance gets another chance to lead"),
-        Event::LeaderChanged(Some(leader)) => log_leader(scope, leader),
+        Event::LeaderChanged(Some(leader)) => {
+            scope.claim_failed.store(false, Ordering::Relaxed);
+            log_leader(scope, leader);
+        }
         // The span of these has the fencing token.
         Event::TermStarted { .. } => tracing::info!("term started"),
         Event::TermEnding { cause, .. } => log_term_ending(scope, *cause),

@@ -61,6 +61,10 @@ pub(super) struct MemberSetup {
     pub seat: Seat,
     pub groups: Arc<Groups>,
     pub bequests: Option<Arc<Bequests>>,
+    /// The epoch of the bucket that was known last.
+    pub bucket: Option<u64>,
+    /// When that was seen to be another one than the one before.
+    pub replaced: Option<Moment>,
     pub cordoned: bool,
     pub link: Link,
     /// The number of this actor among all elections of its instance.
@@ -173,7 +177,15 @@ impl Actor for MemberActor {
     ) -> Result<MemberState, ActorProcessingErr> {
         // The first step is taken outside the start, so that a failure restarts this actor alone.
         myself.send_message(MemberMsg::LinkChanged(setup.link))?;
-        let group = Group::new(group_settings(&setup.settings, &setup.groups), clock::now());
+        let settings = group_settings(&setup.settings, &setup.groups);
+        let group = match setup.replaced {
+            Some(seen) => Group::in_replaced_bucket(settings, seen, clock::now()),
+            None => Group::new(settings, clock::now()),
+        };
+        let checked = setup.bucket.map(|created| Checked {
+            bucket: Arc::new(setup.instance.bucket.clone()),
+            created,
+        });
         let meter = Meter::new(&setup.instance, &setup.groups);
         Ok(MemberState {
             instance: setup.instance,
@@ -185,7 +197,7 @@ impl Actor for MemberActor {
             supervisor: setup.supervisor,
             link: Link::Down,
             bucket: None,
-            checked: None,
+            checked,
             group,
             keepers: Vec::new(),
             present: None,
@@ -322,6 +334,8 @@ impl MemberState {
             }
             MemberMsg::Stop { release } => self.stop(release, &mut steps),
             MemberMsg::Abandon => self.abandon(),
+            #[cfg(test)]
+            MemberMsg::Crash => panic!("crashed on request"),
         }
         self.run(myself, &mut steps);
         self.settle(myself, &mut steps);

@@ -8,10 +8,12 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use super::Link;
 use super::member::{Groups, MemberActor, MemberSetup};
 use super::messages::{MemberMsg, SupervisorMsg};
+use crate::clock;
 use crate::metrics::MemberLabels;
 use crate::model::bequests::Bequests;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{Instance, RunningTerm};
+use nats_elect_core::Moment;
 use nats_elect_core::name::{GroupName, UnitName};
 
 /// What an instance that has groups begins with.
@@ -31,6 +33,10 @@ pub(super) struct Membership {
     /// `None` while handlers of a crashed actor still run, and after the end.
     actor: Option<ActorRef<MemberMsg>>,
     pub crashes: u32,
+    /// The epoch of the bucket that the last link led to.
+    bucket: Option<u64>,
+    /// When that was first seen to be another bucket than the one before.
+    replaced: Option<Moment>,
     cordoned: bool,
     /// Whether the actor was told to end.
     leaving: bool,
@@ -50,6 +56,8 @@ impl Membership {
             bequests,
             actor: None,
             crashes: 0,
+            bucket: None,
+            replaced: None,
             cordoned: false,
             leaving: false,
             has_ended: false,
@@ -76,6 +84,8 @@ impl Membership {
             settings: self.setup.settings.clone(),
             seat: self.setup.seat.clone(),
             groups: Arc::clone(&self.setup.groups),
+            bucket: self.bucket,
+            replaced: self.replaced,
             cordoned: self.cordoned,
             link,
             generation,
@@ -102,6 +112,17 @@ impl Membership {
         if let Some(actor) = &self.actor {
             let _ = actor.send_message(message);
         }
+    }
+
+    /// Notes whether the bucket is another one, although no actor may be there to see it.
+    pub fn link_changed(&mut self, link: &Link) {
+        if let Link::Up { info, .. } = link {
+            let former = self.bucket.replace(info.epoch);
+            if former.is_some_and(|former| former != info.epoch) {
+                self.replaced = Some(clock::now());
+            }
+        }
+        self.tell(MemberMsg::LinkChanged(link.clone()));
     }
 
     pub fn cordon(&mut self, cordoned: bool) {

@@ -58,6 +58,8 @@ pub(crate) enum SupervisorMsg {
     Reopen(RoleName),
     #[cfg(test)]
     CrashAdmin,
+    #[cfg(test)]
+    CrashMember,
     /// Restart a crashed role's election: its handler has ended.
     RestartRole {
         role: RoleName,
@@ -234,4 +236,6 @@ pub(crate) enum MemberMsg {
         release: bool,
     },
     Abandon,
+    #[cfg(test)]
+    Crash,
 }

@@ -4,7 +4,7 @@
 mod line;
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ const TIMEOUT_UNKNOWN: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_secs(1);
 /// The same, where a permission is missing.
 const RETRY_DENIED: Duration = Duration::from_secs(3);
+/// So many attempts may fail in a row before a stream that was seen counts as gone. A stream that
+/// elects its leader confirms nothing meanwhile.
+const PATIENCE: u32 = 30;
 
 /// The published events, and the place where they are kept.
 #[derive(Clone)]
@@ -56,6 +59,8 @@ pub(super) struct Publisher {
     /// makes.
     is_done: watch::Sender<bool>,
     complained: AtomicBool,
+    /// More than 0 if a stream was seen that keeps the events: so many attempts may still fail.
+    patience: AtomicU32,
     /// Whether the log has that no history is kept.
     told_unkept: AtomicBool,
 }
@@ -68,6 +73,7 @@ impl Publisher {
             line: Mutex::default(),
             joined: Notify::new(),
             complained: AtomicBool::new(false),
+            patience: AtomicU32::new(0),
             told_unkept: AtomicBool::new(false),
         })
     }
@@ -113,6 +119,9 @@ impl Publisher {
         let made = bucket
             .create_events_stream(&setup.events, setup.replicas, setup.storage, TIMEOUT)
             .await;
+        if made.is_ok() {
+            self.stream_seen();
+        }
         if let Err(error) = &made
             && !setup.must_keep()
             && !self.told_unkept.swap(true, Ordering::Relaxed)
@@ -125,16 +134,23 @@ impl Publisher {
         made
     }
 
-    /// Publishes what waits. Returns whether the stream that keeps it exists. `confirm` says whether
-    /// a stream may be there to confirm it.
+    fn is_stream_seen(&self) -> bool {
+        self.patience.load(Ordering::Relaxed) > 0
+    }
+
+    fn stream_seen(&self) {
+        self.patience.store(PATIENCE, Ordering::Relaxed);
+    }
+
+    /// Publishes what waits. `unmade` says why the stream that keeps it could not be made. `confirm`
+    /// says whether a stream may be there to confirm it.
     async fn publish_line(
         &self,
         bucket: &store::Bucket,
-        unmade: Option<StoreError>,
+        unmade: Option<&StoreError>,
         confirm: &mut bool,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<(), StoreError> {
         let must_keep = self.setup.must_keep();
-        let mut confirmed = false;
         while let Some(event) = self.next() {
             let subject_prefix = &self.setup.events.subject_prefix;
             let subject = format!("{subject_prefix}.{}.{}", bucket.name(), event.role);
@@ -145,7 +161,8 @@ impl Publisher {
                 continue;
             }
             let id = format!("{}.{}", event.correlation_id, event.name());
-            let within = if must_keep || confirmed {
+            let is_seen = self.is_stream_seen();
+            let within = if must_keep || is_seen {
                 TIMEOUT
             } else {
                 TIMEOUT_UNKNOWN
@@ -153,15 +170,19 @@ impl Publisher {
             // Another client may have created the stream that this user may not create.
             match bucket.keep_event(subject, payload, &id, within).await {
                 Ok(stream) => {
-                    if !confirmed && unmade.is_some() && stream != events_stream(bucket.name()) {
+                    if !is_seen && unmade.is_some() && stream != events_stream(bucket.name()) {
                         tracing::warn!(
                             stream,
                             "another stream keeps the leader changes: the history does not find them there"
                         );
                     }
-                    confirmed = true;
+                    self.stream_seen();
                 }
-                Err(error) if must_keep || confirmed => return Err(unmade.unwrap_or(error)),
+                Err(error) if must_keep || is_seen => {
+                    let left = self.patience.load(Ordering::Relaxed).saturating_sub(1);
+                    self.patience.store(left, Ordering::Relaxed);
+                    return Err(unmade.cloned().unwrap_or(error));
+                }
                 Err(error) => {
                     // If the server answers now, no stream takes the event. Who listens has heard it.
                     bucket.epoch(TIMEOUT).await?;
@@ -171,8 +192,8 @@ impl Publisher {
             self.told();
         }
         match unmade {
-            Some(error) if must_keep && !confirmed => Err(error),
-            unmade => Ok(confirmed || unmade.is_none()),
+            Some(error) if must_keep && !self.is_stream_seen() => Err(error.clone()),
+            _ => Ok(()),
         }
     }
 }
@@ -180,14 +201,16 @@ impl Publisher {
 impl Linked for Publisher {
     /// Creates the stream even if there is no event yet.
     async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
-        let (mut is_made, mut confirm) = (!self.setup.makes_stream(), true);
+        // Once for each link: an event does not wait for another attempt.
+        let unmade = if self.setup.makes_stream() {
+            self.make_stream(&bucket).await.err()
+        } else {
+            None
+        };
+        let mut confirm = true;
         loop {
-            let unmade = if is_made {
-                None
-            } else {
-                self.make_stream(&bucket).await.err()
-            };
-            is_made |= self.publish_line(&bucket, unmade, &mut confirm).await?;
+            self.publish_line(&bucket, unmade.as_ref(), &mut confirm)
+                .await?;
             self.told();
             self.joined.notified().await;
         }

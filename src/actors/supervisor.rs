@@ -179,6 +179,12 @@ impl Actor for SupervisorActor {
             }
             #[cfg(test)]
             SupervisorMsg::CrashAdmin => state.children.crash_admin(),
+            #[cfg(test)]
+            SupervisorMsg::CrashMember => {
+                if let Some(member) = &state.membership {
+                    member.tell(MemberMsg::Crash);
+                }
+            }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
             SupervisorMsg::RestartMember => {
                 state.start_member(&myself).await?;
@@ -247,8 +253,8 @@ impl SupervisorState {
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
         }
-        if let Some(member) = &self.membership {
-            member.tell(MemberMsg::LinkChanged(link.clone()));
+        if let Some(member) = &mut self.membership {
+            member.link_changed(link);
         }
     }
 

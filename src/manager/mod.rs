@@ -438,6 +438,16 @@ impl RoleManager {
             .send_message(SupervisorMsg::CrashAdmin);
     }
 
+    /// Makes the member's actor panic.
+    #[cfg(test)]
+    #[doc(hidden)]
+    pub fn crash_member(&self) {
+        let _ = self
+            .thread
+            .supervisor
+            .send_message(SupervisorMsg::CrashMember);
+    }
+
     async fn stand(&self, scope: Arc<RoleScope>) -> Result<(), Error> {
         let role = scope.role.clone();
         let is_new = self

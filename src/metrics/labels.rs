@@ -215,8 +215,14 @@ impl Labels {
             // The instance does not look for the leader any more.
             self.set(LEADER_KNOWN, 0.0);
             self.set(LEADERLESS, 0.0);
-            self.set(CIRCUIT_OPEN, 0.0);
+            self.begins_anew();
         }
+    }
+
+    /// The next election of the role begins with a closed circuit, and has seen no term fail.
+    fn begins_anew(&self) {
+        self.set(CIRCUIT_OPEN, 0.0);
+        self.set(FAILING, 0.0);
     }
 
     pub fn record(&self, event: &Event, settings: &RoleSettings) {
@@ -261,8 +267,7 @@ impl Labels {
             Event::Failure { kind, .. } => {
                 self.failed(*kind);
                 if *kind == FailureKind::ActorCrashed {
-                    // The next election begins with a closed circuit.
-                    self.set(CIRCUIT_OPEN, 0.0);
+                    self.begins_anew();
                 }
             }
             Event::CircuitOpened => self.set(CIRCUIT_OPEN, 1.0),

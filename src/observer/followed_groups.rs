@@ -19,7 +19,7 @@ use super::{Observer, WatchStatus};
 use crate::actors::WatchBackoff;
 use crate::clock;
 use crate::lock::lock;
-use crate::store::{GroupWatch, StoreError};
+use crate::store::{GroupWatch, OUT_OF_REACH, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, UnitName};
@@ -205,7 +205,7 @@ async fn run(mut reach: watch::Receiver<Option<Reach>>, shared: Arc<Shared>, ane
         let ended = tokio::select! {
             biased;
             changed = reach.changed() => match changed {
-                Ok(()) => StoreError::Unavailable("the bucket is out of reach".into()),
+                Ok(()) => StoreError::Unavailable(OUT_OF_REACH.into()),
                 Err(_) => return,
             },
             ended = following => match ended {

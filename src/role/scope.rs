@@ -100,6 +100,8 @@ pub(crate) struct RoleScope {
     pub stood_still: Mutex<Option<Duration>>,
     /// Whether the last term ended because the handler returned soon, without being told to.
     pub returned_briefly: AtomicBool,
+    /// Whether a claim has failed since a leader was known.
+    pub claim_failed: AtomicBool,
     /// The failures that were logged.
     pub logged: Mutex<Repeated>,
     /// The latest health check that remote callers share.
@@ -155,6 +157,7 @@ impl RoleScope {
             notes: Mutex::default(),
             stood_still: Mutex::default(),
             returned_briefly: AtomicBool::new(false),
+            claim_failed: AtomicBool::new(false),
             logged: Mutex::default(),
             check: Mutex::new(None),
         });

@@ -3,7 +3,7 @@
 use async_nats::jetstream::{self, ErrorCode};
 
 use super::error_codes::Meaning;
-use super::request::NO_RESPONDERS;
+use super::request::CUT_OFF;
 use nats_elect_core::event::FailureKind;
 
 /// A request to the bucket that did not succeed.
@@ -133,10 +133,12 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the connection may be lost. A server whose JetStream is not ready answers that
-    /// nobody is there.
+    /// Returns whether the connection was lost.
     pub fn cuts_off(&self) -> bool {
-        matches!(self, Self::Unavailable(detail) if detail != NO_RESPONDERS)
+        let Self::Unavailable(detail) = self else {
+            return false;
+        };
+        CUT_OFF.iter().any(|text| detail.ends_with(text))
     }
 
     /// Returns whether the same request may succeed a moment later without any intervention.
@@ -184,7 +186,7 @@ impl StoreError {
             },
             Some(Meaning::Unsupported) => Self::Unsupported(detail),
             Some(Meaning::Unfit) => Self::BucketUnfit(detail),
-            Some(Meaning::Absent | Meaning::Refused) | None => Self::Rejected { code, detail },
+            Some(Meaning::Refused) | None => Self::Rejected { code, detail },
         }
     }
 
@@ -214,6 +216,7 @@ fn last_sequence(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::request::NO_RESPONDERS;
 
     fn sorted(code: usize, err_code: u64, description: &str) -> StoreError {
         let json =
@@ -280,6 +283,24 @@ mod tests {
         ] {
             let error = sorted(code, err_code, "no");
             assert!(!error.is_transient(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_answers_has_not_cut_the_connection() {
+        for (code, err_code, text) in [
+            (503, 10008, "JetStream system temporarily unavailable"),
+            (500, 10118, "stream is offline"),
+            (429, 10167, "too many requests"),
+        ] {
+            assert!(!sorted(code, err_code, text).cuts_off(), "{text}");
+        }
+        for text in [NO_RESPONDERS, "the watch is broken: a message is missing"] {
+            assert!(!StoreError::Unavailable(text.into()).cuts_off(), "{text}");
+        }
+        for text in CUT_OFF {
+            let broken = format!("the watch is broken: {text}");
+            assert!(StoreError::Unavailable(broken).cuts_off(), "{text}");
         }
     }
 

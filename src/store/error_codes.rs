@@ -18,19 +18,17 @@ pub(super) enum Meaning {
     Off,
     /// The bucket does not exist.
     Gone,
-    /// The bucket exists, but what was asked for is not in it.
-    Absent,
     /// The server or the bucket lacks the operation.
     Unsupported,
     /// The bucket refuses records by its settings.
     Unfit,
-    /// The request is at fault, or settings that it asks for. The same request never succeeds.
+    /// The request is at fault, or settings that it asks for, or what it asks for is not there. The
+    /// same request never succeeds.
     Refused,
 }
 
 use Meaning::{
-    Absent, Conflict, Contended, Full, Gone, Off, Refused, Unavailable, Uncertain, Unfit,
-    Unsupported,
+    Conflict, Contended, Full, Gone, Off, Refused, Unavailable, Uncertain, Unfit, Unsupported,
 };
 
 /// Codes by meaning. No code is in it twice.
@@ -42,6 +40,8 @@ const TABLE: &[(Meaning, &[u64])] = &[
         &[
             10004, // a cluster's answer is incomplete
             10007, 10008, 10009, // no server of the cluster, or not this one, takes it
+            10010,
+            10036, // the server is not in a cluster, or in another mode, as while it starts
             10035, // the account is not known yet
             10041, 10075, // Raft, a change of peers
             10118, 10119, 10194, 10195, // the stream or the consumer is offline
@@ -67,21 +67,8 @@ const TABLE: &[(Meaning, &[u64])] = &[
     ),
     (Off, &[10039, 10076]),
     (Gone, &[10059]),
-    (
-        Absent,
-        &[
-            10014, 10149, // a consumer
-            10037, 10043, // a message
-            10068, // a template
-        ],
-    ),
-    (
-        Unsupported,
-        &[
-            10010, 10036, // clusters
-            10174, 10177, 10205, // batches
-        ],
-    ),
+    // Batches.
+    (Unsupported, &[10174, 10177, 10205]),
     (
         Unfit,
         &[
@@ -93,6 +80,8 @@ const TABLE: &[(Meaning, &[u64])] = &[
     (
         Refused,
         &[
+            // A consumer, a message or a template that is not there.
+            10014, 10149, 10037, 10043, 10068, //
             // Requests that the server can't read, or not for this stream or server.
             10003, 10025, 10038, 10056, 10060, 10070, 10073, 10096, 10157, 10185, 10193, 10225,
             10227, //
@@ -141,10 +130,18 @@ mod tests {
 
     /// The codes that nats-server 2.11.0 to 2.15 knows, by its `server/errors.json`.
     const KNOWN: std::ops::RangeInclusive<u64> = 10002..=10227;
-    /// Those of them with the HTTP status 429 or 503.
-    const BUSY: [u64; 15] = [
-        10004, 10008, 10010, 10023, 10035, 10036, 10039, 10063, 10075, 10076, 10077, 10163, 10167,
-        10210, 10211,
+    /// Those of them with the HTTP status 429, or 500 and above.
+    const OF_THE_SERVER: [u64; 48] = [
+        10004, 10006, 10007, 10008, 10009, 10010, 10012, 10023, 10028, 10029, 10035, 10036, 10039,
+        10041, 10042, 10045, 10047, 10048, 10049, 10050, 10051, 10052, 10053, 10057, 10062, 10063,
+        10064, 10066, 10067, 10069, 10072, 10074, 10075, 10076, 10077, 10096, 10104, 10110, 10111,
+        10117, 10118, 10119, 10163, 10167, 10194, 10195, 10210, 10211,
+    ];
+    /// Those of them that no heartbeat gets: they answer requests that create, change, back up and
+    /// restore streams and consumers, or read what is in them.
+    const OF_OTHER_REQUESTS: [u64; 23] = [
+        10006, 10012, 10029, 10042, 10045, 10048, 10049, 10050, 10051, 10052, 10057, 10062, 10064,
+        10066, 10067, 10069, 10072, 10074, 10096, 10104, 10110, 10111, 10117,
     ];
 
     #[test]
@@ -162,13 +159,25 @@ mod tests {
     }
 
     #[test]
-    fn a_code_of_a_busy_server_is_never_a_fault_of_the_request() {
-        for code in BUSY {
-            let meaning = Meaning::of(code, 503);
+    fn a_failure_of_the_server_is_no_fault_of_a_heartbeat_and_ends_no_term() {
+        for code in OF_THE_SERVER {
+            let meaning = Meaning::of(code, 500).unwrap();
             assert!(
-                !matches!(meaning, None | Some(Refused | Conflict)),
-                "{code}"
+                !matches!(meaning, Conflict | Gone | Unsupported | Unfit),
+                "{code} is {meaning:?}"
             );
+            let is_refused = meaning == Refused;
+            assert_eq!(is_refused, OF_OTHER_REQUESTS.contains(&code), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_is_offline_being_changed_or_not_there_yet_is_unavailable() {
+        let passing = [
+            10008, 10010, 10036, 10118, 10119, 10124, 10158, 10163, 10194, 10195, 10202, 10226,
+        ];
+        for code in passing {
+            assert_eq!(Meaning::of(code, 500), Some(Unavailable), "{code}");
         }
     }
 

@@ -15,7 +15,7 @@ use super::write::{expecting, releasing};
 use crate::clock;
 use nats_elect_core::group::{
     Epoch, GroupContent, GroupKey, GroupRecord, Hint, Identity, MemberContent, Message,
-    SIGNATURE_BYTES, SeenMember, UnitKey, UnitRecord, split_signature, stored_condition,
+    SIGNATURE_BYTES, SeenMember, Support, UnitKey, UnitRecord, split_signature, stored_condition,
 };
 use nats_elect_core::name::GroupName;
 use nats_elect_core::record::{Entry, RELEASE_SECRET_HEADER, Record, Release, Snapshot};
@@ -121,6 +121,55 @@ impl Bucket {
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let subject = self.subject_of(&GroupKey::Member(epoch));
         self.put(subject, over, record.to_json(), timeout)
+    }
+
+    /// Returns the record as the bucket has room for it, at the end of the epoch as at its beginning:
+    /// its beat grows. What a plan can do without is left out where it has no room: the loads of single
+    /// units first, then the units that fail, and then all loads.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if it has no room without them.
+    pub fn fitting_member(&self, mut record: Record) -> Result<Record, StoreError> {
+        if self.takes_any_record() {
+            return Ok(record);
+        }
+        let leave_out: [fn(&mut Support); 3] = [
+            |it| it.heavy.clear(),
+            |it| it.failing.clear(),
+            |it| it.load = 0,
+        ];
+        let mut measured = record.clone();
+        measured.nonce.beat = u64::MAX;
+        let mut left_out = leave_out.iter();
+        while let Err(misfit) = self.require_room(&measured) {
+            let next = left_out.next().ok_or(misfit)?;
+            for record in [&mut record, &mut measured] {
+                let groups = record
+                    .member
+                    .iter_mut()
+                    .flat_map(|it| it.groups.values_mut());
+                groups.for_each(next);
+            }
+        }
+        Ok(record)
+    }
+
+    /// Checks that there is room for all records of an epoch that begins with this one. Its groups may
+    /// be made and grow meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if there is none.
+    pub fn require_room_for_member(&self, record: &Record) -> Result<(), StoreError> {
+        let mut largest = record.clone();
+        if let Some(member) = &mut largest.member {
+            member.cordoned = true;
+            for support in member.groups.values_mut() {
+                (support.generation, support.waits) = (u32::MAX, true);
+            }
+        }
+        self.fitting_member(largest).map(drop)
     }
 
     /// Writes the tombstone of one's own epoch, with its secret.

@@ -57,7 +57,7 @@ pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;
 pub use read::Written;
-pub use request::{is_closed, is_unsent};
+pub use request::{OUT_OF_REACH, is_closed, is_unsent};
 pub use service::{Asked, Call};
 pub use settings::BucketNote;
 pub use unreadable::Looked;

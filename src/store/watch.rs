@@ -18,6 +18,7 @@ use super::bucket::Bucket;
 use super::error::StoreError;
 use super::feed::{Counted, Delivery, FENCES, Feed, broken};
 use super::mailbox::inbox_prefix;
+use super::request::{REPLACED, SUBSCRIPTION_ENDED};
 use crate::clock;
 use nats_elect_core::Moment;
 
@@ -221,9 +222,9 @@ impl Watch {
         let message = tokio::time::timeout(SILENCE, self.messages.next())
             .await
             .map_err(|_| self.bucket.silent_watch())?
-            .ok_or_else(|| broken("the subscription has ended"))?;
+            .ok_or_else(|| broken(SUBSCRIPTION_ENDED))?;
         if self.bucket.connects() != self.connects {
-            return Err(broken("the connection was replaced"));
+            return Err(broken(REPLACED));
         }
         Ok(message)
     }

@@ -102,20 +102,23 @@ impl Bucket {
     ///
     /// [`StoreError::Unsupported`] if the record has no room without heirs.
     pub fn fitting_heirs(&self, record: &Record) -> Result<Heirs, StoreError> {
-        let most = self.largest_message();
-        let headers = wire_size(&expecting(u64::MAX));
         let mut record = record.clone();
-        loop {
-            let size = headers + record.to_json().len();
-            if size <= most {
-                return Ok(record.heirs);
-            }
+        while let Err(misfit) = self.require_room(&record) {
             let heirs: Vec<_> = record.heirs.iter().collect();
-            let Some((_, others)) = heirs.split_last() else {
-                return Err(too_large(size, most));
-            };
+            let (_, others) = heirs.split_last().ok_or(misfit)?;
             record.heirs = others.iter().copied().collect();
         }
+        Ok(record.heirs)
+    }
+
+    /// Checks that the bucket takes a record, whatever sequence it expects.
+    pub(super) fn require_room(&self, record: &Record) -> Result<(), StoreError> {
+        let size = wire_size(&expecting(u64::MAX)) + record.to_json().len();
+        let most = self.largest_message();
+        if size > most {
+            return Err(too_large(size, most));
+        }
+        Ok(())
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is

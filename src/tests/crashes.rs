@@ -1,14 +1,15 @@
 //! Actors that panic, on real servers.
 
-use nats_elect::{Event, FailureKind};
+use nats_elect::{Event, FailureKind, Group, MemberConfig};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::clock::Stamp;
 use crate::support::instance::{instance, leading_deafly, never};
 use crate::support::journal::Journal;
+use crate::support::member::{GROUP, all_owned, epoch_of, group, joining, waits};
 use crate::support::operator::Operator;
-use crate::support::{ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
@@ -171,4 +172,27 @@ async fn a_handler_that_outlives_its_crashed_election_is_a_reason_to_start_the_p
     eventually(SOON, "health", async || probe.live().await.ok()).await;
     let overrun = |event: &Event| matches!(event, Event::HandlerOverrun { .. });
     a.log().wait_for("a word of it", overrun).await;
+}
+
+/// A member of the former bucket that is cut off may act by its lease there. Before, the actor that
+/// took the place of a crashed one did not know that the bucket had been replaced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_crashes_in_a_replaced_bucket_waits_for_leases_of_the_former_one() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let ttl = ms(3000);
+    let b = joining(&server.url(), "b", Group::sharded(GROUP, 1, waits()));
+    let b = b.member(MemberConfig::default().ttl(ttl)).start().await;
+    let b = b.expect("start");
+    all_owned(&[&b], 1).await;
+    let former = epoch_of(&stranger, "b").await;
+    stranger.delete_bucket().await;
+    eventually(SOON, "a member of the new bucket", async || {
+        // It may not be there yet.
+        stranger.jetstream.get_key_value(BUCKET).await.ok()?;
+        (epoch_of(&stranger, "b").await != former).then_some(())
+    })
+    .await;
+    b.crash_member();
+    never("a unit is owned", ttl * 3, || !group(&b).mine().is_empty()).await;
 }

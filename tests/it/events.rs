@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_nats::jetstream::{self, stream};
 use async_nats::{Client, Subscriber};
 use futures::StreamExt;
-use nats_elect::{EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StopOptions};
+use nats_elect::{
+    EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions,
+};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
@@ -396,4 +398,23 @@ async fn a_stream_that_somebody_made_is_used_and_read_as_it_is() {
         "a stopped true",
     ];
     assert_eq!(told(&history(&server, 3).await), last);
+}
+
+/// Before, an event was dropped that came while the stream could not confirm it, as while it elects
+/// its leader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_waits_for_a_stream_that_was_seen_and_is_away() {
+    let server = NatsServer::start().expect("start");
+    let a = start("a", server.url(), EventsConfig::default()).await;
+    a.wait_until_leader().await;
+    history(&server, 1).await;
+    let context = jetstream::new(client(&server).await);
+    let stream = format!("nats-elect-events-{BUCKET}");
+    context.delete_stream(stream).await.expect("deleted");
+    a.role(ROLE).step_down(StepDown::any()).await.expect("led");
+    let kept = history(&server, 1).await;
+    assert!(
+        matches!(kept[0].change, LeaderChange::TermEnded { .. }),
+        "{kept:?}"
+    );
 }

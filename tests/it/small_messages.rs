@@ -1,12 +1,16 @@
 //! Servers and buckets that take only small messages.
 
 use async_nats::jetstream::{kv, stream};
-use nats_elect::{BatchProblem, Event, FailureKind, FencedError, RetryConfig};
+use nats_elect::{
+    BatchProblem, Event, FailureKind, FencedError, Group, RetryConfig, Term, handler_fn,
+};
 use nats_elect_testing::{NatsServer, eventually};
+use serde_json::Value;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{guest, instance, never};
 use crate::support::journal::Journal;
+use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member_with, stop};
 use crate::support::operator::Operator;
 use crate::support::{ROLE, SOON, leased_for, ms};
 
@@ -160,4 +164,58 @@ async fn an_instance_is_found_where_its_whole_description_has_no_room() {
     journal.started("role-1", 0).await;
     let report = operator.admin.status_of(&found, "role-1").await;
     assert!(report.expect("one role fits").roles["role-1"].is_leader);
+}
+
+/// Before, each heartbeat that told what single units weigh was refused, which ended all terms and
+/// began another epoch, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loads_that_have_no_room_in_a_members_record_are_left_out_and_cost_no_term() {
+    const SHARDS: u32 = 16;
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    let handler = || {
+        handler_fn(|term: Term| async move {
+            term.report_load(1_000_000);
+            term.cancelled().await;
+            Ok(())
+        })
+    };
+    let join = async |id| {
+        let member = member_with(&server.url(), id, Group::sharded(GROUP, SHARDS, handler())).await;
+        all_owned(&[&member], SHARDS).await;
+        member
+    };
+    let record = async |id| {
+        let key = format!("_group.m.{}", epoch_of(&stranger, id).await);
+        let message = stranger.find(&key).await?;
+        serde_json::from_slice::<Value>(&message.payload).ok()
+    };
+    let a = join("a").await;
+    let told = eventually(SOON, "what units weigh", async || {
+        let mut told = record("a").await?;
+        let more = told["member"]["groups"][GROUP].as_array_mut()?.get_mut(3)?;
+        more.as_object_mut()?.remove("heavy")?;
+        Some(told)
+    })
+    .await;
+    // What a claim must have room for: another generation, and units that are not of age.
+    let more = "4294967295, { waits: true }, cordon: true, ".len();
+    let size = HEADERS + DIGITS + told.to_string().len() + more;
+    stop(a).await;
+    limit_messages(&stranger, i32::try_from(size).expect("small")).await;
+
+    let b = join("b").await;
+    let epoch = epoch_of(&stranger, "b").await;
+    let support = eventually(SOON, "the sum of all loads", async || {
+        let support = record("b").await?["member"]["groups"][GROUP].take();
+        (support[2].as_u64()? >= 16_000_000).then_some(support)
+    })
+    .await;
+    assert!(support[3]["heavy"].is_null(), "{support}");
+    never("a unit that is not owned", LEASE * 2, || {
+        group(&b).mine().len() < SHARDS as usize
+    })
+    .await;
+    assert_eq!(epoch_of(&stranger, "b").await, epoch);
 }

@@ -332,9 +332,17 @@ impl MemberState {
         let patience = self.settings.ttl;
         let writing = async move {
             outcome_of(match kind {
-                WriteKind::Claim { over, record } | WriteKind::Renew { over, record } => {
-                    bucket.write_member(epoch, over, &record, patience).await
+                WriteKind::Claim { over, record } => {
+                    // Beside one whose heartbeats had no room, all terms would end again and again.
+                    match bucket.require_room_for_member(&record) {
+                        Ok(()) => bucket.write_member(epoch, over, &record, patience).await,
+                        Err(misfit) => Err(misfit),
+                    }
                 }
+                WriteKind::Renew { over, record } => match bucket.fitting_member(record) {
+                    Ok(record) => bucket.write_member(epoch, over, &record, patience).await,
+                    Err(misfit) => Err(misfit),
+                },
                 WriteKind::Release { over, release } => {
                     bucket
                         .retire_member(&identity, over, &release, patience)

@@ -11,13 +11,34 @@ use serde_json::Value;
 use super::access::HIDDEN;
 use super::environment::listed;
 use super::manager::without_credentials;
-use super::{ConfigError, EnvSetting, ManagerConfig};
+use super::{ConfigError, EnvSetting};
 use nats_elect_core::text::beginning;
 
 /// The beginning of all variables of this crate. The path of a setting of `ManagerConfig` follows.
 pub(super) const OURS: &str = "NATS_ELECT_";
 /// The beginning of the variables of roles. The role's name follows.
 pub(super) const ROLES: &str = "NATS_ELECT_ROLES__";
+
+/// The settings of `ManagerConfig` and the tables in it. The beginning of a variable's path is one of
+/// them.
+const OF_MANAGER: [&str; 16] = [
+    "servers",
+    "bucket",
+    "application",
+    "instance_id",
+    "meta",
+    "start_timeout",
+    "bucket_auto_create",
+    "replicas",
+    "storage",
+    "auth",
+    "tls",
+    "inbox_prefix",
+    "events",
+    "admin",
+    "last_will",
+    "member",
+];
 
 /// The variables of a process that may be settings.
 #[derive(Clone, Debug, Default)]
@@ -51,12 +72,11 @@ impl Environment {
 
     /// Returns the variables of `ManagerConfig`, by the general rule.
     fn of_manager(&self) -> Vec<Override<'_>> {
-        let settings = fields::<ManagerConfig>("").unwrap_or_default();
         let mut found = self.after(OURS);
         // The others are for roles, or for the command.
         found.retain(|it| {
             let first = it.path.split('.').next().unwrap_or_default();
-            settings.iter().any(|setting| setting == first)
+            OF_MANAGER.contains(&first)
         });
         found
     }

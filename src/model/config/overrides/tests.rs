@@ -219,3 +219,12 @@ fn secrets_of_the_environment_are_in_no_error() {
         assert!(!error.contains("s3cret"), "{error}");
     }
 }
+
+#[test]
+fn the_parser_knows_the_settings_whose_variables_are_read() {
+    assert_eq!(
+        fields::<ManagerConfig>("").as_deref(),
+        Some(&OF_MANAGER.map(String::from)[..])
+    );
+    assert!(!settings::<ManagerConfig>().is_empty());
+}
