@@ -13,7 +13,7 @@ async fn late_answers(test: &str, count: usize) {
     let roles = names(test, count);
     let joining = |id, proxy: &TcpProxy| {
         let joining = instance(id, proxy.url(), &journal);
-        let join = |joining: Joining, role: &String| joining.role(role, leased_for(ms(5000)));
+        let join = |joining: Joining, role: &String| joining.role(role, config());
         roles.iter().fold(joining, join)
     };
     let a = joining("a", &to_a).start().await;
@@ -26,12 +26,12 @@ async fn late_answers(test: &str, count: usize) {
     for proxy in [&to_a, &to_b] {
         proxy.delay(Direction::ToClient, ms(6000));
     }
-    claims_are_rare(&a, &sent, &roles, 2).await;
+    claims_are_few(&a, &sent, &roles).await;
     said_twice_at_most(&roles, 2, &["did not answer", "timeout"]);
     for proxy in [&to_a, &to_b] {
         proxy.delay(Direction::ToClient, Duration::ZERO);
     }
-    led_again(Stamp::now(), &[&a, &b], &roles).await;
+    led_again(&[&a, &b], &roles).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
