@@ -205,7 +205,9 @@ impl MonitorState {
         };
         let is_awaited = self.setup.if_missing == IfMissing::Await
             && matches!(error, StoreError::BucketMissing { .. });
-        if self.setup.ready.is_some() && (passes || is_awaited) {
+        // Later, one look that fails is most often a restart of a server.
+        let lasts = self.setup.ready.is_some() || self.failures > 0;
+        if lasts && (passes || is_awaited) {
             self.log_problem(&error.to_string());
         }
         if !passes {
