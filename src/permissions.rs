@@ -5,7 +5,7 @@
 //! use nats_elect::permissions::{Part, Scope};
 //!
 //! let mut scope = Scope::default();
-//! scope.roles.push("scheduler".into());
+//! scope.roles.push("scheduler".parse().expect("a name"));
 //! let mut publish = scope.rights(Part::Candidate).flat_map(|right| right.publish);
 //! assert!(publish.any(|subject| subject == "$KV.leaders._fence.scheduler"));
 //! ```
@@ -13,6 +13,7 @@
 mod table;
 
 use crate::model::config::{AdminConfig, EventsConfig};
+use nats_elect_core::name::{BucketName, GroupName, RoleName};
 pub use table::Need;
 use table::TABLE;
 
@@ -39,11 +40,11 @@ pub enum Part {
 #[non_exhaustive]
 pub struct Scope {
     /// The bucket.
-    pub bucket: String,
+    pub bucket: BucketName,
     /// The roles. Without any, an operator may operate all, and a candidate can lead none.
-    pub roles: Vec<String>,
+    pub roles: Vec<RoleName>,
     /// The groups. Without any, an operator may operate all, and a candidate can own no unit.
-    pub groups: Vec<String>,
+    pub groups: Vec<GroupName>,
     /// The beginning of the subjects of admin requests.
     pub admin_prefix: String,
     /// The beginning of the events' subjects.
@@ -55,7 +56,7 @@ pub struct Scope {
 impl Default for Scope {
     fn default() -> Self {
         Self {
-            bucket: "leaders".into(),
+            bucket: BucketName::new("leaders").expect("it is a name"),
             roles: Vec::new(),
             groups: Vec::new(),
             admin_prefix: AdminConfig::default().subject_prefix,
@@ -95,13 +96,15 @@ impl Scope {
     /// Fills in the names: all patterns for the first one, then for the next.
     fn subjects(&self, part: Part, patterns: &[&str]) -> Vec<String> {
         let has = |name: &str| patterns.iter().any(|it| it.contains(name));
-        let names_any = !self.roles.is_empty() || !self.groups.is_empty();
+        // Only roles are retired.
+        let names_group = part != Part::Retire && !self.groups.is_empty();
+        let names_any = !self.roles.is_empty() || names_group;
         if has("{any group}") && self.groups.is_empty() || has("{all}") && names_any {
             return Vec::new();
         }
-        let named = match (has("{role}"), has("{group}")) {
-            (true, _) => &self.roles,
-            (_, true) => &self.groups,
+        let named: Vec<&str> = match (has("{role}"), has("{group}")) {
+            (true, _) => self.roles.iter().map(RoleName::as_str).collect(),
+            (_, true) => self.groups.iter().map(GroupName::as_str).collect(),
             _ => return patterns.iter().map(|it| self.filled(it, "")).collect(),
         };
         // Who takes part, or changes a group, does so by name. An observer changes nothing.
@@ -110,10 +113,9 @@ impl Scope {
             Part::Observer => true,
             _ => !names_any,
         };
-        let each = named.iter().map(String::as_str);
         let all = (is_for_all && named.is_empty()).then_some("*");
         let of = |name| patterns.iter().map(move |it| self.filled(it, name));
-        each.chain(all).flat_map(of).collect()
+        named.into_iter().chain(all).flat_map(of).collect()
     }
 
     fn filled(&self, pattern: &str, name: &str) -> String {
@@ -122,7 +124,7 @@ impl Scope {
             ("{all}", ""),
             ("{role}", name),
             ("{group}", name),
-            ("{bucket}", &self.bucket),
+            ("{bucket}", self.bucket.as_str()),
             ("{admin}", &self.admin_prefix),
             ("{events}", &self.events_prefix),
             ("{inbox}", &self.inbox_prefix),
@@ -137,10 +139,9 @@ mod tests {
     use super::*;
 
     fn published(part: Part, roles: &[&str], groups: &[&str]) -> Vec<String> {
-        let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         let scope = Scope {
-            roles: owned(roles),
-            groups: owned(groups),
+            roles: roles.iter().map(|it| it.parse().unwrap()).collect(),
+            groups: groups.iter().map(|it| it.parse().unwrap()).collect(),
             ..Scope::default()
         };
         let rights = scope.rights(part).collect::<Vec<_>>();
@@ -164,6 +165,13 @@ mod tests {
                 .iter()
                 .all(|it| !it.starts_with("$KV"))
         );
+    }
+
+    #[test]
+    fn a_retirer_who_names_a_group_alone_may_retire_all_roles() {
+        let retire = |groups| published(Part::Retire, &[], groups);
+        assert_eq!(retire(&["partitions"]), retire(&[]));
+        assert!(retire(&[]).contains(&"$KV.leaders.*".into()));
     }
 
     #[test]

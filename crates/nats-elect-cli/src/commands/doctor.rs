@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{ManagerConfig, RoleConfig, RoleName};
+use nats_elect::{GroupName, ManagerConfig, RoleConfig, RoleName};
 
 use crate::cli::{Shared, duration};
 use crate::config_file::{ConfigFile, Source};
@@ -98,6 +98,9 @@ impl Doctor {
         };
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
+        for group in &self.groups {
+            GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
+        }
         let config = match file.filter(|file| file.has_manager) {
             Some(file) => {
                 let mut config = shared.over(file.config.manager)?;

@@ -1,10 +1,11 @@
 //! `permissions`: what to grant a NATS user.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use clap::Args;
+use nats_elect::NameError;
 use nats_elect::permissions::{Part, Right, Scope};
-use nats_elect::{GroupName, RoleName};
 use serde_json::json;
 
 use crate::cli::Shared;
@@ -89,12 +90,9 @@ impl Who {
 impl Permissions {
     pub fn run(self, shared: &Shared, output: Output) -> Outcome {
         let part = self.who.part();
-        for role in &self.roles {
-            RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
-        }
-        for group in &self.groups {
-            GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
-        }
+        let mut scope = Scope::default();
+        scope.roles = checked(&self.roles)?;
+        scope.groups = checked(&self.groups)?;
         if part == Part::Candidate && self.roles.is_empty() && self.groups.is_empty() {
             return Err(Failure::usage("no role and no group is named")
                 .advice("name those of the candidate with --role and --group"));
@@ -104,8 +102,7 @@ impl Permissions {
         }
         let config = shared.config()?;
         let inbox = config.inbox_prefix.unwrap_or_else(|| "_INBOX".into());
-        let mut scope = Scope::default();
-        (scope.bucket, scope.roles, scope.groups) = (config.bucket, self.roles, self.groups);
+        scope.bucket = named(&config.bucket)?;
         (scope.admin_prefix, scope.inbox_prefix) = (config.admin.subject_prefix, inbox);
         scope.events_prefix = config.events.subject_prefix;
         let rights: Vec<_> = scope.rights(part).collect();
@@ -122,6 +119,15 @@ impl Permissions {
         }
         Ok(0)
     }
+}
+
+fn checked<N: FromStr<Err = NameError>>(names: &[String]) -> Result<Vec<N>, Failure> {
+    names.iter().map(|name| named(name)).collect()
+}
+
+fn named<N: FromStr<Err = NameError>>(name: &str) -> Result<N, Failure> {
+    let name = name.parse();
+    name.map_err(|error: NameError| Failure::usage(error.to_string()))
 }
 
 /// What a right grants, of one kind.

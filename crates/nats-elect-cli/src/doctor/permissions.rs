@@ -6,6 +6,7 @@
 //! there, but waits for as long as it would if somebody were.
 
 use std::io;
+use std::str::FromStr;
 
 use nats_elect::permissions::{self as library, Need, Scope};
 use nats_elect::{Denied, ObservedGroups};
@@ -24,6 +25,11 @@ const NO_EPOCH: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// More roles of the bucket are not tried.
 const MOST_ROLES: usize = 100;
+
+/// The names, which were checked before.
+fn parsed<N: FromStr>(names: &[String]) -> Vec<N> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
 
 pub struct Trial<'a> {
     pub line: &'a Line,
@@ -186,7 +192,8 @@ impl Trial<'_> {
     /// in each of these generations.
     fn keys(&self, need: Need, name: &str, generations: &[u32]) -> Vec<String> {
         let mut scope = self.scope();
-        (scope.roles, scope.groups) = (vec![name.to_owned()], vec![name.to_owned()]);
+        let name = [name.to_owned()];
+        (scope.roles, scope.groups) = (parsed(&name), parsed(&name));
         let rights = scope.rights(library::Part::Candidate);
         let rights = rights.filter(|right| right.need == need);
         let keys = rights.flat_map(|right| right.publish);
@@ -209,11 +216,13 @@ impl Trial<'_> {
     /// What the table is filled in with.
     fn scope(&self) -> Scope {
         let mut scope = Scope::default();
-        self.bucket.clone_into(&mut scope.bucket);
-        scope.groups = self.groups.to_vec();
+        if let Ok(bucket) = self.bucket.parse() {
+            scope.bucket = bucket;
+        }
+        scope.groups = parsed(self.groups);
         scope.roles = match self.part {
-            Part::Candidate => self.roles.names.clone(),
-            _ => self.roles.named().to_vec(),
+            Part::Candidate => parsed(&self.roles.names),
+            _ => parsed(self.roles.named()),
         };
         if let Some(prefix) = self.admin {
             prefix.clone_into(&mut scope.admin_prefix);
