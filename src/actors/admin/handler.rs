@@ -55,7 +55,7 @@ pub(crate) struct AdminHandler {
     /// The start by the wall clock, for human readers.
     started_at: String,
     identity: Identity,
-    /// The bucket, while it is in reach.
+    /// The bucket that was in reach last.
     bucket: Mutex<Option<BucketId>>,
     counters: Counters,
     trouble: Mutex<Option<String>>,
@@ -139,11 +139,9 @@ impl AdminHandler {
             Link::Down => Some("not connected, or the bucket was not seen yet".to_owned()),
             Link::Unusable(failure) => Some(failure.detail.clone()),
         };
-        let bucket = match link {
-            Link::Up { bucket, info } => Some(bucket.id(info.epoch)),
-            Link::Down | Link::Unusable(_) => None,
-        };
-        *lock(&self.bucket) = bucket;
+        if let Link::Up { bucket, info } = link {
+            *lock(&self.bucket) = Some(bucket.id(info.epoch));
+        }
         *lock(&self.trouble) = trouble;
     }
 
@@ -335,15 +333,23 @@ impl AdminHandler {
 
     fn identity(&self) -> Identity {
         let mut identity = self.identity.clone();
-        if let Some(bucket) = lock(&self.bucket).clone() {
+        // One that is not in reach may be another one by now.
+        if self.trouble().is_none()
+            && let Some(bucket) = lock(&self.bucket).clone()
+        {
             bucket.tell(&mut identity);
         }
         identity
     }
 
     fn is_meant(&self, search: &[u8]) -> bool {
+        let is_up = self.trouble().is_none();
         let bucket = lock(&self.bucket);
-        Search::parse(search).is_some_and(|search| search.means(bucket.as_ref()))
+        Search::parse(search).is_some_and(|search| match &*bucket {
+            // It may have been made anew, but it is in no other domain.
+            Some(bucket) if !is_up => search.means_domain(bucket),
+            bucket => search.means(bucket.as_ref()),
+        })
     }
 }
 

@@ -107,9 +107,13 @@ impl Search {
         let Some(bucket) = bucket else {
             return self.domain.is_none() || self.bucket_epoch.is_some();
         };
+        self.means_domain(bucket) && self.bucket_epoch.is_none_or(|it| it == bucket.epoch)
+    }
+
+    /// Whether buckets in the domain of this one are meant.
+    pub fn means_domain(&self, bucket: &BucketId) -> bool {
         let domain = bucket.domain.as_deref().unwrap_or_default();
-        let of_domain = self.domain.as_deref().is_none_or(|it| it == domain);
-        of_domain && self.bucket_epoch.is_none_or(|it| it == bucket.epoch)
+        self.domain.as_deref().is_none_or(|it| it == domain)
     }
 }
 
@@ -156,6 +160,8 @@ mod tests {
         assert_eq!(meant(&of_hub), [true, false, false, false, true]);
         assert_eq!(meant(&in_domain("hub")), [true, false, true, false, false]);
         assert_eq!(meant(&in_domain("")), [false, false, false, true, false]);
+        let in_its_domain = [&hub, &leaf, &anew, &nameless].map(|it| of_hub.means_domain(it));
+        assert_eq!(in_its_domain, [true, false, true, false]);
         for search in [Search::default(), of_hub, in_domain("")] {
             assert_eq!(Search::parse(&search.to_json()), Some(search));
         }
