@@ -339,3 +339,46 @@ const fn connection(status: ConnectionStatus) -> f64 {
         ConnectionStatus::Lost => 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+    use crate::model::config::RoleConfig;
+
+    #[test]
+    fn a_role_that_ends_or_crashes_fails_no_more() {
+        let settings = RoleConfig::default().settings().unwrap();
+        let ends = [
+            Event::StateChanged {
+                from: RoleState::Candidate,
+                to: RoleState::Stopped,
+            },
+            Event::Failure {
+                request: None,
+                kind: FailureKind::ActorCrashed,
+                detail: String::new(),
+            },
+        ];
+        for end in ends {
+            let recorder = PrometheusBuilder::new().build_recorder();
+            let shown = |value: &str| {
+                let text = recorder.handle().render();
+                let mut lines = text.lines().filter(|it| it.starts_with(FAILING.name));
+                lines.any(|line| line.ends_with(value))
+            };
+            metrics::with_local_recorder(&recorder, || {
+                let labels = Labels::new("scheduler", "a", "leaders");
+                let failing = Event::Failing {
+                    terms: 3,
+                    pause: Duration::from_secs(60),
+                };
+                labels.record(&failing, &settings);
+                assert!(shown(" 1"));
+                labels.record(&end, &settings);
+            });
+            assert!(shown(" 0"), "{end:?}");
+        }
+    }
+}

@@ -1,12 +1,15 @@
 //! Leaf nodes: with a `JetStream` domain of their own, and without `JetStream`. What
 //! `docs/operations.md` says of them.
 
+use async_nats::jetstream::kv;
+use nats_elect::{Event, FailureKind, Observer};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{instance, never};
+use crate::support::instance::{guest, instance, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::operator::{Operator, SEARCH};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
 
 /// The address of a hub, behind a network that can fail.
 fn line_to(hub: &NatsServer) -> (TcpProxy, String) {
@@ -76,4 +79,43 @@ async fn a_leader_at_a_leaf_node_without_jetstream_loses_its_lease_with_the_link
     assert!(!a.is_leader());
     line.restore();
     a.wait_until_following("b").await;
+}
+
+/// Before, it had forgotten its bucket, and counted as an instance of the hub's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_whose_bucket_is_gone_is_none_of_the_bucket_of_another_domain() {
+    let hub = NatsServer::builder().hub().domain("hub").start();
+    let hub = hub.expect("a hub");
+    let (_line, address) = line_to(&hub);
+    let leaf = NatsServer::builder()
+        .leaf_of(&address)
+        .domain("leaf")
+        .start();
+    let leaf = leaf.expect("a leaf");
+    let at_leaf = Stranger::connect(&leaf.url()).await;
+    at_leaf.make_bucket(kv::Config::default()).await;
+    let (journal, journal_at_leaf) = (Journal::default(), Journal::default());
+    let settings = || leased_for(ms(6000));
+    let a = instance("a", hub.url(), &journal).standing(settings());
+    let a = a.start().await;
+    let b = guest("b", leaf.url(), &journal_at_leaf).standing(settings());
+    let b = b.start().await;
+    a.wait_until_leader().await;
+    b.wait_until_leader().await;
+    at_leaf.delete_bucket().await;
+    let gone = |event: &Event| {
+        let kind = FailureKind::BucketMissing;
+        matches!(event, Event::Failure { kind: it, .. } if *it == kind)
+    };
+    b.log().wait_for("that its bucket is gone", gone).await;
+
+    let observer = Observer::builder().servers(hub.url()).bucket(BUCKET);
+    let observer = observer.start().await.expect("start");
+    let id = observer.bucket_id().expect("it is in reach");
+    let operator = Operator::of(&hub).await;
+    let both = operator.find(2).await;
+    assert_eq!(both[1].instance_id, "b");
+    let of_hub = operator.admin.of_bucket(&id);
+    let found = of_hub.instances(SEARCH).await.expect("found");
+    assert_eq!(found, both[..1]);
 }

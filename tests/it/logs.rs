@@ -1,5 +1,6 @@
 //! The log of an instance while something goes wrong.
 
+use async_nats::jetstream::stream;
 use nats_elect::{RoleManager, StepDown};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -442,4 +443,38 @@ fn child_process() {
             .init();
     }
     child::run(|term, _| async move { term.cancelled().await });
+}
+
+/// Before, no line told why there was no leader any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_can_not_be_made_again_in_a_full_account_is_told_of() {
+    let logs = logs::install();
+    let limits = "accounts { A { jetstream: { max_streams: 1 }, users: [ { user: a, password: a } ] } }\n\
+        no_auth_user: a";
+    let server = NatsServer::builder().config(limits).start().expect("start");
+    let journal = Journal::default();
+    let a = instance("logged-in-full-account", server.url(), &journal);
+    let a = a.standing(leased_for(ms(5000))).start().await;
+    a.wait_until_leader().await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let filler = || stream::Config {
+        name: "filler".into(),
+        ..stream::Config::default()
+    };
+    // The instance may make the bucket again first.
+    eventually(SOON, "a full account", async || {
+        stranger.jetstream.delete_key_value(BUCKET).await.ok()?;
+        stranger.jetstream.create_stream(filler()).await.ok()
+    })
+    .await;
+    eventually(SOON, "a word of it", async || {
+        let told = "there is no room in the bucket";
+        let log = logs.text();
+        let mut log = log
+            .lines()
+            .filter(|line| line.contains("logged-in-full-account"));
+        log.any(|line| line.contains(told) && line.ends_with("trying on"))
+            .then_some(())
+    })
+    .await;
 }
