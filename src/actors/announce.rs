@@ -236,7 +236,8 @@ fn log_failing(terms: u32, pause: Duration) {
         terms,
         pause = %rounded(pause),
         "the terms of this instance failed one after the other: until the pause is over it asks \
-         no leader for the role, is no heir, and claims last; `nats-elect resume` ends the pause"
+         no leader for the role, is no heir, and claims last; once it is mended, `nats-elect resume` \
+         and then `nats-elect step-down --to` give it the role before that"
     );
 }
 

@@ -102,6 +102,7 @@ async fn remind(role: &RoleName, will: &mut LastWill, link: &mut watch::Receiver
         to: None,
         release: Some(ReleaseSecret::new(rand::random()).hash()),
         hold_off_ms: None,
+        urgent: false,
     };
     tokio::time::sleep(REMINDER).await;
     for doubled in 0..REMINDERS {

@@ -177,6 +177,7 @@ mod tests {
             to: None,
             release: None,
             hold_off_ms: None,
+            urgent: false,
         };
         let message = Message {
             subject: "nats-elect.b.r".into(),

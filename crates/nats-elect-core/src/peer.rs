@@ -43,6 +43,10 @@ pub enum PeerRequest {
         /// one instance has it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold_off_ms: Option<u64>,
+        /// Whether the asker's term is ending. Then the release waits for the first answer. Older
+        /// versions don't say.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        urgent: bool,
     },
     /// Asks a leader to hand over to a candidate of higher priority.
     Yield {
@@ -141,7 +145,7 @@ impl Refusal {
             Self::Behind => "it has not seen this term, or how the one before ended: try again",
             Self::Unhealthy => "its health check fails",
             Self::Failing => {
-                "its last terms failed one after the other: when it is mended, resume it"
+                "its last terms failed one after the other: when it is mended, resume it and try again"
             }
             Self::Other => "it gave a reason that this version does not know",
         }
@@ -227,11 +231,13 @@ mod tests {
                 to: None,
                 release: None,
                 hold_off_ms: None,
+                urgent: true,
             },
             PeerRequest::Ready {
                 to: Some("node-2".into()),
                 release: Some(ReleaseSecret::new(17).hash()),
                 hold_off_ms: None,
+                urgent: false,
             },
             PeerRequest::hand_over(leader, contender()),
         ] {
@@ -271,7 +277,8 @@ mod tests {
             Some(PeerRequest::Ready {
                 to,
                 release,
-                hold_off_ms: None
+                hold_off_ms: None,
+                urgent: false,
             })
         );
     }
@@ -293,6 +300,7 @@ mod tests {
             to: Some("x".repeat(MAX_MESSAGE_BYTES)),
             release: None,
             hold_off_ms: None,
+            urgent: false,
         };
         assert_eq!(PeerRequest::parse(&question.to_json()), None);
     }

@@ -15,6 +15,7 @@ fn to_one() -> PeerRequest {
         to: Some("b".into()),
         release: None,
         hold_off_ms: None,
+        urgent: false,
     }
 }
 
@@ -170,6 +171,7 @@ async fn a_question_to_some_is_over_when_each_has_answered_or_is_not_there() {
         to: None,
         release: None,
         hold_off_ms: None,
+        urgent: false,
     };
     let r = role("r");
     let asking = lab

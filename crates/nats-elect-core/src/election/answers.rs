@@ -100,6 +100,7 @@ impl Election {
             .role
             .as_ref()
             .is_some_and(|entry| self.is_own(entry));
+        self.in_touch();
         let reading = self.observed_role.read(snapshot, own, sent, self.now);
         match reading {
             Reading::Regressed { was, is } => self.regressed(was, is),
@@ -123,6 +124,7 @@ impl Election {
 
     /// Handles a message that the watch showed under the role's key.
     pub(super) fn observed(&mut self, entry: Entry) {
+        self.in_touch();
         let revision = entry.revision;
         let own = self.is_own(&entry);
         let ours = self.attempts.find(entry.content.nonce());
@@ -166,8 +168,9 @@ impl Election {
         record && self.attempts.wrote(entry.content.nonce(), entry.revision)
     }
 
-    /// Reports a failed request and sets the time of the next attempt.
-    pub(super) fn request_failed(&mut self, request: BucketRequest, failure: &Failure) {
+    /// Reports a failed request and sets the time of the next attempt. Returns false if the request
+    /// met another write under way and is due again at once.
+    pub(super) fn request_failed(&mut self, request: BucketRequest, failure: &Failure) -> bool {
         self.tell(Event::Failure {
             request: Some(request),
             kind: failure.kind,
@@ -181,9 +184,9 @@ impl Election {
         let acquires = matches!(self.phase, Phase::Acquiring(_)) && failure.is_transient();
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
         let chance = self.fresh.chance;
-        if failure.kind == FailureKind::Contended {
-            self.retry.contended(asked, self.now, chance);
-            return;
+        let contended = failure.kind == FailureKind::Contended;
+        if contended && self.retry.contended(asked, self.now, chance) {
+            return false;
         }
         let breaker = if failure.is_transient() || limit.is_some() {
             self.retry.failed(asked, self.now, chance, limit)
@@ -191,6 +194,7 @@ impl Election {
             self.retry.failed_for_long(asked, self.now, chance)
         };
         self.note_breaker(breaker);
+        true
     }
 
     /// A request was answered by a working bucket.
@@ -205,7 +209,7 @@ impl Election {
         self.note_breaker(breaker);
     }
 
-    fn note_breaker(&mut self, breaker: Breaker) {
+    pub(super) fn note_breaker(&mut self, breaker: Breaker) {
         match breaker {
             Breaker::Unchanged => {}
             Breaker::Opened => self.tell(Event::CircuitOpened),

@@ -3,7 +3,8 @@
 //! same: these rules order candidates, and keep nobody out.
 //!
 //! An instance counts the failures of its own terms. A process that dies forgets them. So others
-//! count as well: the processes of one id that led for a short time only, one after the other.
+//! count as well: the processes of one id that led for a short time only, one after the other. They
+//! count what they saw from its beginning to its end. A term that was released ended in good order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::mutation::mutated;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
+use crate::record::Content;
 use crate::status::LeaderInfo;
 
 /// A term was short if it lasted for less than so many times the longest cool-down: by default ten
@@ -38,8 +40,10 @@ pub(super) struct Failing {
     /// The end of the pause that was last told.
     pub told: Option<Moment>,
     pub others: BTreeMap<String, OtherId>,
-    /// The other instance that was last seen to lead, if its priority is higher than ours.
+    /// The other instance that was last seen to lead, if the beginning of its term was seen.
     pub led: Option<Led>,
+    /// Since when the role's keys have been seen without a gap.
+    pub in_touch: Option<Moment>,
 }
 
 /// Short terms, one after the other.
@@ -146,11 +150,28 @@ impl Election {
         known.is_some_and(|known| self.now < known.streak.until)
     }
 
+    /// Notes that the role's keys were seen.
+    pub(super) fn in_touch(&mut self) {
+        self.failing.in_touch.get_or_insert(self.now);
+    }
+
+    /// Notes that the role's keys can't be seen. What leads now may end, and another begin.
+    pub(super) fn out_of_touch(&mut self) {
+        self.failing.in_touch = None;
+        self.failing.led = None;
+    }
+
     /// Notes that another leader is known now, or none.
     pub(super) fn leader_seen(&mut self, leader: Option<&LeaderInfo>) {
         let now = self.now;
         let Some(leader) = leader else {
-            if let Some(led) = &mut self.failing.led {
+            if self.was_released() {
+                if let Some(led) = self.failing.led.take()
+                    && now.since(led.since) >= short(&self.settings)
+                {
+                    self.failing.others.remove(&led.id);
+                }
+            } else if let Some(led) = &mut self.failing.led {
                 led.until.get_or_insert(now);
             }
             return;
@@ -161,8 +182,8 @@ impl Election {
                 if let Some(led) = led.take() {
                     self.count_term_of(led);
                 }
-                let ranks_higher = leader.priority > self.settings.priority;
-                let incarnation = leader.incarnation.filter(|_| ranks_higher);
+                let begins = self.failing.in_touch.is_some_and(|since| since < now);
+                let incarnation = leader.incarnation.filter(|_| begins && !leader.is_self);
                 self.failing.led = incarnation.map(|incarnation| Led {
                     id: leader.instance_id.clone(),
                     incarnation,
@@ -171,6 +192,12 @@ impl Election {
                 });
             }
         }
+    }
+
+    /// Whether the role is released, by a release that is believed.
+    fn was_released(&self) -> bool {
+        let seen = self.observed_role.seen().map(|entry| &entry.content);
+        matches!(seen, Some(Content::Release(_))) && self.observed_role.is_vouched()
     }
 
     /// Counts the term of another instance that has ended.

@@ -80,7 +80,9 @@ impl Failing {
             told: _,
             others,
             led,
+            in_touch,
         } = self;
+        in_touch.map(|since| since < now).hash(hasher);
         let streak = |Streak { terms, until }: &Streak| (*terms, (*until).max(now));
         streak(own).hash(hasher);
         for (

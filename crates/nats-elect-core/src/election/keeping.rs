@@ -157,7 +157,9 @@ impl Election {
         // If it is stored all the same, the next one is refused and finds that out.
         if failure.kind == FailureKind::Contended {
             self.renew_now();
-            self.request_failed(BucketRequest::Heartbeat, failure);
+            if self.request_failed(BucketRequest::Heartbeat, failure) {
+                self.refuse_proofs(beat, failure);
+            }
             self.suspend();
             return;
         }

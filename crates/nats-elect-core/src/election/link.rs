@@ -25,6 +25,9 @@ impl Election {
     }
 
     pub(super) fn link_changed(&mut self, link: Link) {
+        if !matches!(link, Link::Up(_)) {
+            self.out_of_touch();
+        }
         match &link {
             Link::Down => {
                 self.link_lost_at.get_or_insert(self.now);
@@ -70,7 +73,8 @@ impl Election {
             return;
         }
         if !matches!(self.link, Link::Up(_)) {
-            self.retry.hurry();
+            let breaker = self.retry.begin_anew();
+            self.note_breaker(breaker);
         }
         self.link = Link::Up(bucket);
         self.link_lost_at = None;

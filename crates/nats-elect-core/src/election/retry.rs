@@ -29,6 +29,10 @@ pub enum Asked {
 
 const KINDS: usize = 3;
 
+/// So many requests in a row may meet another write under way. A server that goes on to say so and
+/// stores nothing is out of order, such as a stream's former leader without a quorum.
+const MOST_CONTENDED: u32 = 3;
+
 /// How requests of one kind fail.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Failing {
@@ -36,6 +40,8 @@ struct Failing {
     failures: u32,
     /// The last one failed for a reason that does not pass by itself.
     lasting: bool,
+    /// How many met another write under way since one was last shown to be stored.
+    contended: u32,
     /// When the next attempt is due.
     at: Moment,
 }
@@ -64,6 +70,7 @@ impl Failing {
     const NOT: Self = Self {
         failures: 0,
         lasting: false,
+        contended: 0,
         at: Moment::from_nanos(0),
     };
 }
@@ -130,12 +137,21 @@ impl Retry {
     }
 
     /// Sets the next attempt to a random moment within the first pause, because the request met
-    /// another write under way. The pause does not grow, however often that happens. So a flood of
-    /// other clients' writes costs a lease only if it leaves no gap.
-    pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64) {
+    /// another write under way. The pause does not grow, however often that happens, if writes are
+    /// shown meanwhile. So a flood of other clients' writes costs a lease only if it leaves no gap.
+    ///
+    /// Returns false, and sets nothing, if none was shown for too many such requests. Then it is a
+    /// failure as any other.
+    pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64) -> bool {
         let at = now + self.config.initial_backoff.mul_f64(chance);
-        self.kinds[asked as usize].at = at;
-        self.any_at = at;
+        let kind = &mut self.kinds[asked as usize];
+        kind.contended = kind.contended.saturating_add(1);
+        let passes = kind.contended <= MOST_CONTENDED;
+        if passes {
+            kind.at = at;
+            self.any_at = at;
+        }
+        passes
     }
 
     /// Notes that a request was answered.
@@ -154,10 +170,19 @@ impl Retry {
         self.any_at = Failing::NOT.at;
         for asked in [Asked::WriteRole, Asked::WriteFence] {
             let kind = &mut self.kinds[asked as usize];
+            kind.contended = 0;
             if !kind.lasting {
                 *kind = Failing::NOT;
             }
         }
+        self.closed(was_open)
+    }
+
+    /// Forgets all failures, because there is a new link: the reason of any may be over.
+    pub fn begin_anew(&mut self) -> Breaker {
+        let was_open = self.is_open();
+        self.kinds = [Failing::NOT; KINDS];
+        self.any_at = Failing::NOT.at;
         self.closed(was_open)
     }
 
@@ -205,11 +230,13 @@ impl Retry {
         for Failing {
             failures,
             lasting,
+            contended,
             at,
         } in kinds
         {
             let failures = (*failures).min(config.max_attempts);
-            (failures, lasting, (*at).max(now)).hash(hasher);
+            let contended = (*contended).min(MOST_CONTENDED);
+            (failures, lasting, contended, (*at).max(now)).hash(hasher);
         }
     }
 }
@@ -433,6 +460,31 @@ mod tests {
             retry.failed(Asked::WriteRole, now, 0.5, None);
         }
         assert_eq!(retry.others_succeed(), Breaker::Closed);
+        assert_eq!(retry.at(Asked::WriteRole), now);
+    }
+
+    #[test]
+    fn writes_that_always_meet_another_fail_from_the_fourth_on_unless_one_is_shown() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        let mut contended = || -> Vec<bool> {
+            let passes = (0..5).map(|_| retry.contended(Asked::WriteRole, now, 0.5));
+            let passes = passes.collect();
+            retry.others_succeed();
+            passes
+        };
+        for _ in 0..2 {
+            assert_eq!(contended(), [true, true, true, false, false]);
+        }
+    }
+
+    #[test]
+    fn a_new_link_forgets_also_lasting_failures() {
+        let mut retry = Retry::new(steady());
+        let now = Moment::from_nanos(0);
+        retry.failed_for_long(Asked::WriteRole, now, 0.5);
+        assert_eq!(retry.begin_anew(), Breaker::Closed);
+        assert_eq!(retry.begin_anew(), Breaker::Unchanged);
         assert_eq!(retry.at(Asked::WriteRole), now);
     }
 

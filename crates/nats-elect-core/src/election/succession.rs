@@ -211,6 +211,7 @@ impl Election {
             to: Some(to),
             release,
             hold_off_ms: (millis > 0).then_some(millis),
+            urgent: false,
         });
         if let Phase::Leading(leadership) = &mut self.phase {
             leadership.handoff_asked = Some(PendingHandoff {
@@ -232,7 +233,7 @@ impl Election {
             return;
         }
         let among = leadership.line.to_ask();
-        let question = self.ask_candidates(among);
+        let question = self.ask_candidates(among, false);
         let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
             leadership.line.asked(question, among, now);
@@ -259,7 +260,7 @@ impl Election {
         if !matches!(self.link, Link::Up(_)) || self.is_of_member() {
             return;
         }
-        let question = self.ask_candidates(Heirs::NONE);
+        let question = self.ask_candidates(Heirs::NONE, true);
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Some(succession) = self.phase.succession() {
@@ -272,12 +273,13 @@ impl Election {
     }
 
     /// Asks candidates whether they could lead: these, or all if there are none.
-    fn ask_candidates(&mut self, among: Heirs) -> PeerRequestId {
+    fn ask_candidates(&mut self, among: Heirs, urgent: bool) -> PeerRequestId {
         let release = self.release_hash();
         let question = PeerRequest::Ready {
             to: None,
             release,
             hold_off_ms: None,
+            urgent,
         };
         self.ask_among(question, among)
     }
@@ -357,12 +359,20 @@ impl Election {
 
     /// Handles a peer request.
     pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
-        let to_all = matches!(question, PeerRequest::Ready { to: None, .. });
+        let can_wait = matches!(
+            question,
+            PeerRequest::Ready {
+                to: None,
+                urgent: false,
+                ..
+            }
+        );
         let answer = match question {
             PeerRequest::Ready {
                 to,
                 release,
                 hold_off_ms,
+                urgent: _,
             } => {
                 let answer = self.readiness(to.as_deref(), release);
                 if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
@@ -383,7 +393,7 @@ impl Election {
             } => Some(self.yield_to(Nonce { incarnation, beat }, by)),
         };
         if let Some(answer) = answer {
-            let after = if to_all {
+            let after = if can_wait {
                 self.answer_wait()
             } else {
                 Duration::ZERO
@@ -396,8 +406,9 @@ impl Election {
         }
     }
 
-    /// How long the answer to a question to all candidates waits. Behind a full line there may be
-    /// hundreds of them: the heirs answer at once, and the others each at random.
+    /// How long the answer to a question to all candidates waits, unless the asker's term is ending.
+    /// Behind a full line there may be hundreds of them: the heirs answer at once, and the others
+    /// each at random.
     fn answer_wait(&self) -> Duration {
         let line = self.observed_role.last_line();
         if line.is_full() && !line.has(self.candidate.incarnation) {

@@ -13,7 +13,7 @@ use super::phase::Phase;
 use super::retry::Asked;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
-use crate::event::{BucketRequest, Event, FailureKind, Vacancy};
+use crate::event::{BucketRequest, Event, Vacancy};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};
 use crate::status::RoleState;
@@ -348,10 +348,10 @@ impl Election {
                 self.must_read(read_at, false);
             }
             WriteOutcome::Failed(failure) => {
-                self.request_failed(BucketRequest::Claim, failure);
+                let failed = self.request_failed(BucketRequest::Claim, failure);
                 // Where another write was stored meanwhile, the server takes writes.
                 let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
-                if failure.kind != FailureKind::Contended && !taken {
+                if failed && !taken {
                     let next = write.sent + self.pause_between_claims();
                     self.retry.wait_until(Asked::WriteRole, next);
                 }

@@ -30,6 +30,7 @@ pub fn question(u: &mut Unstructured<'_>, record: Nonce) -> Result<PeerRequest> 
             to,
             release,
             hold_off_ms: None,
+            urgent: false,
         }
     })
 }

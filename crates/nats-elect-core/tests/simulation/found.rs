@@ -7,7 +7,7 @@
 pub const FOUND: [(&str, u64); 5] = [
     ("TrustAnyJump", 5222),
     ("IgnoreFenceLease", 2102),
-    ("StrangerEndsLease", 268),
+    ("StrangerEndsLease", 309),
     ("IgnoreEpoch", 15),
     ("FenceWithoutCondition", 298_559),
 ];

@@ -11,7 +11,7 @@ use nats_elect_core::{MUTATIONS, Mutation, mend};
 
 use crate::plan::Plan;
 use crate::run::run;
-use crate::schedules::{attacks, failing, failover, ordering, refusals, unseen};
+use crate::schedules::{attacks, buckets, failing, failover, fencing, ordering, refusals, unseen};
 use crate::seeds::{say, survey};
 use crate::shrink::shrink;
 
@@ -92,6 +92,16 @@ const SCHEDULES: &[(Mutation, &str, fn())] = &[
         Mutation::ForgetExpiredFences,
         "where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_without_one",
         unseen::where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_without_one,
+    ),
+    (
+        Mutation::FenceOverWhatStands,
+        "a_fence_record_that_was_not_seen_ends_the_claim_over_a_purged_key",
+        fencing::a_fence_record_that_was_not_seen_ends_the_claim_over_a_purged_key,
+    ),
+    (
+        Mutation::BucketReadFirst,
+        "an_instance_that_reads_while_the_bucket_is_made_anew_waits_for_the_leader_of_the_old_one",
+        buckets::an_instance_that_reads_while_the_bucket_is_made_anew_waits_for_the_leader_of_the_old_one,
     ),
     (
         Mutation::EndAtAnyRefusal,

@@ -71,6 +71,43 @@ fn claims_that_fail_are_a_second_apart_and_then_ever_further_though_reads_succee
     }
 }
 
+/// A stream's leader that lost its quorum says of every write that another one is under way.
+#[test]
+fn claims_that_always_meet_another_write_fail_from_the_fourth_on() {
+    let mut solo = candidate();
+    let mut sent = Vec::new();
+    for _ in 0..16 {
+        let claim = next_claim(&mut solo);
+        sent.push(solo.now);
+        let contended = failure(FailureKind::Contended);
+        solo.end(&claim, WriteOutcome::Failed(contended));
+    }
+    let pauses: Vec<_> = sent.windows(2).map(|it| it[1].since(it[0])).collect();
+    assert!(pauses[..3].iter().all(|it| *it < ms(500)), "{pauses:?}");
+    assert!(pauses[3..].iter().all(|it| *it >= ms(999)), "{pauses:?}");
+    assert!(solo.told(|event| *event == Event::CircuitOpened));
+    solo.take();
+    solo.feed(Input::Observed(entry(101, stranger(Some(ms(1000))))));
+    assert!(solo.told(|event| *event == Event::CircuitClosed));
+}
+
+/// An operator mends the permission while another instance leads.
+#[test]
+fn a_new_link_ends_the_wait_of_a_follower_whose_claim_was_denied() {
+    let mut solo = candidate();
+    let claim = next_claim(&mut solo);
+    let denied = failure(FailureKind::PermissionDenied);
+    solo.end(&claim, WriteOutcome::Failed(denied));
+    solo.feed(Input::Observed(entry(101, stranger(Some(ms(60_000))))));
+    assert!(!solo.told(|event| *event == Event::CircuitClosed));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    let closed = |solo: &Solo| solo.told(|event| *event == Event::CircuitClosed);
+    assert!(!closed(&solo), "the link is the same");
+    solo.feed(Input::Link(Link::Down));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    assert!(closed(&solo));
+}
+
 #[test]
 fn a_record_of_another_instance_shows_that_writes_succeed_again() {
     let mut solo = candidate();

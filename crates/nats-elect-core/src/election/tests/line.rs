@@ -35,6 +35,7 @@ fn polled(solo: &Solo) -> Option<(PeerRequestId, Heirs)> {
                     to: None,
                     release,
                     hold_off_ms: None,
+                    urgent: _,
                 },
             among,
             ..

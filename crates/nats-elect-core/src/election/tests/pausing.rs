@@ -406,6 +406,7 @@ fn a_paused_instance_answers_paused_if_it_is_named_and_else_not_at_all() {
                 to,
                 release: None,
                 hold_off_ms: None,
+                urgent: false,
             },
         });
         let answer = solo.effects.iter().find_map(|effect| match effect {
@@ -426,6 +427,7 @@ fn an_heir_that_is_paused_leaves_the_role_to_the_others() {
             to: Some("solo".to_owned()),
             release: None,
             hold_off_ms: None,
+            urgent: false,
         },
     });
     assert!(solo.has(|effect| matches!(

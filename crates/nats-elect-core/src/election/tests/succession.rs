@@ -48,6 +48,7 @@ const fn ready_to(to: Option<String>) -> PeerRequest {
         to,
         release: None,
         hold_off_ms: None,
+        urgent: false,
     }
 }
 
@@ -150,7 +151,8 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
             PeerRequest::Ready {
                 to,
                 release,
-                hold_off_ms: None
+                hold_off_ms: None,
+                urgent: false,
             }
         ))
     );
@@ -346,7 +348,8 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
         PeerRequest::Ready {
             to: None,
             release,
-            hold_off_ms: None
+            hold_off_ms: None,
+            urgent: true,
         }
     );
     let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
@@ -425,6 +428,7 @@ fn a_candidate_that_has_not_seen_the_term_reads_before_it_is_ready() {
             to: Some("solo".into()),
             release: Some(NEXT.hash()),
             hold_off_ms: None,
+            urgent: false,
         })
     };
     let behind = Some(PeerReply::Refused {
@@ -474,6 +478,7 @@ fn requests_about_an_unknown_term_cost_few_reads() {
             to: None,
             release: Some(SECRET.hash()),
             hold_off_ms: None,
+            urgent: false,
         }));
         solo.wait(ms(1));
         if let Some(op) = solo.find_read() {
@@ -503,6 +508,7 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
         to: None,
         release: Some(SECRET.hash()),
         hold_off_ms: None,
+        urgent: false,
     }));
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
 }
@@ -519,6 +525,7 @@ fn the_leaders_record_alone_is_enough_to_be_ready_without_a_fence_record() {
             to,
             release,
             hold_off_ms: None,
+            urgent: false,
         }));
         assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     }
@@ -677,16 +684,21 @@ fn answer_times(line: &[Uuid], chance: f64) -> (Duration, Duration) {
     let entry = entry(101, record_of(HEIR, 1, Some(ms(15_000))));
     solo.feed(Input::Observed(entry));
     solo.chance = chance;
-    let mut after = |to: Option<&str>| {
+    let mut after = |to: Option<&str>, now: bool| {
         solo.take();
-        solo.feed(asked(ready_to(to.map(ToOwned::to_owned))));
+        let mut question = ready_to(to.map(ToOwned::to_owned));
+        if let PeerRequest::Ready { urgent, .. } = &mut question {
+            *urgent = now;
+        }
+        solo.feed(asked(question));
         let found = solo.effects.iter().find_map(|effect| match effect {
             Effect::AnswerPeer { after, .. } => Some(*after),
             _ => None,
         });
         found.expect("an answer")
     };
-    (after(None), after(Some("solo")))
+    assert_eq!(after(None, true), ms(0), "the asker's term is ending");
+    (after(None, false), after(Some("solo"), false))
 }
 
 #[test]

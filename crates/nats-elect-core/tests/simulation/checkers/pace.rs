@@ -8,6 +8,9 @@ use nats_elect_core::{Effect, Input, OpId, WriteKind, WriteOutcome};
 use super::{Note, demand};
 use crate::world::World;
 
+/// So many claims in a row that meet another write under way are sent again soon.
+const MOST_CONTENDED: u32 = 3;
+
 /// The claims of each process.
 #[derive(Debug)]
 pub struct Pace(Vec<Claims>);
@@ -16,7 +19,11 @@ pub struct Pace(Vec<Claims>);
 struct Claims {
     /// The last claim, and when it was sent over which sequence.
     last: Option<(OpId, Duration, u64)>,
+    /// It is not answered, and its time is not up. What comes later counts only if it is stored.
+    waits: bool,
     failed: bool,
+    /// So many met another write under way, one after the other without news.
+    contended: u32,
     /// Since it was sent the watch showed something, a write was answered, or there is a new link:
     /// the server may take writes again.
     news: bool,
@@ -43,9 +50,13 @@ impl Pace {
                 // Clocks may be fast by a hundredth.
                 let least = least.min(Duration::from_secs(1)) * 98 / 100;
                 let claims = &mut self.0[*node];
+                if claims.last.is_some_and(|it| it.2 != over) {
+                    claims.contended = 0;
+                }
                 let before = claims.last.replace((write.op, world.now, over));
                 let failed = std::mem::take(&mut claims.failed) && !claims.news;
                 claims.news = false;
+                claims.waits = true;
                 let Some((_, sent, _)) = before.filter(|it| failed && it.2 == over) else {
                     return Ok(());
                 };
@@ -68,8 +79,21 @@ impl Claims {
             Input::WriteEnded {
                 op,
                 outcome: WriteOutcome::Failed(failure),
-            } if self.last.is_some_and(|(last, ..)| last == *op) => {
-                self.failed = failure.kind != FailureKind::Contended;
+            } if self.waits && self.last.is_some_and(|(last, ..)| last == *op) => {
+                self.waits = false;
+                let contended = failure.kind == FailureKind::Contended;
+                self.contended += u32::from(contended);
+                self.failed = !contended || self.contended > MOST_CONTENDED;
+            }
+            // It shows something else, be it that it is stale.
+            Input::ReadEnded {
+                outcome: Ok(snapshot),
+                ..
+            } if self.last.is_some_and(|(.., over)| {
+                snapshot.role.as_ref().map(|entry| entry.revision) != Some(over)
+            }) =>
+            {
+                self.contended = 0;
             }
             // Also the late answer to an earlier write.
             Input::WriteEnded {
@@ -77,7 +101,10 @@ impl Claims {
                 ..
             }
             | Input::Link(_)
-            | Input::Observed(_) => self.news = true,
+            | Input::Observed(_) => {
+                self.news = true;
+                self.contended = 0;
+            }
             _ => {}
         }
     }

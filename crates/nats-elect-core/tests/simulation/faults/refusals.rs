@@ -8,11 +8,12 @@ use crate::chance::Chance;
 use crate::world::{Refusing, World};
 
 /// How writers are told. Some servers do not answer.
-const TOLD: [Option<FailureKind>; 4] = [
+const TOLD: [Option<FailureKind>; 5] = [
     None,
     Some(FailureKind::Unavailable),
     Some(FailureKind::BucketFull),
     Some(FailureKind::Rejected),
+    Some(FailureKind::Contended),
 ];
 
 /// No write is taken for so long.

@@ -1,5 +1,6 @@
 //! Buckets that are recreated, unfit, or lose what they confirmed.
 
+use super::{boots_to_stale_reads, led_by_the_first};
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect_core::event::{EndCause, Event};
 
@@ -108,5 +109,22 @@ fn a_leader_whose_last_writes_were_lost_goes_by_its_next_heartbeat() {
         world.run(ms(230));
         assert!(!world.nodes[leader].is_leader(world.now));
         world.await_leader(ms(3000));
+    }
+}
+
+/// The bucket is made anew while an instance reads its keys. The first answer is stale, and shows no
+/// leader. The second is of the new bucket.
+#[test]
+pub fn an_instance_that_reads_while_the_bucket_is_made_anew_waits_for_the_leader_of_the_old_one() {
+    for seed in 0..10 {
+        for delay in 0..40 {
+            let fleet = vec![settings(|_| {}); 2];
+            let mut world = led_by_the_first(seed, ModelBucket::new(), fleet);
+            world.run(ms(20));
+            boots_to_stale_reads(&mut world, 1);
+            world.run(ms(1) / 10 * delay);
+            world.make_anew();
+            world.run(ms(250));
+        }
     }
 }

@@ -96,6 +96,47 @@ pub fn an_id_whose_processes_die_as_soon_as_they_lead_ends_three_healthy_terms_a
     }
 }
 
+fn awaits_the_preferred(world: &mut World) {
+    let leads = |world: &World| world.leader() == Some(PREFERRED);
+    world.run_until(ms(10_000), leads).expect("it leads");
+}
+
+/// As deployments do, one after the other. Each term is short, and none fails.
+#[test]
+fn an_id_whose_processes_release_what_they_led_is_not_failing() {
+    let mut world = world(1, Takeover::Cooperative);
+    for _ in 0..5 {
+        world.boot(PREFERRED);
+        awaits_the_preferred(&mut world);
+        world.run(ms(500));
+        world.input(PREFERRED, Input::Stop { release: true });
+        let another = |world: &World| world.leader().is_some_and(|leader| leader != PREFERRED);
+        world.run_until(ms(5000), another).expect("another leader");
+        world.crash(PREFERRED);
+    }
+}
+
+/// The others have just started, or were cut off, when they see a leader of ten minutes. When it
+/// dies, they don't know for how long it led.
+#[test]
+fn a_term_counts_as_short_only_if_its_beginning_was_seen() {
+    let mut world = world(1, Takeover::Cooperative);
+    world.boot(PREFERRED);
+    awaits_the_preferred(&mut world);
+    world.run(ms(660_000));
+    for node in 0..PREFERRED {
+        world.crash(node);
+        world.boot(node);
+    }
+    world.run(ms(1000));
+    for _ in 0..2 {
+        world.crash(PREFERRED);
+        world.run(ms(3000));
+        world.boot(PREFERRED);
+        awaits_the_preferred(&mut world);
+    }
+}
+
 /// It gets another chance by itself, and when it leads for long all is forgotten.
 #[test]
 fn an_instance_that_was_mended_gets_another_chance_after_the_pause() {

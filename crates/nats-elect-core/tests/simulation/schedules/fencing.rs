@@ -1,5 +1,6 @@
 //! The fence record and the order of terms.
 
+use super::{boots_to_stale_reads, led_by_the_first};
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect_core::record::Content;
 use nats_elect_core::status::RoleState;
@@ -67,5 +68,22 @@ fn a_claim_that_is_wiped_before_its_fence_leads_for_a_heartbeat_at_most() {
         world.run(ms(680));
         assert!(world.leader().is_none());
         world.await_leader(ms(2000));
+    }
+}
+
+/// The role's key was purged. A new instance reads both keys as they were before the leader's term,
+/// and claims the role. The fence record of that term refuses the new one's.
+#[test]
+pub fn a_fence_record_that_was_not_seen_ends_the_claim_over_a_purged_key() {
+    for seed in 0..20 {
+        let fleet = vec![settings(|_| {}); 2];
+        let mut world = led_by_the_first(seed, ModelBucket::new(), fleet);
+        world.run(ms(10));
+        world.bucket.purge(world.now);
+        boots_to_stale_reads(&mut world, 1);
+        let claims = |world: &World| world.nodes[1].sent.iter().any(|it| it.1 == Kind::Fence);
+        world.run_until(ms(100), claims).expect("a claim");
+        world.weather.stale_read = 0;
+        world.run(ms(3000));
     }
 }

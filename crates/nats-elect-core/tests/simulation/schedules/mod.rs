@@ -6,16 +6,17 @@ use nats_elect_core::config::{RoleConfig, RoleSettings};
 use nats_elect_core::event::Event;
 use nats_elect_core::{Input, RequestId};
 
+use crate::node::Trouble;
 use crate::{ModelBucket, World, ms, settings};
 
 pub mod attacks;
-mod buckets;
+pub mod buckets;
 mod electing;
 mod ending;
 pub mod failing;
 pub mod failover;
 mod fenced;
-mod fencing;
+pub mod fencing;
 mod freeing;
 mod keeping;
 pub mod ordering;
@@ -42,6 +43,15 @@ fn led_by_the_first(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>)
     world.boot(0);
     assert_eq!(world.await_leader(ms(50)), 0);
     world
+}
+
+/// Sees nothing from now on but by reads, and these show what stood there before anybody led.
+fn boots_to_stale_reads(world: &mut World, node: usize) {
+    world.boot(node);
+    world.nodes[node].watching = false;
+    world.afflict(node, Trouble::Unwatched, ms(5000));
+    world.weather.stale_read = 1000;
+    world.weather.staleness = ms(60_000);
 }
 
 fn step_down(world: &mut World, node: usize) {

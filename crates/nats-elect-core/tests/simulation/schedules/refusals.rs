@@ -5,12 +5,14 @@ use nats_elect_core::event::{EndCause, Event, FailureKind};
 use crate::world::Refusing;
 use crate::{Kind, ModelBucket, World, ms, settings};
 
-/// A full account, a code that is not known, a full disk whose server does not answer.
-const TOLD: [Option<FailureKind>; 4] = [
+/// A full account, a code that is not known, a full disk whose server does not answer, a stream's
+/// leader that lost its quorum.
+const TOLD: [Option<FailureKind>; 5] = [
     None,
     Some(FailureKind::Unavailable),
     Some(FailureKind::BucketFull),
     Some(FailureKind::Rejected),
+    Some(FailureKind::Contended),
 ];
 
 #[test]
