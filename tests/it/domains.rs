@@ -57,9 +57,13 @@ async fn buckets_of_one_name_in_two_domains_are_two_elections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_at_a_leaf_node_without_jetstream_loses_its_lease_with_the_link() {
-    let hub = NatsServer::builder().hub().start().expect("a hub");
+    let hub = NatsServer::builder().hub().domain("hub").start();
+    let hub = hub.expect("a hub");
     let (line, address) = line_to(&hub);
-    let leaf = NatsServer::builder().leaf_of(&address).without_jetstream();
+    let leaf = NatsServer::builder()
+        .leaf_of(&address)
+        .without_jetstream()
+        .config("default_js_domain: { \"$G\": hub }");
     let leaf = leaf.start().expect("a leaf");
     let client = async_nats::connect(leaf.url()).await.expect("connect");
     eventually(SOON, "JetStream of the hub", async || {

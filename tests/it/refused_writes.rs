@@ -207,7 +207,6 @@ async fn claims_are_few(a: &Instance, sent: &Sent, roles: &[String]) -> (u32, Du
     eprintln!("CLAIMS {claims} of {} roles in {took:?}", roles.len());
     let few = |count: usize| u32::try_from(count).expect("few");
     let (claims, second) = (few(claims), Duration::from_secs(1));
-    assert!(claims > 0, "they try on");
     assert!(
         second * claims <= (took + second) * few(roles.len()),
         "{claims}"

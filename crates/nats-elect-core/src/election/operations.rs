@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::attempts::Purpose;
 use super::input::{OpId, TermId};
 use super::mutation::mutated;
-use super::retry::{AdaptiveTimeout, READ_ROUND_TRIPS};
+use super::retry::AdaptiveTimeout;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
 
+/// A read asks for the keys, and then for the bucket.
+const READ_ROUND_TRIPS: u32 = 2;
 /// The most operations that are remembered after their timeout. Each may still be answered.
 pub const MOST_LATE: usize = 8;
 

@@ -252,9 +252,6 @@ fn backoff(config: &RetryConfig, failures: u32) -> Duration {
     }
 }
 
-/// A read asks for the keys, and then for the bucket.
-pub const READ_ROUND_TRIPS: u32 = 2;
-
 /// The timeout of requests. It is the request timeout, or longer if answers have come later than
 /// that.
 #[derive(Clone, Debug)]
@@ -290,7 +287,7 @@ impl AdaptiveTimeout {
             None if late => took,
             None => return,
         };
-        self.slow = (slow * 3 / 2 * READ_ROUND_TRIPS > self.timeout).then_some(slow);
+        self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
     }
 
     pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
@@ -332,20 +329,6 @@ mod tests {
             adaptive_timeout.answered(ms(5), 1, false);
         }
         assert_eq!(adaptive_timeout.within(1), ms(500));
-    }
-
-    #[test]
-    fn a_read_has_time_for_both_round_trips_where_one_alone_comes_in_time() {
-        let ms = Duration::from_millis;
-        let mut adaptive_timeout = AdaptiveTimeout::new(ms(500), ms(15_000));
-        adaptive_timeout.answered(ms(600), READ_ROUND_TRIPS, true);
-        assert_eq!(
-            (
-                adaptive_timeout.within(1),
-                adaptive_timeout.within(READ_ROUND_TRIPS)
-            ),
-            (ms(500), ms(900))
-        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::event::FailureKind;
+use nats_elect_core::record::{Entry, FenceEntry};
 use nats_elect_core::{Effect, Input, OpId, WriteKind, WriteOutcome};
 
 use super::{Note, demand};
@@ -24,8 +25,10 @@ struct Claims {
     failed: bool,
     /// So many met another write under way, one after the other without news.
     contended: u32,
-    /// Since it was sent the watch showed something, a write was answered, or there is a new link:
-    /// the server may take writes again.
+    /// What the last read showed.
+    read: Option<(Option<Entry>, Option<FenceEntry>)>,
+    /// Since it was sent a read or the watch showed something else, a write was answered, or there
+    /// is a new link: the server may take writes again.
     news: bool,
 }
 
@@ -85,15 +88,16 @@ impl Claims {
                 self.contended += u32::from(contended);
                 self.failed = !contended || self.contended > MOST_CONTENDED;
             }
-            // It shows something else, be it that it is stale.
             Input::ReadEnded {
                 outcome: Ok(snapshot),
                 ..
-            } if self.last.is_some_and(|(.., over)| {
-                snapshot.role.as_ref().map(|entry| entry.revision) != Some(over)
-            }) =>
-            {
-                self.contended = 0;
+            } => {
+                // Be it that it is stale.
+                let shown = Some((snapshot.role.clone(), snapshot.fence.clone()));
+                if self.read != shown {
+                    self.read = shown;
+                    self.news();
+                }
             }
             // Also the late answer to an earlier write.
             Input::WriteEnded {
@@ -101,11 +105,13 @@ impl Claims {
                 ..
             }
             | Input::Link(_)
-            | Input::Observed(_) => {
-                self.news = true;
-                self.contended = 0;
-            }
+            | Input::Observed(_) => self.news(),
             _ => {}
         }
+    }
+
+    const fn news(&mut self) {
+        self.news = true;
+        self.contended = 0;
     }
 }
