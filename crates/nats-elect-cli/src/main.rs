@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
-    let logs = match cli.command.logs() {
+    let _logs = match cli.command.logs() {
         Some(level) => Some(logs::to_stderr(
             cli.shared.verbose,
             &level,
@@ -83,8 +83,8 @@ fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
         None => None,
     };
     for unknown in nats_elect::ManagerConfig::unknown_in_env() {
-        // Where nobody may read, logs hold nothing up.
-        if logs.is_some() {
+        // Where nobody may read stderr, the logs hold nothing up.
+        if tracing::enabled!(tracing::Level::WARN) {
             tracing::warn!("{unknown}");
         } else {
             output.warning(&unknown.to_string());
