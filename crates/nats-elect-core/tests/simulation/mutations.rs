@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use nats_elect_core::{MUTATIONS, Mutation, mend};
 
+use crate::found;
 use crate::plan::Plan;
 use crate::run::run;
 use crate::schedules::{attacks, buckets, failing, failover, fencing, ordering, refusals, unseen};
@@ -131,7 +132,7 @@ fn each_broken_rule_is_noticed() {
             say(&format!("{mutation:?}:{what}\n    {name} fails"));
             continue;
         }
-        let known = crate::found::known(*mutation).filter(|_| only.is_empty());
+        let known = found::known(&found::FOUND, *mutation).filter(|_| only.is_empty());
         let (first, count) = known.map_or((0, MOST), |seed| (seed, 1));
         let attempt = |seed| run(&Plan::of_seed(seed, &[]));
         let survey = survey(first, count, 1, !only.is_empty(), attempt);

@@ -93,7 +93,7 @@ impl Claims {
                 ..
             } => {
                 // Be it that it is stale.
-                let shown = Some((snapshot.role.clone(), snapshot.fence.clone()));
+                let shown = Some((snapshot.role.clone(), snapshot.fence));
                 if self.read != shown {
                     self.read = shown;
                     self.news();

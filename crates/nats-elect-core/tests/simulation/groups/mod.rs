@@ -42,3 +42,9 @@ mod world;
 
 #[cfg(nats_elect_mutations)]
 pub use mutations::each_broken_rule_of_groups_is_noticed;
+
+/// What this seed breaks.
+#[cfg(not(nats_elect_mutations))]
+pub fn violation_of_seed(seed: u64) -> Option<checkers::Violation> {
+    run::run(&plan::Plan::of_seed(seed), false).violation
+}
