@@ -55,7 +55,10 @@ impl Obstinate {
             }
         };
         let sharded = Group::sharded(GROUP, shards, handler_fn(work));
-        member_with(&server.url(), id, sharded).await
+        // Time for handlers that are held: it aborts none of them.
+        let patient = MemberConfig::default().ttl(LEASE * 12).stop_budget(SOON);
+        let joining = joining(&server.url(), id, sharded).member(patient);
+        joining.start().await.expect("start")
     }
 
     /// How many handlers have begun, and how many were told to end.
