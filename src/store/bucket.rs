@@ -223,7 +223,7 @@ impl Bucket {
         }
         Ok(Standing {
             epoch: stream.epoch()?,
-            last_sequence: stream.last_sequence(),
+            last_sequence: stream.state.last_seq,
         })
     }
 

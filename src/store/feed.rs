@@ -238,6 +238,18 @@ pub(super) fn broken(why: &str) -> StoreError {
 mod tests {
     use super::*;
 
+    fn message(position: Option<&str>, status: Option<StatusCode>) -> Message {
+        Message {
+            subject: "$KV.b.r".into(),
+            reply: position.map(Into::into),
+            payload: "x".into(),
+            headers: None,
+            status,
+            description: None,
+            length: 1,
+        }
+    }
+
     #[test]
     fn a_stored_message_with_a_status_is_not_taken_for_a_server_message() {
         let mut feed = Feed::new("$KV.b.".to_owned());
@@ -245,40 +257,25 @@ mod tests {
             .into_iter()
             .enumerate()
         {
-            let message = Message {
-                subject: "$KV.b.r".into(),
-                reply: Some(format!("$JS.ACK.KV_b.c.1.7.{}.1700000000.0", n + 1).into()),
-                payload: "x".into(),
-                headers: None,
-                status: Some(status),
-                description: None,
-                length: 1,
-            };
-            let told = feed.take(&message);
+            let position = format!("$JS.ACK.KV_b.c.1.7.{}.1700000000.0", n + 1);
+            let told = feed.take(&message(Some(&position), Some(status)));
             assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         }
     }
 
     #[test]
     fn a_watch_catches_up_with_the_streams_leader_and_not_with_a_lagging_server() {
-        let message = |reply: Option<&str>| Message {
-            subject: "$KV.b.r".into(),
-            reply: reply.map(Into::into),
-            payload: "x".into(),
-            headers: None,
-            status: reply.is_none().then_some(StatusCode::IDLE_HEARTBEAT),
-            description: None,
-            length: 1,
-        };
+        let stored = |position| message(Some(position), None);
         let mut feed = Feed::new("$KV.b.".to_owned());
         feed.catches_up_at(Some(20));
         // That server has no other messages.
-        let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.11.1.1700000000.0")));
+        let told = feed.take(&stored("$JS.ACK.KV_b.c.1.11.1.1700000000.0"));
         assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(!feed.has_caught_up());
-        assert_eq!(feed.take(&message(None)), Ok(Delivery::Idle));
+        let idle = message(None, Some(StatusCode::IDLE_HEARTBEAT));
+        assert_eq!(feed.take(&idle), Ok(Delivery::Idle));
         assert!(!feed.has_caught_up());
-        let told = feed.take(&message(Some("$JS.ACK.KV_b.c.1.20.2.1700000000.3")));
+        let told = feed.take(&stored("$JS.ACK.KV_b.c.1.20.2.1700000000.3"));
         assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(feed.has_caught_up());
         feed.catches_up_at(None);
@@ -287,14 +284,9 @@ mod tests {
 
     #[test]
     fn a_watch_is_behind_once_more_was_stored_since_than_there_is() {
-        let message = |sequence: u64, number: u64, pending: u64| Message {
-            subject: "$KV.b.r".into(),
-            reply: Some(format!("$JS.ACK.KV_b.c.1.{sequence}.{number}.1.{pending}").into()),
-            payload: "x".into(),
-            headers: None,
-            status: None,
-            description: None,
-            length: 1,
+        let stored = |sequence: u64, number: u64, pending: u64| {
+            let position = format!("$JS.ACK.KV_b.c.1.{sequence}.{number}.1.{pending}");
+            message(Some(&position), None)
         };
         let stream = |last_seq| StreamState {
             messages: 2,
@@ -303,13 +295,13 @@ mod tests {
         };
         let mut feed = Feed::new("$KV.b.".to_owned());
         for number in 1..=2 {
-            feed.take(&message(number, number, 2)).expect("a message");
+            feed.take(&stored(number, number, 2)).expect("a message");
             assert!(!feed.is_behind(&stream(100)), "it shows what stood there");
         }
-        feed.take(&message(10, 3, 2)).expect("a message");
+        feed.take(&stored(10, 3, 2)).expect("a message");
         assert!(!feed.is_behind(&stream(12)));
         assert!(feed.is_behind(&stream(13)));
-        feed.take(&message(20, 4, 0)).expect("a message");
+        feed.take(&stored(20, 4, 0)).expect("a message");
         assert!(!feed.is_behind(&stream(100)), "the rest are other keys");
     }
 

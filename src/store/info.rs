@@ -117,11 +117,6 @@ pub(super) struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// The sequence of its last message.
-    pub const fn last_sequence(&self) -> u64 {
-        self.state.last_seq
-    }
-
     fn id(&self) -> Option<BucketId> {
         let epoch = self.epoch().ok()?;
         Some(BucketId::new(self.domain.as_deref(), epoch))

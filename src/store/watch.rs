@@ -41,8 +41,8 @@ pub struct Watch {
     /// The number of connections that the client had made. Messages may be missing after another
     /// one.
     connects: u64,
-    /// When the watch was up to date, as far as is known.
-    up_to_date_at: Moment,
+    /// Since when the server has had more to send, or since when that is no reason to ask.
+    late_since: Option<Moment>,
 }
 
 /// A watch that tells when it has caught up.
@@ -116,7 +116,7 @@ impl Bucket {
             messages,
             feed,
             connects,
-            up_to_date_at: clock::now(),
+            late_since: None,
         })
     }
 
@@ -188,14 +188,15 @@ impl Watch {
     /// than are stored. (Seen with 2.11 to 2.15, file storage, two filters.) A new watch begins with
     /// the last message of each key, and the server knows where these are.
     async fn keep_up(&mut self) -> Result<(), StoreError> {
-        let now = clock::now();
         if !self.feed.has_more() {
-            self.up_to_date_at = now;
-        }
-        if now < self.up_to_date_at + LATE {
+            self.late_since = None;
             return Ok(());
         }
-        self.up_to_date_at = now;
+        let now = clock::now();
+        if now < *self.late_since.get_or_insert(now) + LATE {
+            return Ok(());
+        }
+        self.late_since = Some(now);
         match self.bucket.stream_info(QUESTION).await {
             Ok(info) if self.feed.is_behind(&info.state) => {
                 Err(broken("more was stored since than there are keys"))

@@ -18,8 +18,8 @@ fn line_to(hub: &NatsServer) -> (TcpProxy, String) {
     (line, address)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn buckets_of_one_name_in_two_domains_are_two_elections() {
+/// A hub, and a leaf node with a domain of its own behind a network that can fail.
+fn two_domains() -> (NatsServer, TcpProxy, NatsServer) {
     let hub = NatsServer::builder().hub().domain("hub").start();
     let hub = hub.expect("a hub");
     let (line, address) = line_to(&hub);
@@ -28,6 +28,12 @@ async fn buckets_of_one_name_in_two_domains_are_two_elections() {
         .domain("leaf")
         .start();
     let leaf = leaf.expect("a leaf");
+    (hub, line, leaf)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn buckets_of_one_name_in_two_domains_are_two_elections() {
+    let (hub, line, leaf) = two_domains();
     let (at_hub, at_leaf) = (Journal::default(), Journal::default());
     let settings = || leased_for(ms(6000));
     let a = instance("a", hub.url(), &at_hub).standing(settings());
@@ -88,14 +94,7 @@ async fn a_leader_at_a_leaf_node_without_jetstream_loses_its_lease_with_the_link
 /// Before, it had forgotten its bucket, and counted as an instance of the hub's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_whose_bucket_is_gone_is_none_of_the_bucket_of_another_domain() {
-    let hub = NatsServer::builder().hub().domain("hub").start();
-    let hub = hub.expect("a hub");
-    let (_line, address) = line_to(&hub);
-    let leaf = NatsServer::builder()
-        .leaf_of(&address)
-        .domain("leaf")
-        .start();
-    let leaf = leaf.expect("a leaf");
+    let (hub, _line, leaf) = two_domains();
     let at_leaf = Stranger::connect(&leaf.url()).await;
     at_leaf.make_bucket(kv::Config::default()).await;
     let (journal, journal_at_leaf) = (Journal::default(), Journal::default());

@@ -1,5 +1,6 @@
 //! Answers about everything, which take time in proportion to all that there is. However many ask for
-//! one and however much changes, each is made one at a time. One that is made in half a second takes a fifth of a processor at most.
+//! one and however much changes, each is made one at a time. One that is made in half a second takes
+//! a fifth of a processor at most.
 
 use std::sync::Arc;
 use std::time::Duration;
