@@ -88,10 +88,11 @@ impl Claims {
                 self.contended += u32::from(contended);
                 self.failed = !contended || self.contended > MOST_CONTENDED;
             }
+            // What was read before the last claim was sent tells nothing about it.
             Input::ReadEnded {
+                op,
                 outcome: Ok(snapshot),
-                ..
-            } => {
+            } if self.last.is_none_or(|(last, ..)| last < *op) => {
                 // Be it that it is stale.
                 let shown = Some((snapshot.role.clone(), snapshot.fence));
                 if self.read != shown {
