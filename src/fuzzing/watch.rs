@@ -4,10 +4,12 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::{Message, StatusCode};
 
 use crate::store::{Delivery, Feed, fence_entry, role_entry};
+use nats_elect_core::Moment;
 
 use super::{message, names, record};
 
 const PREFIX: &str = "$KV.leaders.";
+const NOW: Moment = Moment::from_nanos(0);
 
 /// The bytes as a stream of messages; and as the subject and the position of one.
 pub fn holds(data: &[u8]) {
@@ -21,17 +23,21 @@ pub fn holds(data: &[u8]) {
             description: None,
             length: data.len(),
         };
-        take(&mut Feed::new(PREFIX.to_owned()), &raw);
+        take(&mut feed(), &raw);
         raw.reply = Some(text.into());
-        take(&mut Feed::new(PREFIX.to_owned()), &raw);
+        take(&mut feed(), &raw);
         raw.subject = text.into();
-        take(&mut Feed::new(PREFIX.to_owned()), &raw);
+        take(&mut feed(), &raw);
     }
     let _ = stream(&mut Unstructured::new(data));
 }
 
+fn feed() -> Feed {
+    Feed::new(PREFIX.to_owned(), ["c".to_owned(), "f".to_owned()], NOW)
+}
+
 fn stream(u: &mut Unstructured<'_>) -> Result<()> {
-    let mut feed = Feed::new(PREFIX.to_owned());
+    let mut feed = feed();
     let mut delivered = 0;
     while !u.is_empty() {
         let message = any_message(u, delivered + 1)?;
@@ -65,6 +71,8 @@ fn any_message(u: &mut Unstructured<'_>, next: u64) -> Result<Message> {
         _ => None,
     };
     let payload = message::value(u)?;
+    // A consumer's name ends the subject of its heartbeats.
+    let role = if u.ratio(1, 8)? { "c" } else { role };
     Ok(Message {
         subject: format!("{prefix}{role}").into(),
         reply: reply.map(Into::into),
@@ -78,7 +86,7 @@ fn any_message(u: &mut Unstructured<'_>, next: u64) -> Result<Message> {
 
 /// Takes one message; whether the watch goes on.
 fn take(feed: &mut Feed, message: &Message) -> bool {
-    match feed.take(message) {
+    match feed.take(message, NOW) {
         Ok(Delivery::Entry(role, entry)) => {
             let key = message
                 .subject

@@ -100,7 +100,6 @@ pub(super) struct TrackedRole {
     fence_written: SystemTime,
     fence_shown: bool,
     /// The present watch did not show the leader's fence record, and has shown everything else.
-    /// Servers before 2.12 leave some out.
     fence_missing: bool,
     distrust: Option<Distrust>,
     /// A look at the stream leader's data is under way. It began while this revision stood here.

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
 use super::mailbox::Mailbox;
 use super::questions::Questions;
-use super::request::NO_RESPONDERS;
+use super::request::{Answers, NO_RESPONDERS};
 use super::server::{require_answering_server, require_server};
 use crate::clock;
 use crate::lock::lock;
@@ -45,8 +45,6 @@ pub enum IfMissing {
 /// The most reads of roles' keys at a time. A server with 10,000 requests to `JetStream` in its queue
 /// drops all of them, those of other clients too.
 const READS_AT_ONCE: usize = 300;
-/// How long a read waits for an answer that another read has asked for.
-const SHARING: Duration = Duration::from_millis(100);
 
 /// A handle on a bucket. Clones share all of it.
 #[derive(Clone, Debug)]
@@ -70,6 +68,7 @@ struct Shared {
     /// The last answer for [`Bucket::standing_since`], and when it was requested.
     standing: tokio::sync::Mutex<Option<(Moment, Standing)>>,
     questions: Questions,
+    answers: Mutex<Answers>,
 }
 
 /// What a read of keys is put beside.
@@ -126,6 +125,7 @@ impl Bucket {
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 standing: tokio::sync::Mutex::default(),
                 questions: Questions::default(),
+                answers: Mutex::new(Answers::NONE),
             }),
         };
         let opening = async {
@@ -186,18 +186,14 @@ impl Bucket {
     }
 
     /// Returns how the bucket stood at some time after that moment. Callers that wait at the same
-    /// time share one request.
+    /// time share one request. If its answer is lost, they wait until it is sent again.
     pub(super) async fn standing_since(
         &self,
         moment: Moment,
         timeout: Duration,
     ) -> Result<Standing, StoreError> {
         let asking = async {
-            let sharing = tokio::time::timeout(SHARING, self.shared.standing.lock());
-            let Ok(mut last) = sharing.await else {
-                // The answer that the others wait for may be lost.
-                return self.standing(timeout).await;
-            };
+            let mut last = self.shared.standing.lock().await;
             if let Some((asked, standing)) = *last
                 && asked > moment
             {
@@ -313,6 +309,10 @@ impl Bucket {
 
     pub(super) fn questions(&self) -> &Questions {
         &self.shared.questions
+    }
+
+    pub(super) fn answers(&self) -> MutexGuard<'_, Answers> {
+        lock(&self.shared.answers)
     }
 
     pub(super) fn mailbox(&self) -> &Mailbox {

@@ -7,7 +7,7 @@ use async_nats::{Message, StatusCode};
 
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
-use super::settings::StreamState;
+use nats_elect_core::Moment;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Entry, FenceEntry};
 
@@ -17,28 +17,35 @@ const STALLED: &str = "Nats-Consumer-Stalled";
 /// The prefix of the keys of fence records.
 pub(super) const FENCES: &str = "_fence.";
 
-/// The counted messages of one watch.
+/// The counted messages of one watch, which has a consumer for each kind of keys.
 #[derive(Debug)]
 pub struct Feed {
     /// The prefix of the subjects of keys.
     prefix: String,
-    /// The number of messages received. It reveals a missing message.
-    received: u64,
-    /// The last message's sequence in the stream.
-    position: u64,
-    /// Whether the server had more to send when it sent the last message.
-    more: bool,
+    consumers: Vec<Consumer>,
     /// When the server stored the last message, by its clock.
     written: Option<SystemTime>,
+}
+
+/// What one consumer has sent.
+#[derive(Debug)]
+struct Consumer {
+    name: String,
+    /// The number of messages received. It reveals a missing message.
+    received: u64,
+    /// When anything was heard last.
+    heard: Moment,
+    /// Whether the server has sent all that it has.
+    idle: bool,
     /// Whether the initial state has arrived, as of the beginning of the watch.
     caught_up: CaughtUp,
 }
 
-/// The progress of a watch through the initial state, as of its beginning.
+/// The progress of a consumer through the initial state, as of its beginning.
 #[derive(Debug)]
 enum CaughtUp {
     Yes,
-    /// The watch catches up with the message at this sequence.
+    /// It catches up with the message at this sequence.
     At(u64),
     /// The position is not requested.
     Unknown,
@@ -53,7 +60,8 @@ pub enum Delivery {
     Fence(RoleName, FenceEntry),
     /// A message that concerns no role.
     Nothing,
-    /// The watch's server has sent all that it has.
+    /// The watch's server has sent all that it has, or all of a kind of keys without having caught
+    /// up.
     Idle,
     /// The server waits for an empty message on this subject.
     Waiting(String),
@@ -64,6 +72,8 @@ pub enum Delivery {
 pub(super) enum Counted {
     /// A message of the bucket, by its stream sequence.
     Stored(u64),
+    /// A consumer has sent all that it has, and others have not.
+    Nothing,
     /// As [`Delivery::Idle`].
     Idle,
     /// As [`Delivery::Waiting`].
@@ -71,41 +81,43 @@ pub(super) enum Counted {
 }
 
 impl Feed {
-    /// Creates the feed of a watch on the keys under this prefix, with no message received.
-    pub const fn new(prefix: String) -> Self {
+    /// Creates the feed of a watch on the keys under this prefix by these consumers, with no
+    /// message received.
+    pub fn new(prefix: String, consumers: impl IntoIterator<Item = String>, now: Moment) -> Self {
+        let consumers = consumers.into_iter().map(|name| Consumer {
+            name,
+            received: 0,
+            heard: now,
+            idle: false,
+            caught_up: CaughtUp::Unknown,
+        });
         Self {
             prefix,
-            received: 0,
-            position: 0,
-            more: false,
+            consumers: consumers.collect(),
             written: None,
-            caught_up: CaughtUp::Unknown,
         }
     }
 
-    /// Sets the sequence to catch up with: that of the last message of the role keys, read after
-    /// the watch had begun, or nothing if there was none. Ask the stream's leader for it. The
-    /// watch's server may lag behind the leader, and would count only its own messages.
-    pub fn catches_up_at(&mut self, last: Option<u64>) {
-        self.caught_up = last.map_or(CaughtUp::Yes, CaughtUp::At);
+    /// Sets the sequences to catch up with, one for each consumer: that of the last message of its
+    /// keys, read after the watch had begun, or nothing if there was none. Ask the stream's leader
+    /// for them. The watch's server may lag behind the leader, and would count only its own
+    /// messages.
+    pub fn catches_up_at(&mut self, last: impl IntoIterator<Item = Option<u64>>) {
+        for (consumer, last) in self.consumers.iter_mut().zip(last) {
+            consumer.caught_up = last.map_or(CaughtUp::Yes, CaughtUp::At);
+        }
     }
 
     /// Returns whether the initial state has arrived, as of the beginning of the watch.
-    pub const fn has_caught_up(&self) -> bool {
-        matches!(self.caught_up, CaughtUp::Yes)
+    pub fn has_caught_up(&self) -> bool {
+        let mut all = self.consumers.iter();
+        all.all(|consumer| matches!(consumer.caught_up, CaughtUp::Yes))
     }
 
-    /// Returns whether the server had more to send when it sent the last message.
-    pub const fn has_more(&self) -> bool {
-        self.more
-    }
-
-    /// Returns whether a new watch would sooner be up to date: this one has shown as many messages
-    /// as the stream has, and since the one that it showed last more were stored.
-    pub(super) const fn is_behind(&self, stream: &StreamState) -> bool {
-        self.more
-            && self.received > stream.messages
-            && stream.last_seq.saturating_sub(self.position) > stream.messages
+    /// Returns when the consumer that is silent for longest was heard.
+    pub(super) fn silent_since(&self) -> Moment {
+        let heard = self.consumers.iter().map(|consumer| consumer.heard);
+        heard.min().unwrap_or(Moment::from_nanos(u64::MAX))
     }
 
     /// Returns when the server stored the last message of the bucket, by its clock. The time is for
@@ -120,9 +132,10 @@ impl Feed {
     ///
     /// Any irregularity ends the watch: a message is missing, or the server sends another status
     /// than its heartbeat.
-    pub fn take(&mut self, message: &Message) -> Result<Delivery, StoreError> {
-        Ok(match self.count(message)? {
+    pub fn take(&mut self, message: &Message, now: Moment) -> Result<Delivery, StoreError> {
+        Ok(match self.count(message, now)? {
             Counted::Stored(sequence) => self.read(message, sequence),
+            Counted::Nothing => Delivery::Nothing,
             Counted::Idle => Delivery::Idle,
             Counted::Waiting(subject) => Delivery::Waiting(subject),
         })
@@ -133,33 +146,43 @@ impl Feed {
     /// # Errors
     ///
     /// The same as [`take`](Self::take).
-    pub(super) fn count(&mut self, message: &Message) -> Result<Counted, StoreError> {
+    pub(super) fn count(&mut self, message: &Message, now: Moment) -> Result<Counted, StoreError> {
         // Only messages that the bucket holds have a position. The writer of such a message chooses
         // its headers, a status among them.
         if let Some(position) = message.reply.as_deref().and_then(Position::parse) {
-            return self.stored(&position);
+            let consumer = self.consumer(position.consumer, now)?;
+            consumer.stored(&position)?;
+            self.written = position.written;
+            return Ok(Counted::Stored(position.in_stream));
         }
         match message.status {
             None => Err(broken("a message has no position")),
-            Some(StatusCode::IDLE_HEARTBEAT) => self.heartbeat(message),
+            Some(StatusCode::IDLE_HEARTBEAT) => {
+                // The consumer's name ends the subject that it delivers to.
+                let name = message.subject.rsplit('.').next().unwrap_or_default();
+                let waiting = self.consumer(name, now)?.heartbeat(message)?;
+                Ok(waiting.map_or_else(|| self.rests(), Counted::Waiting))
+            }
             Some(status) => Err(broken(&format!("the server says {status}"))),
         }
     }
 
-    fn stored(&mut self, position: &Position) -> Result<Counted, StoreError> {
-        self.received += 1;
-        if position.in_consumer != self.received {
-            return Err(broken("a message is missing"));
+    fn consumer(&mut self, name: &str, now: Moment) -> Result<&mut Consumer, StoreError> {
+        let mut all = self.consumers.iter_mut();
+        let consumer = all.find(|consumer| consumer.name == name);
+        let consumer = consumer.ok_or_else(|| broken("a message is of another consumer"))?;
+        consumer.heard = now;
+        Ok(consumer)
+    }
+
+    /// Tells whether more is to be expected, where one consumer has nothing to send.
+    fn rests(&self) -> Counted {
+        let lags = |it: &Consumer| it.idle && matches!(it.caught_up, CaughtUp::At(_));
+        if self.consumers.iter().all(|it| it.idle) || self.consumers.iter().any(lags) {
+            Counted::Idle
+        } else {
+            Counted::Nothing
         }
-        if let CaughtUp::At(last) = self.caught_up
-            && position.in_stream >= last
-        {
-            self.caught_up = CaughtUp::Yes;
-        }
-        self.position = position.in_stream;
-        self.more = position.more;
-        self.written = position.written;
-        Ok(Counted::Stored(position.in_stream))
     }
 
     fn read(&self, message: &Message, sequence: u64) -> Delivery {
@@ -179,36 +202,50 @@ impl Feed {
         let entry = role_entry(sequence, headers, &message.payload);
         Delivery::Entry(role, entry)
     }
+}
 
-    fn heartbeat(&mut self, message: &Message) -> Result<Counted, StoreError> {
+impl Consumer {
+    fn stored(&mut self, position: &Position<'_>) -> Result<(), StoreError> {
+        self.received += 1;
+        if position.in_consumer != self.received {
+            return Err(broken("a message is missing"));
+        }
+        self.idle = false;
+        if let CaughtUp::At(last) = self.caught_up
+            && position.in_stream >= last
+        {
+            self.caught_up = CaughtUp::Yes;
+        }
+        Ok(())
+    }
+
+    /// Takes a heartbeat. Returns the subject on which the server waits for an answer, if it does;
+    /// else it has sent all that it has.
+    fn heartbeat(&mut self, message: &Message) -> Result<Option<String>, StoreError> {
         let header = |name: &str| Some(message.headers.as_ref()?.get_last(name)?.as_str());
         if header(NATS_LAST_CONSUMER.as_ref()).is_some_and(|last| last.parse() != Ok(self.received))
         {
             return Err(broken("a message is missing"));
         }
         let flow = message.reply.as_deref().or_else(|| header(STALLED));
-        if let Some(subject) = flow {
-            return Ok(Counted::Waiting(subject.to_owned()));
-        }
-        self.more = false;
-        Ok(Counted::Idle)
+        self.idle = flow.is_none();
+        Ok(flow.map(ToOwned::to_owned))
     }
 }
 
 /// The position of a message, from its reply subject.
 #[derive(Debug, PartialEq, Eq)]
-struct Position {
+struct Position<'a> {
+    consumer: &'a str,
     in_stream: u64,
     in_consumer: u64,
     written: Option<SystemTime>,
-    /// Whether other messages were to follow.
-    more: bool,
 }
 
-impl Position {
+impl<'a> Position<'a> {
     /// Parses `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
     /// seq>.<time>.<pending>`. The longer form has a domain and an account hash before the stream.
-    fn parse(reply: &str) -> Option<Self> {
+    fn parse(reply: &'a str) -> Option<Self> {
         let tokens: Vec<&str> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
         let before = match tokens.len() {
             7 => 0,
@@ -216,10 +253,10 @@ impl Position {
             _ => return None,
         };
         Some(Self {
+            consumer: tokens[before + 1],
             in_stream: tokens[before + 3].parse().ok()?,
             in_consumer: tokens[before + 4].parse().ok()?,
             written: tokens[before + 5].parse().ok().and_then(time),
-            more: tokens[before + 6] != "0",
         })
     }
 }
@@ -238,6 +275,13 @@ pub(super) fn broken(why: &str) -> StoreError {
 mod tests {
     use super::*;
 
+    const NOW: Moment = Moment::from_nanos(1_000);
+
+    fn feed(consumers: &[&str]) -> Feed {
+        let names = consumers.iter().map(ToString::to_string);
+        Feed::new("$KV.b.".to_owned(), names, NOW)
+    }
+
     fn message(position: Option<&str>, status: Option<StatusCode>) -> Message {
         Message {
             subject: "$KV.b.r".into(),
@@ -250,68 +294,109 @@ mod tests {
         }
     }
 
+    fn stored(consumer: &str, sequence: u64, number: u64) -> Message {
+        let position = format!("$JS.ACK.KV_b.{consumer}.1.{sequence}.{number}.1700000000.0");
+        message(Some(&position), None)
+    }
+
+    fn idle(consumer: &str) -> Message {
+        let subject = format!("_INBOX.x.watch.{consumer}").into();
+        let heartbeat = message(None, Some(StatusCode::IDLE_HEARTBEAT));
+        Message {
+            subject,
+            ..heartbeat
+        }
+    }
+
     #[test]
     fn a_stored_message_with_a_status_is_not_taken_for_a_server_message() {
-        let mut feed = Feed::new("$KV.b.".to_owned());
+        let mut feed = feed(&["c"]);
         for (n, status) in [StatusCode::IDLE_HEARTBEAT, StatusCode::NO_RESPONDERS]
             .into_iter()
             .enumerate()
         {
             let position = format!("$JS.ACK.KV_b.c.1.7.{}.1700000000.0", n + 1);
-            let told = feed.take(&message(Some(&position), Some(status)));
+            let told = feed.take(&message(Some(&position), Some(status)), NOW);
             assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         }
     }
 
     #[test]
     fn a_watch_catches_up_with_the_streams_leader_and_not_with_a_lagging_server() {
-        let stored = |position| message(Some(position), None);
-        let mut feed = Feed::new("$KV.b.".to_owned());
-        feed.catches_up_at(Some(20));
+        let mut feed = feed(&["c"]);
+        feed.catches_up_at([Some(20)]);
         // That server has no other messages.
-        let told = feed.take(&stored("$JS.ACK.KV_b.c.1.11.1.1700000000.0"));
+        let told = feed.take(&stored("c", 11, 1), NOW);
         assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(!feed.has_caught_up());
-        let idle = message(None, Some(StatusCode::IDLE_HEARTBEAT));
-        assert_eq!(feed.take(&idle), Ok(Delivery::Idle));
+        assert_eq!(feed.take(&idle("c"), NOW), Ok(Delivery::Idle));
         assert!(!feed.has_caught_up());
-        let told = feed.take(&stored("$JS.ACK.KV_b.c.1.20.2.1700000000.3"));
+        let told = feed.take(&stored("c", 20, 2), NOW);
         assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
         assert!(feed.has_caught_up());
-        feed.catches_up_at(None);
+        feed.catches_up_at([None]);
         assert!(feed.has_caught_up(), "there is nothing");
     }
 
     #[test]
-    fn a_watch_is_behind_once_more_was_stored_since_than_there_is() {
-        let stored = |sequence: u64, number: u64, pending: u64| {
-            let position = format!("$JS.ACK.KV_b.c.1.{sequence}.{number}.1.{pending}");
-            message(Some(&position), None)
-        };
-        let stream = |last_seq| StreamState {
-            messages: 2,
-            bytes: 0,
-            last_seq,
-        };
-        let mut feed = Feed::new("$KV.b.".to_owned());
+    fn a_watch_has_caught_up_with_each_kind_of_keys() {
+        let mut feed = feed(&["roles", "fences"]);
+        feed.catches_up_at([Some(20), Some(7)]);
+        feed.take(&stored("fences", 7, 1), NOW).expect("a message");
+        let told = feed.take(&idle("fences"), NOW);
+        assert_eq!(told, Ok(Delivery::Nothing), "roles are still to come");
+        assert!(!feed.has_caught_up());
+        feed.take(&stored("roles", 20, 1), NOW).expect("a message");
+        assert!(feed.has_caught_up());
+        assert_eq!(feed.take(&idle("roles"), NOW), Ok(Delivery::Idle));
+    }
+
+    #[test]
+    fn a_kind_of_keys_that_lacks_some_will_not_catch_up() {
+        let mut feed = feed(&["roles", "fences"]);
+        feed.catches_up_at([Some(20), Some(7)]);
+        feed.take(&stored("roles", 11, 1), NOW).expect("a message");
+        assert_eq!(feed.take(&idle("fences"), NOW), Ok(Delivery::Idle));
+        feed.take(&stored("fences", 7, 1), NOW).expect("a message");
+        assert_eq!(feed.take(&idle("fences"), NOW), Ok(Delivery::Nothing));
+    }
+
+    #[test]
+    fn a_consumer_is_silent_though_another_one_is_not() {
+        let mut feed = feed(&["roles", "fences"]);
+        let later = Moment::from_nanos(2_000);
+        feed.take(&stored("roles", 1, 1), later).expect("a message");
+        assert_eq!(feed.silent_since(), NOW);
+        feed.take(&idle("fences"), later).expect("a heartbeat");
+        assert_eq!(feed.silent_since(), later);
+    }
+
+    #[test]
+    fn each_consumer_counts_its_own_messages() {
+        let mut feed = feed(&["roles", "fences"]);
         for number in 1..=2 {
-            feed.take(&stored(number, number, 2)).expect("a message");
-            assert!(!feed.is_behind(&stream(100)), "it shows what stood there");
+            for consumer in ["roles", "fences"] {
+                let told = feed.take(&stored(consumer, number, number), NOW);
+                assert!(told.is_ok(), "{told:?}");
+            }
         }
-        feed.take(&stored(10, 3, 2)).expect("a message");
-        assert!(!feed.is_behind(&stream(12)));
-        assert!(feed.is_behind(&stream(13)));
-        feed.take(&stored(20, 4, 0)).expect("a message");
-        assert!(!feed.is_behind(&stream(100)), "the rest are other keys");
+        for (broken, what) in [
+            (stored("fences", 9, 4), "a message is missing"),
+            (stored("other", 9, 1), "a message is of another consumer"),
+            (idle("other"), "a message is of another consumer"),
+        ] {
+            let error = feed.take(&broken, NOW).expect_err(what).to_string();
+            assert!(error.contains(what), "{error}");
+        }
     }
 
     #[test]
     fn both_forms_of_a_position_are_read() {
         let position = Some(Position {
+            consumer: "c",
             in_stream: 1_700_000_000_000_001,
             in_consumer: 3,
             written: time(1_700_000_000_123_456_789),
-            more: true,
         });
         for reply in [
             "$JS.ACK.KV_b.c.1.1700000000000001.3.1700000000123456789.4",

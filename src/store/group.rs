@@ -79,7 +79,7 @@ impl Bucket {
         let last = self.last(all, timeout).await?;
         watch
             .feed
-            .catches_up_at(last.map(|message| message.sequence));
+            .catches_up_at([last.map(|message| message.sequence)]);
         Ok(GroupWatch {
             watch,
             prefix: self.prefix().to_owned(),

@@ -46,6 +46,9 @@ struct Request {
     answer: oneshot::Sender<Result<Message, Denied>>,
 }
 
+/// The answer, or the server's refusal, or nothing if the client has ended.
+pub(super) type Received = Option<Result<Message, Denied>>;
+
 /// A place for one answer. The wait ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Awaited {
@@ -175,8 +178,8 @@ impl Mailbox {
 }
 
 impl Awaited {
-    /// Returns the answer, or the server's refusal, or nothing if the client has ended.
-    pub async fn answer(&mut self) -> Option<Result<Message, Denied>> {
+    /// Returns the answer.
+    pub async fn answer(&mut self) -> Received {
         let answer = (&mut self.answer).await.ok();
         self.over = true;
         answer

@@ -11,7 +11,10 @@ use serde::de::DeserializeOwned;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::fenced::LATE;
+use super::mailbox::{Awaited, Received};
 use crate::backoff::Backoff;
+use crate::clock;
+use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
 
 /// The times after which a read without an answer is sent again.
@@ -71,8 +74,9 @@ impl Bucket {
         self.call_api(action, body, None, timeout).await
     }
 
-    /// Sends a request to the `JetStream` API that changes nothing, until it is answered. While a
-    /// stream of a cluster has no leader, its servers drop requests without a word.
+    /// Sends a request to the `JetStream` API that changes nothing, again and again until it is
+    /// answered. While a stream of a cluster has no leader, its servers drop requests without a
+    /// word. A server that is busy gets no more of them for it.
     pub(super) async fn read_api<T: DeserializeOwned>(
         &self,
         action: &str,
@@ -97,8 +101,8 @@ impl Bucket {
         understood(answer.as_ref(), self.name())
     }
 
-    /// Sends a request and returns the first answer. Without an answer it is sent again after these
-    /// times, or not at all.
+    /// Sends a request and returns the first answer. If it seems to be lost after one of these times,
+    /// it is sent again; or never.
     async fn send(
         &self,
         subject: String,
@@ -113,7 +117,8 @@ impl Bucket {
             let mut awaited = subscribed.map_err(|_| closed())?;
             let payload = request.payload.unwrap_or_default();
             let headers = request.headers.unwrap_or_default();
-            let mut sent = 0;
+            let sent = clock::now();
+            let mut pauses = 0;
             let answer = loop {
                 self.require_connection()?;
                 let sending = client.publish_with_reply_and_headers(
@@ -134,11 +139,9 @@ impl Bucket {
                 let Some(again) = again else {
                     break awaited.answer().await;
                 };
-                let patience = again.spread_after(sent);
-                if let Ok(answer) = tokio::time::timeout(patience, awaited.answer()).await {
+                if let Some(answer) = self.answered(&mut awaited, sent, again, &mut pauses).await {
                     break answer;
                 }
-                sent += 1;
             };
             let answer = answer.ok_or_else(closed)?;
             let answer = answer.map_err(|it| StoreError::PermissionDenied(it.to_string()))?;
@@ -155,8 +158,58 @@ impl Bucket {
         })
     }
 
+    /// Waits for the answer to a read, or until the read seems to be lost.
+    async fn answered(
+        &self,
+        awaited: &mut Awaited,
+        sent: Moment,
+        again: Backoff,
+        pauses: &mut u32,
+    ) -> Option<Received> {
+        loop {
+            let patience = again.spread_after(*pauses);
+            *pauses += 1;
+            let answer = tokio::time::timeout(patience, awaited.answer()).await;
+            let mut answers = self.answers();
+            if let Ok(answer) = answer {
+                answers.note(sent, clock::now());
+                return Some(answer);
+            }
+            if answers.passed_over(sent, patience, clock::now()) {
+                return None;
+            }
+        }
+    }
+
     pub(super) fn require_connection(&self) -> Result<(), StoreError> {
         require_connection(self.client())
+    }
+}
+
+/// The answers to reads of a bucket. They tell a server that is busy from one that drops requests.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// When the last one came.
+    last: Moment,
+    /// When the last of the reads that are answered was sent.
+    sent: Moment,
+}
+
+impl Answers {
+    pub const NONE: Self = Self {
+        last: Moment::from_nanos(0),
+        sent: Moment::from_nanos(0),
+    };
+
+    fn note(&mut self, sent: Moment, now: Moment) {
+        self.last = now;
+        self.sent = self.sent.max(sent);
+    }
+
+    /// Whether a read that was sent at this moment seems to be lost: for a while no read was
+    /// answered, or one was that was sent so much later. A server answers reads in turn.
+    fn passed_over(&self, sent: Moment, patience: Duration, now: Moment) -> bool {
+        now.since(self.last) >= patience || self.sent.since(sent) >= patience
     }
 }
 
@@ -194,5 +247,33 @@ pub(super) fn understood<T: DeserializeOwned>(
         Ok(Response::Ok(answer)) => Ok(answer),
         Ok(Response::Err { error }) => Err(StoreError::from_server(&error, bucket.as_str())),
         Err(error) => Err(StoreError::unreadable("answer", error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_read_seems_lost_once_no_answers_come() {
+        let began = Moment::from_nanos(0) + SECOND;
+        let mut answers = Answers::NONE;
+        assert!(answers.passed_over(began, SECOND, began + SECOND));
+        answers.note(began, began + SECOND / 2);
+        assert!(!answers.passed_over(began, SECOND, began + SECOND));
+        assert!(answers.passed_over(began, SECOND, began + SECOND * 3 / 2));
+    }
+
+    #[test]
+    fn a_read_seems_lost_once_one_that_was_sent_long_after_it_is_answered() {
+        let began = Moment::from_nanos(0) + SECOND;
+        let mut answers = Answers::NONE;
+        let now = began + SECOND * 9;
+        answers.note(began + SECOND, now);
+        answers.note(began, now);
+        assert!(answers.passed_over(began, SECOND, now));
+        assert!(!answers.passed_over(began + SECOND / 2, SECOND, now));
     }
 }

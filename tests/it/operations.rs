@@ -378,7 +378,7 @@ async fn a_role_costs_a_message_per_heartbeat_and_two_keys_however_many_stand_fo
     );
     // A watch that was made anew leaves the old one for a few seconds.
     eventually(SOON, "a watch for each instance", async || {
-        (state().await.consumer_count == fleet.len()).then_some(())
+        (state().await.consumer_count == 2 * fleet.len()).then_some(())
     })
     .await;
     eprintln!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect::{RoleConfig, RoleManager, RoleState, StopOptions, Term, handler_fn};
+use nats_elect::{RoleConfig, RoleHandle, RoleManager, RoleState, StopOptions, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::MACHINE;
@@ -14,36 +14,52 @@ const USUAL: usize = 1000;
 /// For all of them, on a machine with much else to do.
 const SOON: Duration = Duration::from_secs(180);
 
-async fn join(url: &str, id: &str, roles: usize) -> RoleManager {
-    let builder = RoleManager::builder()
-        .servers(url)
-        .bucket(BUCKET)
-        .bucket_auto_create()
-        .instance_id(id);
-    let lead = || {
-        handler_fn(|term: Term| async move {
-            term.cancelled().await;
-            Ok(())
-        })
-    };
-    let all = 0..roles;
-    let builder = all.fold(builder, |builder, n| {
-        builder.role(format!("role-{n}"), RoleConfig::default(), lead())
-    });
-    builder.start().await.expect("start")
+/// An instance, and its roles.
+struct Instance {
+    manager: RoleManager,
+    roles: Vec<RoleHandle>,
 }
 
-fn count(manager: &RoleManager, state: RoleState) -> usize {
-    let all = manager.status().into_values();
-    all.filter(|status| status.state == state).count()
+impl Instance {
+    async fn join(url: &str, id: &str, roles: usize) -> Self {
+        let builder = RoleManager::builder()
+            .servers(url)
+            .bucket(BUCKET)
+            .bucket_auto_create()
+            .instance_id(id);
+        let lead = || {
+            handler_fn(|term: Term| async move {
+                term.cancelled().await;
+                Ok(())
+            })
+        };
+        let name = |n: usize| format!("role-{n}");
+        let builder = (0..roles).fold(builder, |builder, n| {
+            builder.role(name(n), RoleConfig::default(), lead())
+        });
+        let manager = builder.start().await.expect("start");
+        let roles = (0..roles).map(|n| manager.role(&name(n)).expect("a role"));
+        let roles = roles.collect();
+        Self { manager, roles }
+    }
+
+    async fn stop(self) {
+        let stopped = self.manager.stop(StopOptions::default()).await;
+        stopped.expect("a stop");
+    }
 }
 
-/// Waits until the first of these leads all roles, and the others follow.
-async fn settled(what: &str, leader: &RoleManager, follower: &RoleManager, roles: usize) {
+/// Waits until one of these leads each role, and the other one follows. Which of them does is chance:
+/// an instance that has just joined may claim what one that stopped has left.
+async fn settled(what: &str, instances: [&Instance; 2]) {
     eventually(SOON, what, async || {
-        let led = count(leader, RoleState::Leader);
-        let follow = count(follower, RoleState::Follower);
-        (led == roles && follow == roles).then_some(())
+        // The first that is not decides, so that asking again and again costs the elections little.
+        let mut both = instances[0].roles.iter().zip(&instances[1].roles);
+        let led = both.all(|roles| {
+            let states = [roles.0, roles.1].map(|role| role.status().state);
+            states.contains(&RoleState::Leader) && states.contains(&RoleState::Follower)
+        });
+        led.then_some(())
     })
     .await;
 }
@@ -53,34 +69,23 @@ async fn all_roles_are_led_again_after_each_restart() {
     let _machine = MACHINE.lock().await;
     let roles = std::env::var(MORE).map_or(USUAL, |it| it.parse().expect("a number"));
     let mut server = NatsServer::start().expect("start");
-    let a = join(&server.url(), "a", roles).await;
+    let a = Instance::join(&server.url(), "a", roles).await;
     eventually(SOON, "all roles led", async || {
-        (count(&a, RoleState::Leader) == roles).then_some(())
+        a.roles.iter().all(RoleHandle::is_leader).then_some(())
     })
     .await;
-    let b = join(&server.url(), "b", roles).await;
-    settled("a follower", &a, &b, roles).await;
+    let b = Instance::join(&server.url(), "b", roles).await;
+    settled("all led beside an instance that joined", [&a, &b]).await;
 
     server.kill();
     server.restart().expect("restart");
-    eventually(
-        SOON,
-        "all roles led after the server's restart",
-        async || {
-            let led = [&a, &b].map(|it| count(it, RoleState::Leader));
-            let follow = [&a, &b].map(|it| count(it, RoleState::Follower));
-            (led.iter().sum::<usize>() == roles && follow.iter().sum::<usize>() == roles)
-                .then_some(())
-        },
-    )
-    .await;
+    settled("all led after the server's restart", [&a, &b]).await;
 
-    // Which of them leads what is chance from now on: one of them leads all once the other has gone.
-    b.stop(StopOptions::default()).await.expect("a stop");
-    let b = join(&server.url(), "b", roles).await;
-    settled("all roles led after the follower's restart", &a, &b, roles).await;
+    b.stop().await;
+    let b = Instance::join(&server.url(), "b", roles).await;
+    settled("all led after b's restart", [&a, &b]).await;
 
-    a.stop(StopOptions::default()).await.expect("a stop");
-    let a = join(&server.url(), "a", roles).await;
-    settled("all roles led after the leader's restart", &b, &a, roles).await;
+    a.stop().await;
+    let a = Instance::join(&server.url(), "a", roles).await;
+    settled("all led after a's restart", [&a, &b]).await;
 }

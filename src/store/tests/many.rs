@@ -31,35 +31,30 @@ async fn reads_that_wait_for_the_bucket_at_the_same_time_share_the_request() {
     let names: Vec<_> = (0..READS)
         .map(|number| role(&format!("r{number}")))
         .collect();
-    // None waits long for the answer of another: on a busy machine each may ask for itself.
-    for _ in 0..50 {
-        let requests = Cell::new(0);
-        let reading = join_all(names.iter().map(|name| bucket.snapshot(name, TIMEOUT)));
-        let answering = async {
-            let mut keys = Vec::new();
-            while keys.len() < 2 * READS {
-                keys.push(stand_in.next().await);
-            }
-            for key in keys {
-                stand_in.show(key, None).await;
-            }
-            loop {
-                stand_in.tell_of_bucket("2026-11-05T10:20:31Z").await;
-                requests.set(requests.get() + 1);
-            }
-        };
-        tokio::select! {
-            snapshots = reading => {
-                let epochs: Vec<_> = snapshots.into_iter().map(|it| it.unwrap().epoch).collect();
-                assert!(epochs.iter().all(Option::is_some));
-            }
-            () = answering => {}
+    let requests = Cell::new(0);
+    let reading = join_all(names.iter().map(|name| bucket.snapshot(name, TIMEOUT)));
+    let answering = async {
+        let mut keys = Vec::new();
+        while keys.len() < 2 * READS {
+            keys.push(stand_in.next().await);
         }
-        if requests.get() < READS {
-            return;
+        for key in keys {
+            stand_in.show(key, None).await;
         }
+        loop {
+            stand_in.tell_of_bucket("2026-11-05T10:20:31Z").await;
+            requests.set(requests.get() + 1);
+        }
+    };
+    tokio::select! {
+        snapshots = reading => {
+            let epochs: Vec<_> = snapshots.into_iter().map(|it| it.unwrap().epoch).collect();
+            assert!(epochs.iter().all(Option::is_some));
+        }
+        () = answering => {}
     }
-    panic!("each of them asked for itself");
+    // Answers to keys may come one by one, and each asks for what came after its own.
+    assert!(requests.get() < READS, "each of them asked for itself");
 }
 
 #[tokio::test]

@@ -102,10 +102,7 @@ async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
     } = lab.bucket.survey(TIMEOUT).await.unwrap();
     assert!(answered.is_some(), "a server tells the time");
     assert_eq!(epoch, lab.info.epoch);
-    while !empty.has_caught_up() {
-        // Old servers keep a marker there, which belongs to no role.
-        assert_eq!(empty.next().await.unwrap(), Delivery::Nothing);
-    }
+    assert!(empty.has_caught_up());
     let kv = lab.kv().await;
     for key in ["a", "_fence.a", "_mine", "_data.a.x", "b", "_fence.b"] {
         kv.put(key, "x".into()).await.unwrap();
@@ -166,16 +163,16 @@ async fn a_survey_catches_up_with_every_role_despite_removals_and_other_keys() {
         let purge = stream.purge().filter("$KV.leaders.r8");
         purge.await.unwrap();
         let mut survey = bucket.survey(TIMEOUT).await.unwrap().watch;
-        let mut roles = 0;
+        let (mut roles, mut fences) = (0, 0);
         while !survey.has_caught_up() {
             match survey.next().await.unwrap() {
                 Delivery::Entry(..) => roles += 1,
-                // Before 2.12 some fence keys do not come. An old server also keeps a marker there.
-                Delivery::Fence(..) | Delivery::Nothing | Delivery::Waiting(_) => {}
+                Delivery::Fence(..) => fences += 1,
+                Delivery::Nothing | Delivery::Waiting(_) => {}
                 Delivery::Idle => panic!("{storage:?}: it waits for what is not there"),
             }
         }
-        assert_eq!(roles, 49);
+        assert_eq!((roles, fences), (49, 50));
     }
 }
 
@@ -263,7 +260,7 @@ async fn a_dropped_watch_leaves_no_consumer_behind() {
         Some(stream.info().await.ok()?.state.consumer_count)
     };
     let watch = lab.bucket.watch(TIMEOUT).await.unwrap();
-    assert_eq!(consumers().await, Some(1));
+    assert_eq!(consumers().await, Some(2), "one for each kind of keys");
     drop(watch);
     eventually(Duration::from_secs(20), "the consumer's end", async || {
         (consumers().await == Some(0)).then_some(())

@@ -111,7 +111,8 @@ pub struct Node {
     /// Until when each trouble lasts.
     pub troubles: BTreeMap<Trouble, Duration>,
     pub backlog: Vec<Input>,
-    pub watched_until: Duration,
+    /// When the watch has shown the last of each kind of keys. It keeps no order between them.
+    pub watched_until: [Duration; 2],
     pub terms: BTreeMap<TermId, SharedTerm>,
     pub in_flight: Option<OpId>,
     /// Requests that were not answered in time.
@@ -161,7 +162,7 @@ impl Node {
             leaving: false,
             troubles: BTreeMap::new(),
             backlog: Vec::new(),
-            watched_until: Duration::ZERO,
+            watched_until: [Duration::ZERO; 2],
             terms: BTreeMap::new(),
             in_flight: None,
             unanswered: BTreeSet::new(),

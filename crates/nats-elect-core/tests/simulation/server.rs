@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// The watch of one process brings an entry, in order.
+    /// The watch of one process brings an entry, in the order of its key.
     pub fn show(&mut self, node: usize, shown: Shown) {
         let lost = self.chance.permille(self.weather.watch_lost);
         let twice = self.chance.permille(self.weather.watch_twice);
@@ -285,8 +285,10 @@ impl World {
             self.tally.unwatched += 1;
             return;
         }
-        watcher.watched_until = watcher.watched_until.max(at);
-        let at = watcher.watched_until;
+        let kind = usize::from(matches!(shown, Shown::Fence(_)));
+        let shown_until = &mut watcher.watched_until[kind];
+        *shown_until = at.max(*shown_until);
+        let at = *shown_until;
         if twice {
             let shown = shown.clone();
             self.schedule(at, Happening::Watch { node, shown });
