@@ -369,8 +369,8 @@ const SETTINGS: &[Setting] = &[
         name: "max_consumers",
         judge: |it, _| {
             let risk = format!(
-                "it allows {} watches at a time (`max_consumers`), and each instance needs one, or two with groups: an instance \
-                 without one notices releases late, and owns no units",
+                "it allows {} consumers at a time (`max_consumers`), and each instance needs two, or three with groups: an instance \
+                 without them notices releases late, and owns no units",
                 it.max_consumers
             );
             risky_if(it.max_consumers > 0, risk)
