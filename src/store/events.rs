@@ -16,10 +16,11 @@ use nats_elect_core::name::BucketName;
 /// The bound per role. A role that flaps must not push out the events of the others.
 const MOST_OF_A_ROLE: i64 = 10_000;
 
-/// How long and how much a stream keeps for which nobody has said so. The server reserves that much
-/// of the account's storage.
+/// How long and how much a stream keeps for which nobody has said so: half a kilobyte each. A bound in
+/// bytes would be reserved, once for each replica. In a small account it would take the room of the
+/// bucket, once that has to be created anew.
 const USUAL_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-const USUAL_BYTES: i64 = 16 * 1024 * 1024;
+const USUAL_EVENTS: i64 = 30_000;
 
 /// Returns the name of the stream that keeps a bucket's leader changes.
 pub fn events_stream(bucket: &BucketName) -> String {
@@ -59,15 +60,14 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<(), StoreError> {
         let name = events_stream(self.name());
-        let (keep, max_bytes) = events
-            .keep
-            .map_or((USUAL_AGE, USUAL_BYTES), |keep| (keep, -1));
+        let usual = (USUAL_AGE, USUAL_EVENTS);
+        let (keep, max_messages) = events.keep.map_or(usual, |keep| (keep, -1));
         let config = Config {
             name: name.clone(),
             description: Some("Leader changes (nats-elect)".into()),
             subjects: vec![format!("{}.{}.*", events.subject_prefix, self.name())],
             max_age: keep,
-            max_bytes,
+            max_messages,
             max_messages_per_subject: MOST_OF_A_ROLE,
             num_replicas: replicas,
             storage: storage.into(),

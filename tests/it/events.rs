@@ -7,9 +7,9 @@ use async_nats::jetstream::{self, stream};
 use async_nats::{Client, Subscriber};
 use futures::StreamExt;
 use nats_elect::{
-    EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions,
+    EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions, Storage,
 };
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, hand_over, instance};
@@ -241,7 +241,36 @@ async fn a_history_is_made_with_the_bucket_for_a_week_unless_events_are_off() {
     let stream = jetstream::new(observer).get_stream(stream).await;
     let config = &stream.as_ref().expect("it").cached_info().config;
     assert_eq!(config.max_age, 7 * DAY);
-    assert!(config.max_bytes > 0);
+    assert!(config.max_messages > 0);
+    assert_eq!(config.max_bytes, -1, "nothing is reserved");
+}
+
+/// A cluster counts what a stream may need for each of its replicas.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_is_created_anew_beside_its_history_in_a_small_account() {
+    let limits = "accounts { A { jetstream: { max_file: 48MB }, users: [ { user: a, password: a } ] } }\n\
+        no_auth_user: a";
+    let cluster = NatsCluster::builder(3).config(limits).start();
+    let cluster = cluster.expect("start");
+    let journal = Journal::default();
+    let a = instance("a", cluster.urls(), &journal)
+        .with(|builder| builder.replicas(3).storage(Storage::File))
+        .role(ROLE, leased_for(ms(3000)))
+        .start()
+        .await;
+    a.wait_until_leader().await;
+    let context = jetstream::new(client(cluster.node(0)).await);
+    let history = format!("nats-elect-events-{BUCKET}");
+    eventually(SOON, "a history", async || {
+        context.get_stream(&history).await.ok()
+    })
+    .await;
+    context.delete_key_value(BUCKET).await.expect("deleted");
+    eventually(SOON, "another bucket", async || {
+        context.get_key_value(BUCKET).await.ok()
+    })
+    .await;
+    a.stop().await;
 }
 
 /// The history needs a second stream, and nothing else does.

@@ -34,7 +34,7 @@ pub struct EventsConfig {
     /// the stream has confirmed it.
     ///
     /// If unset, events are kept if they can be: an instance with `bucket_auto_create` tries to
-    /// make the stream, for a week and 16 MiB, and `nats-elect create-bucket` makes it, too. An
+    /// make the stream, for a week and 30,000 events, and `nats-elect create-bucket` makes it, too. An
     /// event that no stream takes is published once, and a program that does not listen misses it.
     #[serde(
         with = "duration::text::option",

@@ -24,7 +24,7 @@ Examples:
 /// not), and sequences that no deleted bucket had. A bucket that exists stays as it is. Then the
 /// command checks the settings as `doctor` does, and prints the result.
 ///
-/// A stream keeps the leader changes, for `nats-elect history`: a week of them, in at most 16 MiB. It is
+/// A stream keeps the leader changes, for `nats-elect history`: a week of them, at most 30,000. It is
 /// made for a bucket that exists, too.
 ///
 /// Instances then need no permission to create either. The user of deploy/nats/admin.conf has those
