@@ -186,7 +186,8 @@ impl Bucket {
     }
 
     /// Returns how the bucket stood at some time after that moment. Callers that wait at the same
-    /// time share one request. If its answer is lost, they wait until it is sent again.
+    /// time share one request. If its answer is lost, they wait until it is sent again, or for their
+    /// own timeout.
     pub(super) async fn standing_since(
         &self,
         moment: Moment,

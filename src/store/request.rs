@@ -207,7 +207,7 @@ impl Answers {
     }
 
     /// Whether a read that was sent at this moment seems to be lost: for a while no read was
-    /// answered, or one was that was sent so much later. A server answers reads in turn.
+    /// answered, or one was that was sent so much later. A server answers most reads in turn.
     fn passed_over(&self, sent: Moment, patience: Duration, now: Moment) -> bool {
         now.since(self.last) >= patience || self.sent.since(sent) >= patience
     }

@@ -60,7 +60,6 @@ async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
     assert_eq!(on.of(ROLE).len(), 3, "{:?}", on.of(ROLE));
 }
 
-/// nats-server before 2.12 shows a new watch fewer keys than stand there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_looks_late_knows_the_tokens_of_old_terms_too() {
     let server = NatsServer::start().expect("start");

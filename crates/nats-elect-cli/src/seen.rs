@@ -82,7 +82,7 @@ impl Seen {
 pub async fn confirmed(observer: &Observer, within: Duration) {
     let unproven = |seen: &Observed| seen.leader.is_some() && !seen.confirmed;
     while_any(observer, unproven, within).await;
-    // A server before 2.12 has to be asked for some; leaders of other libraries have none.
+    // They come beside the records; leaders of other libraries have none.
     let unnamed = |seen: &Observed| {
         let leader = seen.leader.as_ref().filter(|_| seen.confirmed);
         leader.is_some_and(|it| it.incarnation.is_some()) && seen.fencing_token.is_none()

@@ -237,8 +237,8 @@ impl Election {
         }
     }
 
-    /// Takes an own record that the watch showed. The watch shows messages in their order, so it
-    /// has shown all fence records that were stored before this one was sent.
+    /// Takes an own record that the watch showed. A watch that shows these shows fence records too,
+    /// soon, unless the server that sends those alone is behind.
     pub(super) fn watch_showed_own(&mut self, attempt: Attempt) {
         let next = attempt.sent + self.settings.validation_interval;
         if let Phase::Leading(leadership) = &mut self.phase

@@ -296,8 +296,8 @@ impl World {
         self.schedule(at, Happening::Watch { node, shown });
     }
 
-    /// The watch is made anew: it begins with what stands there. (Not every server shows the fence
-    /// record then.)
+    /// The watch is made anew: it begins with what stands there. (The fence record may come late, or
+    /// never.)
     pub fn watch_again(&mut self, node: usize) {
         self.nodes[node].watching = true;
         self.nodes[node].troubles.remove(&Trouble::Unwatched);

@@ -124,7 +124,7 @@ fn the_fence_record_is_read_once_per_interval_and_nothing_follows_if_it_is_ours(
     assert!(!ends_at_all(&solo));
 }
 
-/// The watch shows messages in their order, fence records too.
+/// A watch that shows these shows fence records, too.
 #[test]
 fn the_fence_record_is_not_read_while_the_watch_shows_the_own_heartbeats() {
     let (mut solo, mut renewal) = renewing(|config| {
