@@ -50,10 +50,12 @@ fn stream(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fn any_message(u: &mut Unstructured<'_>, next: u64) -> Result<Message> {
-    let role = match u.int_in_range(0..=3)? {
+    let role = match u.int_in_range(0..=4)? {
         0 => "scheduler",
         1 => "_fence.scheduler",
         2 => "network/1",
+        // A consumer's name ends the subject of its heartbeats.
+        3 => "c",
         _ => <&str>::arbitrary(u)?,
     };
     let prefix = if u.ratio(9, 10)? { PREFIX } else { "$KV.x." };
@@ -71,8 +73,6 @@ fn any_message(u: &mut Unstructured<'_>, next: u64) -> Result<Message> {
         _ => None,
     };
     let payload = message::value(u)?;
-    // A consumer's name ends the subject of its heartbeats.
-    let role = if u.ratio(1, 8)? { "c" } else { role };
     Ok(Message {
         subject: format!("{prefix}{role}").into(),
         reply: reply.map(Into::into),

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
 use super::mailbox::Mailbox;
 use super::questions::Questions;
-use super::request::{Answers, NO_RESPONDERS};
+use super::request::{NO_RESPONDERS, ReadAnswers};
 use super::server::{require_answering_server, require_server};
 use crate::clock;
 use crate::lock::lock;
@@ -68,7 +68,7 @@ struct Shared {
     /// The last answer for [`Bucket::standing_since`], and when it was requested.
     standing: tokio::sync::Mutex<Option<(Moment, Standing)>>,
     questions: Questions,
-    answers: Mutex<Answers>,
+    read_answers: Mutex<ReadAnswers>,
 }
 
 /// What a read of keys is put beside.
@@ -125,7 +125,7 @@ impl Bucket {
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 standing: tokio::sync::Mutex::default(),
                 questions: Questions::default(),
-                answers: Mutex::new(Answers::NONE),
+                read_answers: Mutex::new(ReadAnswers::NONE),
             }),
         };
         let opening = async {
@@ -312,8 +312,8 @@ impl Bucket {
         &self.shared.questions
     }
 
-    pub(super) fn answers(&self) -> MutexGuard<'_, Answers> {
-        lock(&self.shared.answers)
+    pub(super) fn read_answers(&self) -> MutexGuard<'_, ReadAnswers> {
+        lock(&self.shared.read_answers)
     }
 
     pub(super) fn mailbox(&self) -> &Mailbox {

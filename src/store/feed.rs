@@ -27,7 +27,7 @@ pub struct Feed {
     written: Option<SystemTime>,
 }
 
-/// What one consumer has sent.
+/// The progress of one consumer.
 #[derive(Debug)]
 struct Consumer {
     name: String,

@@ -170,7 +170,7 @@ impl Bucket {
             let patience = again.spread_after(*pauses);
             *pauses += 1;
             let answer = tokio::time::timeout(patience, awaited.answer()).await;
-            let mut answers = self.answers();
+            let mut answers = self.read_answers();
             if let Ok(answer) = answer {
                 answers.note(sent, clock::now());
                 return Some(answer);
@@ -188,14 +188,14 @@ impl Bucket {
 
 /// The answers to reads of a bucket. They tell a server that is busy from one that drops requests.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct ReadAnswers {
     /// When the last one came.
     last: Moment,
     /// When the last of the reads that are answered was sent.
     sent: Moment,
 }
 
-impl Answers {
+impl ReadAnswers {
     pub const NONE: Self = Self {
         last: Moment::from_nanos(0),
         sent: Moment::from_nanos(0),
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_read_seems_lost_once_no_answers_come() {
         let began = Moment::from_nanos(0) + SECOND;
-        let mut answers = Answers::NONE;
+        let mut answers = ReadAnswers::NONE;
         assert!(answers.passed_over(began, SECOND, began + SECOND));
         answers.note(began, began + SECOND / 2);
         assert!(!answers.passed_over(began, SECOND, began + SECOND));
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_read_seems_lost_once_one_that_was_sent_long_after_it_is_answered() {
         let began = Moment::from_nanos(0) + SECOND;
-        let mut answers = Answers::NONE;
+        let mut answers = ReadAnswers::NONE;
         let now = began + SECOND * 9;
         answers.note(began + SECOND, now);
         answers.note(began, now);

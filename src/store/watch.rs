@@ -98,11 +98,8 @@ impl Bucket {
         // A user that may receive answers may receive this, too.
         let prefix = inbox_prefix(self.client());
         let inbox = format!("{prefix}.{:032x}.watch", rand::random::<u128>());
-        let names = filters.iter().map(|_| {
-            let name = rand::random::<u128>();
-            format!("elect-{name:032x}")
-        });
-        let names: Vec<String> = names.collect();
+        let name = |_| format!("elect-{:032x}", rand::random::<u128>());
+        let names: Vec<String> = filters.iter().map(name).collect();
         let starting = async {
             let each = filters.iter().zip(&names).map(async |(filter, name)| {
                 // A consumer starts only where somebody listens on just its subject.
@@ -200,7 +197,7 @@ impl Watch {
 
     async fn receive(&mut self) -> Result<Message, StoreError> {
         let silent = clock::now().since(self.feed.silent_since());
-        // What waits here already is taken first.
+        // A message that waits here already is taken first.
         let message = tokio::time::timeout(SILENCE.saturating_sub(silent), self.messages.next())
             .await
             .map_err(|_| self.bucket.silent_watch())?

@@ -76,6 +76,8 @@ async fn all_roles_are_led_again_after_each_restart() {
     .await;
     let b = Instance::join(&server.url(), "b", roles).await;
     settled("all led beside an instance that joined", [&a, &b]).await;
+    let kept = a.roles.iter().all(RoleHandle::is_leader);
+    assert!(kept, "an instance that joins costs no lease");
 
     server.kill();
     server.restart().expect("restart");

@@ -88,7 +88,7 @@ impl Claims {
                 self.contended += u32::from(contended);
                 self.failed = !contended || self.contended > MOST_CONTENDED;
             }
-            // What was read before the last claim was sent tells nothing about it.
+            // A read that was sent before the last claim tells nothing about it.
             Input::ReadEnded {
                 op,
                 outcome: Ok(snapshot),
