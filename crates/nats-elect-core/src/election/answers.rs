@@ -185,7 +185,7 @@ impl Election {
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
         let chance = self.fresh.chance;
         let contended = failure.kind == FailureKind::Contended;
-        if contended && self.retry.contended(asked, self.now, chance) {
+        if contended && self.retry.contended(asked, self.now, chance, holds) {
             return false;
         }
         let breaker = if failure.is_transient() || limit.is_some() {

@@ -29,8 +29,9 @@ pub enum Asked {
 
 const KINDS: usize = 3;
 
-/// So many requests in a row may meet another write under way. A server that goes on to say so and
-/// stores nothing is out of order, such as a stream's former leader without a quorum.
+/// So many requests in a row of an instance without a lease may meet another write under way. A
+/// server that goes on to say so and stores nothing is out of order, such as a stream's former
+/// leader without a quorum.
 const MOST_CONTENDED: u32 = 3;
 
 /// How requests of one kind fail.
@@ -138,15 +139,16 @@ impl Retry {
 
     /// Sets the next attempt to a random moment within the first pause, because the request met
     /// another write under way. The pause does not grow, however often that happens, if writes are
-    /// shown meanwhile. So a flood of other clients' writes costs a lease only if it leaves no gap.
+    /// shown meanwhile or while the instance `holds` a lease, which bounds how long that lasts. So a
+    /// flood of other clients' writes costs a lease only if it leaves no gap.
     ///
     /// Returns false, and sets nothing, if none was shown for too many such requests. Then it is a
     /// failure as any other.
-    pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64) -> bool {
+    pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64, holds: bool) -> bool {
         let at = now + self.config.initial_backoff.mul_f64(chance);
         let kind = &mut self.kinds[asked as usize];
         kind.contended = kind.contended.saturating_add(1);
-        let passes = kind.contended <= MOST_CONTENDED;
+        let passes = holds || kind.contended <= MOST_CONTENDED;
         if passes {
             kind.at = at;
             self.any_at = at;
@@ -450,14 +452,15 @@ mod tests {
     fn writes_that_always_meet_another_fail_from_the_fourth_on_unless_one_is_shown() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        let mut contended = || -> Vec<bool> {
-            let passes = (0..5).map(|_| retry.contended(Asked::WriteRole, now, 0.5));
+        let mut contended = |holds| -> Vec<bool> {
+            let passes = (0..5).map(|_| retry.contended(Asked::WriteRole, now, 0.5, holds));
             let passes = passes.collect();
             retry.others_succeed();
             passes
         };
         for _ in 0..2 {
-            assert_eq!(contended(), [true, true, true, false, false]);
+            assert_eq!(contended(false), [true, true, true, false, false]);
+            assert_eq!(contended(true), [true; 5], "the lease ends it");
         }
     }
 
