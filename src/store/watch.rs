@@ -21,11 +21,15 @@ use super::feed::{Counted, Delivery, FENCES, Feed, broken};
 use super::mailbox::inbox_prefix;
 use super::request::{REPLACED, SUBSCRIPTION_ENDED};
 use crate::clock;
+use nats_elect_core::Moment;
 
 /// The interval of the server's heartbeats on an idle watch.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// A watch ends after this long without a message.
-const SILENCE: Duration = Duration::from_millis(2500);
+/// A consumer is silent after this long without a message. If the backlog has none either, the watch
+/// ends.
+const SILENCE: Duration = Duration::from_secs(2);
+/// The time to read what waits here already, behind other messages or after a pause of the process.
+const BACKLOG: Duration = Duration::from_millis(500);
 /// The time for which the server keeps the consumers of a watch without a listener.
 pub(super) const KEPT: Duration = Duration::from_secs(5);
 
@@ -34,10 +38,15 @@ pub struct Watch {
     bucket: Bucket,
     messages: SelectAll<Subscriber>,
     pub(super) feed: Feed,
+    silence: Silence,
     /// The number of connections that the client had made. Messages may be missing after another
     /// one.
     connects: u64,
 }
+
+/// Since when the silence of a consumer is noticed.
+#[derive(Debug, Default)]
+struct Silence(Option<Moment>);
 
 /// A watch that tells when it has caught up.
 pub struct Survey {
@@ -117,6 +126,7 @@ impl Bucket {
             bucket: self.clone(),
             messages,
             feed: Feed::new(self.prefix().to_owned(), names, clock::now()),
+            silence: Silence::default(),
             connects,
         })
     }
@@ -196,12 +206,14 @@ impl Watch {
     }
 
     async fn receive(&mut self) -> Result<Message, StoreError> {
-        let silent = clock::now().since(self.feed.silent_since());
-        // A message that waits here already is taken first.
-        let message = tokio::time::timeout(SILENCE.saturating_sub(silent), self.messages.next())
-            .await
-            .map_err(|_| self.bucket.silent_watch())?
-            .ok_or_else(|| broken(SUBSCRIPTION_ENDED))?;
+        let message = loop {
+            let heard = self.feed.silent_since();
+            let patience = self.silence.patience(heard, clock::now());
+            let patience = patience.ok_or_else(|| self.bucket.silent_watch())?;
+            if let Ok(message) = tokio::time::timeout(patience, self.messages.next()).await {
+                break message.ok_or_else(|| broken(SUBSCRIPTION_ENDED))?;
+            }
+        };
         if self.bucket.connects() != self.connects {
             return Err(broken(REPLACED));
         }
@@ -228,6 +240,43 @@ impl Watch {
     }
 }
 
+impl Silence {
+    /// Returns how long to wait for the next message, or nothing if the consumer that was heard at
+    /// this moment, as the last of all, has ended.
+    fn patience(&mut self, heard: Moment, now: Moment) -> Option<Duration> {
+        let left = SILENCE.saturating_sub(now.since(heard));
+        if left > Duration::ZERO {
+            self.0 = None;
+            return Some(left);
+        }
+        let noticed = *self.0.get_or_insert(now);
+        let left = BACKLOG.saturating_sub(now.since(noticed));
+        (left > Duration::ZERO).then_some(left)
+    }
+}
+
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_consumer_ends_a_watch_only_after_what_waits_has_been_read() {
+        let mut silence = Silence::default();
+        let heard = Moment::from_nanos(0);
+        let ms = Duration::from_millis;
+        assert_eq!(silence.patience(heard, heard + ms(100)), Some(ms(1900)));
+        // The process was paused.
+        let now = heard + ms(60_000);
+        assert_eq!(silence.patience(heard, now), Some(BACKLOG));
+        assert_eq!(silence.patience(now, now + ms(1)), Some(ms(1999)));
+        let again = now + SILENCE;
+        assert_eq!(silence.patience(now, again), Some(BACKLOG));
+        // Other consumers' messages came meanwhile.
+        assert_eq!(silence.patience(now, again + ms(200)), Some(ms(300)));
+        assert_eq!(silence.patience(now, again + BACKLOG), None);
+    }
 }

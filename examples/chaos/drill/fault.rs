@@ -81,7 +81,8 @@ pub enum Kind {
     FullAccount,
     /// The disk of all NATS nodes is full. Then there is room again, and they are restarted.
     FullDisk,
-    /// The bucket is deleted by hand. The instances create it anew.
+    /// The bucket is deleted by hand. The instances create it anew. No process starts until the
+    /// leases on the old one are over.
     RecreateBucket,
 }
 

@@ -346,6 +346,7 @@ impl<'a> Nemesis<'a> {
     /// Undoes a fault, unless it is too early for that.
     fn undo(&mut self, active: &Active) -> Result<bool, Problem> {
         match (active.fault.kind, active.victim) {
+            (Kind::Restart | Kind::Kill, _) if self.bucket_is_young() => return Ok(false),
             (Kind::PauseShort | Kind::PauseLong, Victim::Instance(index)) => {
                 // If it has ended meanwhile, the fleet notes that.
                 let _ = self.fleet.resume(index);
@@ -379,6 +380,17 @@ impl<'a> Nemesis<'a> {
             (_, Victim::Role(_) | Victim::Shard(_) | Victim::Group | Victim::Stream) => {}
         }
         Ok(true)
+    }
+
+    /// Whether a lease on the former bucket may last. A process that never saw that bucket does not
+    /// wait for it: docs/guarantees.md promises nothing then.
+    fn bucket_is_young(&self) -> bool {
+        let shards = self.plan.shards.iter().flat_map(|shards| &shards.ttls);
+        let ttls = shards.chain(self.plan.roles.iter().map(|role| &role.ttl));
+        let longest = ttls.max().copied().unwrap_or_default();
+        let is_new = |it: &&Fault| it.kind == Kind::RecreateBucket && it.is_done();
+        let last = self.past.iter().rfind(is_new);
+        last.is_some_and(|it| Moment::now().since(it.until) < longest)
     }
 
     fn heal(&mut self) -> Result<(), Problem> {
