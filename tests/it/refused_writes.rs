@@ -1,5 +1,7 @@
 //! Writes that fail while reads succeed: limits that are reached, a disk that is full.
 
+#[path = "../support/full_account.rs"]
+mod full_account;
 mod slow;
 
 use std::fs::File;
@@ -17,45 +19,13 @@ use nats_elect_testing::{NatsServer, eventually};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
+use full_account::{fill_account, small_account};
+
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{EventLog, Instance, Joining, guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
-
-/// A server with one account, which may keep one MiB in memory.
-fn small_account() -> NatsServer {
-    NatsServer::builder()
-        .config(
-            r#"accounts { small: {
-                jetstream: { max_mem: 1M, max_file: 1M },
-                users: [{ user: "any", password: "any" }]
-            } }
-            no_auth_user: any"#,
-        )
-        .start()
-        .expect("start")
-}
-
-/// Fills the account with another stream, and returns that stream.
-async fn fill_account(stranger: &Stranger) -> stream::Stream {
-    let config = stream::Config {
-        name: "heap".into(),
-        subjects: vec!["heap".into()],
-        storage: StorageType::Memory,
-        ..stream::Config::default()
-    };
-    let heap = stranger.jetstream.create_stream(config).await;
-    let heap = heap.expect("another stream");
-    for size in [64 << 10, 1 << 10, 1] {
-        let put = async || {
-            let sent = stranger.jetstream.publish("heap", vec![b'x'; size].into());
-            sent.await.expect("sent").await
-        };
-        while put().await.is_ok() {}
-    }
-    heap
-}
 
 fn is_full(event: &Event) -> bool {
     matches!(
@@ -91,7 +61,7 @@ async fn an_account_that_is_full_for_two_seconds_ends_no_term() {
         .await;
     journal.started(ROLE, 0).await;
     journal.started("network", 0).await;
-    let heap = fill_account(&stranger).await;
+    let heap = fill_account(&stranger.jetstream, StorageType::Memory).await;
     for role in [ROLE, "network"] {
         a.log_of(role)
             .wait_for("a refused heartbeat", is_full)
@@ -289,7 +259,7 @@ async fn a_full_account(test: &str, count: usize) {
         journal.started(role, 0).await;
     }
     let sent = Sent::listen(&stranger).await;
-    let heap = fill_account(&stranger).await;
+    let heap = fill_account(&stranger.jetstream, StorageType::Memory).await;
     claims_are_rare(&a, &sent, &roles).await;
     said_twice_at_most(&roles, 2, &["no room", "resource limits"]);
     // After ten failures in a row.

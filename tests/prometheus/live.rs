@@ -1,13 +1,16 @@
 //! Every expression on a control plane to which things happen.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use async_nats::jetstream::stream::StorageType;
 use nats_elect::{METRICS, MetricKind};
 use nats_elect_testing::{NatsServer, TcpProxy};
 use tokio::time::timeout;
 
 use super::expressions::{Expression, OF_EXEC, OF_SERVE, alerts, all, recorded};
 use super::fleet::Process;
+use super::full_account::{fill_account, small_account};
 use super::instance::{BUCKET, ROLES, TTL};
 use super::server::{Prometheus, Series};
 
@@ -76,6 +79,33 @@ async fn every_expression_has_series_on_a_control_plane_that_fails_over() {
     let fires = "ALERTS{alertname=\"NatsElectFencedWritesRefused\", alertstate=\"firing\", role=\"metrics\"}";
     prometheus.until("an alert", fires, some).await;
     check_expressions(&prometheus).await;
+}
+
+/// Longer than the alert waits.
+const SLOWED_DOWN: Duration = Duration::from_secs(240);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes as long as the alert waits"]
+async fn a_full_account_opens_the_circuits_and_room_closes_them() {
+    let nats = small_account();
+    let fleet = ["node-1", "node-2"].map(|id| Process::start(id, &nats.url()));
+    let prometheus = Prometheus::start().await;
+    prometheus.scrape(&fleet.each_ref().map(|process| process.address));
+    every_role_is_led(&prometheus, "at the start").await;
+    let client = async_nats::connect(nats.url()).await.expect("connect");
+    let jetstream = async_nats::jetstream::new(client);
+    let heap = fill_account(&jetstream, StorageType::Memory).await;
+    let some = |series: &[Series]| !series.is_empty();
+    let fires =
+        "ALERTS{alertname=\"NatsElectCircuitOpen\", alertstate=\"firing\", role=\"scheduler\"}";
+    let waits = prometheus.within(SLOWED_DOWN, "the alert", fires, some);
+    waits.await;
+
+    heap.purge().await.expect("purged");
+    prometheus
+        .until("the alert's end", fires, <[_]>::is_empty)
+        .await;
+    every_role_is_led(&prometheus, "once there is room").await;
 }
 
 /// By one instance each, and no more.

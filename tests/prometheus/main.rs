@@ -10,6 +10,8 @@ mod debian;
 mod expressions;
 mod files;
 mod fleet;
+#[path = "../support/full_account.rs"]
+mod full_account;
 mod instance;
 mod live;
 #[path = "../support/markdown.rs"]

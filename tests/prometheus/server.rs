@@ -133,7 +133,18 @@ impl Prometheus {
         expression: &str,
         will_do: impl Fn(&[Series]) -> bool,
     ) -> Vec<Series> {
-        eventually(SOON, what, async || {
+        self.within(SOON, what, expression, will_do).await
+    }
+
+    /// As [`until`](Self::until), for so long at most.
+    pub async fn within(
+        &self,
+        time: Duration,
+        what: &str,
+        expression: &str,
+        will_do: impl Fn(&[Series]) -> bool,
+    ) -> Vec<Series> {
+        eventually(time, what, async || {
             self.query(expression).filter(|series| will_do(series))
         })
         .await

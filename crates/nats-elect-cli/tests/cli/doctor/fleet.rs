@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{self, stream};
+use async_nats::jetstream::{self, stream::StorageType};
 use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
+use super::full_account::{fill_account, small_account};
 use super::{Checkup, bucket_with, doctor, put};
 #[cfg(target_os = "linux")]
 use crate::candidates::kill_companion;
@@ -140,16 +141,7 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_fail_while_reads_succeed_are_a_failed_check_with_the_reason() {
-    let server = NatsServer::builder()
-        .config(
-            r#"accounts { small: {
-                jetstream: { max_mem: 1M, max_file: 1M },
-                users: [{ user: "any", password: "any" }]
-            } }
-            no_auth_user: any"#,
-        )
-        .start()
-        .expect("a server");
+    let server = small_account();
     let url = server.url();
     let lead = |term: Term| async move {
         term.cancelled().await;
@@ -168,19 +160,7 @@ async fn writes_that_fail_while_reads_succeed_are_a_failed_check_with_the_reason
     assert_eq!(fit.on("writes"), [], "{:#}", fit.report);
 
     let jetstream = jetstream::new(async_nats::connect(&url).await.expect("connect"));
-    let heap = stream::Config {
-        name: "heap".into(),
-        subjects: vec!["heap".into()],
-        ..stream::Config::default()
-    };
-    jetstream.create_stream(heap).await.expect("another stream");
-    for size in [64 << 10, 1 << 10, 1] {
-        let put = async || {
-            let sent = jetstream.publish("heap", vec![b'x'; size].into()).await;
-            sent.expect("sent").await
-        };
-        while put().await.is_ok() {}
-    }
+    fill_account(&jetstream, StorageType::File).await;
     let full = eventually(SOON, "a failed check", async || {
         let checkup = Checkup::of(&mut doctor(&url, &[]));
         let is_told = !checkup.on("writes").is_empty();

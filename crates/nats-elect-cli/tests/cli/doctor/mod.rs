@@ -2,6 +2,8 @@
 
 mod bucket;
 mod fleet;
+#[path = "../../../../../tests/support/full_account.rs"]
+mod full_account;
 mod permissions;
 
 use std::process::Command;
