@@ -1,13 +1,14 @@
 //! The log of an instance while something goes wrong.
 
 use async_nats::jetstream::stream;
-use nats_elect::{RoleManager, StepDown};
+use nats_elect::{Group, RoleManager, StepDown};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{self, ChildInstance, Orders};
-use crate::support::instance::{guest, hand_over, instance};
+use crate::support::instance::{Recorded, guest, hand_over, instance};
 use crate::support::journal::Journal;
+use crate::support::member::{GROUP, joining, stop};
 use crate::support::user::{all_but, violations};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
 
@@ -355,6 +356,34 @@ async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_non
     assert_eq!(journal.terms(ROLE).len(), 1);
     b.stop().await;
     a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
+    let logs = logs::install();
+    let id = "logged-outside";
+    let denied = all_but(&["$KV.leaders._group.m.*"]);
+    let server = NatsServer::builder().config(&denied).start();
+    let server = server.expect("start");
+    let handler = Recorded::obedient(id, &Journal::default());
+    let member = joining(&server.url(), id, Group::sharded(GROUP, 1, handler))
+        .user_and_password("u", "p")
+        .start()
+        .await
+        .expect("start");
+    eventually(SOON, "several attempts", async || {
+        let log = server.log();
+        let refused = log.lines().filter(|line| {
+            line.contains("Publish Violation") && line.contains("$KV.leaders._group.m.")
+        });
+        (refused.count() >= 5).then_some(())
+    })
+    .await;
+    let trouble = record(&logs.text(), id, "the member's lease is in trouble");
+    for part in [" WARN ", "permission_denied", "_group.m."] {
+        assert!(trouble.contains(part), "{part} in {trouble}");
+    }
+    stop(member).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
