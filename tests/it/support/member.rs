@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use nats_elect::placement::PolicySettings;
 use nats_elect::{
     Group, GroupHandle, MemberConfig, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions,
     Term, handler_fn,
@@ -57,9 +58,11 @@ pub async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String
     .await
 }
 
-/// Waits until each shard acts on one of these members, and on each of them as many.
+/// Waits until each shard acts on one of these members, and on each of them as many. A member whose
+/// heartbeat came late, as on a busy machine, has to settle before.
 pub async fn evenly_owned(members: &[&RoleManager], shards: u32) {
-    eventually(SOON, "as many shards on each", async || {
+    let settles = PolicySettings::new(LEASE).settle_after_flap;
+    eventually(settles + SOON, "as many shards on each", async || {
         let owned = all_owned(members, shards).await;
         let even = shards as usize / members.len();
         owned.values().all(|count| *count == even).then_some(())
