@@ -235,9 +235,10 @@ fn log_failing(terms: u32, pause: Duration) {
     tracing::warn!(
         terms,
         pause = %rounded(pause),
-        "the terms of this instance failed one after the other: until the pause is over it asks \
-         no leader for the role, is no heir, and claims last; once it is mended, `nats-elect resume` \
-         and then `nats-elect step-down --to` give it the role before that"
+        "terms of this instance failed one after the other, or its processes died early in them: \
+         until the pause is over it asks no leader for the role, is no heir, and claims last; \
+         once it is mended, `nats-elect resume` and then `nats-elect step-down --to` give it the \
+         role before that"
     );
 }
 

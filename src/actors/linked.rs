@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 use super::Link;
 use super::latest_task::LatestTask;
@@ -134,8 +134,9 @@ impl<W: Linked> LinkedState<W> {
             return;
         };
         let (work, myself) = (Arc::clone(&self.work), myself.clone());
+        let span = self.span.clone();
         self.task.begin(async move |number| {
-            let error = work.run(bucket).await.err();
+            let error = work.run(bucket).instrument(span).await.err();
             let _ = myself.send_message(LinkedMsg::Ended { number, error });
         });
     }

@@ -331,7 +331,7 @@ impl MonitorState {
             return;
         }
         let text = without_random_parts(&denied.to_string());
-        if denied.is_of_election(&self.setup.bucket) {
+        if denied.is_reported(&self.setup.bucket) {
             tracing::debug!("{text}");
         } else if let Some(repeats) = self.logged.is_due(&text, clock::now()) {
             let repeats = (repeats > 0).then_some(repeats);

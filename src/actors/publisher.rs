@@ -126,9 +126,14 @@ impl Publisher {
             && !setup.must_keep()
             && !self.told_unkept.swap(true, Ordering::Relaxed)
         {
+            // Nobody has to grant it: another user may make the stream.
+            let error = match error {
+                StoreError::PermissionDenied(denied) => denied.clone(),
+                error => error.to_string(),
+            };
             tracing::info!(
-                %error,
-                "no history of leader changes is kept: `nats-elect create-bucket` makes its stream, by a user who may"
+                error,
+                "this instance can't make the stream of the history: leader changes are kept only if `nats-elect create-bucket` has made it, or makes it"
             );
         }
         made

@@ -28,6 +28,10 @@ pub struct RoleStatus {
     /// the other. Until then it asks no leader for the role, is no heir, and claims last.
     #[serde(rename = "failing_seconds", with = "seconds::option")]
     pub failing: Option<Duration>,
+    /// How long this instance, which leads by an operator's order, keeps the role against
+    /// candidates of higher priority.
+    #[serde(rename = "kept_seconds", with = "seconds::option")]
+    pub kept: Option<Duration>,
     /// The leader, as far as this instance knows.
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term.
@@ -88,6 +92,7 @@ mod tests {
             is_leader: true,
             paused: false,
             failing: Some(Duration::from_secs(240)),
+            kept: None,
             leader: None,
             fencing_token: Some(FencingToken {
                 epoch: u64::MAX,
@@ -112,6 +117,7 @@ mod tests {
             "is_leader": true,
             "paused": false,
             "failing_seconds": 240,
+            "kept_seconds": null,
             "leader": null,
             "fencing_token": "ffffffffffffffff0000000000000007",
             "correlation_id": null,

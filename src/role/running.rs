@@ -310,6 +310,10 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
         match led.await {
             None => HandlerEnd::Aborted,
             Some(Ok(())) => HandlerEnd::Returned,
+            Some(Err(error)) if term.is_cancelled() => {
+                tracing::info!(%error, "the handler returned an error after its term was cancelled");
+                HandlerEnd::Failed
+            }
             Some(Err(error)) if term.unit().is_some() => {
                 tracing::warn!(
                     %error,

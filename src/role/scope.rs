@@ -197,12 +197,16 @@ impl RoleScope {
             let notes = lock(&self.notes);
             (notes.heartbeat_took, notes.last_failure.clone())
         };
+        let left = |until: Option<Moment>| {
+            let left = until?.since(now);
+            (!left.is_zero()).then_some(left)
+        };
         RoleStatus {
             state: core.state,
             is_leader: self.is_leader(),
             paused: self.is_paused(),
-            failing: (core.failing_until.map(|until| until.since(now)))
-                .filter(|left| !left.is_zero()),
+            failing: left(core.failing_until),
+            kept: left(core.kept_until),
             leader: core.leader,
             correlation_id: core
                 .fencing_token

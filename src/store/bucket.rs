@@ -289,6 +289,11 @@ impl Bucket {
             Err(StoreError::Rejected {
                 code: NAME_IN_USE, ..
             }) => Ok(false),
+            Err(StoreError::PermissionDenied(denied)) => {
+                Err(StoreError::PermissionDenied(format!(
+                    "{denied}, which makes the missing bucket (so does `nats-elect create-bucket` by a user who may)"
+                )))
+            }
             created => created.map(|_| true),
         }
     }

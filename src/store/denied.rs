@@ -6,6 +6,7 @@ use std::fmt;
 
 use async_nats::Event;
 
+use super::events::events_stream;
 use super::feed::FENCES;
 use nats_elect_core::name::{BucketName, RoleName};
 
@@ -46,8 +47,14 @@ impl Denied {
         })
     }
 
-    /// Returns whether only elections publish to this subject. They report the refusal.
-    pub(crate) fn is_of_election(&self, bucket: &BucketName) -> bool {
+    /// Returns whether who publishes to this subject reports the refusal.
+    pub(crate) fn is_reported(&self, bucket: &BucketName) -> bool {
+        let history = format!("$JS.API.STREAM.CREATE.{}", events_stream(bucket));
+        self.is_of_election(bucket) || self.publish && self.subject == history
+    }
+
+    /// Returns whether only elections publish to this subject.
+    fn is_of_election(&self, bucket: &BucketName) -> bool {
         let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
         let key = key.map(|key| key.strip_prefix(FENCES).unwrap_or(key));
         self.publish && key.is_some_and(|key| RoleName::new(key).is_ok())

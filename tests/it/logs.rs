@@ -297,9 +297,14 @@ async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follow
             std::future::pending::<()>().await;
             Ok(())
         })
+        .working("late", config(), |term| async move {
+            term.cancelled().await;
+            Err("too late".into())
+        })
         .start()
         .await;
     journal.started("deaf", 0).await;
+    journal.started("late", 0).await;
     journal.started("brief", 3).await;
     let down = a.role("deaf").step_down(StepDown::any()).await;
     down.expect("stepped down");
@@ -315,7 +320,12 @@ async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follow
     assert!(ended.len() >= 2, "{ended:#?}");
     let brief = record(&log, id, "the handler returned `Ok`");
     let aborted = &records(&log, id, "aborting it")[0];
-    let failed = &records(&log, id, "the handler failed")[0];
+    let failed = records(&log, id, "the handler failed");
+    let is_failing = |told: &String| told.contains("role=failing");
+    assert!(failed.iter().all(is_failing), "{failed:#?}");
+    let late = record(&log, id, "after its term was cancelled error=too late");
+    assert!(late.contains(" INFO "), "{late}");
+    let failed = &failed[0];
     for (told, part) in [
         (&brief, "role=brief"),
         (aborted, "role=deaf"),
@@ -326,6 +336,32 @@ async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follow
         assert!(told.contains(" WARN ") && told.contains(part), "{told}");
     }
     assert!(!failed.contains("cooldown="), "{failed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_make_the_stream_of_the_history_is_not_told_to_grant_that() {
+    let logs = logs::install();
+    let id = "logged-no-history";
+    let subject = "$JS.API.STREAM.CREATE.nats-elect-events-leaders";
+    let server = NatsServer::builder().config(&all_but(&[subject])).start();
+    let server = server.expect("start");
+    let journal = Journal::default();
+    let a = instance(id, server.url(), &journal)
+        .with(|it| it.user_and_password("u", "p"))
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let told = eventually(SOON, "a word on the history", async || {
+        let mut told = records(&logs.text(), id, "the stream of the history");
+        told.pop()
+    })
+    .await;
+    for part in [" INFO ", subject, "nats-elect create-bucket"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    assert_eq!(records(&logs.text(), id, "grant it"), [""; 0]);
+    a.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

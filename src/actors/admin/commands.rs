@@ -306,6 +306,7 @@ fn role_report(scope: &RoleScope, healthy: Option<bool>) -> RoleReport {
         is_leader: status.is_leader,
         paused: status.paused,
         failing: status.failing,
+        kept: status.kept,
         leader: status.leader.map(|leader| LeaderReport {
             instance_id: leader.instance_id,
             incarnation: leader.incarnation,

@@ -85,6 +85,10 @@ pub struct RoleReport {
     /// other. Until then it asks no leader for the role, is no heir, and claims last.
     #[serde(rename = "failing_seconds", with = "seconds::option", default)]
     pub failing: Option<Duration>,
+    /// How long the instance, which leads by an operator's order, keeps the role against candidates
+    /// of higher priority.
+    #[serde(rename = "kept_seconds", with = "seconds::option", default)]
+    pub kept: Option<Duration>,
     /// The leader, as far as the instance knows.
     #[serde(default)]
     pub leader: Option<LeaderReport>,
@@ -280,6 +284,7 @@ mod tests {
             is_leader: true,
             paused: true,
             failing: Some(Duration::from_secs(240)),
+            kept: Some(Duration::from_secs(3600)),
             leader: Some(LeaderReport {
                 instance_id: "a".into(),
                 incarnation: Some(Uuid::from_u128(1)),

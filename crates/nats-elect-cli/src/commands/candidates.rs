@@ -284,6 +284,14 @@ impl Candidate {
                     self.instance.instance_id
                 ));
             }
+            if let Some(left) = it.kept {
+                remarks.push(format!(
+                    "{name} keeps {role} against higher priorities for {}, as ordered, or until \
+                     `nats-elect resume {} --role {role}`",
+                    rounded(left),
+                    self.instance.instance_id
+                ));
+            }
             if it.overruns > 0 {
                 let times = match it.overruns {
                     1 => "once".to_owned(),
@@ -355,7 +363,8 @@ fn state(role: &RoleReport) -> Cell {
     let state = role.state.map_or("?", RoleState::as_str);
     let paused = if role.paused { ", paused" } else { "" };
     let failing = role.failing.map_or("", |_| ", failing");
-    let cell = Cell::new(format!("{state}{paused}{failing}"));
+    let kept = role.kept.map_or("", |_| ", by order");
+    let cell = Cell::new(format!("{state}{paused}{failing}{kept}"));
     match role.state {
         Some(RoleState::Leader) => cell.fg(Color::Green),
         _ if role.failing.is_some() => cell.fg(Color::Red),

@@ -28,6 +28,16 @@ async fn the_named_successor_leads_when_it_ends() {
     let holds = "node-2 keeps it against higher priorities for 1h, or until";
     assert!(output.stdout.contains(holds), "{}", output.stdout);
     assert!(fleet.second.role("scheduler").expect("a role").is_leader());
+    let asked = ["candidates", "scheduler", "--server", &fleet.server.url()];
+    let candidates = ended(&mut nats_elect(&asked));
+    for expected in [
+        "leader, by order",
+        "node-2 keeps scheduler against higher priorities for ",
+        "nats-elect resume node-2 --role scheduler",
+    ] {
+        let told = candidates.stdout.clone() + &candidates.stderr;
+        assert!(told.contains(expected), "{expected} in {told}");
+    }
 
     let again = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);

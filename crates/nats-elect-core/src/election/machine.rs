@@ -44,6 +44,9 @@ pub struct CoreStatus {
     pub paused: bool,
     /// Until when the instance counts as one whose terms keep failing.
     pub failing_until: Option<Moment>,
+    /// Until when the instance, which leads by an operator's order, keeps the role against higher
+    /// priorities.
+    pub kept_until: Option<Moment>,
     /// The known leader, if there is one.
     pub leader: Option<LeaderInfo>,
     /// The fencing token of this instance's term, until its role is freed or given up.
@@ -108,6 +111,7 @@ impl CoreStatus {
             state: RoleState::Init,
             paused: false,
             failing_until: None,
+            kept_until: None,
             leader: None,
             fencing_token: None,
             last_heartbeat: None,
@@ -199,6 +203,7 @@ impl Election {
             state: self.state,
             paused: self.paused,
             failing_until: self.failing_until(),
+            kept_until: self.kept_until(),
             leader: self.leader.clone(),
             fencing_token: self.phase.fencing_token(),
             last_heartbeat: held.map(|held| held.sent),

@@ -7,6 +7,7 @@ use super::input::RequestId;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::{EndCause, Event};
+use crate::moment::Moment;
 use crate::status::RoleState;
 
 impl Election {
@@ -24,6 +25,13 @@ impl Election {
         self.forgive();
         self.ordered_until = self.now;
         self.reply(request, Reply::Noted);
+    }
+
+    /// Until when this instance, which leads by an operator's order, keeps the role against higher
+    /// priorities.
+    pub(super) fn kept_until(&self) -> Option<Moment> {
+        let kept = self.phase.is_leading() && self.now < self.ordered_until;
+        kept.then_some(self.ordered_until)
     }
 
     /// Begins no new term from now on, and ends the present one. The role goes to a candidate that

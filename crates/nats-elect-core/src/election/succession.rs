@@ -475,7 +475,7 @@ impl Election {
         if self.keeps_failing(&by.id) {
             return refused(Refusal::Failing);
         }
-        if self.phase.is_leading() && self.now < self.ordered_until {
+        if self.kept_until().is_some() {
             return refused(Refusal::Ordered);
         }
         self.wind_down(EndCause::Preempted);
