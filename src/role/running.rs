@@ -14,7 +14,7 @@ use tracing::{Instrument, Span};
 
 use super::deadline::Deadline;
 use super::fenced::{Access, DataSource};
-use super::handler::ErasedHandler;
+use super::handler::{BoxError, ErasedHandler};
 use super::polls::Polls;
 use super::scope::{Ask, RoleScope};
 use super::term::{Term, TermInner};
@@ -310,22 +310,8 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
         match led.await {
             None => HandlerEnd::Aborted,
             Some(Ok(())) => HandlerEnd::Returned,
-            Some(Err(error)) if term.is_cancelled() => {
-                tracing::info!(%error, "the handler returned an error after its term was cancelled");
-                HandlerEnd::Failed
-            }
-            Some(Err(error)) if term.unit().is_some() => {
-                tracing::warn!(
-                    %error,
-                    "the handler failed: it begins again after a pause, which doubles with each failure in a row; after three its unit moves, if it can"
-                );
-                HandlerEnd::Failed
-            }
             Some(Err(error)) => {
-                tracing::warn!(
-                    %error,
-                    "the handler failed: the term ends, and this instance stays out for a cool-down, which doubles with each failure in a row"
-                );
+                log_failure(&term, &error);
                 HandlerEnd::Failed
             }
         }
@@ -337,6 +323,22 @@ async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
             tracing::error!("the handler panicked");
             HandlerEnd::Panicked
         });
+}
+
+fn log_failure(term: &Term, error: &BoxError) {
+    if term.is_cancelled() {
+        tracing::info!(%error, "the handler returned an error after its term was cancelled");
+    } else if term.unit().is_some() {
+        tracing::warn!(
+            %error,
+            "the handler failed: it begins again after a pause, which doubles with each failure in a row; after three its unit moves, if it can"
+        );
+    } else {
+        tracing::warn!(
+            %error,
+            "the handler failed: the term ends, and this instance stays out for a cool-down, which doubles with each failure in a row"
+        );
+    }
 }
 
 /// A running `lead`. Its drop reports that `lead` is over, even if the runtime is shut down under

@@ -98,8 +98,9 @@ async fn a_full_account_opens_the_circuits_and_room_closes_them() {
     let some = |series: &[Series]| !series.is_empty();
     let fires =
         "ALERTS{alertname=\"NatsElectCircuitOpen\", alertstate=\"firing\", role=\"scheduler\"}";
-    let waits = prometheus.within(SLOWED_DOWN, "the alert", fires, some);
-    waits.await;
+    prometheus
+        .within(SLOWED_DOWN, "the alert", fires, some)
+        .await;
 
     heap.purge().await.expect("purged");
     prometheus

@@ -30,12 +30,12 @@ async fn the_named_successor_leads_when_it_ends() {
     assert!(fleet.second.role("scheduler").expect("a role").is_leader());
     let asked = ["candidates", "scheduler", "--server", &fleet.server.url()];
     let candidates = ended(&mut nats_elect(&asked));
+    let told = candidates.stdout + &candidates.stderr;
     for expected in [
         "leader, by order",
         "node-2 keeps scheduler against higher priorities for ",
         "nats-elect resume node-2 --role scheduler",
     ] {
-        let told = candidates.stdout.clone() + &candidates.stderr;
         assert!(told.contains(expected), "{expected} in {told}");
     }
 
