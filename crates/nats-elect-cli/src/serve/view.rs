@@ -265,13 +265,22 @@ impl View {
         look(&self.known().changes)
     }
 
-    /// All that is kept of the past.
+    /// All that is kept of the past. Readers of events were not told what is new in it: they read it
+    /// again.
     pub fn remembered(&self, history: Vec<LeaderEvent>) {
         let mut kept = Kept::default();
         for event in history {
             kept.add(event);
         }
-        self.known().history = Some(Ok(kept));
+        let all = kept.all(None);
+        let before = match self.known().history.replace(Ok(kept)) {
+            Some(Ok(before)) => before.all(None),
+            _ => Vec::new(),
+        };
+        if before != all {
+            let why = json!({ "reason": "the history was read" });
+            self.events.tell("reload", &why);
+        }
     }
 
     /// Nothing is kept, or it can't be read just now. Then what was read stays.

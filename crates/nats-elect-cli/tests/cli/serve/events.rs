@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use nats_elect::StepDown;
 use nats_elect_testing::{NatsServer, eventually};
@@ -69,7 +70,9 @@ impl Events {
     }
 
     /// All until one of each kind has come that satisfies this.
+    #[track_caller]
     pub fn until(&mut self, kinds: &[&str], is_it: impl Fn(&Value) -> bool) -> Vec<Event> {
+        let begun = Instant::now();
         let mut events = Vec::new();
         let has = |events: &[Event], kind: &str| {
             let mut of = events.iter().filter(|it| it.kind == kind);
@@ -77,6 +80,10 @@ impl Events {
         };
         while !kinds.iter().all(|kind| has(&events, kind)) {
             events.push(self.next());
+            assert!(
+                begun.elapsed() < SOON,
+                "{kinds:?} have not come: {events:#?}"
+            );
         }
         events
     }
@@ -125,6 +132,18 @@ async fn changes_are_told_and_who_comes_back_gets_what_was_missed() {
     assert_ne!(later.next().id, freed.id);
     let mut other = Events::open(&serve, Some("0000000000000000-1"));
     assert_eq!(other.next().kind, "reload");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_read_a_history_again_that_was_found_after_they_came() {
+    let server = NatsServer::start().expect("start");
+    crate::fleet::bucket(&server).await;
+    let serve = serving(&server, &[]);
+    let mut events = Events::open(&serve, None);
+    let _a = leader(&server, "node-1").await;
+    events.until(&["reload"], |it| it["reason"] == "the history was read");
+    let history = serve.get("/api/v1/history").json();
+    assert_eq!(history["events"][0]["instance_id"], "node-1", "{history}");
 }
 
 #[tokio::test]

@@ -136,6 +136,9 @@ async fn each_answer_is_what_the_document_says() {
     document.describes(ONE, &serve.get("/api/v1/roles/none"));
     document.describes(ROLES, &serve.get(ROLES));
     document.describes(ROLES, &serve.get("/api/v1/roles?bukket=x"));
+    // Events are told from then on.
+    let kept = |answer: &Answer| answer.json()["events"].as_array().map(Vec::len) == Some(1);
+    serve.until("the first term", HISTORY, kept).await;
     let mut events = Events::open(&serve, None);
     let leading = a.role(ROLE).expect("it");
     let down = leading.step_down(StepDown::any()).await;
