@@ -54,17 +54,19 @@ impl Change {
 }
 
 /// One system after the other: hundreds of processes of each.
-pub fn measure(servers: &Servers, extent: &Extent) -> Result<Vec<Herd>, Problem> {
+pub fn measure(servers: &mut Servers, extent: &Extent) -> Vec<Herd> {
     let mut herds = Vec::new();
     for candidates in extent.herds {
         for system in [System::Nats, System::Ours, System::Etcd, System::ZooKeeper] {
             if let Some(server) = servers.of(system) {
-                eprintln!("herd: {}, {candidates} candidates", system.name());
-                herds.push(of(system, server, *candidates, extent)?);
+                let part = format!("herd: {}, {candidates} candidates", system.name());
+                eprintln!("{part}");
+                let herd = of(system, server, *candidates, extent).map(Some);
+                herds.extend(servers.found(&part, herd));
             }
         }
     }
-    Ok(herds)
+    herds
 }
 
 fn of(

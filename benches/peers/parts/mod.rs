@@ -100,15 +100,17 @@ pub fn run(args: &Args) -> Result<(), Problem> {
     let mut measured = Measured::default();
     if args.has(Part::Graceful) {
         let (turns, quiet) = (Duration::from_millis(20), Duration::from_millis(500));
-        measured.graceful = graceful::measure(&servers, "graceful", extent.rounds, turns)?;
-        measured.quiet = graceful::measure(&servers, "quiet", extent.quiet_rounds, quiet)?;
-        measured.by_name = graceful::by_name(&servers, &extent)?;
+        let result = graceful::measure(&servers, "graceful", extent.rounds, turns);
+        measured.graceful = servers.found("graceful", result);
+        let result = graceful::measure(&servers, "quiet", extent.quiet_rounds, quiet);
+        measured.quiet = servers.found("graceful after quiet seconds", result);
+        measured.by_name = servers.found("by name", graceful::by_name(&servers, &extent));
     }
     if args.has(Part::LastWill) {
-        measured.will = Some(crash::with_will(&extent)?);
+        measured.will = servers.found("last will", crash::with_will(&extent).map(Some));
     }
     if args.has(Part::Crash) {
-        measured.crashes = crash::measure(&servers, &extent)?;
+        measured.crashes = servers.found("crash", crash::measure(&servers, &extent));
     }
     if args.has(Part::Roles) {
         let (prices, asking, missing) = roles::measure(&extent);
@@ -117,7 +119,7 @@ pub fn run(args: &Args) -> Result<(), Problem> {
         servers.missing.extend(missing);
     }
     if args.has(Part::Herd) {
-        measured.herds = herd::measure(&servers, &extent)?;
+        measured.herds = herd::measure(&mut servers, &extent);
     }
     let page = page::Page::new(&measured, &servers, load, args)?;
     match args.write {
@@ -152,6 +154,15 @@ impl Servers {
             }
         }
         servers
+    }
+
+    /// What a part found. One that failed is named on the page, and costs no other part.
+    fn found<T: Default>(&mut self, part: &str, found: Result<T, Problem>) -> T {
+        found.unwrap_or_else(|problem| {
+            eprintln!("{part}: {problem}");
+            self.missing.push(format!("{part}: {problem}"));
+            T::default()
+        })
     }
 
     fn of(&self, system: System) -> Option<&Server> {
