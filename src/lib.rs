@@ -103,6 +103,11 @@
 // Items that need a feature say so on docs.rs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+const _: () = assert!(
+    !nats_elect_core::HAS_MUTATIONS,
+    "the feature `__mutations` of nats-elect-core is for its own tests"
+);
+
 mod access;
 mod actors;
 pub mod admin;

@@ -181,7 +181,7 @@
 //! The simulation, the exhaustive exploration and the fuzz tests of the state machine are in this
 //! crate's `tests/`. [`Election::hash_state`] and [`Group::hash_state`](group::Group::hash_state) are
 //! for model checkers, which must tell new situations from known ones. With
-//! `--cfg nats_elect_mutations` the crate also exports its mutations: rules that a test breaks one at
+//! the feature `__mutations` the crate also exports its mutations: rules that a test breaks one at
 //! a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
 
@@ -207,3 +207,7 @@ pub mod whole;
 
 pub use crate::election::*;
 pub use crate::moment::Moment;
+
+/// Whether rules can be broken at run time, as tests do.
+#[doc(hidden)]
+pub const HAS_MUTATIONS: bool = cfg!(feature = "__mutations");

@@ -176,7 +176,7 @@ impl Election {
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.fresh = fresh;
-        #[cfg(nats_elect_mutations)]
+        #[cfg(feature = "__mutations")]
         let input = self.disguise(input);
         self.take(input);
         self.update_takeover_request();

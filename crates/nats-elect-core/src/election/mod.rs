@@ -41,6 +41,6 @@ pub use input::{
     Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, PeerRequestId, ReplyId, RequestId,
     Snapshot, TermId, WriteOutcome,
 };
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 pub use mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 pub use operations::MOST_LATE;

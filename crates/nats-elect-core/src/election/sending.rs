@@ -66,9 +66,9 @@ impl Election {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
             priority: self.settings.priority,
-            #[cfg(nats_elect_mutations)]
+            #[cfg(feature = "__mutations")]
             meta: self.stamped_meta(),
-            #[cfg(not(nats_elect_mutations))]
+            #[cfg(not(feature = "__mutations"))]
             meta: self.settings.meta.clone(),
             ttl: self.settings.ttl,
             nonce,

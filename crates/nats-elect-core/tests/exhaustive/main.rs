@@ -4,7 +4,7 @@
 //! `cargo test --test exhaustive` explores the small configurations. The large ones want a release
 //! build: `cargo test --release --test exhaustive -- --ignored --nocapture`;
 //! `EXHAUSTIVE=<name>,<name>` chooses among them. With broken rules:
-//! `RUSTFLAGS="--cfg nats_elect_mutations" cargo test --release --test exhaustive --target-dir
+//! `RUSTFLAGS="the feature `__mutations`" cargo test --release --test exhaustive --target-dir
 //! target/mutations mutations`.
 
 mod action;
@@ -204,7 +204,7 @@ fn large_configurations_of_groups() {
 }
 
 /// Only one rule of all can be broken at a time, so this is a run of its own.
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 #[test]
 fn mutations_of_groups() {
     groups::mutations::each_broken_rule_is_noticed();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 use nats_elect_core::Mutation;
 
 use nats_elect_core::heirs::Heirs;
@@ -193,7 +193,7 @@ impl ModelBucket {
             WriteKind::Fence { over, fence } => {
                 let is = self.fence().map_or(0, |fence| fence.revision);
                 let expected = *over;
-                #[cfg(nats_elect_mutations)]
+                #[cfg(feature = "__mutations")]
                 let expected = if Mutation::FenceWithoutCondition.is_on() {
                     is
                 } else {
@@ -330,7 +330,7 @@ impl ModelBucket {
         self.state = State::default();
         self.state.since = now;
         self.state.last = self.first();
-        #[cfg(nats_elect_mutations)]
+        #[cfg(feature = "__mutations")]
         if Mutation::ReuseSequences.is_on() {
             self.state.last = 1_000_000;
         }
@@ -342,7 +342,7 @@ impl ModelBucket {
 
     fn set_role(&mut self, over: u64, content: Content, now: Duration) -> WriteOutcome {
         let current = self.role_sequence();
-        #[cfg(nats_elect_mutations)]
+        #[cfg(feature = "__mutations")]
         let over = if Mutation::BlindWrites.is_on() {
             current
         } else {

@@ -155,7 +155,7 @@ impl World {
         if fence > ours {
             self.superseded(writer);
         } else if fence < ours && told == fence {
-            #[cfg(nats_elect_mutations)]
+            #[cfg(feature = "__mutations")]
             if nats_elect_core::Mutation::SupersededByRead.is_on() {
                 self.superseded(writer);
                 return;

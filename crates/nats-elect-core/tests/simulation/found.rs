@@ -1,6 +1,6 @@
 //! Seeds that break a promise without a rule, each with that rule.
 //!
-//! `--cfg nats_elect_mutations` shows that every one still does. If the way in which seeds become
+//! The feature `__mutations` shows that every one still does. If the way in which seeds become
 //! plans changes, they are to be found anew: `SIM_RULES` with the names of the rules prints them.
 
 /// The rule by its name among the breakages, and the seed.
@@ -22,7 +22,7 @@ pub const FOUND_OF_GROUPS: [(&str, u64); 3] = [
     ("IgnoreLaterOwners", 17_020),
 ];
 
-#[cfg(not(nats_elect_mutations))]
+#[cfg(not(feature = "__mutations"))]
 #[test]
 fn what_was_found_stays_mended() {
     for (rule, seed) in FOUND {
@@ -37,7 +37,7 @@ fn what_was_found_stays_mended() {
 }
 
 /// The seed in which the breach of this rule is known to show.
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 pub fn known(found: &[(&str, u64)], mutation: nats_elect_core::Mutation) -> Option<u64> {
     let name = format!("{mutation:?}");
     let (_, seed) = found.iter().find(|(rule, _)| *rule == name)?;

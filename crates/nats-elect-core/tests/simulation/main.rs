@@ -12,7 +12,7 @@
     reason = "a duration below zero is a bug of the simulation"
 )]
 #![cfg_attr(
-    nats_elect_mutations,
+    feature = "__mutations",
     allow(dead_code, unused_imports, reason = "only the broken rules are run")
 )]
 
@@ -26,7 +26,7 @@ mod fenced;
 mod found;
 mod groups;
 mod liars;
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 mod mutations;
 mod network;
 mod node;

@@ -2,8 +2,7 @@
 //!
 //! `SIM_RULES=SkipFence,ReuseNonce` chooses among them.
 //!
-//! `RUSTFLAGS="--cfg nats_elect_mutations" cargo test --release --test simulation --target-dir
-//! target/mutations mutations`
+//! `cargo test --release -p nats-elect-core --features __mutations --test simulation mutations`
 
 use std::fmt::Write;
 

@@ -156,7 +156,7 @@ fn explain(seed: u64, kinds: &[String]) -> Option<String> {
     ))
 }
 
-#[cfg(not(nats_elect_mutations))]
+#[cfg(not(feature = "__mutations"))]
 #[test]
 fn no_seed_breaks_a_promise() {
     let kinds = kinds();
@@ -192,7 +192,7 @@ fn no_seed_breaks_a_promise() {
 }
 
 /// `SIM_SEED=17 cargo test --test simulation replay -- --nocapture`
-#[cfg(not(nats_elect_mutations))]
+#[cfg(not(feature = "__mutations"))]
 #[test]
 fn replay() {
     let Some(seed) = number("SIM_SEED") else {

@@ -72,7 +72,7 @@ impl World {
             fence: Part::Unread,
             epoch: None,
         };
-        #[cfg(nats_elect_mutations)]
+        #[cfg(feature = "__mutations")]
         if nats_elect_core::Mutation::BucketReadFirst.is_on() {
             reading.epoch = Some(self.bucket.made.epoch);
         }

@@ -26,7 +26,7 @@ impl ObservedRole {
         mutated!(HeirsDoNotWait => if self.line().has(self.own_incarnation) {
             return Some(latest.received);
         });
-        #[cfg(nats_elect_mutations)]
+        #[cfg(feature = "__mutations")]
         if let Some(free_at) = crate::election::mutation::free_at(
             latest.entry.as_ref(),
             latest.received,

@@ -269,7 +269,7 @@ pub fn large() -> Vec<Configuration> {
 }
 
 /// The one in which these rules, once broken, are noticed soonest: the fewer units, the sooner.
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 pub fn with_one_unit(name: &'static str, faults: &'static [(Fault, u8)]) -> Configuration {
     settled(&(name, faults, &[]), 2, 1)
 }

@@ -21,7 +21,7 @@ mod fault;
 mod fingerprint;
 mod life;
 mod member;
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 pub mod mutations;
 mod properties;
 mod requests;

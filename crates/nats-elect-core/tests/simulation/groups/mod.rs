@@ -25,7 +25,7 @@ mod checkers;
 mod driver;
 mod faults;
 mod lease;
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 mod mutations;
 mod node;
 mod plan;
@@ -40,11 +40,11 @@ mod watching;
 mod wills;
 mod world;
 
-#[cfg(nats_elect_mutations)]
+#[cfg(feature = "__mutations")]
 pub use mutations::each_broken_rule_of_groups_is_noticed;
 
 /// What this seed breaks.
-#[cfg(not(nats_elect_mutations))]
+#[cfg(not(feature = "__mutations"))]
 pub fn violation_of_seed(seed: u64) -> Option<checkers::Violation> {
     run::run(&plan::Plan::of_seed(seed), false).violation
 }

@@ -66,7 +66,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
     candidates
 }
 
-#[cfg(not(nats_elect_mutations))]
+#[cfg(not(feature = "__mutations"))]
 mod checks {
     use super::*;
     use crate::seeds::{ENOUGH, number, say, stopwatch, survey};
