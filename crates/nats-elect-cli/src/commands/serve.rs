@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,7 +12,6 @@ use tokio::net::TcpListener;
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::secret::Secret;
 use crate::serve::{self, How};
 use crate::trust::Trust;
 
@@ -35,13 +33,6 @@ Paths:
   /api/v1/openapi.json                  all of these as an OpenAPI document
   /metrics                              for Prometheus
   /livez, /readyz                       whether it runs, and whether it has read its buckets
-With --allow-operate, for POST requests with the secret and a body of JSON:
-  /api/v1/roles/ROLE/step-down          what `step-down` does
-  /api/v1/instances/ID/pause            what `pause`, `resume` and `cordon` do
-  /api/v1/instances/ID/resume
-  /api/v1/instances/ID/cordon
-  /api/v1/instances/ID/drain            what `group drain` and `group move` do
-  /api/v1/groups/GROUP/units/UNIT/move
 
 Exit codes:
   0  it was told to end
@@ -52,13 +43,11 @@ Exit codes:
 Examples:
   nats-elect serve
   nats-elect serve --listen 0.0.0.0:8642 leaders jobs
-  nats-elect serve --allow-operate --token-file /etc/nats-elect/serve.token
   curl -s http://127.0.0.1:8642/api/v1/roles | jq .roles";
 
 /// Serve who leads what, over HTTP
 ///
-/// One process beside a bucket or several. It only looks on, unless --allow-operate is given, and
-/// several of them can run. It goes on through an outage of NATS, and its answers then say that they
+/// One process beside a bucket or several. It only looks on, and several of them can run. It goes on through an outage of NATS, and its answers then say that they
 /// are stale, and since when.
 ///
 /// There is no encryption, and no login to look. Whoever reaches the address learns the leaders and
@@ -82,15 +71,6 @@ pub struct Serve {
     #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     interval: Duration,
 
-    /// Let requests with the secret of --token-file have leaders step down, pause, resume, cordon and
-    /// drain instances, and move units. Each of them is logged
-    #[arg(long, requires = "token_file")]
-    allow_operate: bool,
-
-    /// A file with the secret that requests to operate have to show, of 16 characters at least
-    #[arg(long, value_name = "FILE", requires = "allow_operate")]
-    token_file: Option<PathBuf>,
-
     #[command(flatten)]
     trust: Trust,
 }
@@ -100,7 +80,6 @@ impl Serve {
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Failure::usage("--interval must be from 1s to 1h"));
         }
-        let secret = self.token_file.as_deref().map(Secret::read).transpose()?;
         let trust = self.trust.keys()?.map(|keys| (keys, self.trust.max_skew));
         let buckets = self.configs(shared)?;
         let listener = TcpListener::bind(self.listen).await;
@@ -117,7 +96,6 @@ impl Serve {
             trust,
             interval: self.interval,
             hosts: self.hosts,
-            secret,
         })
         .await
     }

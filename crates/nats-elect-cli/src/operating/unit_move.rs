@@ -1,7 +1,7 @@
 //! Moves by hand: a unit is given to an instance.
 
+use nats_elect::FencingToken;
 use nats_elect::admin::{AdminClient, Instance, ProblemCode};
-use nats_elect::{FencingToken, GroupName};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -25,14 +25,6 @@ pub struct Done<'a> {
 }
 
 impl Request {
-    /// # Errors
-    /// If no group can have that name.
-    pub fn validate(&self) -> Result<(), Failure> {
-        let name = GroupName::new(&self.group);
-        name.map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(())
-    }
-
     /// Asks the instance, and waits until it owns the unit. `tell` hears how far it has come.
     pub async fn carry_out(
         &self,

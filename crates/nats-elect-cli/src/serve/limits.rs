@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at a time. More of them wait.
     pub connections: usize,
-    /// How long a client may take to send its request, and then a body.
+    /// How long a client may take to send its request.
     pub patience: Duration,
     /// How long a client may read nothing while there is something to read.
     pub unread: Duration,
@@ -15,9 +15,7 @@ pub struct Limits {
     pub longest: Duration,
     /// Streams of events at a time.
     pub streams: usize,
-    /// Operations at a time.
-    pub operations: usize,
-    /// How much longer a stream or an operation may take.
+    /// How much longer a stream may take.
     pub lasting: Duration,
 }
 
@@ -29,7 +27,6 @@ impl Default for Limits {
             unread: Duration::from_secs(10),
             longest: Duration::from_secs(30),
             streams: 64,
-            operations: 8,
             lasting: Duration::from_secs(60 * 60),
         }
     }
@@ -71,7 +68,6 @@ mod tests {
         unread: Duration::from_secs(3600),
         longest: Duration::from_secs(3600),
         streams: 1000,
-        operations: 1000,
         lasting: Duration::from_secs(3600),
     };
 
@@ -98,7 +94,7 @@ mod tests {
                 answers: Arc::default(),
             };
             let names = Names::new(Vec::new());
-            let task = tokio::spawn(server::run(listener, names, served, None, limits));
+            let task = tokio::spawn(server::run(listener, names, served, limits));
             Self {
                 address,
                 counts,

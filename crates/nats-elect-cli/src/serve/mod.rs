@@ -7,9 +7,8 @@
 //! ├─ events    what happens, as it happens
 //! ├─ metrics   what Prometheus scrapes
 //! ├─ page      the same for people, with the timeline
-//! ├─ operate   step-down and orders, if they are allowed
 //! ├─ openapi   all paths, described
-//! ├─ names     who is meant by a request, and which page sent it
+//! ├─ names     who is meant by a request
 //! ├─ problem   answers that are errors
 //! ├─ spaced    answers about everything, made a few times a second at most
 //! └─ view      what is known of one bucket
@@ -28,7 +27,6 @@ mod looking;
 mod metrics;
 mod names;
 mod openapi;
-mod operate;
 mod page;
 mod problem;
 mod server;
@@ -48,11 +46,9 @@ use self::events::Events;
 use self::limits::Limits;
 use self::metrics::Counts;
 use self::names::Names;
-use self::operate::Operate;
 use self::spaced::Spaced;
 use self::view::View;
 use crate::exit::Outcome;
-use crate::secret::Secret;
 use crate::stopped::stopped;
 
 /// What to serve.
@@ -66,8 +62,6 @@ pub struct How {
     pub interval: std::time::Duration,
     /// Names under which this server is reached, besides addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// The secret of those who may operate, if anyone may.
-    pub secret: Option<Secret>,
 }
 
 /// What every answer is made from.
@@ -94,10 +88,6 @@ pub async fn serve(how: How) -> Outcome {
     let view = |config: &ManagerConfig| View::new(&config.bucket, Arc::clone(&events));
     let views: Arc<[_]> = how.buckets.iter().map(|it| Arc::new(view(it))).collect();
     let (names, limits) = (Names::new(how.hosts), Limits::default());
-    let operate = how.secret.map(|secret| {
-        let buckets = how.buckets.clone();
-        Operate::new(secret, buckets, names.clone(), limits.patience)
-    });
     let names_of_buckets = how.buckets.iter().map(|it| Some(it.bucket.clone()));
     let roles = names_of_buckets.chain([None]);
     let answers = Answers {
@@ -118,7 +108,7 @@ pub async fn serve(how: How) -> Outcome {
     };
     tokio::select! {
         refused = looking => Err(refused.0),
-        () = server::run(how.listener, names, served, operate, limits) => Ok(0),
+        () = server::run(how.listener, names, served, limits) => Ok(0),
         () = stopped() => Ok(0),
     }
 }

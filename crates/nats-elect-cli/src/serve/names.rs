@@ -1,10 +1,9 @@
-//! Who is meant by a request, and which page sent it: so that no other site uses a visitor's
-//! browser to reach this server.
+//! Who is meant by a request: so that no other site uses a visitor's browser to reach this server.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
 
@@ -43,19 +42,6 @@ pub fn hosts(headers: &HeaderMap) -> usize {
     headers.get_all(HOST).iter().count()
 }
 
-/// Whether a page of another origin sent the request. Browsers name the page's origin with each
-/// request that is no GET; other programs name none.
-pub fn is_cross_origin(headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(ORIGIN) else {
-        return false;
-    };
-    let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let is_same =
-        |(_, origin): (_, &str)| host.is_some_and(|host| host.eq_ignore_ascii_case(origin));
-    !origin.is_some_and(is_same)
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
@@ -92,31 +78,5 @@ mod tests {
         assert!(!asked("/", None));
         let target = "http://evil.example.org/";
         assert!(!asked(target, Some("localhost")));
-    }
-
-    #[test]
-    fn only_pages_of_this_server_are_of_its_origin() {
-        let is_cross = |origin: Option<&'static str>| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, HeaderValue::from_static("127.0.0.1:8642"));
-            if let Some(origin) = origin {
-                headers.insert(ORIGIN, HeaderValue::from_static(origin));
-            }
-            is_cross_origin(&headers)
-        };
-        assert!(!is_cross(None) && !is_cross(Some("http://127.0.0.1:8642")));
-        for origin in [
-            "null",
-            "",
-            "http://127.0.0.1",
-            "http://127.0.0.1:9999",
-            "http://evil.example.org",
-            "http://127.0.0.1:8642.example.org",
-            "127.0.0.1:8642",
-        ] {
-            assert!(is_cross(Some(origin)), "{origin}");
-        }
-        let origin = [(ORIGIN, HeaderValue::from_static("http://127.0.0.1"))];
-        assert!(is_cross_origin(&HeaderMap::from_iter(origin)));
     }
 }

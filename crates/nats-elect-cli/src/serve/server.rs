@@ -24,7 +24,6 @@ use tokio_io_timeout::TimeoutStream;
 use super::limits::Limits;
 use super::metrics::Counts;
 use super::names::{self, Names};
-use super::operate::{self, Operate, Peer};
 use super::problem::Problem;
 use super::{Served, api, events, groups, openapi, page};
 
@@ -58,29 +57,13 @@ const HEADERS: [(HeaderName, &str); 6] = [
 #[derive(Clone)]
 pub struct Lasting {
     streams: Arc<Semaphore>,
-    operations: Arc<Semaphore>,
-    longest: Duration,
     lasts: Arc<AtomicBool>,
 }
 
 impl Lasting {
     /// Lets this connection last for a stream, if there is room for one more of these.
     pub fn stream(&self) -> Option<OwnedSemaphorePermit> {
-        self.with(&self.streams)
-    }
-
-    /// Lets this connection last for an operation, if there is room for one more of these.
-    pub fn operation(&self) -> Option<OwnedSemaphorePermit> {
-        self.with(&self.operations)
-    }
-
-    /// For how long it may last.
-    pub const fn longest(&self) -> Duration {
-        self.longest
-    }
-
-    fn with(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-        let room = Arc::clone(room).try_acquire_owned().ok()?;
+        let room = Arc::clone(&self.streams).try_acquire_owned().ok()?;
         self.lasts.store(true, Ordering::Relaxed);
         Some(room)
     }
@@ -95,13 +78,7 @@ struct Gate {
 }
 
 /// Answers for ever.
-pub async fn run(
-    listener: TcpListener,
-    names: Names,
-    served: Served,
-    operate: Option<Operate>,
-    limits: Limits,
-) {
+pub async fn run(listener: TcpListener, names: Names, served: Served, limits: Limits) {
     // Nobody but a browser on this machine reaches a loopback address; and no page of another site
     // may use that browser under a name of its own.
     let is_near = listener.local_addr().is_ok_and(|it| it.ip().is_loopback());
@@ -110,24 +87,21 @@ pub async fn run(
         names: (is_near || !names.is_empty()).then_some(names),
         counts: Arc::clone(&counts),
     };
-    let routes = routes(gate, served, operate);
+    let routes = routes(gate, served);
     let room = Arc::new(Semaphore::new(limits.connections));
     let streams = Arc::new(Semaphore::new(limits.streams));
-    let operations = Arc::new(Semaphore::new(limits.operations));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
             return;
         };
         match listener.accept().await {
-            Ok((stream, peer)) => {
+            Ok((stream, _)) => {
                 let counts = Arc::clone(&counts);
                 let lasting = Lasting {
                     streams: Arc::clone(&streams),
-                    operations: Arc::clone(&operations),
-                    longest: limits.lasting,
                     lasts: Arc::default(),
                 };
-                let routes = routes.clone().layer(Extension(Peer(peer)));
+                let routes = routes.clone();
                 tokio::spawn(async move {
                     counts.connections.fetch_add(1, Ordering::Relaxed);
                     converse(stream, routes, lasting, limits).await;
@@ -143,10 +117,8 @@ pub async fn run(
     }
 }
 
-fn routes(gate: Gate, served: Served, operate: Option<Operate>) -> Router {
-    let document = openapi::document(operate.is_some());
-    let describe = async || openapi::answer(document);
-    let looking = Router::new()
+fn routes(gate: Gate, served: Served) -> Router {
+    Router::new()
         .route("/", get(page::page))
         .route("/{file}", get(page::asset))
         .route("/metrics", get(api::metrics))
@@ -161,14 +133,10 @@ fn routes(gate: Gate, served: Served, operate: Option<Operate>) -> Router {
         .route("/api/v1/instances", get(api::instances))
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/events", get(events::events))
-        .route("/api/v1/openapi.json", get(describe))
+        .route("/api/v1/openapi.json", get(openapi::document))
         .route("/api/v1/leader/{role}/{instance}", get(api::leader))
-        .with_state(served);
-    let all = match operate {
-        Some(operate) => looking.merge(operate::routes(operate)),
-        None => looking,
-    };
-    all.fallback(async || Problem::not_found("there is nothing at this path"))
+        .with_state(served)
+        .fallback(async || Problem::not_found("there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             let why = "this path takes another method: see the header Allow";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, why)

@@ -71,6 +71,7 @@ impl Events {
 
     /// All until one of each kind has come that satisfies this.
     #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "no lease rests on it")]
     pub fn until(&mut self, kinds: &[&str], is_it: impl Fn(&Value) -> bool) -> Vec<Event> {
         let begun = Instant::now();
         let mut events = Vec::new();

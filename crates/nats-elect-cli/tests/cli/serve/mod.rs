@@ -12,8 +12,6 @@ mod injection;
 mod limits;
 mod metrics;
 mod openapi;
-mod operate;
-mod operate_groups;
 mod page;
 #[path = "../../../../../tests/prometheus/programs.rs"]
 mod prometheus;

@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 
 use super::events::Events;
 use super::groups::{foreign_epoch, foreign_group, foreign_units};
-use super::operate::{Operating, SECRET, token};
 use super::{Answer, Serving, serving};
 use crate::fleet::{ROLE, at, bucket, instance, leader, silent, stranger};
 use crate::group::{all_owned, member};
-use crate::pair::Fleet;
 
 /// The document, in which no object may have a field that it does not name.
 pub struct Document(Value);
@@ -43,15 +41,6 @@ impl Document {
         let methods = self.0["paths"][path].as_object().expect("a path");
         assert_eq!(methods.len(), 1, "{path}");
         methods.values().next().expect("a method")
-    }
-
-    /// Whether the path takes a body, as the document has it.
-    fn takes(&self, path: &str, body: &str) -> bool {
-        let body = serde_json::from_str::<Value>(body);
-        let content = &self.operation(path)["requestBody"]["content"];
-        let schema = &content["application/json"]["schema"];
-        assert!(schema.is_object(), "{path}");
-        body.is_ok_and(|body| self.faults(schema, &body).is_empty())
     }
 
     /// The data of an event has the form of this name.
@@ -252,75 +241,6 @@ async fn before_anything_is_known_each_answer_is_what_the_document_says() {
     }
 }
 
-const STEP_DOWN: &str = "/api/v1/roles/{role}/step-down";
-const PAUSE: &str = "/api/v1/instances/{instance}/pause";
-const RESUME: &str = "/api/v1/instances/{instance}/resume";
-const CORDON: &str = "/api/v1/instances/{instance}/cordon";
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_operation_takes_and_answers_what_the_document_says() {
-    let fleet = Fleet::new().await;
-    let operating = Operating::start(&fleet.server, &[]);
-    let document = Document::of(&operating.serve);
-    let term = token(&fleet.first);
-    let of_term = |more: &str| format!(r#"{{"expected_fencing_token": "{term}"{more}}}"#);
-    let (old, null) = ("0".repeat(32), r#", "to": null, "hold_off_seconds": null"#);
-    let old = format!(r#"{{"expected_fencing_token": "{old}"}}"#);
-    let json = "Content-Type: application/json\r\n";
-    let bearer = format!("Authorization: Bearer {SECRET}\r\n");
-    let cross = format!("{bearer}{json}Origin: http://evil.example.org\r\n");
-    for (path, name, headers, body, status) in [
-        (STEP_DOWN, "scheduler", "", old, 409),
-        (STEP_DOWN, "scheduler", "", "{}".into(), 400),
-        (STEP_DOWN, "scheduler", "", of_term(", \"to\": 7"), 400),
-        (
-            STEP_DOWN,
-            "scheduler",
-            "",
-            of_term(", \"fource\": true"),
-            400,
-        ),
-        (STEP_DOWN, "scheduler", json, of_term(""), 401),
-        (STEP_DOWN, "scheduler", &bearer, of_term(""), 415),
-        (STEP_DOWN, "scheduler", &cross, of_term(""), 403),
-        (STEP_DOWN, "nothing", "", of_term(""), 404),
-        (STEP_DOWN, "scheduler", "", of_term(null), 200),
-        (PAUSE, "node-1", "", r#"{"roles": ["metrics"]}"#.into(), 200),
-        (PAUSE, "node-1", "", r#"{"roles": "metrics"}"#.into(), 400),
-        (PAUSE, "node-9", "", "{}".into(), 404),
-        (RESUME, "node-1", "", r#"{"role": "metrics"}"#.into(), 400),
-        (RESUME, "node-1", "", "{}".into(), 200),
-        (CORDON, "node-2", "", "{".into(), 400),
-        (CORDON, "node-2", "", "{}".into(), 200),
-        (CORDON, "node-2", json, "{}".into(), 401),
-        (
-            CORDON,
-            "node-2",
-            "",
-            format!("{{}}{}", " ".repeat(5000)),
-            413,
-        ),
-    ] {
-        let asked = path.replace("{role}", name).replace("{instance}", name);
-        let answer = operating.send(&asked, headers, &body);
-        assert_eq!(answer.status, status, "{asked} {body}: {answer:?}");
-        document.describes(path, &answer);
-        assert_eq!(document.takes(path, &body), status != 400, "{path} {body}");
-    }
-
-    // An instance whose answers nobody understands, and then none of NATS itself.
-    let _stranger = stranger(&fleet.server, Some("rubbish")).await;
-    let mute = "/api/v1/instances/00000000-0000-0000-0000-000000000001/cordon";
-    let rubbish = operating.send(mute, "", "{}");
-    assert_eq!(rubbish.status, 502, "{rubbish:?}");
-    document.describes(CORDON, &rubbish);
-    let alone = [("NATS_URL", "nats://127.0.0.1:1")];
-    let alone = Operating::with(&fleet.server, &["--timeout", "100ms"], &alone);
-    let late = alone.send(mute, "", "{}");
-    assert_eq!(late.status, 504, "{late:?}");
-    document.describes(CORDON, &late);
-}
-
 /// The paths of the API that a source file routes.
 fn routed(source: &str) -> BTreeSet<String> {
     let paths = source.lines().filter_map(|line| {
@@ -333,15 +253,8 @@ fn routed(source: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn each_path_of_the_document_is_served_and_no_more_of_the_api() {
     let server = NatsServer::start().expect("start");
-    let named = |serve: &Serving| {
-        let document = Document::of(serve).0;
-        let paths = document["paths"].as_object().expect("paths");
-        paths.keys().cloned().collect::<BTreeSet<_>>()
-    };
-    let looking = routed(include_str!("../../../src/serve/server.rs"));
-    assert_eq!(named(&serving(&server, &[])), looking);
-    let operations = routed(include_str!("../../../src/serve/operate.rs"));
-    assert_eq!(operations.len(), 6);
-    let operating = Operating::start(&server, &[]);
-    assert_eq!(named(&operating.serve), &looking | &operations);
+    let document = Document::of(&serving(&server, &[])).0;
+    let paths = document["paths"].as_object().expect("paths");
+    let paths: BTreeSet<_> = paths.keys().cloned().collect();
+    assert_eq!(paths, routed(include_str!("../../../src/serve/server.rs")));
 }
