@@ -4,8 +4,7 @@
 //! `cargo test --test exhaustive` explores the small configurations. The large ones want a release
 //! build: `cargo test --release --test exhaustive -- --ignored --nocapture`;
 //! `EXHAUSTIVE=<name>,<name>` chooses among them. With broken rules:
-//! `RUSTFLAGS="the feature `__mutations`" cargo test --release --test exhaustive --target-dir
-//! target/mutations mutations`.
+//! `cargo test --release -p nats-elect-core --features __mutations --test exhaustive mutations`.
 
 mod action;
 mod catalogue;
