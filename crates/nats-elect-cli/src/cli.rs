@@ -16,8 +16,8 @@ pub use nats_elect::duration::parse as duration;
 #[cfg(unix)]
 use crate::commands::{agent, exec};
 use crate::commands::{
-    candidates, check, check_role, completions, create_bucket, doctor, end_lease, group, history,
-    inspect, ls, orders, permissions, retire, serve, step_down, top, verify, watch,
+    candidates, check, completions, create_bucket, doctor, end_lease, group, history, inspect, ls,
+    orders, permissions, retire, serve, step_down, top, verify, watch,
 };
 use crate::exit::Code;
 use crate::output::{Format, Output};
@@ -233,10 +233,6 @@ fn report(error: &clap::Error) -> ExitCode {
         // If nobody hears it, the exit code still tells.
         let _ = error.print();
     }
-    if error.use_stderr() && is_said("check-role") {
-        // A monitoring system would take the usual code for a critical state.
-        return ExitCode::from(check_role::UNKNOWN);
-    }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8))
 }
 
@@ -272,7 +268,6 @@ pub enum Command {
     )]
     Role(RoleCommand),
     Check(check::Check),
-    CheckRole(check_role::CheckRole),
     CreateBucket(create_bucket::CreateBucket),
     Doctor(doctor::Doctor),
     Permissions(permissions::Permissions),

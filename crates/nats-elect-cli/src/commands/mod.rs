@@ -4,7 +4,6 @@
 pub mod agent;
 pub mod candidates;
 pub mod check;
-pub mod check_role;
 pub mod completions;
 pub mod create_bucket;
 pub mod doctor;
@@ -49,7 +48,6 @@ pub fn run(command: Command, shared: &Shared, output: Output) -> Outcome {
     match command {
         Command::Candidates(candidates) => block_on(candidates.run(shared, output)),
         Command::Check(check) => check.run(output),
-        Command::CheckRole(check) => block_on(check.run(shared, output)),
         Command::CreateBucket(create) => block_on(create.run(shared, output)),
         Command::Doctor(doctor) => block_on(doctor.run(shared, output)),
         Command::Group(GroupCommand::Ls(ls)) => block_on(ls.run(shared, output)),

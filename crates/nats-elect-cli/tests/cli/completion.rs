@@ -55,7 +55,6 @@ async fn roles_are_completed_from_the_bucket_as_the_line_says() {
         "end-lease sch",
         "history sch",
         "candidates sch",
-        "check-role sch",
         "role retire sch",
         "ls --role sch",
         "cordon node-1 --role sch",

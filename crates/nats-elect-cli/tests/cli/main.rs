@@ -2,7 +2,6 @@
 
 mod candidates;
 mod check;
-mod check_role;
 mod choosing;
 #[cfg(unix)]
 mod completion;
@@ -22,6 +21,8 @@ mod inspect;
 mod ls;
 #[path = "../../../../tests/support/markdown.rs"]
 mod markdown;
+#[cfg(unix)]
+mod nagios;
 mod orders;
 mod output;
 mod pair;
