@@ -29,7 +29,8 @@ fn each_shell_gets_its_completions_and_man_a_page_for_each_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = ended(&mut nats_elect(&["completions", shell]));
         assert_eq!(output.code, Some(0));
-        assert!(output.stdout.contains("NATS_ELECT_COMPLETE"), "{shell}");
+        assert!(output.stdout.contains("--until-leader"), "{shell}");
+        assert!(!output.stdout.contains("exec-guard"), "{shell}");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text");
