@@ -8,7 +8,7 @@ use nats_elect::{ConnectionStatus, FencingToken, RoleState, Standing};
 use uuid::Uuid;
 
 use super::groups::{Group, Owns};
-use super::past::{HOURS, LedFor, Past};
+use super::past::{LedFor, Past};
 use crate::past_event::Gap;
 
 /// Changes that are kept, to be shown.
@@ -16,7 +16,7 @@ const MOST_CHANGES: usize = 200;
 /// How long an instance that has gone silent stays in the picture.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Older changes are not counted.
-pub const COUNTED: Duration = Duration::from_secs(HOURS as u64 * 60 * 60);
+pub const COUNTED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -320,13 +320,6 @@ impl Facts {
     /// When a role got a new leader last.
     pub fn last_change(&self, role: &str) -> Option<SystemTime> {
         self.past.get(role)?.last()
-    }
-
-    /// How often a role got a new leader in each of the last hours.
-    pub fn hours(&self, role: &str) -> [Option<usize>; HOURS] {
-        let none = Past::default();
-        let past = self.past.get(role).unwrap_or(&none);
-        past.hours(self.now.wall, self.counted_from())
     }
 
     /// The instances that have a role, or lead it.

@@ -78,15 +78,6 @@ impl Look {
         }
     }
 
-    /// How many changes each hour had: a blank where that is not known.
-    pub fn hours(self, hours: &[Option<usize>]) -> String {
-        const BARS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        const DIGITS: [char; 11] = ['.', '1', '2', '3', '4', '5', '6', '7', '8', '9', '#'];
-        let signs = if self.ascii { &DIGITS[..] } else { &BARS };
-        let sign = |count: &Option<usize>| count.map_or(' ', |it| signs[it.min(signs.len() - 1)]);
-        hours.iter().map(sign).collect()
-    }
-
     /// A bar of so many cells, this part of it full.
     pub fn bar(self, width: usize, part: f64) -> String {
         const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];

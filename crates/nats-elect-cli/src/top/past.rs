@@ -7,9 +7,6 @@ use nats_elect::FencingToken;
 
 use super::facts::{Who, same};
 
-/// Changes are counted over so many hours.
-pub const HOURS: usize = 24;
-const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Terms of a role that are kept: the history has no more than half as many.
 const MOST_TERMS: usize = 20_000;
 
@@ -217,22 +214,6 @@ impl Past {
     /// When somebody became the leader last.
     pub fn last(&self) -> Option<SystemTime> {
         self.times().max()
-    }
-
-    /// The changes of each of the last hours, the oldest first. Nothing where they are not known.
-    pub fn hours(&self, now: SystemTime, after: SystemTime) -> [Option<usize>; HOURS] {
-        let ago = |at: SystemTime| now.duration_since(at).unwrap_or_default();
-        let known = ago(after);
-        let mut hours = [None; HOURS];
-        let mut age = Duration::ZERO;
-        for hour in hours.iter_mut().rev() {
-            if age < known || age.is_zero() {
-                let is_in = |at: &SystemTime| *at >= after && (age..age + HOUR).contains(&ago(*at));
-                *hour = Some(self.times().filter(is_in).count());
-            }
-            age += HOUR;
-        }
-        hours
     }
 
     fn times(&self) -> impl Iterator<Item = SystemTime> {

@@ -18,7 +18,6 @@ const TEXT: &str = "\
   LEASE      time until it ends if no heartbeat comes, as seen from here
   CHANGES    how often the role got a leader in 24 hours, or since the start
   FOR        how long the leader has led, or at least has
-  24H..NOW   the changes of each hour: a dot is none, a blank is not known
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
   units      an instance owns of a group, and their load; shut: takes no more.
   below it   what the bucket shows to be wrong with the group

@@ -9,7 +9,7 @@ use super::{name_of, name_width, rule};
 use crate::text::{lasted, short};
 use crate::top::facts::{COUNTED, Facts, History, Seen};
 use crate::top::look::Look;
-use crate::top::past::{HOURS, LedFor};
+use crate::top::past::LedFor;
 use crate::top::state::{Sort, State};
 
 /// The remaining time beside its bar, with a blank before it.
@@ -27,27 +27,24 @@ enum Column {
     Changes,
     For,
     Heartbeat,
-    Hours,
 }
 
 impl Column {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 5] = [
         Self::Token,
         Self::Lease,
         Self::Changes,
         Self::For,
         Self::Heartbeat,
-        Self::Hours,
     ];
     /// Where not all of them fit, the first of these stay. The token is told of the selected role,
     /// too.
-    const BY_WORTH: [Self; 6] = [
+    const BY_WORTH: [Self; 5] = [
         Self::Lease,
         Self::Heartbeat,
         Self::For,
         Self::Changes,
         Self::Token,
-        Self::Hours,
     ];
 
     const fn title(self) -> &'static str {
@@ -57,7 +54,6 @@ impl Column {
             Self::Changes => "CHANGES",
             Self::For => "FOR",
             Self::Heartbeat => "HEARTBEAT",
-            Self::Hours => "24H AGO              NOW",
         }
     }
 
@@ -68,7 +64,6 @@ impl Column {
             Self::Lease => TIME,
             Self::For => 8,
             Self::Changes => 7,
-            Self::Hours => HOURS,
         }
     }
 }
@@ -175,7 +170,7 @@ fn counted(facts: &Facts) -> String {
     let from = facts.counted_from();
     let ago = facts.now.wall.duration_since(from).unwrap_or_default();
     match facts.history {
-        History::Since(_) if ago >= COUNTED => format!("of the last {HOURS}h"),
+        History::Since(_) if ago >= COUNTED => "of the last 24h".to_owned(),
         History::Since(_) => format!("of the last {}", lasted(ago)),
         History::Awaited => format!("since {}, reading the history", clock(from)),
         History::None(why) => format!("since {}: {why}", clock(from)),
@@ -209,7 +204,6 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
             Column::For => facts
                 .led_for(name)
                 .map_or_else(nothing, |it| led_for(it, look)),
-            Column::Hours => look.hours(&facts.hours(name)),
             Column::Heartbeat => {
                 let says = facts.leader_says(name);
                 let heartbeat = says.and_then(|says| says.heartbeat_took);
