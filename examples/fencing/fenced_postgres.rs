@@ -1,4 +1,5 @@
-//! A stale leader's write that PostgreSQL refuses: `cargo run --example fenced_postgres`
+//! A stale leader's write that PostgreSQL refuses:
+//! `cargo run -p nats-elect-example-fencing --example fenced_postgres`
 //!
 //! Without `DATABASE_URL` it starts a private server: the PostgreSQL of this machine, else Debian's
 //! package, unpacked without installing it. What happens, and what `-- --wrong-token` does, is as

@@ -1,4 +1,5 @@
-//! A stale leader's write that SQLite refuses: `cargo run --example fenced_sqlite`
+//! A stale leader's write that SQLite refuses:
+//! `cargo run -p nats-elect-example-fencing --example fenced_sqlite`
 //!
 //! A lease can end while a write is under way. Nobody but the database can refuse it then, by
 //! comparing the term's fencing token with the highest that it has seen. With `-- --wrong-token`

@@ -18,10 +18,11 @@ const ROLE: &str = "billing";
 const WRITERS: usize = 4;
 const WRITES: usize = 160;
 
-/// `cargo run --example <name> -- <arguments>`, at the top of the repository.
+/// `cargo run -p nats-elect-example-fencing --example <name> -- <arguments>`, at the top of the repository.
 fn run(name: &str, arguments: &[&str]) -> Output {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--locked", "--example", name]);
+    cargo.args(["run", "--quiet", "--locked", "-p", env!("CARGO_PKG_NAME")]);
+    cargo.args(["--example", name]);
     // In this folder the features of some dependencies would be others.
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     // What cargo tells this test of its package would make it build some dependencies anew.

@@ -1,4 +1,5 @@
-//! Terms as OpenTelemetry traces: `cargo run --example opentelemetry`.
+//! Terms as OpenTelemetry traces:
+//! `cargo run -p nats-elect-example-opentelemetry --example opentelemetry`.
 //!
 //! A private nats-server is started, a role is led, proved and handed back, and its spans are
 //! printed as they end. Each term is a trace of its own: `term` at its root, in it `claim`,

@@ -292,7 +292,8 @@ async fn a_unit_whose_owner_does_not_act_is_idle_and_has_an_owner() {
     })
     .await;
     works.store(true, Ordering::SeqCst);
-    eventually(SOON, "both units act", async || {
+    // The longest rest is 32 heartbeats, five of which make a lease.
+    eventually(SOON + LEASE * 32 / 5, "both units act", async || {
         let acts = value("election_group_units") == 2.0;
         (acts && value("election_group_idle_seconds") == 0.0).then_some(())
     })

@@ -31,7 +31,13 @@ The instances of an application elect one leader for each role. They meet in a J
 Key-Value bucket, one key per role. This command shows such elections, checks their configuration \
 and their bucket, operates running instances, and runs a command only while it leads a role.";
 
+/// Few need them, and not each day.
+const RARE: &str = "\
+Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`";
+
 const AFTER: &str = "\
+Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`
+
 Exit codes:
   0  success
   1  failure for a reason that is not listed below
@@ -39,9 +45,8 @@ Exit codes:
   3  not found: no leader, no proof, no bucket, no context
   4  refused: credentials, a permission, a request, a proof that is not valid
   5  NATS or an instance did not answer in time
-`exec` ends with the code of its command: see `nats-elect exec --help`.";
+`exec` ends with the code of its command: see `nats-elect exec --help`.
 
-const CONNECTING: &str = "\
 How to connect: options override environment variables, and those override the context of the \
 `nats` command. The context is the one that --context or NATS_CONTEXT names, else the selected one. \
 The default address is nats://127.0.0.1:4222. The variables are NATS_URL, NATS_USER, NATS_PASSWORD, \
@@ -50,18 +55,6 @@ authentication method clears the others.
 
 A command fails at once if no address takes a connection. Commands that follow (`watch`, `top`, \
 `history --follow`, `exec`) go on trying for --timeout.";
-
-/// The heading of the options that help has in one line.
-const CONNECTION: &str = "Connection";
-
-const FOLDED: &str = "\
-Connection options: --server, --context, --creds and more: see `nats-elect help connection`";
-
-/// Commands that few need, and not each day. Help has them in one line.
-const RARE: [&str; 4] = ["end-lease", "role", "verify", "man"];
-
-const RARE_LINE: &str = "\
-Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -72,8 +65,8 @@ const STYLES: Styles = Styles::styled()
 /// All of the command line.
 #[derive(Debug, Parser)]
 #[command(
-    name = "nats-elect", version, about = ABOUT, long_about = LONG_ABOUT, after_long_help = AFTER,
-    styles = STYLES, max_term_width = 100
+    name = "nats-elect", version, about = ABOUT, long_about = LONG_ABOUT, after_help = RARE,
+    after_long_help = AFTER, styles = STYLES, max_term_width = 100
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -91,12 +84,7 @@ impl Cli {
         } else {
             ColorChoice::Auto
         };
-        let command = folded(Self::command()).color(color);
-        if own_words().eq(["help", "connection"]) {
-            // If nobody reads it, nothing is to be done.
-            let _ = connection().color(color).print_long_help();
-            return Err(ExitCode::SUCCESS);
-        }
+        let command = Self::command().color(color);
         let read = command.clone().try_get_matches();
         let read = read.and_then(|matches| Self::from_arg_matches(&matches));
         #[cfg(unix)]
@@ -111,59 +99,6 @@ impl Cli {
             report(&with_tip(error))
         })
     }
-}
-
-/// The command line with the rare commands in one line of its help, and the options of the
-/// connection in another.
-fn folded(command: clap::Command) -> clap::Command {
-    let more = command.get_after_long_help().map(ToString::to_string);
-    command
-        .mut_args(|arg| {
-            let hidden = is_connection(&arg);
-            arg.hide(hidden)
-        })
-        .after_help(format!("{RARE_LINE}\n\n{FOLDED}"))
-        .after_long_help(format!("{RARE_LINE}\n\n{}", below(more)))
-        .mut_subcommands(|sub| {
-            let hidden = RARE.contains(&sub.get_name());
-            folded_below(sub).hide(hidden)
-        })
-}
-
-fn folded_below(sub: clap::Command) -> clap::Command {
-    // These connect to nothing.
-    if matches!(
-        sub.get_name(),
-        "check" | "completions" | "man" | "permissions"
-    ) {
-        return sub;
-    }
-    let more = sub.get_after_long_help().map(ToString::to_string);
-    sub.after_help(FOLDED)
-        .after_long_help(below(more))
-        .mut_subcommands(folded_below)
-}
-
-fn below(more: Option<String>) -> String {
-    more.map_or(FOLDED.into(), |it| format!("{FOLDED}\n\n{it}"))
-}
-
-fn is_connection(arg: &clap::Arg) -> bool {
-    arg.get_help_heading() == Some(CONNECTION)
-}
-
-/// The options of the connection, for their own help.
-fn connection() -> clap::Command {
-    let all = Cli::command();
-    let options = all.get_arguments().filter(|arg| is_connection(arg));
-    clap::Command::new("nats-elect")
-        .about("The options of the connection. They go with every command that needs NATS.")
-        .after_long_help(CONNECTING)
-        .disable_help_flag(true)
-        .styles(STYLES)
-        .max_term_width(100)
-        .help_template("{about}\n\n{all-args}{after-help}")
-        .args(options.cloned())
 }
 
 /// Whether an option stands on the command line, also if what else stands there is wrong.
@@ -254,6 +189,7 @@ pub enum Command {
     Pause(orders::Pause),
     Resume(orders::Resume),
     Cordon(orders::Cordon),
+    #[command(hide = true)]
     EndLease(end_lease::EndLease),
     /// Show and operate groups: their members, and who owns their units
     #[command(
@@ -264,6 +200,7 @@ pub enum Command {
     /// Remove a role that is no longer used
     #[command(
         subcommand,
+        hide = true,
         after_long_help = "Examples:\n  nats-elect role retire scheduler"
     )]
     Role(RoleCommand),
@@ -271,8 +208,10 @@ pub enum Command {
     CreateBucket(create_bucket::CreateBucket),
     Doctor(doctor::Doctor),
     Permissions(permissions::Permissions),
+    #[command(hide = true)]
     Verify(verify::Verify),
     Completions(completions::Completions),
+    #[command(hide = true)]
     Man(completions::Man),
 }
 
@@ -334,12 +273,10 @@ impl Command {
             Self::Agent(_) => Some("warn,async_nats=off,nats_elect=info".into()),
             // On its screen.
             Self::Top(top) if top.takes_stderr() => None,
-            // It runs for long, and nobody else tells that its bucket is out of reach, and who
-            // operated.
-            Self::Serve(_) => Some(
-                "error,async_nats=off,nats_elect::serve=warn,nats_elect::serve::operate=info,nats_elect::observer=warn"
-                    .into(),
-            ),
+            // It runs for long, and nobody else tells that its bucket is out of reach.
+            Self::Serve(_) => {
+                Some("error,async_nats=off,nats_elect::serve=warn,nats_elect::observer=warn".into())
+            }
             _ => Some("error,async_nats=off".into()),
         }
     }
@@ -354,7 +291,8 @@ pub struct Shared {
         long,
         global = true,
         value_name = "URL",
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub server: Option<String>,
 
@@ -365,12 +303,19 @@ pub struct Shared {
         value_name = "NAME",
         env = "NATS_CONTEXT",
         hide_env_values = true,
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub context: Option<String>,
 
     /// The user's name [env: NATS_USER]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub user: Option<String>,
 
     /// The user's password. Other users of this machine can see it here: prefer the environment [env:
@@ -379,7 +324,8 @@ pub struct Shared {
         long,
         global = true,
         value_name = "SECRET",
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub password: Option<String>,
 
@@ -389,32 +335,68 @@ pub struct Shared {
         long,
         global = true,
         value_name = "SECRET",
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub token: Option<String>,
 
     /// A file with a user's JWT and seed [env: NATS_CREDS]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub creds: Option<PathBuf>,
 
     /// A file with the seed of a user's nkey [env: NATS_NKEY]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub nkey: Option<PathBuf>,
 
     /// A PEM file with this client's certificate [env: NATS_CERT]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub tlscert: Option<PathBuf>,
 
     /// A PEM file with that certificate's private key [env: NATS_KEY]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub tlskey: Option<PathBuf>,
 
     /// A PEM file with the certificate authorities to trust [env: NATS_CA]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub tlsca: Option<PathBuf>,
 
     /// Start TLS before the server's greeting [env: NATS_TLS_FIRST]
-    #[arg(long, global = true, help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub tlsfirst: bool,
 
     /// The prefix of reply subjects
@@ -422,7 +404,8 @@ pub struct Shared {
         long,
         global = true,
         value_name = "PREFIX",
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub inbox_prefix: Option<String>,
 
@@ -433,7 +416,8 @@ pub struct Shared {
         global = true,
         value_name = "NAME",
         env = "NATS_ELECT_BUCKET",
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub bucket: Option<String>,
 
@@ -443,18 +427,25 @@ pub struct Shared {
         global = true,
         value_name = "PREFIX",
         env = "NATS_ELECT_ADMIN__SUBJECT_PREFIX",
-        help_heading = "Connection"
+        help_heading = "Connection",
+        hide_short_help = true
     )]
     pub admin_prefix: Option<String>,
 
     /// The JetStream domain of the bucket, if instances of two buckets of one name answer. For
     /// commands that ask instances and do not read the bucket
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Connection",
+        hide_short_help = true
+    )]
     pub domain: Option<String>,
 
     /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; 30s for `exec`,
     /// which waits for NATS when it starts]
-    #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
+    #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection", hide_short_help = true)]
     pub timeout: Option<Duration>,
 
     /// The form of results on stdout. With json and yaml errors on stderr are JSON

@@ -52,19 +52,6 @@ pub fn selected() -> Result<Option<ManagerConfig>, Failure> {
     }
 }
 
-/// The names of all contexts.
-pub fn names() -> Vec<String> {
-    let files = folder().map(|folder| fs::read_dir(folder.join("context")));
-    let Ok(Ok(files)) = files else {
-        return Vec::new();
-    };
-    let names = files.filter_map(|file| {
-        let file = file.ok()?.file_name().into_string().ok()?;
-        Some(file.strip_suffix(".json")?.to_owned())
-    });
-    names.collect()
-}
-
 /// Where the `nats` command keeps its contexts.
 fn folder() -> Result<PathBuf, Failure> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());

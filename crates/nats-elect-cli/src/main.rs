@@ -14,7 +14,6 @@ mod asking;
 mod cli;
 mod columns;
 mod commands;
-mod completion;
 mod config_file;
 mod confirm;
 mod connect;
@@ -57,9 +56,6 @@ fn main() -> ExitCode {
     {
         let ended = commands::run_inner(&cli::Inner::parse());
         return exit::report_in_time(ended, output::Output::bare(false));
-    }
-    if let Some(code) = completion::answered() {
-        return code;
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,

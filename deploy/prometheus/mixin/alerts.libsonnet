@@ -97,7 +97,7 @@
             'A handler of a unit of {{ $labels.group }} did not end.',
             group + ', instance {{ $labels.%s }}: {{ $value | humanize }} handlers within an hour did not end within the stop budget. '
             % $._config.instance
-            + 'Their units waited for a lease.'
+            + 'A unit whose handler blocks its thread waits for a lease.'
           ),
           alert(
             'NatsElectUnitHandlerFailing', 'warning',

@@ -6,21 +6,16 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
-use clap_complete::env::Shells;
 
 use crate::cli::Cli;
-use crate::completion::VARIABLE;
 use crate::exit::{Code, Failure, Outcome};
 use crate::text::clean;
 
 /// Write completions for a shell
 ///
-/// The command writes a script to stdout. With it the shell completes commands, options, and the
-/// names of roles, instances and contexts. For names of roles and instances it asks NATS, as the
-/// line that is typed and the environment say, for a second at most.
-///
-/// The script calls the command `nats-elect` of the PATH. It belongs to this version: a file that
-/// keeps it has to be written anew after an upgrade.
+/// The command writes a script to stdout. With it the shell completes commands, options and their
+/// values. The script belongs to this version: a file that keeps it has to be written anew after an
+/// upgrade.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   source <(nats-elect completions bash)              in ~/.bashrc
@@ -35,12 +30,8 @@ pub struct Completions {
 
 impl Completions {
     pub fn run(&self) -> Outcome {
-        let shell = self.shell.to_string();
-        let unknown = || Failure::usage(format!("there are no completions for {shell}"));
-        let shells = Shells::builtins();
-        let shell = shells.completer(&shell).ok_or_else(unknown)?;
-        let (name, mut script) = ("nats-elect", Vec::new());
-        shell.write_registration(VARIABLE, name, name, name, &mut script)?;
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "nats-elect", &mut script);
         io::stdout().lock().write_all(&script)?;
         Ok(0)
     }

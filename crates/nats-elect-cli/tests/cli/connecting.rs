@@ -219,11 +219,11 @@ fn help_shows_no_secret_of_the_environment() {
         ("NATS_CONTEXT", "s3cret"),
     ];
     let help = |arguments: &[&str]| ended(nats_elect(arguments).envs(secrets));
-    let (own, connection) = (help(&["verify", "--help"]), help(&["help", "connection"]));
-    assert_eq!((own.code, connection.code), (Some(0), Some(0)));
-    assert!(connection.stdout.contains("NATS_PASSWORD"));
-    for shown in [own.stdout, connection.stdout] {
-        assert!(!shown.contains("s3cret"), "{shown}");
+    for arguments in [["verify", "--help"], ["help", "ls"]] {
+        let shown = help(&arguments);
+        assert_eq!(shown.code, Some(0));
+        assert!(shown.stdout.contains("NATS_PASSWORD"));
+        assert!(!shown.stdout.contains("s3cret"), "{}", shown.stdout);
     }
 }
 

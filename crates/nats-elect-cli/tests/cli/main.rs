@@ -4,7 +4,6 @@ mod candidates;
 mod check;
 mod choosing;
 #[cfg(unix)]
-mod completion;
 mod connecting;
 mod create_bucket;
 #[cfg(unix)]

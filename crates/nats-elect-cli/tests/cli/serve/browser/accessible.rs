@@ -91,12 +91,14 @@ async fn has_no_violation(events: EventsConfig, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn axe_finds_no_violation_with_a_history() {
     let kept = EventsConfig::default().keep(Duration::from_secs(3600));
     has_no_violation(kept, "with a history").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn axe_finds_no_violation_without_a_history() {
     has_no_violation(EventsConfig::off(), "without a history").await;
 }

@@ -14,6 +14,7 @@ use crate::fleet::{bucket, leader};
 const FOCUSED: &str = "document.activeElement.id || document.activeElement.getAttribute('href') || document.activeElement.nodeName";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
@@ -85,6 +86,7 @@ async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
@@ -131,6 +133,7 @@ async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn cards_are_still_tables_for_a_screen_reader() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;

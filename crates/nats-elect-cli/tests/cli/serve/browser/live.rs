@@ -46,6 +46,7 @@ fn is_the_same_page(browser: &Browser) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
     let server = NatsServer::start().expect("start");
     let first = leader(&server, "node-1").await;
@@ -132,6 +133,7 @@ async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn a_lost_nats_is_shown_as_stale_until_it_is_back() {
     let mut server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
@@ -159,6 +161,7 @@ async fn a_lost_nats_is_shown_as_stale_until_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
@@ -206,6 +209,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn updates_stop_and_go_on_as_told() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
@@ -234,6 +238,7 @@ async fn updates_stop_and_go_on_as_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn the_title_tells_of_a_lost_leader_where_nobody_looks() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
@@ -249,6 +254,7 @@ async fn the_title_tells_of_a_lost_leader_where_nobody_looks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn without_script_it_is_a_table_of_the_same_facts() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;

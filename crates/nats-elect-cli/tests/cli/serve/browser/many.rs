@@ -13,6 +13,7 @@ use crate::fleet::{bucket, instance, leader};
 use crate::group::pair;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn all_of_it_weighs_little_and_comes_from_its_own_server() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
@@ -56,6 +57,7 @@ async fn all_of_it_weighs_little_and_comes_from_its_own_server() {
 
 /// Some of them with the longest names there are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn two_hundred_roles_and_long_names_show_first_what_has_no_leader() {
     let server = NatsServer::start().expect("start");
     let long = "n".repeat(255);
@@ -117,6 +119,7 @@ async fn two_hundred_roles_and_long_names_show_first_what_has_no_leader() {
 
 /// Most of them with names as long as they can be, and of more members than a row has room for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a browser: .ci/nightly"]
 async fn ten_thousand_units_are_one_row_and_those_without_an_owner_come_first() {
     const UNITS: usize = 10_000;
     let server = NatsServer::start().expect("start");
