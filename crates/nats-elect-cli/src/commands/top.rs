@@ -22,14 +22,14 @@ Examples:
   nats-elect top --interval 5s --bucket control-plane
   nats-elect top --once | mail -s leaders ops@example.com
 
-Keys: q quits, arrows select, / filters, s sorts, p pauses, ? shows help.";
+Keys: q quits, arrows select, / filters, s sorts, f freezes, ? shows help.";
 
 /// Show roles and leaders live
 ///
 /// The screen shows all roles and instances. A role has its leader, the fencing token, the rest of
 /// the lease, the number of changes in 24 hours, how long the leader has led, and how long its last
-/// heartbeat took. An instance has its state in each role. Below are the latest changes. A wide
-/// screen has the changes of each hour, and a high one the candidates of the selected role.
+/// heartbeat took. An instance has its state in each role. Below are the latest changes. A high
+/// screen has the candidates of the selected role, too.
 ///
 /// Leaders and leases come from the bucket, changes before the start from the stream of published
 /// events, and the rest from the instances. If a part can't be had, because a permission is missing,
