@@ -16,6 +16,7 @@ pages! {
     benchmarks_groups = "../docs/benchmarks-groups.md";
     changing_leaders = "../docs/changing-leaders.md";
     cli = "../docs/cli.md";
+    cli_reference = "../docs/cli-reference.md";
     comparison = "../docs/comparison.md";
     configuration = "../docs/configuration.md";
     correctness = "../docs/correctness.md";

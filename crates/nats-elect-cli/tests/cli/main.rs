@@ -26,6 +26,7 @@ mod orders;
 mod output;
 mod pair;
 mod permissions;
+mod reference;
 mod retire;
 #[cfg(unix)]
 mod serve;
