@@ -10,15 +10,13 @@
 //! subject and no request. So the mailbox knows the subject of each request under way, and ends the
 //! requests that a refusal concerns.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use async_nats::{Client, Message, SubscribeError};
-use futures::StreamExt;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::denied::Denied;
+use super::sorter::{Place, Sorter};
 use crate::lock::lock;
 
 /// The mailbox of one client. The first request opens it. It survives reconnects.
@@ -30,13 +28,10 @@ pub struct Mailbox {
 
 #[derive(Debug)]
 struct Open {
-    /// The prefix of the subjects of answers, with the trailing dot.
-    prefix: String,
-    /// The requests under way, by the numbers of their answers. Or the refusal of the subscription
-    /// to answers: no answer comes after it.
-    requests: Mutex<Result<HashMap<u128, Request>, Denied>>,
-    /// Set once the subscription was sent.
-    sorting: OnceLock<JoinHandle<()>>,
+    /// The requests under way.
+    requests: Arc<Sorter<Request>>,
+    /// The refusal of the subscription to answers: no answer comes after it.
+    refused: OnceLock<Denied>,
 }
 
 #[derive(Debug)]
@@ -52,13 +47,8 @@ pub(super) type Received = Option<Result<Message, Denied>>;
 /// A place for one answer. The wait ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    /// Whether the wait is over.
-    over: bool,
-    open: Arc<Open>,
-    number: u128,
+    place: Place<Request>,
     answer: oneshot::Receiver<Result<Message, Denied>>,
-    /// The reply subject of the request.
-    pub reply: String,
 }
 
 impl Mailbox {
@@ -73,23 +63,16 @@ impl Mailbox {
             // In a box: each request would reserve the room for it.
             None => Box::pin(self.open(client)).await?,
         };
-        let number = rand::random();
         let (sender, answer) = oneshot::channel();
-        let request = Request {
+        let place = open.requests.place(Request {
             subject: subject.to_owned(),
             answer: sender,
-        };
-        match &mut *open.requests() {
-            Ok(requests) => drop(requests.insert(number, request)),
-            Err(denied) => drop(request.answer.send(Err(denied.clone()))),
+        });
+        // It may have been refused just before there was this place.
+        if let Some(denied) = open.refused.get() {
+            open.end(denied, |_| true);
         }
-        Ok(Awaited {
-            over: false,
-            reply: format!("{}{number:032x}", open.prefix),
-            open,
-            number,
-            answer,
-        })
+        Ok(Awaited { place, answer })
     }
 
     /// Ends the requests that a refusal of the server concerns. Their answers will not come.
@@ -101,24 +84,21 @@ impl Mailbox {
         let Some(open) = self.slot().clone() else {
             return false;
         };
-        let all = !denied.publish && denied.subject == open.subscription();
-        let mut requests = open.requests();
-        if let Ok(requests) = &mut *requests {
-            let is_ended = |request: &Request| denied.publish && request.subject == denied.subject;
-            for (_, request) in requests.extract_if(|_, request| all || is_ended(request)) {
-                let _ = request.answer.send(Err(denied.clone()));
-            }
-        }
+        let all = !denied.publish && denied.subject == open.requests.subscription();
         if all {
-            *requests = Err(denied.clone());
+            open.refused.get_or_init(|| denied.clone());
         }
+        open.end(denied, |request| {
+            all || denied.publish && request.subject == denied.subject
+        });
         all
     }
 
     /// Returns whether the subscription to answers was refused. The next request makes another one.
     pub fn is_refused(&self) -> bool {
         let open = self.slot();
-        open.as_ref().is_some_and(|open| open.requests().is_err())
+        open.as_ref()
+            .is_some_and(|open| open.refused.get().is_some())
     }
 
     async fn open(&self, client: &Client) -> Result<Arc<Open>, SubscribeError> {
@@ -126,32 +106,17 @@ impl Mailbox {
         if let Some(open) = self.opened() {
             return Ok(open);
         }
-        let prefix = format!("{}.{:032x}.", inbox_prefix(client), rand::random::<u128>());
         let open = Arc::new(Open {
-            prefix,
-            requests: Mutex::new(Ok(HashMap::new())),
-            sorting: OnceLock::new(),
+            requests: Sorter::new(&inbox_prefix(client)),
+            refused: OnceLock::new(),
         });
         // The subscription may be refused before this function goes on.
         *self.slot() = Some(Arc::clone(&open));
-        let mut answers = client.subscribe(open.subscription()).await?;
-        let all = Arc::downgrade(&open);
-        let sorting = tokio::spawn(async move {
-            while let Some(answer) = answers.next().await {
-                let Some(open) = all.upgrade() else { return };
-                let number = answer.subject.strip_prefix(&*open.prefix);
-                let number = number.and_then(|number| u128::from_str_radix(number, 16).ok());
-                if let Some(request) = number.and_then(|number| open.remove(number)) {
-                    // The waiting caller may have gone.
-                    let _ = request.answer.send(Ok(answer));
-                }
-            }
-            // The client has ended, so no answer will come.
-            if let Some(open) = all.upgrade() {
-                *open.requests() = Ok(HashMap::new());
-            }
+        let answers = client.subscribe(open.requests.subscription()).await?;
+        open.requests.sort(answers, |request, answer| {
+            // The waiting caller may have gone.
+            let _ = request.remove().answer.send(Ok(answer));
         });
-        open.sorting.get_or_init(|| sorting);
         Ok(open)
     }
 
@@ -159,9 +124,7 @@ impl Mailbox {
     /// its answers has ended.
     fn opened(&self) -> Option<Arc<Open>> {
         let open = self.slot().clone()?;
-        let sorts = open.sorting.get().is_some_and(|it| !it.is_finished());
-        let accepted = open.requests().is_ok();
-        (sorts && accepted).then_some(open)
+        (open.requests.sorts() && open.refused.get().is_none()).then_some(open)
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
@@ -172,47 +135,29 @@ impl Mailbox {
     #[cfg(all(test, unix))]
     pub fn awaited(&self) -> usize {
         let open = self.slot();
-        let awaited = |open: &Arc<Open>| open.requests().as_ref().map_or(0, HashMap::len);
-        open.as_ref().map_or(0, awaited)
+        open.as_ref()
+            .map_or(0, |open| open.requests.awaiting().len())
     }
 }
 
 impl Awaited {
+    /// The reply subject of the request.
+    pub fn reply(&self) -> &str {
+        &self.place.reply
+    }
+
     /// Returns the answer.
     pub async fn answer(&mut self) -> Received {
-        let answer = (&mut self.answer).await.ok();
-        self.over = true;
-        answer
-    }
-}
-
-impl Drop for Awaited {
-    fn drop(&mut self) {
-        if !self.over {
-            self.open.remove(self.number);
-        }
+        (&mut self.answer).await.ok()
     }
 }
 
 impl Open {
-    /// Returns the subject of the subscription to answers.
-    fn subscription(&self) -> String {
-        format!("{}*", self.prefix)
-    }
-
-    fn remove(&self, number: u128) -> Option<Request> {
-        self.requests().as_mut().ok()?.remove(&number)
-    }
-
-    fn requests(&self) -> MutexGuard<'_, Result<HashMap<u128, Request>, Denied>> {
-        lock(&self.requests)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if let Some(sorting) = self.sorting.get() {
-            sorting.abort();
+    /// Ends these requests: the server refused them.
+    fn end(&self, denied: &Denied, is_ended: impl Fn(&Request) -> bool) {
+        let mut requests = self.requests.awaiting();
+        for (_, request) in requests.extract_if(|_, request| is_ended(request)) {
+            let _ = request.answer.send(Err(denied.clone()));
         }
     }
 }

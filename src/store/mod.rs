@@ -29,6 +29,7 @@ mod request;
 mod server;
 mod service;
 mod settings;
+mod sorter;
 #[cfg(all(test, unix))]
 pub(crate) mod stand_in;
 #[cfg(all(test, unix))]

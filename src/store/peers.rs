@@ -126,7 +126,11 @@ impl Bucket {
         let body = question.to_json();
         for subject in to.subjects() {
             client
-                .publish_with_reply(subject.clone(), answers.reply.clone(), body.clone().into())
+                .publish_with_reply(
+                    subject.clone(),
+                    answers.reply().to_owned(),
+                    body.clone().into(),
+                )
                 .await
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         }

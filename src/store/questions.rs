@@ -1,33 +1,22 @@
 //! The questions of this instance that other instances may still answer.
 //!
 //! One subscription receives the answers to all of them: a subscription for each would take 6 KiB,
-//! and an instance that leads a thousand roles asks about each of them. Each question has a reply
-//! subject of its own, with 128 random bits in it, so that only those who received it can answer.
+//! and an instance that leads a thousand roles asks about each of them. Its prefix is not that of the
+//! [mailbox](super::mailbox): who receives a question must not learn where confirmations go.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use async_nats::{Client, Message, StatusCode, Subscriber};
-use futures::StreamExt;
+use async_nats::{Client, Message, StatusCode};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::asking::subscribe;
 use super::error::StoreError;
-use crate::lock::lock;
+use super::sorter::{Place, Sorter};
 use nats_elect_core::peer::PeerReply;
 
 /// The questions on one connection. The first one subscribes to the answers.
 #[derive(Debug, Default)]
-pub(super) struct Questions(tokio::sync::Mutex<Option<Arc<Open>>>);
-
-#[derive(Debug)]
-struct Open {
-    /// The prefix of the reply subjects, with the trailing dot.
-    prefix: String,
-    asked: Arc<Mutex<HashMap<u128, Question>>>,
-    sorting: JoinHandle<()>,
-}
+pub(super) struct Questions(tokio::sync::Mutex<Option<Arc<Sorter<Question>>>>);
 
 /// The subjects of a question.
 #[derive(Debug)]
@@ -38,7 +27,7 @@ pub(super) enum Receivers {
     Each(Vec<String>),
 }
 
-struct Question {
+pub(super) struct Question {
     heard: Box<dyn FnMut(PeerReply) + Send>,
     /// The subjects that may still bring an answer.
     awaited: usize,
@@ -51,10 +40,7 @@ struct Question {
 /// A question that can be answered until this is dropped.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// The reply subject of the question.
-    pub reply: String,
-    open: Arc<Open>,
-    number: u128,
+    place: Place<Question>,
     over: oneshot::Receiver<()>,
 }
 
@@ -68,8 +54,6 @@ impl Questions {
         to: &Receivers,
         heard: impl FnMut(PeerReply) + Send + 'static,
     ) -> Result<Answers, StoreError> {
-        let open = self.open(client, prefix).await?;
-        let number = rand::random();
         let (sender, over) = oneshot::channel();
         let question = Question {
             heard: Box::new(heard),
@@ -77,50 +61,30 @@ impl Questions {
             once: matches!(to, Receivers::Each(_)),
             _open: sender,
         };
-        lock(&open.asked).insert(number, question);
-        Ok(Answers {
-            reply: format!("{}{number:032x}", open.prefix),
-            open,
-            number,
-            over,
-        })
+        let place = self.open(client, prefix).await?.place(question);
+        Ok(Answers { place, over })
     }
 
-    async fn open(&self, client: &Client, prefix: &str) -> Result<Arc<Open>, StoreError> {
+    async fn open(
+        &self,
+        client: &Client,
+        prefix: &str,
+    ) -> Result<Arc<Sorter<Question>>, StoreError> {
         let mut slot = self.0.lock().await;
         // The runtime that sorted the answers may have ended.
-        if let Some(open) = slot.as_ref().filter(|open| !open.sorting.is_finished()) {
+        if let Some(open) = slot.as_ref().filter(|open| open.sorts()) {
             return Ok(Arc::clone(open));
         }
-        let prefix = format!("{prefix}.{:032x}.", rand::random::<u128>());
-        let answers = subscribe(client, format!("{prefix}*")).await?;
-        let asked = Arc::default();
-        let open = Arc::new(Open {
-            sorting: tokio::spawn(sort(answers, prefix.clone(), Arc::clone(&asked))),
-            prefix,
-            asked,
+        let open: Arc<Sorter<Question>> = Sorter::new(prefix);
+        let answers = subscribe(client, open.subscription()).await?;
+        open.sort(answers, |mut question, answer| {
+            question.get_mut().take(&answer);
+            if question.get().awaited == 0 {
+                question.remove();
+            }
         });
         Ok(Arc::clone(slot.insert(open)))
     }
-}
-
-/// Passes each answer on to its question.
-async fn sort(mut answers: Subscriber, prefix: String, asked: Arc<Mutex<HashMap<u128, Question>>>) {
-    while let Some(answer) = answers.next().await {
-        let number = answer.subject.strip_prefix(&*prefix);
-        let number = number.and_then(|number| u128::from_str_radix(number, 16).ok());
-        let Some(number) = number else { continue };
-        let mut asked = lock(&asked);
-        let Some(question) = asked.get_mut(&number) else {
-            continue;
-        };
-        question.take(&answer);
-        if question.awaited == 0 {
-            asked.remove(&number);
-        }
-    }
-    // The connection has ended, so no answer will come.
-    lock(&asked).clear();
 }
 
 impl Receivers {
@@ -146,21 +110,14 @@ impl Question {
 }
 
 impl Answers {
+    /// The reply subject of the question.
+    pub fn reply(&self) -> &str {
+        &self.place.reply
+    }
+
     /// Resolves when no further answer is awaited.
     pub async fn over(&mut self) {
         let _ = (&mut self.over).await;
-    }
-}
-
-impl Drop for Answers {
-    fn drop(&mut self) {
-        lock(&self.open.asked).remove(&self.number);
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.sorting.abort();
     }
 }
 

@@ -123,7 +123,7 @@ impl Bucket {
                 self.require_connection()?;
                 let sending = client.publish_with_reply_and_headers(
                     subject.clone(),
-                    awaited.reply.clone(),
+                    awaited.reply().to_owned(),
                     headers.clone(),
                     payload.clone(),
                 );
