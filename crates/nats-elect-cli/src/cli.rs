@@ -84,7 +84,10 @@ impl Cli {
         } else {
             ColorChoice::Auto
         };
-        let command = Self::command().color(color);
+        let command = Self::command().color(color).mut_args(|arg| {
+            let connects = arg.get_help_heading() == Some("Connection");
+            arg.hide_short_help(connects)
+        });
         let read = command.clone().try_get_matches();
         let read = read.and_then(|matches| Self::from_arg_matches(&matches));
         #[cfg(unix)]
@@ -291,8 +294,7 @@ pub struct Shared {
         long,
         global = true,
         value_name = "URL",
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub server: Option<String>,
 
@@ -303,19 +305,12 @@ pub struct Shared {
         value_name = "NAME",
         env = "NATS_CONTEXT",
         hide_env_values = true,
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub context: Option<String>,
 
     /// The user's name [env: NATS_USER]
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
     pub user: Option<String>,
 
     /// The user's password. Other users of this machine can see it here: prefer the environment [env:
@@ -324,8 +319,7 @@ pub struct Shared {
         long,
         global = true,
         value_name = "SECRET",
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub password: Option<String>,
 
@@ -335,68 +329,32 @@ pub struct Shared {
         long,
         global = true,
         value_name = "SECRET",
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub token: Option<String>,
 
     /// A file with a user's JWT and seed [env: NATS_CREDS]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub creds: Option<PathBuf>,
 
     /// A file with the seed of a user's nkey [env: NATS_NKEY]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub nkey: Option<PathBuf>,
 
     /// A PEM file with this client's certificate [env: NATS_CERT]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub tlscert: Option<PathBuf>,
 
     /// A PEM file with that certificate's private key [env: NATS_KEY]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub tlskey: Option<PathBuf>,
 
     /// A PEM file with the certificate authorities to trust [env: NATS_CA]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub tlsca: Option<PathBuf>,
 
     /// Start TLS before the server's greeting [env: NATS_TLS_FIRST]
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, help_heading = "Connection")]
     pub tlsfirst: bool,
 
     /// The prefix of reply subjects
@@ -404,8 +362,7 @@ pub struct Shared {
         long,
         global = true,
         value_name = "PREFIX",
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub inbox_prefix: Option<String>,
 
@@ -416,8 +373,7 @@ pub struct Shared {
         global = true,
         value_name = "NAME",
         env = "NATS_ELECT_BUCKET",
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub bucket: Option<String>,
 
@@ -427,25 +383,18 @@ pub struct Shared {
         global = true,
         value_name = "PREFIX",
         env = "NATS_ELECT_ADMIN__SUBJECT_PREFIX",
-        help_heading = "Connection",
-        hide_short_help = true
+        help_heading = "Connection"
     )]
     pub admin_prefix: Option<String>,
 
     /// The JetStream domain of the bucket, if instances of two buckets of one name answer. For
     /// commands that ask instances and do not read the bucket
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        help_heading = "Connection",
-        hide_short_help = true
-    )]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
     pub domain: Option<String>,
 
     /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; 30s for `exec`,
     /// which waits for NATS when it starts]
-    #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
     pub timeout: Option<Duration>,
 
     /// The form of results on stdout. With json and yaml errors on stderr are JSON
