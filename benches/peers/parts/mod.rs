@@ -156,7 +156,7 @@ impl Servers {
         servers
     }
 
-    /// What a part found. One that failed is named on the page, and costs no other part.
+    /// Returns the findings of a part. The page names a part that failed, and keeps the others.
     fn found<T: Default>(&mut self, part: &str, found: Result<T, Problem>) -> T {
         found.unwrap_or_else(|problem| {
             eprintln!("{part}: {problem}");

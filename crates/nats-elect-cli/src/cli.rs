@@ -36,8 +36,6 @@ const RARE: &str = "\
 Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`";
 
 const AFTER: &str = "\
-Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`
-
 Exit codes:
   0  success
   1  failure for a reason that is not listed below
@@ -66,7 +64,7 @@ const STYLES: Styles = Styles::styled()
 #[derive(Debug, Parser)]
 #[command(
     name = "nats-elect", version, about = ABOUT, long_about = LONG_ABOUT, after_help = RARE,
-    after_long_help = AFTER, styles = STYLES, max_term_width = 100
+    after_long_help = format!("{RARE}\n\n{AFTER}"), styles = STYLES, max_term_width = 100
 )]
 pub struct Cli {
     #[command(flatten)]

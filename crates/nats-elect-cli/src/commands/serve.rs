@@ -50,7 +50,7 @@ Examples:
 /// One process beside a bucket or several. It only looks on, and several of them can run. It goes on through an outage of NATS, and its answers then say that they
 /// are stale, and since when.
 ///
-/// There is no encryption, and no login to look. Whoever reaches the address learns the leaders and
+/// There is no encryption, and no login to look. Everyone who reaches the address learns the leaders and
 /// what the instances tell of themselves.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]

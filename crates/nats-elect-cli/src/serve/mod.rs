@@ -8,7 +8,7 @@
 //! ├─ metrics   what Prometheus scrapes
 //! ├─ page      the same for people, with the timeline
 //! ├─ openapi   all paths, described
-//! ├─ names     who is meant by a request
+//! ├─ names     the names of this server
 //! ├─ problem   answers that are errors
 //! ├─ spaced    answers about everything, made a few times a second at most
 //! └─ view      what is known of one bucket

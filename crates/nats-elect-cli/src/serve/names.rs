@@ -1,4 +1,4 @@
-//! Who is meant by a request: so that no other site uses a visitor's browser to reach this server.
+//! The names of this server, so that no other site reaches it through a visitor's browser.
 
 use std::net::IpAddr;
 use std::sync::Arc;

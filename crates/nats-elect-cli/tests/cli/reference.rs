@@ -48,7 +48,7 @@ fn paragraphs(help: &str) -> Vec<String> {
     all
 }
 
-/// What the help of a command says beside the options of every command.
+/// Returns the help of a command without the options that every command has.
 fn own(help: &str, of_all: &[String]) -> String {
     let mut own: Vec<_> = paragraphs(help);
     let is_of_all = |it: &String| of_all.iter().any(|of| of.trim() == it.trim());
