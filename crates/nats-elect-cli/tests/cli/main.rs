@@ -28,6 +28,7 @@ mod pair;
 mod permissions;
 mod reference;
 mod retire;
+mod running;
 #[cfg(unix)]
 mod serve;
 mod step_down;
@@ -39,8 +40,9 @@ mod transcript;
 mod verify;
 mod watch;
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
+
+use running::run;
 
 /// What a command did.
 struct Ended {
@@ -66,27 +68,9 @@ fn nats_elect(arguments: &[&str]) -> Command {
 }
 
 fn ended(command: &mut Command) -> Ended {
-    of(command.output().expect("run nats-elect"))
+    run(command, "")
 }
 
 fn with_stdin(command: &mut Command, text: &str) -> Ended {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start nats-elect");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    // It may end without reading.
-    let _ = stdin.write_all(text.as_bytes());
-    drop(stdin);
-    of(child.wait_with_output().expect("its end"))
-}
-
-fn of(output: Output) -> Ended {
-    Ended {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).expect("text"),
-        stderr: String::from_utf8(output.stderr).expect("text"),
-    }
+    run(command.stdin(Stdio::piped()), text)
 }
