@@ -54,9 +54,14 @@ impl Events {
     }
 
     /// The next one. What is between the chunks of the body has none of these fields.
+    #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "no lease rests on it")]
     pub fn next(&mut self) -> Event {
+        let begun = Instant::now();
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
+            // Where nothing happens it says so, again and again.
+            assert!(begun.elapsed() < SOON, "no event has come");
             let line = self.line();
             if let Some(it) = line.strip_prefix("id: ") {
                 it.clone_into(&mut id);
@@ -140,10 +145,19 @@ async fn readers_read_a_history_again_that_was_found_after_they_came() {
     let server = NatsServer::start().expect("start");
     crate::fleet::bucket(&server).await;
     let serve = serving(&server, &[]);
+    // Events of a history that is followed before the first of them are told one by one.
+    let is_looked_for = |answer: &Answer| {
+        let missing = answer.json()["missing"][0]["reason"].clone();
+        missing.is_string() && missing != "the history was not read yet"
+    };
+    let path = "/api/v1/history";
+    serve
+        .until("a look for a history", path, is_looked_for)
+        .await;
     let mut events = Events::open(&serve, None);
     let _a = leader(&server, "node-1").await;
     events.until(&["reload"], |it| it["reason"] == "the history was read");
-    let history = serve.get("/api/v1/history").json();
+    let history = serve.get(path).json();
     assert_eq!(history["events"][0]["instance_id"], "node-1", "{history}");
 }
 
