@@ -79,18 +79,13 @@ impl Exec {
 
     /// The guard of the command that runs, if one does.
     pub fn guard(&self) -> Option<Pid> {
-        let pid = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-        let guard = children.split_whitespace().next()?.parse().ok()?;
-        Pid::from_raw(guard)
+        Pid::from_raw(self.children()?.first()?.parse().ok()?)
     }
 
     /// The guard of a role's command.
     pub fn guard_of(&self, role: &str) -> Option<Pid> {
-        let pid = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
         let variable = format!("NATS_ELECT_ROLE={role}");
-        let guard = children.split_whitespace().find(|child| {
+        let guard = self.children()?.into_iter().find(|child| {
             let environment = std::fs::read(format!("/proc/{child}/environ")).unwrap_or_default();
             let mut variables = environment.split(|byte| *byte == 0);
             variables.any(|it| it == variable.as_bytes())
@@ -101,6 +96,32 @@ impl Exec {
     pub fn signal_guard(&self, signal: Signal) -> bool {
         self.guard()
             .is_some_and(|guard| kill_process(guard, signal).is_ok())
+    }
+
+    /// Kills a guard, and waits until `exec` has ended what that left behind: if both are killed at
+    /// once, children of the command outlive them.
+    pub async fn kills_guard_and_recovers(&self) {
+        let Some(guard) = self.guard() else {
+            return;
+        };
+        let _ = kill_process(guard, Signal::KILL);
+        let guard = guard.as_raw_nonzero().to_string();
+        eventually(SOON, "the end of what a guard left behind", async || {
+            let children = self.children().unwrap_or_default();
+            let recovered = children.iter().all(|child| {
+                let words = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+                let is_guard = words.split(|byte| *byte == 0).any(|it| it == b"exec-guard");
+                is_guard && *child != guard
+            });
+            recovered.then_some(())
+        })
+        .await;
+    }
+
+    fn children(&self) -> Option<Vec<String>> {
+        let pid = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        Some(children.split_whitespace().map(str::to_owned).collect())
     }
 
     /// Has every further file refused to it.

@@ -89,7 +89,7 @@ async fn faults_at_random_never_run_two_commands_at_once() {
     let other = fleet.history.of_role("other").runs();
     let wrong = [overlaps(&runs), overlaps(&other)].concat();
     println!(
-        "EXEC {} faults, {} and {} commands, {} overlaps (seed {seed})",
+        "EXEC {} faults, {} and {} commands, {} overlaps (seed {seed}): {done:?}",
         done.len(),
         runs.len(),
         other.len(),
@@ -158,7 +158,7 @@ impl Fleet {
                 tokio::time::sleep(pause).await;
                 exec.signal(Signal::CONT);
             }
-            Fault::KillGuard => drop(exec.signal_guard(Signal::KILL)),
+            Fault::KillGuard => exec.kills_guard_and_recovers().await,
             Fault::PauseGuard => {
                 exec.signal_guard(Signal::STOP);
                 tokio::time::sleep(pause).await;
