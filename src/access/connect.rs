@@ -1,6 +1,9 @@
 //! A plain client from a configuration.
 
-use async_nats::{Client, ConnectOptions};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, ServerAddr};
+use futures::future::BoxFuture;
 
 use super::{Resolved, resolved};
 use crate::actors::{Target, lasting, problem};
@@ -71,17 +74,29 @@ impl ManagerConfig {
                 .connection_timeout(self.start_timeout)
                 .max_reconnects(None),
         );
+        attempt(options, servers, target, self.start_timeout).await
+    }
+}
+
+/// Connects, in one attempt at each server. Compiled here, and not in each program.
+fn attempt(
+    options: ConnectOptions,
+    servers: Vec<ServerAddr>,
+    target: Target,
+    within: Duration,
+) -> BoxFuture<'static, Result<Client, Error>> {
+    Box::pin(async move {
         let unavailable = |reason| Error::Unavailable {
-            after: self.start_timeout,
+            after: within,
             reason,
         };
-        match tokio::time::timeout(self.start_timeout, options.connect(servers)).await {
+        match tokio::time::timeout(within, options.connect(servers)).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) => Err(match lasting(&error, &target) {
-                Some(failure) => Error::of_start(failure, self.start_timeout),
+                Some(failure) => Error::of_start(failure, within),
                 None => unavailable(problem(&error)),
             }),
             Err(_) => Err(unavailable("no connection to NATS: no answer".into())),
         }
-    }
+    })
 }

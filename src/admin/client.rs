@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::StreamExt;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
 use uuid::Uuid;
 
@@ -145,7 +145,7 @@ impl AdminClient {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn instances(&self, within: Duration) -> Result<Vec<Instance>, AdminError> {
-        self.discover(within).await?.all().await
+        self.discovered(within).await
     }
 
     /// Returns the one instance with this id, or with this incarnation. For `within` see
@@ -186,14 +186,7 @@ impl AdminClient {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn status(&self, instance: &Instance) -> Result<InstanceReport, AdminError> {
-        self.ask(
-            instance,
-            Verb::Status,
-            None,
-            &AdminRequest::default(),
-            STATUS,
-        )
-        .await
+        self.report(instance, None).await
     }
 
     /// Returns an instance's report about itself and this role. Otherwise the same as
@@ -210,15 +203,7 @@ impl AdminClient {
         instance: &Instance,
         role: &str,
     ) -> Result<InstanceReport, AdminError> {
-        let role = RoleName::new(role)?;
-        self.ask(
-            instance,
-            Verb::Status,
-            Some(&role),
-            &AdminRequest::default(),
-            STATUS,
-        )
-        .await
+        self.report(instance, Some(&RoleName::new(role)?)).await
     }
 
     /// Returns all instances and their reports. It calls [`instances`](Self::instances), and then
@@ -256,7 +241,14 @@ impl AdminClient {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn leader(&self, role: &str, within: Duration) -> Result<LeaderFound, AdminError> {
-        let role = &RoleName::new(role)?;
+        self.led(RoleName::new(role)?, within).await
+    }
+
+    async fn find_leader(
+        &self,
+        role: &RoleName,
+        within: Duration,
+    ) -> Result<LeaderFound, AdminError> {
         let mut discovery = self.discover(within).await?;
         let mut asked = FuturesUnordered::new();
         let mut searching = true;
@@ -362,7 +354,7 @@ impl AdminClient {
             revision: None,
             unit: None,
         };
-        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(role), &request, within);
+        let asked = self.have_done(instance, Verb::StepDown, Some(role), request, within);
         let not_understood = || AdminError::NotUnderstood {
             instance: Box::new(instance.clone()),
         };
@@ -449,7 +441,7 @@ impl AdminClient {
     ) -> Result<(), AdminError> {
         let role = RoleName::new(role)?;
         let request = AdminRequest::end_of(revision);
-        let asked = self.ask::<Done>(instance, Verb::EndLease, Some(&role), &request, ORDER);
+        let asked = self.have_done(instance, Verb::EndLease, Some(&role), request, ORDER);
         asked.await.map(drop)
     }
 
@@ -542,7 +534,7 @@ impl AdminClient {
     ) -> Result<BTreeMap<String, Ended>, AdminError> {
         let role = role.map(RoleName::new).transpose()?;
         let request = AdminRequest::default();
-        let asked = self.ask::<Done>(instance, verb, role.as_ref(), &request, within);
+        let asked = self.have_done(instance, verb, role.as_ref(), request, within);
         Ok(asked.await?.ended)
     }
 
@@ -552,9 +544,7 @@ impl AdminClient {
         instance: &Instance,
         role: Option<&RoleName>,
     ) -> Result<Duration, AdminError> {
-        let request = AdminRequest::default();
-        let asked = self.ask::<InstanceReport>(instance, Verb::Status, role, &request, STATUS);
-        match asked.await {
+        match self.report(instance, role).await {
             Ok(report) => Ok(time_for(report.roles.values())),
             // The instance has more roles than it can report at once, or just now.
             Err(error) => match error.refusal() {
@@ -562,6 +552,43 @@ impl AdminClient {
                 _ => Err(error),
             },
         }
+    }
+
+    // What follows is compiled here, and not in each program: see the manager's builder.
+
+    fn discovered(&self, within: Duration) -> BoxFuture<'_, Result<Vec<Instance>, AdminError>> {
+        Box::pin(async move { self.discover(within).await?.all().await })
+    }
+
+    fn led(
+        &self,
+        role: RoleName,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<LeaderFound, AdminError>> {
+        Box::pin(async move { self.find_leader(&role, within).await })
+    }
+
+    fn report<'a>(
+        &'a self,
+        instance: &'a Instance,
+        role: Option<&'a RoleName>,
+    ) -> BoxFuture<'a, Result<InstanceReport, AdminError>> {
+        let request = AdminRequest::default();
+        Box::pin(async move {
+            self.ask(instance, Verb::Status, role, &request, STATUS)
+                .await
+        })
+    }
+
+    fn have_done<'a>(
+        &'a self,
+        instance: &'a Instance,
+        verb: Verb,
+        role: Option<&'a RoleName>,
+        request: AdminRequest,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Done, AdminError>> {
+        Box::pin(async move { self.ask(instance, verb, role, &request, within).await })
     }
 
     async fn ask<T: AdminReply>(

@@ -27,6 +27,8 @@
 //! being answered. Restrict access to the port.
 
 mod answer;
+#[doc(hidden)]
+pub mod connections;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -35,11 +37,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::answer::Asked;
@@ -52,8 +52,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time of a connection. A connection is for one request. A client that does not read
 /// its answer must not block others.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The pause before the next accept after a failed one, for instance for want of file descriptors.
-const RETRY: Duration = Duration::from_millis(100);
 
 type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
@@ -152,10 +150,11 @@ impl HealthServerBuilder {
             metrics: self.metrics,
         });
         let end = CancellationToken::new();
-        tokio::spawn(
-            end.clone()
-                .run_until_cancelled_owned(accept(listener, asked, end.clone())),
-        );
+        let ended = end.clone();
+        tokio::spawn(end.clone().run_until_cancelled_owned(async move {
+            let conversed = |(stream, _)| converse(stream, Arc::clone(&asked), ended.clone());
+            connections::serve(MOST_CONNECTIONS, || listener.accept(), conversed).await;
+        }));
         Ok(HealthServer {
             address,
             _running: end.drop_guard(),
@@ -171,38 +170,15 @@ impl fmt::Debug for HealthServerBuilder {
     }
 }
 
-async fn accept(listener: TcpListener, asked: Arc<Asked>, end: CancellationToken) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-            return;
-        };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let (asked, end) = (Arc::clone(&asked), end.clone());
-                tokio::spawn(async move {
-                    end.run_until_cancelled(converse(stream, asked)).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection to the health endpoints could be accepted");
-                tokio::time::sleep(RETRY).await;
-            }
-        }
-    }
-}
-
-async fn converse(stream: TcpStream, asked: Arc<Asked>) {
+async fn converse(stream: TcpStream, asked: Arc<Asked>, ended: CancellationToken) {
     let service = service_fn(|request| {
         let asked = Arc::clone(&asked);
         async move { Ok::<_, Infallible>(asked.answer(&request).await) }
     });
-    let conversation = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+    let conversation = connections::http(PATIENCE)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     // A client that breaks off or is too slow needs no answer.
-    let _ = tokio::time::timeout(LONGEST, conversation).await;
+    let conversation = tokio::time::timeout(LONGEST, conversation);
+    let _ = ended.run_until_cancelled(conversation).await;
 }

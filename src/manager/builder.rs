@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -269,8 +270,13 @@ impl RoleManagerBuilder {
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<RoleManager, Error> {
-        // The future's state while it connects is large. Boxing it spares the callers.
-        Box::pin(self.launch()).await
+        self.launched().await
+    }
+
+    /// The future of an async function is compiled in each program that awaits it, with all that it
+    /// calls. That of a plain function is compiled here.
+    fn launched(self) -> BoxFuture<'static, Result<RoleManager, Error>> {
+        Box::pin(self.launch())
     }
 
     async fn launch(self) -> Result<RoleManager, Error> {

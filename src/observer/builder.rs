@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
+use futures::future::BoxFuture;
 use ractor::Actor;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -118,6 +119,15 @@ impl ObserverBuilder {
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn start(self) -> Result<Observer, Error> {
+        self.started().await
+    }
+
+    /// Compiled here, and not in each program: see the manager's builder.
+    fn started(self) -> BoxFuture<'static, Result<Observer, Error>> {
+        Box::pin(self.begin())
+    }
+
+    async fn begin(self) -> Result<Observer, Error> {
         let Self {
             mut access,
             roles,
@@ -137,8 +147,7 @@ impl ObserverBuilder {
         let roles: Option<BTreeSet<RoleName>> = roles.transpose()?;
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let began = clock::now();
-        // The future's state while it connects is large. Boxing it spares the callers.
-        let connection = Box::pin(access.connection("observer")).await?;
+        let connection = access.connection("observer").await?;
         let scope = Scope {
             bucket: bucket.clone(),
             roles,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use super::observed_groups::ObservedGroups;
 use super::tracked_groups::TrackedGroups;
 use super::watching::{Reach, another_bucket};
@@ -19,10 +21,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) const BATCH: usize = 256;
 
 /// Reads the groups, and watches until each member was seen alive, for so long at most.
-pub(super) async fn read(reach: &Reach, within: Duration) -> Result<ObservedGroups, Error> {
+pub(super) fn read(
+    reach: Reach,
+    within: Duration,
+) -> BoxFuture<'static, Result<ObservedGroups, Error>> {
+    Box::pin(attempts(reach, within))
+}
+
+async fn attempts(reach: Reach, within: Duration) -> Result<ObservedGroups, Error> {
     let give_up = clock::now() + PATIENCE;
     loop {
-        let error = match attempt(reach, within).await {
+        let error = match attempt(&reach, within).await {
             Ok(seen) => return Ok(seen.observed(clock::now())),
             Err(error) => error,
         };

@@ -204,8 +204,7 @@ impl Observer {
                 },
             });
         };
-        // The future's state is large. Boxing it spares the callers.
-        Box::pin(groups::read(&reach, within)).await
+        groups::read(reach, within).await
     }
 
     /// Follows the groups of the bucket, with one more watch for as long as the result is kept. The

@@ -276,7 +276,9 @@ impl Command {
             Self::Top(top) if top.takes_stderr() => None,
             // It runs for long, and nobody else tells that its bucket is out of reach.
             Self::Serve(_) => {
-                Some("error,async_nats=off,nats_elect::serve=warn,nats_elect::observer=warn".into())
+                let own =
+                    "nats_elect::serve=warn,nats_elect::health=warn,nats_elect::observer=warn";
+                Some(format!("error,async_nats=off,{own}"))
             }
             _ => Some("error,async_nats=off".into()),
         }

@@ -12,6 +12,7 @@ use async_nats::jetstream::context::{
     RequestErrorKind,
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
+use futures::future::LocalBoxFuture;
 use nats_elect::admin::{AdminClient, BucketId};
 use nats_elect::limits::failed;
 use nats_elect::{AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer};
@@ -264,7 +265,7 @@ pub async fn reading<T>(
     let matters = |denied: &Denied| !denied.subject.starts_with("$JS.API.CONSUMER.DELETE.");
     tokio::select! {
         biased;
-        denied = line.hears(matters) => Err(denied.into()),
+        denied = line.hears(&matters) => Err(denied.into()),
         read = read(line.client.clone(), config.bucket.clone()) => read,
     }
 }
@@ -342,7 +343,12 @@ impl WhyNot {
 }
 
 /// Runs a command that talks to NATS, on this thread.
-pub fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
+pub fn block_on<'a>(command: impl Future<Output = Outcome> + 'a) -> Outcome {
+    block_on_any(Box::pin(command))
+}
+
+/// It is compiled once, and not for each command.
+fn block_on_any(command: LocalBoxFuture<'_, Outcome>) -> Outcome {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

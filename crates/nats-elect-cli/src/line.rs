@@ -127,7 +127,7 @@ impl Line {
         };
         let answer = tokio::select! {
             biased;
-            denied = self.hears(forbids) => return Answer::Denied(denied),
+            denied = self.hears(&forbids) => return Answer::Denied(denied),
             answer = asked => answer,
         };
         match answer {
@@ -137,7 +137,7 @@ impl Line {
             },
             Err(error) if error.kind() == RequestErrorKind::NoResponders => {
                 // A denial may be on its way past the answer.
-                match timeout(EVENT_DELAY, self.hears(forbids)).await {
+                match timeout(EVENT_DELAY, self.hears(&forbids)).await {
                     Ok(denied) => Answer::Denied(denied),
                     Err(_) => Answer::Nobody,
                 }
@@ -203,7 +203,7 @@ impl Line {
                 .publish_with_reply(last.clone(), inbox.clone(), "".into());
             asked.await.ok()?;
             tokio::select! {
-                _ = self.hears(is_end) => {}
+                _ = self.hears(&is_end) => {}
                 answer = answers.next() => drop(answer?),
             }
             Some(())
@@ -212,7 +212,7 @@ impl Line {
     }
 
     /// Waits until the server forbids something of the kind.
-    pub async fn hears(&self, forbids: impl Fn(&Denied) -> bool) -> Denied {
+    pub async fn hears(&self, forbids: &(dyn Fn(&Denied) -> bool + Sync)) -> Denied {
         let mut denied = self.denied.clone();
         let found = |all: &Vec<Denied>| all.iter().find(|it| forbids(it)).cloned();
         let heard = match denied.wait_for(|all| found(all).is_some()).await {

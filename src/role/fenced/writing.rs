@@ -3,6 +3,8 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use super::batch::{Change, Requires};
 use super::data_bucket::DataBucket;
 use super::entry::FencedEntry;
@@ -36,8 +38,16 @@ enum Next {
 }
 
 impl FencedStore {
-    /// Writes all of these, or nothing. Returns their revisions.
-    pub(super) async fn write(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
+    /// Writes all of these, or nothing. Returns their revisions. Compiled here, and not in each
+    /// program.
+    pub(super) fn write<'a>(
+        &'a self,
+        changes: &'a [Change],
+    ) -> BoxFuture<'a, Result<Vec<u64>, FencedError>> {
+        Box::pin(self.call(changes))
+    }
+
+    async fn call(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
         let access = self.access();
         let reserved = match &access.allowance {

@@ -9,20 +9,18 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::{Extension, Router};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use nats_elect::health::connections;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::api::OverConnection;
@@ -33,8 +31,6 @@ const MOST_CONNECTIONS: usize = 256;
 /// The time that a client has to send the head of a request, and to send the next one: longer than
 /// the time between two promises.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The pause before the next accept after a failed one, for instance for want of file descriptors.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// Where the agent listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,27 +143,8 @@ struct Connection(Pin<Box<dyn Stream>>, Option<OwnedFd>);
 
 /// Serves connections until `end`. Those that are open then go on.
 pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let accepting = async {
-        loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
-            match listener.accept().await {
-                Ok(connection) => {
-                    let router = router.clone();
-                    tokio::spawn(async move {
-                        converse(connection, router).await;
-                        drop(permit);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(RETRY).await;
-                }
-            }
-        }
-    };
+    let conversed = |connection| converse(connection, router.clone());
+    let accepting = connections::serve(MOST_CONNECTIONS, || listener.accept(), conversed);
     end.run_until_cancelled(accepting).await;
 }
 
@@ -176,10 +153,7 @@ async fn converse(Connection(stream, end): Connection, router: Router) {
     let over = OverConnection::default();
     let _forgotten = Forgotten(over.clone());
     let service = TowerToHyperService::new(router.layer(Extension(over.clone())));
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(Held(stream)), service);
+    let served = connections::http(PATIENCE).serve_connection(TokioIo::new(Held(stream)), service);
     if let Err(error) = served.await {
         tracing::debug!(%error, "a connection ended");
     }

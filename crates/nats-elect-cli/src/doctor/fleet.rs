@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
-use nats_elect::{ManagerConfig, TWO_APPLICATIONS};
+use nats_elect::{Denied, ManagerConfig, TWO_APPLICATIONS};
 
 use super::crash;
 use super::findings::Findings;
@@ -188,10 +188,11 @@ async fn search(
     let admin = whose.asked_by(admin, &line.client, config).await;
     let subject = format!("{prefix}.{bucket}.instances");
     let answers = format!("{prefix}.{bucket}._answer.");
-    let forbidden = line.hears(|denied| {
+    let forbids = |denied: &Denied| {
         denied.publish && denied.subject == subject
             || !denied.publish && denied.subject.starts_with(&answers)
-    });
+    };
+    let forbidden = line.hears(&forbids);
     let asking = async {
         let instances = admin.instances(SEARCH).await?;
         let asked = instances.into_iter().map(async |instance| {

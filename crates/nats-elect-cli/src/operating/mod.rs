@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::future::join_all;
-use nats_elect::ManagerConfig;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
+use nats_elect::{Denied, ManagerConfig};
 
 use crate::connect::bucket_id;
 use crate::exit::{Code, Failure};
@@ -73,9 +73,10 @@ pub async fn operating<T>(
     let admin = AdminClient::under(line.client.clone(), &config.bucket, prefix)?;
     let admin = whose.asked_by(admin, &line.client, config).await;
     let ours = format!("{prefix}.{}.", config.bucket);
+    let forbids = |denied: &Denied| denied.subject.starts_with(&ours);
     tokio::select! {
         biased;
-        denied = line.hears(|denied| denied.subject.starts_with(&ours)) => {
+        denied = line.hears(&forbids) => {
             Err(Failure::new(Code::Refused, denied.to_string()).advice(
                 "deploy/nats/operator.conf has what it takes; `nats-elect doctor --as operator` tries it. \
                  What else was asked may have been done",

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
@@ -14,9 +13,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use nats_elect::health::connections::{self, MOST_BYTES};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
@@ -26,12 +25,6 @@ use super::metrics::Counts;
 use super::names::{self, Names};
 use super::problem::Problem;
 use super::{Served, api, events, groups, openapi, page};
-
-/// The longest request line, and the longest headers.
-const MOST_BYTES: usize = 16 * 1024;
-const MOST_HEADERS: usize = 64;
-/// The pause before the next accept after a failed one, for instance for want of file descriptors.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// What every answer bears. Nothing comes from elsewhere, no other page shows it, nobody keeps it.
 const HEADERS: [(HeaderName, &str); 6] = [
@@ -88,33 +81,20 @@ pub async fn run(listener: TcpListener, names: Names, served: Served, limits: Li
         counts: Arc::clone(&counts),
     };
     let routes = routes(gate, served);
-    let room = Arc::new(Semaphore::new(limits.connections));
     let streams = Arc::new(Semaphore::new(limits.streams));
-    loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-            return;
+    let conversed = |(stream, _)| {
+        let lasting = Lasting {
+            streams: Arc::clone(&streams),
+            lasts: Arc::default(),
         };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let counts = Arc::clone(&counts);
-                let lasting = Lasting {
-                    streams: Arc::clone(&streams),
-                    lasts: Arc::default(),
-                };
-                let routes = routes.clone();
-                tokio::spawn(async move {
-                    counts.connections.fetch_add(1, Ordering::Relaxed);
-                    converse(stream, routes, lasting, limits).await;
-                    counts.connections.fetch_sub(1, Ordering::Relaxed);
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
-                tokio::time::sleep(RETRY).await;
-            }
+        let (routes, counts) = (routes.clone(), Arc::clone(&counts));
+        async move {
+            counts.connections.fetch_add(1, Ordering::Relaxed);
+            converse(stream, routes, lasting, limits).await;
+            counts.connections.fetch_sub(1, Ordering::Relaxed);
         }
-    }
+    };
+    connections::serve(limits.connections, || listener.accept(), conversed).await;
 }
 
 fn routes(gate: Gate, served: Served) -> Router {
@@ -150,11 +130,7 @@ async fn converse(stream: TcpStream, routes: Router, lasting: Lasting, limits: L
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.unread));
     let service = TowerToHyperService::new(routes);
-    let conversation = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.patience)
-        .max_buf_size(MOST_BYTES)
-        .max_headers(MOST_HEADERS)
+    let conversation = connections::http(limits.patience)
         .keep_alive(false)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     // A client that breaks off or is too slow needs no answer.

@@ -49,7 +49,7 @@ pub struct Secrets {
 }
 
 /// One attempt to write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct Attempt {
     pub beat: u64,
     pub purpose: Purpose,
@@ -63,7 +63,7 @@ pub struct Attempt {
 }
 
 /// The attempts of one incarnation on one role. No beat is ever used twice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Attempts {
     incarnation: Uuid,
     first_beat: u64,
@@ -220,9 +220,22 @@ impl Attempts {
             .iter()
             .any(|a| a.term == term && a.settled.is_none())
     }
-}
 
-mod hashing;
+    /// For model checkers: see [`Election::hash_state`](super::Election::hash_state).
+    pub fn normalised(&self) -> Self {
+        let mut it = Self {
+            // These only need to be different from the ones in use.
+            first_beat: 0,
+            next_beat: 0,
+            ..self.clone()
+        };
+        // A confirmed write starts no other lease, so its send time no longer matters.
+        for attempt in it.kept.iter_mut().filter(|it| it.settled.is_some()) {
+            attempt.sent = Moment::default();
+        }
+        it
+    }
+}
 
 #[cfg(test)]
 mod tests {

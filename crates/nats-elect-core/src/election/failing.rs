@@ -34,7 +34,7 @@ const LONGEST_PAUSE: u32 = 128;
 const MOST_IDS: usize = 16;
 
 /// What is known of instances whose terms fail.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Failing {
     pub own: Streak,
     /// The end of the pause that was last told.
@@ -47,14 +47,14 @@ pub(super) struct Failing {
 }
 
 /// Short terms, one after the other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub(super) struct Streak {
     pub terms: u32,
     /// The end of the pause.
     pub until: Moment,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct OtherId {
     /// The last process of this id whose term was short. Each counts once.
     pub incarnation: Uuid,
@@ -62,7 +62,7 @@ pub(super) struct OtherId {
 }
 
 /// A term of another instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Led {
     pub id: String,
     pub incarnation: Uuid,

@@ -1,20 +1,26 @@
 //! Feeds a hasher with the state of an election. It is for model checkers alone: no rule uses it.
 //!
-//! Each `hash_state` names all fields of its type. So a new field asks here whether it decides
-//! anything.
+//! What is hashed is a copy in which everything that decides nothing is the same. It does not matter
+//! how long a thing has been due or over, nor by which number a request is told from others.
 
 use std::hash::{Hash, Hasher};
 
-use super::failing::{Failing, Led, OtherId, Streak, short};
+use super::failing::{Failing, short};
+use super::input::PeerRequestId;
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
-use super::operations::{Operation, Operations};
+use super::operations::{Operation, Operations, Pending};
 use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
 use crate::moment::Moment;
+
+/// In the place of a moment that decides nothing.
+const WHENEVER: Moment = Moment::from_nanos(0);
+/// In the place of the number of a request.
+const ANY_REQUEST: PeerRequestId = PeerRequestId(0);
 
 impl Election {
     /// Feeds a hasher everything that decides what this machine does from `now` on.
@@ -22,90 +28,43 @@ impl Election {
     /// Two machines that feed the same, up to a shift of time, behave the same. It is for model
     /// checkers, which must tell new situations from known ones.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            link,
-            bucket,
-            phase,
-            observed_role,
-            attempts,
-            retry,
-            operations,
-            reopen_at,
-            stopping,
-            paused,
-            failures_in_a_row,
-            handoffs_in_vain,
-            failing,
-            ordered_until,
-            state,
-            candidate: _,
-            settings,
-            // Set at the beginning of each step, or empty at its end.
-            now: _,
-            fresh: _,
-            out: _,
-            // Nothing is decided by these: they are told only.
-            last_transition: _,
-            link_lost_at: _,
-            leader: _,
-            told_connection: _,
-            // These only need to be greater than the ones in use.
-            last_question: _,
-            last_term: _,
-        } = self;
-        let read_sent = operations.read_sent().unwrap_or(now);
-        (link, bucket).hash(hasher);
-        operations.hash_state(read_sent, hasher);
-        let reopen_at = reopen_at.map(|at| at.max(now));
-        (reopen_at, stopping, paused).hash(hasher);
-        (failures_in_a_row, handoffs_in_vain, state).hash(hasher);
-        failing.hash_state(now, settings, hasher);
-        (*ordered_until).max(now).hash(hasher);
-        match phase {
-            Phase::Waiting(waiting) => waiting.hash_state(now, *paused, settings, hasher),
-            Phase::Leading(leadership) => leadership.hash_state(now, settings, hasher),
-            phase => phase.hash(hasher),
+        let settings = &self.settings;
+        let read_sent = self.operations.read_sent().unwrap_or(now);
+        let mut phase = self.phase.clone();
+        match &mut phase {
+            Phase::Waiting(waiting) => waiting.normalise(now, self.paused, settings),
+            Phase::Leading(leadership) => leadership.normalise(now, settings),
+            _ => {}
         }
-        observed_role.hash_state(now, read_sent, settings, hasher);
-        attempts.hash_state(hasher);
-        retry.hash_state(now, hasher);
+        (&self.link, &self.bucket, phase, self.state).hash(hasher);
+        (self.stopping, self.paused, self.failures_in_a_row).hash(hasher);
+        let reopen_at = self.reopen_at.map(|at| at.max(now));
+        let ordered_until = self.ordered_until.max(now);
+        (self.handoffs_in_vain, reopen_at, ordered_until).hash(hasher);
+        self.operations.hash_state(read_sent, hasher);
+        self.failing.hash_state(now, settings, hasher);
+        self.observed_role
+            .hash_state(now, read_sent, settings, hasher);
+        self.attempts.normalised().hash(hasher);
+        self.retry.hash_state(now, hasher);
     }
 }
 
 impl Failing {
     fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
-        let Self {
-            own,
-            // Nothing is decided by it: it is told only.
-            told: _,
-            others,
-            led,
-            in_touch,
-        } = self;
-        in_touch.map(|since| since < now).hash(hasher);
-        let streak = |Streak { terms, until }: &Streak| (*terms, (*until).max(now));
-        streak(own).hash(hasher);
-        for (
-            id,
-            OtherId {
-                incarnation,
-                streak: it,
-            },
-        ) in others
-        {
-            (id, incarnation, streak(it)).hash(hasher);
+        let mut it = self.clone();
+        it.told = None;
+        let in_touch = it.in_touch.take().map(|since| since < now);
+        let streaks = it.others.values_mut().map(|other| &mut other.streak);
+        for streak in streaks.chain([&mut it.own]) {
+            streak.until = streak.until.max(now);
         }
-        if let Some(Led {
-            id,
-            incarnation,
-            since,
-            until,
-        }) = led
-        {
-            // It does not matter by how much a term is longer than a short one.
-            let lasted = until.unwrap_or(now).since(*since).min(short(settings));
-            (id, incarnation, lasted, until).hash(hasher);
-        }
+        // It does not matter by how much a term is longer than a short one.
+        let lasted = it.led.as_mut().map(|led| {
+            let since = std::mem::replace(&mut led.since, WHENEVER);
+            led.until.unwrap_or(now).since(since).min(short(settings))
+        });
+        (it, in_touch, lasted).hash(hasher);
     }
 }
 
@@ -118,131 +77,68 @@ impl Operations {
     }
 
     fn hash_state(&self, read_sent: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            pending,
-            late,
-            last_write,
-            timeout,
-            // It only needs to be greater than the ones in use.
-            last_op: _,
-        } = self;
-        pending.map(|pending| pending.what).hash(hasher);
-        for late in late {
-            late.what.hash(hasher);
-        }
-        last_write.map(|sent| sent < read_sent).hash(hasher);
-        timeout.hash_state(hasher);
+        let what = |operation: &Pending| operation.what;
+        let late: Vec<_> = self.late.iter().map(what).collect();
+        (self.pending.as_ref().map(what), late).hash(hasher);
+        let before_read = self.last_write.map(|sent| sent < read_sent);
+        (before_read, self.timeout.slow()).hash(hasher);
     }
 }
 
 impl Waiting {
-    fn hash_state(
-        &self,
-        now: Moment,
-        paused: bool,
-        settings: &RoleSettings,
-        hasher: &mut impl Hasher,
-    ) {
-        let Self {
-            unread,
-            read_at,
-            in_doubt,
-            claim_wait,
-            checked_at,
-            looked_at,
-            cooling_until,
-            takeover_request,
-            promised,
-            // Nothing is decided by it: it is told only.
-            warned: _,
-        } = self;
-        // It does not matter how long a thing has been due.
-        let read_at = unread.then(|| (*read_at).max(now));
-        let cooling_until = cooling_until.map(|until| until.max(now));
+    fn normalise(&mut self, now: Moment, paused: bool, settings: &RoleSettings) {
+        self.read_at = if self.unread {
+            self.read_at.max(now)
+        } else {
+            WHENEVER
+        };
+        self.cooling_until = self.cooling_until.map(|until| until.max(now));
         // An older check does not count.
         let counts_for = if paused {
             settings.ttl
         } else {
             settings.heartbeat
         };
-        let checked_at = checked_at.filter(|at| *at >= now - counts_for);
-        let looked_at = looked_at.filter(|at| *at >= now - settings.ttl);
-        (
-            read_at,
-            in_doubt,
-            claim_wait,
-            checked_at,
-            looked_at,
-            cooling_until,
-        )
-            .hash(hasher);
-        promised
-            .filter(|promised| promised.until > now)
-            .hash(hasher);
-        takeover_request.is_some().hash(hasher);
-        if let Some(takeover_request) = takeover_request {
-            takeover_request.hash_state(now, hasher);
+        self.checked_at.take_if(|at| *at < now - counts_for);
+        self.looked_at.take_if(|at| *at < now - settings.ttl);
+        self.promised.take_if(|promised| promised.until <= now);
+        self.warned = None;
+        if let Some(takeover_request) = &mut self.takeover_request {
+            takeover_request.normalise(now);
         }
     }
 }
 
 impl Leadership {
-    fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
-        let Self {
-            keeper,
-            fencing_token,
-            started,
-            suspended_since,
-            proofs,
-            handoff_asked,
-            line,
-            verify_at,
-            fence_in_doubt,
-            check_at,
-            checking,
-            failed_checks,
-        } = self;
+    fn normalise(&mut self, now: Moment, settings: &RoleSettings) {
         // A term of this length does not count among failures in a row.
-        let lasted = now.since(*started).min(settings.max_cooldown);
-        // Without a grace period the start of the outage does not matter.
-        let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
-        (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
-        handoff_asked.hash(hasher);
-        line.hash_state(now, settings, hasher);
-        (verify_at, fence_in_doubt, check_at).hash(hasher);
-        (checking, failed_checks).hash(hasher);
+        self.started = self.started.max(now - settings.max_cooldown);
+        if settings.grace.is_none() {
+            self.suspended_since = self.suspended_since.map(|_| WHENEVER);
+        }
+        self.line.normalise(now, settings);
     }
 }
 
 impl Line {
-    fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
-        let Self {
-            heirs,
-            poll,
-            asked,
-            polls_of_heirs,
-        } = self;
-        // A request's number only tells it from others.
-        let ready = poll.as_ref().map(|poll| (&poll.ready, poll.of_heirs));
-        // It does not matter how long the next one has been due.
-        let asked = asked.map(|at| at.max(now - poll_interval(settings)));
-        (heirs, ready, asked, polls_of_heirs).hash(hasher);
+    fn normalise(&mut self, now: Moment, settings: &RoleSettings) {
+        if let Some(poll) = &mut self.poll {
+            poll.question = ANY_REQUEST;
+        }
+        let interval = poll_interval(settings);
+        self.asked = self.asked.map(|at| at.max(now - interval));
     }
 }
 
 impl TakeoverRequest {
-    fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            rival,
-            // Force alone depends on it, which is not explored.
-            followed_since: _,
-            ask_at,
-            asking,
-            since,
-            agreed_until,
-        } = self;
-        // A request's number only tells it from others.
-        let ask_at = asking.is_none().then(|| (*ask_at).max(now));
-        (rival, ask_at, asking.is_some(), since, agreed_until).hash(hasher);
+    fn normalise(&mut self, now: Moment) {
+        // Force alone depends on it, which is not explored.
+        self.followed_since = WHENEVER;
+        self.ask_at = if self.asking.is_none() {
+            self.ask_at.max(now)
+        } else {
+            WHENEVER
+        };
+        self.asking = self.asking.map(|_| ANY_REQUEST);
     }
 }

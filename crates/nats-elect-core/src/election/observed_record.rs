@@ -7,7 +7,7 @@ use crate::record::{Content, Entry, Release, SeenRecord};
 use crate::release::ReleaseHash;
 
 /// The message last seen under the role's key, and since when.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ObservedRecord {
     pub entry: Option<Entry>,

@@ -43,7 +43,7 @@ pub enum Reading {
 /// This is the rule for "free". The release of the term of the known fence record frees the role at
 /// once. Everything else frees it only after a full lease was watched unchanged, counted from the
 /// moment at which the message itself was received.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct ObservedRole {
     own_incarnation: Uuid,
     own_ttl: Duration,

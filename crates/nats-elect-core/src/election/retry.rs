@@ -1,6 +1,7 @@
 //! When to try again: jittered exponential backoff, and a circuit breaker that slows attempts down
 //! but never ends them.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use super::mutation::mutated;
@@ -220,26 +221,15 @@ impl Retry {
         kind.lasting || kind.failures >= self.config.max_attempts
     }
 
-    pub fn hash_state(&self, now: Moment, hasher: &mut impl std::hash::Hasher) {
-        use std::hash::Hash;
-
-        let Self {
-            kinds,
-            config,
-            any_at,
-        } = self;
-        (*any_at).max(now).hash(hasher);
-        for Failing {
-            failures,
-            lasting,
-            contended,
-            at,
-        } in kinds
-        {
-            let failures = (*failures).min(config.max_attempts);
-            let contended = (*contended).min(MOST_CONTENDED);
-            (failures, lasting, contended, (*at).max(now)).hash(hasher);
+    /// For model checkers: see [`Election::hash_state`](super::Election::hash_state).
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
+        let mut kinds = self.kinds;
+        for kind in &mut kinds {
+            kind.failures = kind.failures.min(self.config.max_attempts);
+            kind.contended = kind.contended.min(MOST_CONTENDED);
+            kind.at = kind.at.max(now);
         }
+        (kinds, self.any_at.max(now)).hash(hasher);
     }
 }
 
@@ -292,10 +282,8 @@ impl AdaptiveTimeout {
         self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
     }
 
-    pub fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
-        use std::hash::Hash;
-
-        self.slow.hash(hasher);
+    pub const fn slow(&self) -> Option<Duration> {
+        self.slow
     }
 }
 

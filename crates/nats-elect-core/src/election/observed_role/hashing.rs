@@ -1,11 +1,12 @@
 //! Feeds a hasher with the observed role, for model checkers.
 
 use std::hash::{Hash, Hasher};
+use std::time::Duration;
 
 use super::ObservedRole;
 use super::trust::Trust;
 use crate::config::RoleSettings;
-use crate::election::observed_record::ObservedRecord;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 
 impl ObservedRole {
@@ -20,68 +21,39 @@ impl ObservedRole {
         settings: &RoleSettings,
         hasher: &mut impl Hasher,
     ) {
-        let Self {
-            own_incarnation,
-            own_ttl: _,
-            max_age: _,
-            handoff_hold: _,
-            latest,
-            fence,
-            // It matters only for forced takeovers, which are not explored.
-            fence_since: _,
-            fenced_lease,
-            ended: _,
-            led,
-            role_highest,
-            highest,
-            was_read,
-            own_fence,
-            known_sequence,
-            not_before,
-            // When an answer is sent is not explored.
-            last_line: _,
-        } = self;
-        let fenced_lease = fenced_lease.map(|(_, lease)| lease);
-        let ended = self.has_ended();
-        (own_incarnation, fence, fenced_lease, ended, led).hash(hasher);
-        (role_highest, highest, was_read).hash(hasher);
-        (own_fence, known_sequence.is_some()).hash(hasher);
+        // In the place of a moment that decides nothing.
+        let whenever = Moment::default();
         // A role that has been free for longer is free, and any check that still counts came after.
         let long_free = now - settings.heartbeat - settings.claim_delay;
-        (*not_before).max(long_free).hash(hasher);
-        let latest = latest.as_ref().map(|latest| {
-            let ObservedRecord {
-                entry,
-                received,
-                held_until,
-                own,
-                untouched,
-                told: _,
-                before,
-                others_until,
-                ended,
-                released,
-            } = latest;
+        let mut it = Self {
+            own_ttl: Duration::ZERO,
+            max_age: None,
+            handoff_hold: Duration::ZERO,
+            // It matters only for forced takeovers, which are not explored.
+            fence_since: whenever,
+            fenced_lease: self.fenced_lease.map(|(_, lease)| (0, lease)),
+            ended: None,
+            known_sequence: self.known_sequence.map(|_| (0, whenever)),
+            not_before: self.not_before.max(long_free),
+            // When an answer is sent is not explored.
+            last_line: Heirs::NONE,
+            ..self.clone()
+        };
+        self.has_ended().hash(hasher);
+        if let Some((known, latest)) = self.latest.as_ref().zip(it.latest.as_mut()) {
             // The age matters no more than this, for the longest possible wait.
-            let longest = self.longest().max(self.wait_for(latest));
-            let age = (*received).max(long_free - longest);
-            let late = *received >= read_sent;
-            let age = (self.trust(latest) != Some(Trust::Fence) && !own).then_some(age);
-            let held_until = (*held_until).max(long_free);
-            let others_until = (*others_until).max(long_free);
+            let longest = self.longest().max(self.wait_for(known));
+            latest.received = if known.own || self.trust(known) == Some(Trust::Fence) {
+                whenever
+            } else {
+                known.received.max(long_free - longest)
+            };
+            latest.held_until = known.held_until.max(long_free);
+            latest.others_until = known.others_until.max(long_free);
+            latest.told = None;
             let free_at = self.free_at().unwrap_or(now).max(long_free);
-            let ends = (held_until, others_until, free_at);
-            (
-                entry,
-                late,
-                age,
-                ends,
-                own,
-                untouched,
-                before,
-                (ended, released),
-            )
-        });
-        latest.hash(hasher);
+            (known.received >= read_sent, free_at).hash(hasher);
+        }
+        it.hash(hasher);
     }
 }
