@@ -6,6 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::failing::{Failing, Led, OtherId, Streak, short};
+use super::input::Link;
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
@@ -44,9 +45,9 @@ impl Election {
             now: _,
             fresh: _,
             out: _,
+            suspended_since,
             // Nothing is decided by these: they are told only.
             last_transition: _,
-            link_lost_at: _,
             leader: _,
             told_connection: _,
             // These only need to be greater than the ones in use.
@@ -54,7 +55,11 @@ impl Election {
             last_term: _,
         } = self;
         let read_sent = operations.read_sent().unwrap_or(now);
-        (link, bucket).hash(hasher);
+        // Without a grace period the start of the outage does not matter.
+        let link = (!matches!(link, Link::Down { .. })).then_some(link);
+        let suspended = suspended_since.is_some() && phase.is_leading();
+        let suspended_since = settings.grace.and(*suspended_since);
+        (link, bucket, suspended, suspended_since).hash(hasher);
         operations.hash_state(read_sent, hasher);
         let reopen_at = reopen_at.map(|at| at.max(now));
         (reopen_at, stopping, paused).hash(hasher);
@@ -192,7 +197,6 @@ impl Leadership {
             keeper,
             fencing_token,
             started,
-            suspended_since,
             proofs,
             handoff_asked,
             line,
@@ -204,9 +208,7 @@ impl Leadership {
         } = self;
         // A term of this length does not count among failures in a row.
         let lasted = now.since(*started).min(settings.max_cooldown);
-        // Without a grace period the start of the outage does not matter.
-        let suspended_since = suspended_since.map(|since| settings.grace.map(|_| since));
-        (keeper, fencing_token, lasted, suspended_since, proofs).hash(hasher);
+        (keeper, fencing_token, lasted, proofs).hash(hasher);
         handoff_asked.hash(hasher);
         line.hash_state(now, settings, hasher);
         (verify_at, fence_in_doubt, check_at).hash(hasher);

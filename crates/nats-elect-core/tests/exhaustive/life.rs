@@ -52,6 +52,7 @@ impl Turn<'_> {
             before
         });
         self.abandon_request(request);
-        self.input(index, Input::Link(Link::Down));
+        let since = self.process(index).clock;
+        self.input(index, Input::Link(Link::Down { since }));
     }
 }
