@@ -385,7 +385,7 @@ impl MonitorState {
             }
             return;
         }
-        if !flapped && self.link != LinkState::Down {
+        if !flapped && self.link != LinkState::Down && self.outage.is_none() {
             return;
         }
         self.connects = connects;

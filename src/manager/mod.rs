@@ -442,7 +442,9 @@ impl RoleManager {
     #[cfg(test)]
     #[doc(hidden)]
     pub fn tell_grace_over(&self, role: &RoleName, since: nats_elect_core::Moment) {
-        self.routes.send(role, ElectionMsg::GraceOver { since });
+        self.fleet
+            .routes
+            .send(role, ElectionMsg::GraceOver { since });
     }
 
     /// Makes the member's actor panic.

@@ -31,13 +31,13 @@ impl Election {
 
     /// When an outage outside of a term has lasted so long that the connection counts as lost.
     pub(super) fn connection_lost_at(&self) -> Option<Moment> {
-        self.suspended_since
+        self.out_of_touch_since()
             .map(|since| since + self.connection_grace())
             .filter(|lost_at| *lost_at > self.now)
     }
 
     pub(super) fn connection(&self) -> ConnectionStatus {
-        match self.suspended_since {
+        match self.out_of_touch_since() {
             None => ConnectionStatus::Connected,
             Some(since) if self.now < since + self.connection_grace() => {
                 ConnectionStatus::Suspended

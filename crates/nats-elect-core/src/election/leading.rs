@@ -124,7 +124,7 @@ impl Election {
     /// When the grace period ends, if one runs.
     pub(super) fn grace_until(&self) -> Option<Moment> {
         mutated!(LeaveGraceToMonitor => return None);
-        Some(self.suspended_since? + self.settings.grace?)
+        Some(self.out_of_touch_since()? + self.settings.grace?)
     }
 
     /// Asks for proof at once, because the watch showed a message at this revision that is not

@@ -34,7 +34,7 @@ impl Election {
                 let since = if mutated!(CountGraceFromHearing) {
                     self.now
                 } else {
-                    self.proved_until(*since)
+                    *since
                 };
                 self.link = link;
                 self.suspend(since);
@@ -131,15 +131,21 @@ impl Election {
 
     /// Ends the term, because an outage has lasted for the whole grace period.
     pub(super) fn grace_over(&mut self, since: Moment) {
-        let is_old = self.proved_until(since) > since && !mutated!(ObeyOldGraceOver);
-        if !is_old {
+        let is_over = self.not_before_proof(since) > since && !mutated!(ObeyOldGraceOver);
+        if !is_over {
             self.wind_down(EndCause::ConnectionLost);
         }
     }
 
-    /// This moment, or a later one when a write was sent that is confirmed: an outage from before
-    /// that was over then.
-    fn proved_until(&self, since: Moment) -> Moment {
+    /// Since when there is no link, or heartbeats are late.
+    pub(super) fn out_of_touch_since(&self) -> Option<Moment> {
+        self.suspended_since
+            .map(|since| self.not_before_proof(since))
+    }
+
+    /// This moment or, if it is later, the one when the last confirmed write was sent: an outage
+    /// from before that was over then.
+    fn not_before_proof(&self, since: Moment) -> Moment {
         let held = self.phase.held();
         held.map_or(since, |held| held.sent.max(since))
     }

@@ -35,6 +35,7 @@ impl Turn<'_> {
         let watched = self.configuration.watch;
         let process = self.process(index);
         process.linked = true;
+        process.lost_at = None;
         if watched {
             process.watch.extend(role.map(|entry| (entry, 0)));
         }
@@ -43,8 +44,11 @@ impl Turn<'_> {
 
     pub fn cut(&mut self, index: usize) {
         self.spend(Fault::Cut);
+        let graced = self.configuration.settings.grace.is_some();
         let process = self.process(index);
         process.linked = false;
+        // Without a grace period it decides nothing.
+        process.lost_at = graced.then_some(process.clock);
         process.watch.clear();
         let request = process.request.as_mut().map(|request| {
             let before = request.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nats_elect_core::{Input, Link, Moment};
 
 use crate::chance::Chance;
-use crate::world::{Happening, World};
+use crate::world::{Happening, World, ms};
 
 /// How well it tells. All of it is drawn apart from all else, so that seeds stay what they were.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Monitor {
     /// Words about the end of a grace period that are lost, or told twice, in permille.
     lost: u32,
     doubled: u32,
+    /// An answer that came before the connection broke is taken after the news of that.
+    overtakes: bool,
 }
 
 impl Monitor {
@@ -30,6 +32,7 @@ impl Monitor {
             grace_late: Duration::ZERO,
             lost: 0,
             doubled: 0,
+            overtakes: false,
         }
     }
 
@@ -40,6 +43,7 @@ impl Monitor {
         monitor.grace_late = monitor.chance.pick(&[zero, ttl / 2, ttl * 3]);
         monitor.lost = monitor.chance.pick(&[0, 500, 1000]);
         monitor.doubled = monitor.chance.pick(&[0, 500]);
+        monitor.overtakes = monitor.chance.permille(250);
         monitor
     }
 }
@@ -63,6 +67,14 @@ impl World {
             let at = self.now + self.monitor.chance.upto(late);
             self.schedule(at, Happening::OutageHeard { node });
         }
+    }
+
+    /// Whether an answer that comes now still came through.
+    pub fn hears_answers(&self, node: usize) -> bool {
+        let hearer = &self.nodes[node];
+        let now = hearer.clock.at(self.now);
+        let just_lost = hearer.lost_at.is_some_and(|at| now < at + ms(5));
+        (hearer.linked || just_lost && self.monitor.overtakes) && hearer.wire.carries_answers()
     }
 
     /// The election hears of the outage, if there is one.

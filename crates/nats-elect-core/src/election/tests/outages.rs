@@ -108,6 +108,41 @@ fn a_heartbeat_that_was_sent_before_the_outage_does_not_end_it() {
 }
 
 #[test]
+fn an_outage_counts_from_the_last_proof_at_the_earliest() {
+    let mut solo = Solo::leading(graced());
+    let before = solo.now;
+    solo.wait(ms(199));
+    let (renewal, sent) = (solo.write(), solo.sent);
+    solo.wait(ms(20));
+    solo.ack(&renewal, 103);
+    solo.feed(Input::Link(Link::Down { since: before }));
+    assert_eq!(acts_until(&solo), Some(sent + ms(400)));
+    assert!(!ends(&solo));
+}
+
+#[test]
+fn an_answer_that_comes_in_the_next_outage_has_ended_the_one_before() {
+    let mut solo = Solo::leading(graced());
+    solo.disconnect();
+    solo.wait(ms(150));
+    solo.feed(Input::Link(Link::Up(BUCKET)));
+    let (renewal, sent) = (solo.write(), solo.sent);
+    solo.wait(ms(10));
+    solo.disconnect();
+    solo.ack(&renewal, 103);
+    let acting = sent + ms(400);
+    assert!(
+        solo.has(
+            |effect| matches!(effect, Effect::Extend { acting: Some(it), .. } if *it == acting)
+        )
+    );
+    solo.wait(acting.since(solo.now) - ms(1));
+    assert!(!ends(&solo));
+    solo.wait(ms(1));
+    assert!(ends(&solo));
+}
+
+#[test]
 fn outages_in_short_order_count_as_one_until_a_heartbeat_is_confirmed() {
     let mut solo = Solo::leading(graced());
     let since = solo.now;
