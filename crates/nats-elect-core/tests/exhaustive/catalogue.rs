@@ -68,8 +68,8 @@ pub fn small() -> Vec<Configuration> {
             .led()
             .with_grace()
             .without_watch()
-            .faults(&[(Cut, 2)])
-            .until(7)
+            .faults(&[(Cut, 1)])
+            .until(6)
             .witnesses(&[ValidButNotLeading, GraceOver]),
         three("three-stop-no-watch-short")
             .led()
@@ -180,7 +180,7 @@ fn two_under_faults() -> Vec<Configuration> {
         two("two-cut-grace")
             .led()
             .with_grace()
-            .faults(&[(Cut, 2)])
+            .faults(&[(Cut, 1)])
             .witnesses(&[PromotedAgain, ValidButNotLeading, GraceOver]),
         two("two-delete")
             .led()
