@@ -42,6 +42,12 @@ impl Turn<'_> {
         self.input(index, Input::Link(Link::Up(made)));
     }
 
+    pub fn tell_grace_over(&mut self, index: usize) {
+        if let Some(since) = self.process(index).grace_over {
+            self.input(index, Input::GraceOver { since });
+        }
+    }
+
     pub fn cut(&mut self, index: usize) {
         self.spend(Fault::Cut);
         let graced = self.configuration.settings.grace.is_some();

@@ -105,11 +105,7 @@ impl<'a> Turn<'a> {
                 self.disturbed();
                 self.link(index);
             }
-            Action::TellGraceOver(index) => {
-                if let Some(since) = self.process(index).grace_over {
-                    self.input(index, Input::GraceOver { since });
-                }
-            }
+            Action::TellGraceOver(index) => self.tell_grace_over(index),
             Action::Deliver { from, to } => self.deliver(from, to),
             Action::HearAnswer(index) => self.hear_answer(index, false),
             Action::LosePeerMessage(index) => self.hear_answer(index, true),
