@@ -48,22 +48,23 @@ impl Grace {
                         ..
                     }),
             } => {
-                let node = &world.nodes[*node];
-                let term = node.terms.values().next_back();
-                let over =
-                    node.settings.grace.zip(term).is_some_and(|(grace, term)| {
-                        term.proved + grace <= node.clock.at(world.now)
-                    });
+                let at = &world.nodes[*node];
+                let term = at.terms.values().next_back();
+                let over = at
+                    .settings
+                    .grace
+                    .zip(term)
+                    .is_some_and(|(grace, term)| term.proved + grace <= at.clock.at(world.now));
                 demand(over, || {
                     format!("a term ends for an outage that is over: {term:?}")
                 })?;
             }
             Note::Moved { .. } => {
-                for (node, Heard { lost_at, .. }) in world.nodes.iter().zip(&self.0) {
-                    let until = lost_at.zip(node.settings.grace);
-                    let over = until
-                        .is_some_and(|(since, grace)| since + grace <= node.clock.at(world.now));
-                    demand(!over || !node.is_leader(world.now), || {
+                for (at, Heard { lost_at, .. }) in world.nodes.iter().zip(&self.0) {
+                    let until = lost_at.zip(at.settings.grace);
+                    let now = at.clock.at(world.now);
+                    let over = until.is_some_and(|(since, grace)| since + grace <= now);
+                    demand(!over || !at.is_leader(world.now), || {
                         format!("leads beyond its grace period, which began at {lost_at:?}")
                     })?;
                 }
