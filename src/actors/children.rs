@@ -19,6 +19,7 @@ use super::peers::Peers;
 use super::publisher::Publisher;
 use super::watch::Watch;
 use super::{Link, Routes};
+use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::Instance;
@@ -72,7 +73,9 @@ impl Children {
         let spawner = Spawner {
             setup: &setup,
             supervisor: &supervisor,
-            link: &Link::Down,
+            link: &Link::Down {
+                since: clock::now(),
+            },
         };
         Ok(Self {
             monitor: spawner.monitor(start_timeout, Some(ready)).await?,
@@ -196,6 +199,11 @@ impl Spawner<'_> {
             routes: self.setup.routes.clone(),
             admin: self.setup.admin_handler.clone(),
             start_timeout,
+            // One that takes the place of another counts on, or from now on.
+            lost_at: ready.is_none().then(|| match self.link {
+                Link::Down { since } => *since,
+                _ => clock::now(),
+            }),
             ready,
         };
         self.spawn(MonitorActor, setup).await

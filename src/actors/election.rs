@@ -178,7 +178,7 @@ impl ElectionState {
             }
             ElectionMsg::TimerFired(_) => return None,
             ElectionMsg::LinkChanged(link) => Input::Link(match link {
-                Link::Down => CoreLink::Down,
+                Link::Down { since } => CoreLink::Down { since },
                 Link::Unusable(failure) => CoreLink::Unusable(failure),
                 Link::Up { bucket, info } => {
                     self.signatures.bucket_is(bucket.name(), info.epoch);
@@ -188,6 +188,7 @@ impl ElectionState {
                     CoreLink::Up(info)
                 }
             }),
+            ElectionMsg::GraceOver { since } => Input::GraceOver { since },
             ElectionMsg::Observed { mut entry, live } => {
                 self.judge(&mut entry, live);
                 Input::Observed(entry)

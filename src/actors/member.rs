@@ -195,7 +195,9 @@ impl Actor for MemberActor {
             bequests: setup.bequests,
             generation: setup.generation,
             supervisor: setup.supervisor,
-            link: Link::Down,
+            link: Link::Down {
+                since: clock::now(),
+            },
             bucket: None,
             checked,
             group,
@@ -479,7 +481,7 @@ impl MemberState {
         self.stop_watch();
         let status = match &link {
             Link::Up { .. } => ConnectionStatus::Connected,
-            Link::Down | Link::Unusable(_) => ConnectionStatus::Suspended,
+            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
         };
         for scope in self.groups.values() {
             scope.connection.send_if_modified(|known| {

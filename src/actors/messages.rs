@@ -14,12 +14,15 @@ use nats_elect_core::group::{Epoch, Hint, UnitKey};
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
-use nats_elect_core::{Failure, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
+use nats_elect_core::{Failure, Moment, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
 
 /// The link to the bucket, for all of its users.
 #[derive(Clone)]
 pub(crate) enum Link {
-    Down,
+    /// There has been no connection since then.
+    Down {
+        since: Moment,
+    },
     Unusable(Failure),
     Up {
         bucket: store::Bucket,
@@ -129,6 +132,10 @@ pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
     TimerFired(u64),
     LinkChanged(Link),
+    /// The connection was lost then, and has been down for the role's grace period.
+    GraceOver {
+        since: Moment,
+    },
     /// The watch showed the last message of the role's key.
     Observed {
         entry: Entry,

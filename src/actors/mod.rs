@@ -1,7 +1,7 @@
 //! The actors. They turn messages into inputs of the election, and its effects into work.
 //!
 //! ```text
-//! supervisor ─┬─ connection monitor   the state of the connection and of the bucket
+//! supervisor ─┬─ connection monitor   the state of the connection and of the bucket, grace periods
 //!             ├─ bucket watch         one watch over all role keys
 //!             ├─ peers                peer requests, from other instances
 //!             ├─ publisher            publishes leader changes, if that is configured

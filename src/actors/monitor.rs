@@ -1,8 +1,11 @@
 //! The connection monitor. It makes the connection, watches over the connection and the bucket, and
-//! reports the link to all users.
+//! reports the link to all users. It measures outages, and tells each election when one has lasted
+//! for its grace period.
 
 mod looks;
 mod outage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,6 +59,8 @@ pub(crate) struct MonitorSetup {
     /// The admin service, if there is one. It takes the server's refusals that concern it.
     pub admin: Option<Arc<AdminHandler>>,
     pub start_timeout: Duration,
+    /// Since when there may be no connection. `None` if there was none before.
+    pub lost_at: Option<Moment>,
     /// Receives one message: that the bucket was opened, or that it cannot be.
     pub ready: Option<oneshot::Sender<Result<Opened, StartFailure>>>,
 }
@@ -147,7 +152,7 @@ impl Actor for MonitorActor {
             last_problem: "no answer yet".into(),
             awaited: None,
             renewed_at: None,
-            outage: None,
+            outage: setup.lost_at.map(Outage::unlogged),
             lost: Repeated::default(),
             farewell: None,
             told_refused: false,
@@ -181,6 +186,7 @@ impl MonitorState {
             MonitorMsg::ClientEvent(event) => self.client_event(myself, &event),
             MonitorMsg::Poll => {
                 self.look_at_connection(myself);
+                self.enforce_grace();
                 if self.link == LinkState::Up && clock::now() >= self.next_look {
                     self.look_at_bucket(myself);
                 }
@@ -243,7 +249,7 @@ impl MonitorState {
     fn connect_anew(&mut self, myself: &ActorRef<MonitorMsg>) {
         tracing::error!("the connection to NATS has ended for good: making a new one");
         // The log of the outage names the server, so the old client is still needed.
-        self.tell(LinkState::Down, Link::Down);
+        self.disconnected();
         self.client = None;
         self.mailbox = Arc::default();
         self.bucket = None;
@@ -277,7 +283,7 @@ impl MonitorState {
             }
             // The client's error from an attempt to reconnect.
             async_nats::Event::ClientError(error) => self.not_reconnected(error.to_string()),
-            async_nats::Event::Disconnected => self.tell(LinkState::Down, Link::Down),
+            async_nats::Event::Disconnected => self.disconnected(),
             _ => self.look_at_connection(myself),
         }
     }
@@ -354,7 +360,9 @@ impl MonitorState {
         } else {
             POLL_OWN
         };
-        myself.send_after(poll, || MonitorMsg::Poll);
+        let next = self.next_grace_over();
+        let wait = next.map_or(poll, |at| at.since(clock::now()).min(poll));
+        myself.send_after(wait, || MonitorMsg::Poll);
     }
 
     fn retry_later(&mut self, myself: &ActorRef<MonitorMsg>) {
@@ -371,20 +379,20 @@ impl MonitorState {
         let connects = client.statistics().connects.load(Ordering::Relaxed);
         let flapped = connects != self.connects;
         if client.connection_state() != ConnectionState::Connected {
-            self.tell(LinkState::Down, Link::Down);
+            self.disconnected();
             if let Some(outage) = &mut self.outage {
                 outage.lasts(clock::now());
             }
             return;
         }
-        if !flapped && self.link != LinkState::Down {
+        if !flapped && self.link != LinkState::Down && self.outage.is_none() {
             return;
         }
         self.connects = connects;
         self.told_refused = false;
         self.farewell = None;
         if flapped && self.link != LinkState::Down {
-            self.tell(LinkState::Down, Link::Down);
+            self.disconnected();
         }
         if let Some(outage) = self.outage.take() {
             outage.ended(&self.server(), clock::now());
@@ -442,12 +450,44 @@ impl MonitorState {
         }
     }
 
+    /// Reports that the connection is lost, if there was one.
+    fn disconnected(&mut self) {
+        if self.outage.is_none() && self.connects > 0 {
+            let server = self.server();
+            self.outage = Some(Outage::began(server, &mut self.lost, clock::now()));
+        }
+        if let Some(outage) = &self.outage {
+            let since = outage.since;
+            self.tell(LinkState::Down, Link::Down { since });
+        }
+    }
+
+    /// Tells each election whose grace period has passed within this outage, once.
+    fn enforce_grace(&mut self) {
+        let Some(outage) = &mut self.outage else {
+            return;
+        };
+        let since = outage.since;
+        let passed = outage.passed(clock::now());
+        for (role, grace) in self.setup.routes.graces() {
+            if passed.contains(&grace) {
+                tracing::debug!(%role, ?grace, "the grace period is over");
+                let message = ElectionMsg::GraceOver { since };
+                self.setup.routes.send(&role, message);
+            }
+        }
+    }
+
+    /// When the next grace period passes, if this outage lasts.
+    fn next_grace_over(&self) -> Option<Moment> {
+        let outage = self.outage.as_ref()?;
+        let graces = self.setup.routes.graces().into_iter();
+        let ends = graces.filter_map(|(_, grace)| outage.next(grace));
+        ends.min()
+    }
+
     fn tell(&mut self, standing: LinkState, link: Link) {
         if self.link != standing {
-            if standing == LinkState::Down && self.outage.is_none() {
-                let server = self.server();
-                self.outage = Some(Outage::began(server, &mut self.lost, clock::now()));
-            }
             self.link = standing;
             (self.setup.tell)(link);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ractor::ActorRef;
 
@@ -9,13 +10,24 @@ use super::messages::ElectionMsg;
 use crate::lock::lock;
 use nats_elect_core::name::RoleName;
 
-/// The current election actor of each role. The supervisor writes it, and all others read it.
+/// The current election actor of each role, with the role's grace period. The supervisor writes it,
+/// and all others read it.
 #[derive(Clone, Default)]
-pub(crate) struct Routes(Arc<Mutex<HashMap<RoleName, ActorRef<ElectionMsg>>>>);
+pub(crate) struct Routes(Arc<Mutex<HashMap<RoleName, Route>>>);
+
+struct Route {
+    election: ActorRef<ElectionMsg>,
+    grace: Option<Duration>,
+}
 
 impl Routes {
-    pub(super) fn set(&self, role: RoleName, actor: ActorRef<ElectionMsg>) {
-        lock(&self.0).insert(role, actor);
+    pub(super) fn set(
+        &self,
+        role: RoleName,
+        election: ActorRef<ElectionMsg>,
+        grace: Option<Duration>,
+    ) {
+        lock(&self.0).insert(role, Route { election, grace });
     }
 
     pub(super) fn remove(&self, role: &RoleName) {
@@ -23,11 +35,24 @@ impl Routes {
     }
 
     fn to(&self, role: &RoleName) -> Option<ActorRef<ElectionMsg>> {
-        lock(&self.0).get(role).cloned()
+        lock(&self.0).get(role).map(|route| route.election.clone())
     }
 
     pub(super) fn all(&self) -> Vec<ActorRef<ElectionMsg>> {
-        lock(&self.0).values().cloned().collect()
+        let routes = lock(&self.0);
+        routes
+            .values()
+            .map(|route| route.election.clone())
+            .collect()
+    }
+
+    /// Returns the roles that have a grace period.
+    pub(super) fn graces(&self) -> Vec<(RoleName, Duration)> {
+        let routes = lock(&self.0);
+        let graces = routes.iter();
+        graces
+            .filter_map(|(role, route)| Some((role.clone(), route.grace?)))
+            .collect()
     }
 
     /// Sends a message to a role's election. If there is none, the message is dropped, and a caller

@@ -142,7 +142,9 @@ impl Actor for SupervisorActor {
             instance,
             routes,
             registry,
-            link: Link::Down,
+            link: Link::Down {
+                since: clock::now(),
+            },
             roles: HashMap::new(),
             membership,
             generations: 0,
@@ -339,7 +341,8 @@ impl SupervisorState {
             bequests: self.bequests.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
-        self.routes.set(scope.role.clone(), actor.clone());
+        let grace = scope.settings.grace;
+        self.routes.set(scope.role.clone(), actor.clone(), grace);
         scope.repeat_order();
         Ok(actor)
     }

@@ -141,7 +141,7 @@ fn bucket(link: &mut watch::Receiver<Link>) -> Result<Bucket, StoreError> {
     match &*link.borrow_and_update() {
         Link::Up { bucket, .. } => Ok(bucket.clone()),
         Link::Unusable(failure) => Err(StoreError::Unavailable(failure.detail.clone())),
-        Link::Down => Err(StoreError::Unavailable("no connection".into())),
+        Link::Down { .. } => Err(StoreError::Unavailable("no connection".into())),
     }
 }
 

@@ -74,7 +74,9 @@ fn set_up() -> Option<(SetUp, Ear, Option<OwnedFd>)> {
 
 async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Option<OwnedFd>) {
     ignore_signals();
-    let (tell, link) = watch::channel(Link::Down);
+    let (tell, link) = watch::channel(Link::Down {
+        since: clock::now(),
+    });
     let mut connection = tokio::spawn(attend(setup, tell, link.clone()));
     let mut terms = Terms::new();
     tokio::select! {
@@ -205,6 +207,7 @@ async fn connect(setup: SetUp, tell: watch::Sender<Link>) -> Option<()> {
         routes: Routes::default(),
         admin: None,
         start_timeout,
+        lost_at: None,
         ready: None,
     };
     // It lives as long as this process.
@@ -215,7 +218,7 @@ async fn connect(setup: SetUp, tell: watch::Sender<Link>) -> Option<()> {
 fn report(link: &Link) {
     say(&match link {
         Link::Up { .. } => FromCompanion::Connected,
-        Link::Down => FromCompanion::Disconnected("no connection".into()),
+        Link::Down { .. } => FromCompanion::Disconnected("no connection".into()),
         Link::Unusable(failure) => FromCompanion::Disconnected(failure.detail.clone()),
     });
 }

@@ -438,6 +438,15 @@ impl RoleManager {
             .send_message(SupervisorMsg::CrashAdmin);
     }
 
+    /// Has a role's election hear that an outage since then has outlasted its grace period.
+    #[cfg(test)]
+    #[doc(hidden)]
+    pub fn tell_grace_over(&self, role: &RoleName, since: nats_elect_core::Moment) {
+        self.fleet
+            .routes
+            .send(role, ElectionMsg::GraceOver { since });
+    }
+
     /// Makes the member's actor panic.
     #[cfg(test)]
     #[doc(hidden)]

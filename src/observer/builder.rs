@@ -168,6 +168,7 @@ impl ObserverBuilder {
             routes: Routes::default(),
             admin: None,
             start_timeout,
+            lost_at: None,
             ready: Some(ready),
         };
         let (monitor, _) = Actor::spawn(None, MonitorActor, setup)

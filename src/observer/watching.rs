@@ -191,7 +191,7 @@ impl Watching {
         self.begin_at = None;
         self.shared.reach.send_replace(None);
         match link {
-            Link::Down => self.stop("not connected to NATS".into()),
+            Link::Down { .. } => self.stop("not connected to NATS".into()),
             Link::Unusable(failure) => self.stop(failure.detail),
             Link::Up { bucket, info } => {
                 self.stop("the watch has not begun yet".into());

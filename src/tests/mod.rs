@@ -4,4 +4,5 @@
 mod crashes;
 mod fenced;
 mod fenced_race;
+mod grace;
 mod hammer;

@@ -99,6 +99,51 @@ async fn an_outage_is_logged_once_with_what_happens_next() {
 
 /// A watch that has caught up did not break its connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_monitor_tells_each_leader_whose_grace_period_is_over() {
+    let logs = logs::install();
+    let id = "graced-leader";
+    let server = NatsServer::start().expect("start");
+    let proxy = TcpProxy::start(server.url()).expect("start");
+    let journal = Journal::default();
+    let leased = || leased_for(ms(60_000)).heartbeat_interval(ms(400));
+    let graced = |grace| leased().disconnect_grace_period(ms(grace));
+    let a = instance(id, proxy.url(), &journal)
+        .standing(graced(1000))
+        .role("later", graced(2000))
+        .role("unlimited", leased())
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    journal.started("later", 0).await;
+    let unlimited = journal.started("unlimited", 0).await;
+
+    proxy.cut();
+    journal.ended(ROLE, 0).await;
+    journal.ended("later", 0).await;
+    let over = "the grace period is over";
+    eventually(SOON, "two words of the monitor", async || {
+        (records(&logs.text(), id, over).len() == 2).then_some(())
+    })
+    .await;
+    let told = records(&logs.text(), id, over);
+    assert!(told[0].contains("role=scheduler grace=1s"), "{told:?}");
+    assert!(told[1].contains("role=later grace=2s"), "{told:?}");
+    let lost = records(&logs.text(), id, "leadership lost");
+    assert_eq!(lost.len(), 2, "{lost:#?}");
+    for line in &lost {
+        assert!(line.contains("cause=\"connection_lost\""), "{line}");
+    }
+    assert!(unlimited.term().is_valid());
+
+    proxy.restore();
+    // Its own record it need not wait for.
+    let second = journal.started(ROLE, 1).await;
+    assert!(second.term().is_valid());
+    assert_eq!(journal.terms("unlimited").len(), 1);
+    a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_lost_again_and_again_costs_no_watch() {
     let logs = logs::install();
     let (leader, follower) = ("steady-leader", "flapping-follower");

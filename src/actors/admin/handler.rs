@@ -136,7 +136,7 @@ impl AdminHandler {
     pub fn note_trouble(&self, link: &Link) {
         let trouble = match link {
             Link::Up { .. } => None,
-            Link::Down => Some("not connected, or the bucket was not seen yet".to_owned()),
+            Link::Down { .. } => Some("not connected, or the bucket was not seen yet".to_owned()),
             Link::Unusable(failure) => Some(failure.detail.clone()),
         };
         if let Link::Up { bucket, info } = link {

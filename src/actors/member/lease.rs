@@ -401,7 +401,7 @@ impl MemberState {
 
 fn core_link(link: &Link) -> CoreLink {
     match link {
-        Link::Down => CoreLink::Down,
+        Link::Down { since } => CoreLink::Down { since: *since },
         Link::Unusable(failure) => CoreLink::Unusable(failure.clone()),
         Link::Up { info, .. } => CoreLink::Up(*info),
     }

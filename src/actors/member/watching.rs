@@ -168,7 +168,7 @@ impl MemberState {
 
     /// The link changed. A watch goes on under no other one.
     pub(super) fn stop_watch(&mut self) {
-        let is_lost = matches!(self.link, Link::Down);
+        let is_lost = matches!(self.link, Link::Down { .. });
         if is_lost && self.watch.task.is_under_way() && !self.watch.caught_up {
             self.watch.broken += 1;
         }

@@ -2,6 +2,7 @@
 //! lasts, and its length when it is over. A connection that is lost again and again is one warning a
 //! minute, with its count.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::repeated::{REMINDER, Repeated};
@@ -16,7 +17,9 @@ const BRIEF: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Outage {
     server: String,
-    since: Moment,
+    pub since: Moment,
+    /// How long it had lasted when grace periods were looked at last.
+    lasted: Duration,
     /// Whether its beginning was logged. Then its end is, too.
     told: bool,
     reminded_at: Moment,
@@ -35,12 +38,34 @@ impl Outage {
         }
         Self {
             server,
-            since: now,
             told: due.is_some(),
-            reminded_at: now,
+            ..Self::unlogged(now)
+        }
+    }
+
+    /// Begins, or goes on with another monitor. Its beginning was not logged.
+    pub const fn unlogged(since: Moment) -> Self {
+        Self {
+            server: String::new(),
+            since,
+            lasted: Duration::ZERO,
+            told: false,
+            reminded_at: since,
             attempts: 0,
             last_error: None,
         }
+    }
+
+    /// Returns the grace periods that have passed since this was asked last.
+    pub fn passed(&mut self, now: Moment) -> RangeInclusive<Duration> {
+        let least = self.lasted + Duration::from_nanos(1);
+        self.lasted = now.since(self.since);
+        least..=self.lasted
+    }
+
+    /// Returns when this grace period passes, unless it has.
+    pub fn next(&self, grace: Duration) -> Option<Moment> {
+        (grace > self.lasted).then(|| self.since + grace)
     }
 
     /// Counts a failed attempt to reconnect.
@@ -135,6 +160,21 @@ mod tests {
             .iter()
             .filter(|it| it.contains("connected to NATS again"));
         assert_eq!(again.count(), 2, "{log:#?}");
+    }
+
+    #[test]
+    fn each_grace_period_passes_once_when_the_outage_has_lasted_so_long() {
+        let mut outage = Outage::unlogged(ms(1_000));
+        let grace = Duration::from_millis(400);
+        assert_eq!(outage.next(grace), Some(ms(1_400)));
+        assert!(!outage.passed(ms(1_399)).contains(&grace));
+        assert_eq!(outage.next(grace), Some(ms(1_400)));
+        assert!(outage.passed(ms(1_400)).contains(&grace));
+        assert_eq!(outage.next(grace), None);
+        assert!(!outage.passed(ms(1_400)).contains(&grace));
+        assert!(!outage.passed(ms(9_000)).contains(&grace));
+        let longer = Duration::from_secs(20);
+        assert!(outage.passed(ms(90_000)).contains(&longer));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, TermStart, WriteKind};
-use super::input::{Failure, Link, Snapshot, WriteOutcome};
+use super::input::{Failure, Snapshot, WriteOutcome};
 use super::leading::Leadership;
 use super::machine::Election;
 use super::mutation::mutated;
@@ -260,13 +260,14 @@ impl Election {
         let claim = self.phase.held().map(|held| held.revision);
         // This check is a hint and protects nothing. Such a term would end at its first heartbeat.
         let overwritten = self.observed_role.revision() > claim;
+        let out_of_grace = self.grace_until().is_some_and(|end| end <= self.now);
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
         let held = acquisition.held;
         if !above {
             self.write_fence(fence.revision);
-        } else if !acquisition.bucket_known || overwritten {
+        } else if !acquisition.bucket_known || overwritten || out_of_grace {
             acquisition.step = Step::Look;
         } else {
             self.promote(held, fence.revision);
@@ -304,9 +305,8 @@ impl Election {
         self.become_state(RoleState::Leader);
         self.tell(Event::TermStarted { fencing_token });
         self.renew_line();
-        if !matches!(self.link, Link::Up(_)) {
-            self.suspend();
-        }
+        // The answer may have come when the connection was lost already.
+        self.tell_grace();
     }
 
     /// The latest time for a promotion. The handler needs time to wind down before its lease ends.

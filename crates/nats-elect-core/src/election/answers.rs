@@ -91,7 +91,7 @@ impl Election {
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
         {
-            self.link_changed(Link::Down);
+            self.link_changed(Link::Down { since: self.now });
             self.reopen();
             self.lost(EndCause::BucketLost, None);
             return;

@@ -6,7 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::failing::{Failing, short};
-use super::input::PeerRequestId;
+use super::input::{Link, PeerRequestId};
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
@@ -36,7 +36,12 @@ impl Election {
             Phase::Leading(leadership) => leadership.normalise(now, settings),
             _ => {}
         }
-        (&self.link, &self.bucket, phase, self.state).hash(hasher);
+        // Without a grace period the start of the outage does not matter.
+        let link = (!matches!(self.link, Link::Down { .. })).then_some(&self.link);
+        let suspended = self.suspended_since.is_some() && phase.is_leading();
+        let suspended_since = settings.grace.and(self.suspended_since);
+        (link, suspended, suspended_since).hash(hasher);
+        (&self.bucket, phase, self.state).hash(hasher);
         (self.stopping, self.paused, self.failures_in_a_row).hash(hasher);
         let reopen_at = self.reopen_at.map(|at| at.max(now));
         let ordered_until = self.ordered_until.max(now);
@@ -113,9 +118,6 @@ impl Leadership {
     fn normalise(&mut self, now: Moment, settings: &RoleSettings) {
         // A term of this length does not count among failures in a row.
         self.started = self.started.max(now - settings.max_cooldown);
-        if settings.grace.is_none() {
-            self.suspended_since = self.suspended_since.map(|_| WHENEVER);
-        }
         self.line.normalise(now, settings);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::event::FailureKind;
 use crate::group::MemberInfo;
+use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest};
 use crate::record::Entry;
 use crate::record::FenceEntry;
@@ -54,6 +55,14 @@ pub enum Input {
     Tick,
     /// The link to the bucket changed.
     Link(Link),
+    /// The connection has been down for the whole grace period.
+    ///
+    /// It ends a term whose last confirmed write was sent before the outage, once. A term also ends
+    /// without it: this is a second trigger.
+    GraceOver {
+        /// When the connection was lost.
+        since: Moment,
+    },
     /// The watch showed the last message of the role's key. It is a hint, never proof.
     Observed(Entry),
     /// The watch showed the last message of the role's fence key. It is a hint, never proof.
@@ -186,7 +195,10 @@ pub enum Input {
 pub enum Link {
     /// There is no connection. Nothing is published, because a client would queue it and send it
     /// later.
-    Down,
+    Down {
+        /// When it was lost. The grace period counts from there, however late this comes.
+        since: Moment,
+    },
     /// There is a connection, but the bucket cannot be used, for this reason.
     Unusable(Failure),
     /// The bucket can be used.

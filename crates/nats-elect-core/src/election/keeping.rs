@@ -149,7 +149,7 @@ impl Election {
         if over >= keeper.held.revision {
             keeper.doubt = Doubt::Refused;
             keeper.refusals += 1;
-            self.suspend();
+            self.suspend(self.now);
         }
     }
 
@@ -160,7 +160,7 @@ impl Election {
             if self.request_failed(BucketRequest::Heartbeat, failure) {
                 self.refuse_proofs(beat, failure);
             }
-            self.suspend();
+            self.suspend(self.now);
             return;
         }
         if let Some(keeper) = self.phase.keeper() {
@@ -172,7 +172,7 @@ impl Election {
             return;
         }
         self.request_failed(BucketRequest::Heartbeat, failure);
-        self.suspend();
+        self.suspend(self.now);
         self.refuse_proofs(beat, failure);
         if failure.ends_term() || mutated!(EndAtAnyRefusal) && !failure.is_transient() {
             self.wind_down(EndCause::BucketLost);
@@ -221,15 +221,10 @@ impl Election {
         }
         keeper.confirm(revision, attempt.sent, until, next);
         let held = keeper.held;
-        let acting = match &mut self.phase {
-            Phase::Leading(leadership) => {
-                if linked {
-                    leadership.suspended_since = None;
-                }
-                Some(leadership.acting_until(self.settings.grace))
-            }
-            _ => None,
-        };
+        if linked {
+            self.suspended_since = None;
+        }
+        let acting = self.acting_until().filter(|_| self.phase.is_leading());
         self.emit_before_events(Effect::Extend {
             term: held.term,
             lease: held.until,
@@ -365,10 +360,14 @@ impl Election {
         }
     }
 
-    /// Until when this instance may act on its lease. `None` if it has resigned.
-    fn acting_until(&self) -> Option<Moment> {
+    /// Until when this instance may act on its lease: the end of the lease or, while it leads, of
+    /// the grace period, whichever comes first. `None` if it has resigned.
+    pub(super) fn acting_until(&self) -> Option<Moment> {
         match &self.phase {
-            Phase::Leading(leadership) => Some(leadership.acting_until(self.settings.grace)),
+            Phase::Leading(leadership) => {
+                let until = leadership.keeper.held.until;
+                Some(self.grace_until().map_or(until, |end| end.min(until)))
+            }
             Phase::WindingDown(winding_down) => winding_down.acting_until(),
             _ => None,
         }

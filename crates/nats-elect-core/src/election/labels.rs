@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::input::Link;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::Event;
@@ -30,17 +31,13 @@ impl Election {
 
     /// When an outage outside of a term has lasted so long that the connection counts as lost.
     pub(super) fn connection_lost_at(&self) -> Option<Moment> {
-        self.link_lost_at
+        self.out_of_touch_since()
             .map(|since| since + self.connection_grace())
             .filter(|lost_at| *lost_at > self.now)
     }
 
     pub(super) fn connection(&self) -> ConnectionStatus {
-        let since = match &self.phase {
-            Phase::Leading(leadership) => leadership.suspended_since,
-            _ => self.link_lost_at,
-        };
-        match since {
+        match self.out_of_touch_since() {
             None => ConnectionStatus::Connected,
             Some(since) if self.now < since + self.connection_grace() => {
                 ConnectionStatus::Suspended
@@ -58,6 +55,10 @@ impl Election {
 
     /// Brings the reported values in line with this step, and reports changes.
     pub(super) fn relabel(&mut self) {
+        // Outside of a term the link alone counts.
+        if matches!(self.link, Link::Up(_)) && !self.phase.is_leading() {
+            self.suspended_since = None;
+        }
         if let Phase::Waiting(waiting) = &self.phase {
             let followed = self.followed();
             if waiting.cooling_until.is_some() && self.state == RoleState::Demoted {

@@ -1,14 +1,13 @@
 //! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must
 //! end.
 
-use std::time::Duration;
-
 use super::attempts::Attempt;
 use super::effect::{Effect, Reply};
 use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
 use super::line::Line;
 use super::machine::Election;
+use super::mutation::mutated;
 use super::phase::{HeldLease, Phase};
 use super::retry::Asked;
 use super::succession::PendingHandoff;
@@ -25,8 +24,6 @@ pub(super) struct Leadership {
     pub keeper: Keeper,
     pub fencing_token: FencingToken,
     pub started: Moment,
-    /// Since when the connection is down, or heartbeats are late.
-    pub suspended_since: Option<Moment>,
     /// Callers that want a proof, each with the first beat that was sent after its request.
     pub proofs: Vec<(RequestId, u64)>,
     /// The handoff for which a named successor is being asked.
@@ -53,7 +50,6 @@ impl Leadership {
             keeper: Keeper::new(held, held.sent + settings.heartbeat),
             fencing_token,
             started: now,
-            suspended_since: None,
             proofs: Vec::new(),
             handoff_asked: None,
             line: Line::default(),
@@ -64,25 +60,13 @@ impl Leadership {
             failed_checks: 0,
         }
     }
-
-    /// Until when the instance may call itself leader: the end of the lease or of the grace period,
-    /// whichever comes first.
-    pub fn acting_until(&self, grace: Option<Duration>) -> Moment {
-        let until = self.keeper.held.until;
-        self.grace_until(grace)
-            .map_or(until, |grace_until| until.min(grace_until))
-    }
-
-    fn grace_until(&self, grace: Option<Duration>) -> Option<Moment> {
-        Some(self.suspended_since? + grace?)
-    }
 }
 
 impl Election {
     pub(super) fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
         let last_call = leadership.keeper.held.until - self.settings.stop_budget;
         let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
-        if let Some(grace_until) = leadership.grace_until(self.settings.grace) {
+        if let Some(grace_until) = self.grace_until() {
             timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
         }
         // When the term has to end, a heartbeat would only make the others wait for longer.
@@ -119,20 +103,28 @@ impl Election {
         timers
     }
 
-    /// Notes that the connection broke or a heartbeat is late.
-    pub(super) fn suspend(&mut self) {
-        let now = self.now;
-        let grace = self.settings.grace;
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        if leadership.suspended_since.is_none() {
-            leadership.suspended_since = Some(now);
-            if grace.is_some() {
-                let (term, acting) = (leadership.keeper.held.term, leadership.acting_until(grace));
-                self.emit(Effect::Suspend { term, acting });
-            }
+    /// Notes since when the connection is lost or a heartbeat is late.
+    pub(super) fn suspend(&mut self, since: Moment) {
+        if self.suspended_since.is_none_or(|known| since < known) {
+            self.suspended_since = Some(since);
+            self.tell_grace();
         }
+    }
+
+    /// Has the shared deadline end with the grace period, if one runs.
+    pub(super) fn tell_grace(&mut self) {
+        if let Phase::Leading(leadership) = &self.phase
+            && let (Some(_), Some(acting)) = (self.grace_until(), self.acting_until())
+        {
+            let term = leadership.keeper.held.term;
+            self.emit(Effect::Suspend { term, acting });
+        }
+    }
+
+    /// When the grace period ends, if one runs.
+    pub(super) fn grace_until(&self) -> Option<Moment> {
+        mutated!(LeaveGraceToMonitor => return None);
+        Some(self.out_of_touch_since()? + self.settings.grace?)
     }
 
     /// Asks for proof at once, because the watch showed a message at this revision that is not

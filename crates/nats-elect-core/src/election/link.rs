@@ -7,6 +7,7 @@ use super::mutation::mutated;
 use super::phase::Phase;
 use crate::duration::exact;
 use crate::event::{EndCause, FailureKind};
+use crate::moment::Moment;
 
 impl Election {
     /// Whether a request can be sent to NATS now.
@@ -20,7 +21,7 @@ impl Election {
     pub const fn link_failure(&self) -> Option<&Failure> {
         match &self.link {
             Link::Unusable(failure) => Some(failure),
-            Link::Down | Link::Up(_) => None,
+            Link::Down { .. } | Link::Up(_) => None,
         }
     }
 
@@ -29,10 +30,14 @@ impl Election {
             self.out_of_touch();
         }
         match &link {
-            Link::Down => {
-                self.link_lost_at.get_or_insert(self.now);
+            Link::Down { since } => {
+                let since = if mutated!(CountGraceFromHearing) {
+                    self.now
+                } else {
+                    *since
+                };
                 self.link = link;
-                self.suspend();
+                self.suspend(since);
                 let detail = "the connection to NATS broke".to_owned();
                 self.refuse_proofs(
                     u64::MAX,
@@ -43,7 +48,7 @@ impl Election {
                 );
             }
             Link::Unusable(failure) => {
-                self.link_lost_at.get_or_insert(self.now);
+                self.suspend(self.now);
                 self.report(failure);
                 let failure = failure.clone();
                 self.link = link;
@@ -77,7 +82,6 @@ impl Election {
             self.note_breaker(breaker);
         }
         self.link = Link::Up(bucket);
-        self.link_lost_at = None;
         let replaced = self
             .bucket
             .replace(bucket)
@@ -121,7 +125,28 @@ impl Election {
                 self.lost(EndCause::BucketLost, None);
             }
             _ if failure.ends_term() => self.wind_down(EndCause::BucketLost),
-            _ => self.suspend(),
+            _ => {}
         }
+    }
+
+    /// Ends the term, because an outage has lasted for the whole grace period.
+    pub(super) fn grace_over(&mut self, since: Moment) {
+        let is_over = self.not_before_proof(since) > since && !mutated!(ObeyOldGraceOver);
+        if !is_over {
+            self.wind_down(EndCause::ConnectionLost);
+        }
+    }
+
+    /// Since when there is no link, or heartbeats are late.
+    pub(super) fn out_of_touch_since(&self) -> Option<Moment> {
+        self.suspended_since
+            .map(|since| self.not_before_proof(since))
+    }
+
+    /// This moment or, if it is later, the one when the last confirmed write was sent: an outage
+    /// from before that was over then.
+    fn not_before_proof(&self, since: Moment) -> Moment {
+        let held = self.phase.held();
+        held.map_or(since, |held| held.sent.max(since))
     }
 }

@@ -96,7 +96,8 @@ pub struct Election {
     pub(super) now: Moment,
     pub(super) fresh: Fresh,
     pub(super) last_transition: Moment,
-    pub(super) link_lost_at: Option<Moment>,
+    /// Since when the link is not up, or a leader's heartbeats are late.
+    pub(super) suspended_since: Option<Moment>,
     pub(super) leader: Option<LeaderInfo>,
     pub(super) told_connection: ConnectionStatus,
     pub(super) last_question: u64,
@@ -129,7 +130,7 @@ impl Election {
     pub fn new(candidate: Candidate, now: Moment) -> Self {
         let settings = candidate.settings.clone();
         Self {
-            link: Link::Down,
+            link: Link::Down { since: now },
             bucket: None,
             phase: Phase::Waiting(Waiting::new()),
             observed_role: ObservedRole::new(
@@ -158,7 +159,7 @@ impl Election {
                 chance: 0.5,
             },
             last_transition: now,
-            link_lost_at: Some(now),
+            suspended_since: Some(now),
             leader: None,
             told_connection: ConnectionStatus::Suspended,
             last_question: 0,
@@ -226,6 +227,7 @@ impl Election {
                 self.reopen_at = None;
                 self.link_changed(link);
             }
+            Input::GraceOver { since } => self.grace_over(since),
             Input::Observed(entry) => self.observed(entry),
             Input::ObservedFence(fence) => {
                 self.observed_role.watched_fence(fence, self.now);

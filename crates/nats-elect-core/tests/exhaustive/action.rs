@@ -45,6 +45,8 @@ pub enum Action {
     Start(usize),
     Cut(usize),
     Link(usize),
+    /// The monitor tells that an outage has lasted for the grace period, be it over or told before.
+    TellGraceOver(usize),
     /// A question reaches an instance,
     Deliver {
         from: usize,
@@ -237,6 +239,9 @@ fn possible_to_running(
     }
     if may(Fault::Stop) && !process.stopping {
         actions.push(Action::Stop(index));
+    }
+    if process.grace_over.is_some() {
+        actions.push(Action::TellGraceOver(index));
     }
     if !process.linked {
         actions.push(Action::Link(index));

@@ -6,8 +6,8 @@ use crate::fault::Fault::{
     StandAside, StepDown, Stop, Stranger, Unanswered, Unseen,
 };
 use crate::properties::Witness::{
-    ClaimAdopted, ClaimRefused, FenceAdopted, GhostCommitted, GivenBack, HandedOver, Overrun,
-    Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
+    ClaimAdopted, ClaimRefused, FenceAdopted, GhostCommitted, GivenBack, GraceOver, HandedOver,
+    Overrun, Promoted, PromotedAgain, Released, ReleasedOverMarker, RenewalAdopted, RenewalRefused,
     ValidButNotLeading, WillCarriedOut, Yielded,
 };
 
@@ -64,6 +64,13 @@ pub fn small() -> Vec<Configuration> {
             .until(5)
             .faults(&[(Cordon, 1), (StandAside, 1)])
             .witnesses(&[PromotedAgain, Released, GivenBack]),
+        two("two-cut-grace-no-watch-short")
+            .led()
+            .with_grace()
+            .without_watch()
+            .faults(&[(Cut, 1)])
+            .until(6)
+            .witnesses(&[ValidButNotLeading, GraceOver]),
         three("three-stop-no-watch-short")
             .led()
             .without_watch()
@@ -170,6 +177,11 @@ fn two_under_faults() -> Vec<Configuration> {
             ValidButNotLeading,
             GhostCommitted,
         ]),
+        two("two-cut-grace")
+            .led()
+            .with_grace()
+            .faults(&[(Cut, 1)])
+            .witnesses(&[PromotedAgain, ValidButNotLeading, GraceOver]),
         two("two-delete")
             .led()
             .faults(&[(Delete, 1)])

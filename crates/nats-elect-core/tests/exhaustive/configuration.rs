@@ -107,6 +107,12 @@ impl Configuration {
         self
     }
 
+    /// A grace period that may end before the lease does: one of two heartbeats never would.
+    pub fn with_grace(mut self) -> Self {
+        self.settings.grace = Some(TICK * 2);
+        self
+    }
+
     /// Two ticks more: enough for a lost heartbeat to be made up for before the term must end.
     pub fn with_longer_lease(mut self) -> Self {
         self.settings.ttl = TICK * 9;

@@ -41,6 +41,8 @@ impl Scribe {
             term,
             paused,
             linked,
+            lost_at,
+            grace_over,
             stopping,
             seen: _,
             last_beat,
@@ -48,6 +50,7 @@ impl Scribe {
         } = process;
         election.hash_state(*clock, self);
         (due, watch, paused, linked, stopping, last_beat).hash(self);
+        (lost_at, grace_over).hash(self);
         if let Some(request) = request {
             // Its number only tells its answer from others, and there is never a second one.
             (1u8, &request.asks, &request.progress).hash(self);

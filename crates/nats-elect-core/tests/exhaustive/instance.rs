@@ -35,6 +35,11 @@ pub struct Process {
     pub term: Option<Term>,
     pub paused: bool,
     pub linked: bool,
+    /// When it lost its connection, while it has none.
+    pub lost_at: Option<Moment>,
+    /// An outage that lasted for the grace period. Its monitor may tell so at any later time, and as
+    /// often as it likes.
+    pub grace_over: Option<Moment>,
     pub stopping: bool,
     /// Revisions of the role's key that it was shown.
     pub seen: Vec<u64>,
@@ -181,6 +186,8 @@ impl Process {
             term: None,
             paused: false,
             linked: false,
+            lost_at: None,
+            grace_over: None,
             stopping: false,
             seen: vec![0],
             last_beat: None,
@@ -218,6 +225,9 @@ impl Process {
         if !clock_stands {
             self.clock = self.clock + TICK;
         }
+        if self.has_outlasted_grace(configuration) {
+            self.grace_over = self.lost_at;
+        }
         if let Some(request) = &mut self.request {
             request.age = (request.age + 1).min(configuration.timeout);
         }
@@ -235,6 +245,12 @@ impl Process {
                 *ticks = (*ticks + 1).min(configuration.allowance + 1);
             }
         }
+    }
+
+    /// Whether its connection has been down for the grace period.
+    pub fn has_outlasted_grace(&self, configuration: &Configuration) -> bool {
+        let until = self.lost_at.zip(configuration.settings.grace);
+        until.is_some_and(|(since, grace)| since + grace <= self.clock)
     }
 
     /// Something that its users must put right first keeps it from leading.

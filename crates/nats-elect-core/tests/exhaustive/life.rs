@@ -35,16 +35,26 @@ impl Turn<'_> {
         let watched = self.configuration.watch;
         let process = self.process(index);
         process.linked = true;
+        process.lost_at = None;
         if watched {
             process.watch.extend(role.map(|entry| (entry, 0)));
         }
         self.input(index, Input::Link(Link::Up(made)));
     }
 
+    pub fn tell_grace_over(&mut self, index: usize) {
+        if let Some(since) = self.process(index).grace_over {
+            self.input(index, Input::GraceOver { since });
+        }
+    }
+
     pub fn cut(&mut self, index: usize) {
         self.spend(Fault::Cut);
+        let graced = self.configuration.settings.grace.is_some();
         let process = self.process(index);
         process.linked = false;
+        // Without a grace period it decides nothing.
+        process.lost_at = graced.then_some(process.clock);
         process.watch.clear();
         let request = process.request.as_mut().map(|request| {
             let before = request.clone();
@@ -52,6 +62,7 @@ impl Turn<'_> {
             before
         });
         self.abandon_request(request);
-        self.input(index, Input::Link(Link::Down));
+        let since = self.process(index).clock;
+        self.input(index, Input::Link(Link::Down { since }));
     }
 }

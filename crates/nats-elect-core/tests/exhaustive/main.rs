@@ -105,6 +105,11 @@ fn two_instances_of_which_one_is_cordoned_and_one_paused() {
 }
 
 #[test]
+fn two_instances_that_are_cut_off_for_longer_than_their_grace() {
+    check_all_of("two-cut-grace-no-watch-short");
+}
+
+#[test]
 fn three_instances_of_which_one_leaves() {
     check_all_of("three-stop-no-watch-short");
 }

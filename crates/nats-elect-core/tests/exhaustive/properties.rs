@@ -38,6 +38,8 @@ pub enum Misconduct {
     ExtendedARevokedLease,
     ResumedAfterItResigned,
     CancelledBeforeItResigned,
+    LedBeyondItsGrace,
+    EndedForAnOutageThatIsOver,
     WantedToWakeInThePast,
     /// The core's own assertions failed.
     Panicked,
@@ -58,6 +60,8 @@ pub enum Witness {
     ReleasedOverMarker,
     GhostCommitted,
     Overrun,
+    /// A grace period ends a term.
+    GraceOver,
     /// A lease lasts while its holder no longer calls itself leader.
     ValidButNotLeading,
     /// A claim that came to no term is given back by an instance that was paused meanwhile.
@@ -114,6 +118,7 @@ witnesses! {
     ReleasedOverMarker: "another's delete marker is turned into a release"
     GhostCommitted: "a write that was given up takes effect"
     Overrun: "a handler's overrun is named"
+    GraceOver: "a grace period ends a term"
     ValidButNotLeading: "a lease outlives the leadership"
     GivenBack: "who is paused gives its claim back"
     Yielded: "a leader yields to a higher priority"

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nats_elect_core::event::{Event, Outcome};
+use nats_elect_core::event::{EndCause, Event, Outcome};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::record::Content;
 use nats_elect_core::release::ReleaseSecret;
@@ -105,6 +105,7 @@ impl<'a> Turn<'a> {
                 self.disturbed();
                 self.link(index);
             }
+            Action::TellGraceOver(index) => self.tell_grace_over(index),
             Action::Deliver { from, to } => self.deliver(from, to),
             Action::HearAnswer(index) => self.hear_answer(index, false),
             Action::LosePeerMessage(index) => self.hear_answer(index, true),
@@ -204,6 +205,14 @@ impl<'a> Turn<'a> {
         let valid = |instance: &&Arc<Instance>| instance.valid_term().is_some();
         if self.state.instances.iter().filter(valid).count() > 1 {
             self.broke(Broken::TwoLeaders);
+        }
+        let out_of_grace = |instance: &&Arc<Instance>| {
+            let process = instance.process.as_ref();
+            let out = process.is_some_and(|it| it.has_outlasted_grace(self.configuration));
+            out && instance.leads()
+        };
+        if self.state.instances.iter().any(|it| out_of_grace(&it)) {
+            self.misbehaved(Misconduct::LedBeyondItsGrace);
         }
         for instance in &self.state.instances {
             if instance.valid_term().is_some() && !instance.leads() {
@@ -440,6 +449,18 @@ impl<'a> Turn<'a> {
 
     fn hear(&mut self, index: usize, event: &Event) {
         match event {
+            Event::TermEnding {
+                cause: EndCause::ConnectionLost,
+                ..
+            } => {
+                self.witness(Witness::GraceOver);
+                let grace = self.configuration.settings.grace.unwrap_or_default();
+                let process = self.process(index);
+                let proved = process.election.status().last_heartbeat;
+                if proved.is_none_or(|proved| proved + grace > process.clock) {
+                    self.misbehaved(Misconduct::EndedForAnOutageThatIsOver);
+                }
+            }
             Event::HandlerOverrun { .. } => {
                 self.term(index).overrun = true;
                 self.witness(Witness::Overrun);

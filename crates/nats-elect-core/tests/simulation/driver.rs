@@ -308,7 +308,7 @@ impl World {
 
     /// An answer needs a way back; the timeout comes all the same.
     pub fn answer(&mut self, node: usize, op: OpId, answer: Answer) {
-        if self.nodes[node].linked && self.nodes[node].wire.carries_answers() {
+        if self.hears_answers(node) {
             self.deliver(node, op, answer);
         }
     }

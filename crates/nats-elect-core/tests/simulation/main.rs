@@ -26,6 +26,7 @@ mod fenced;
 mod found;
 mod groups;
 mod liars;
+mod monitor;
 #[cfg(feature = "__mutations")]
 mod mutations;
 mod network;

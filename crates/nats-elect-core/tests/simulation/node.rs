@@ -102,6 +102,9 @@ pub struct Node {
     pub dies_after: Option<Duration>,
     /// The client knows that it is connected.
     pub linked: bool,
+    /// When it lost its connection, while it has none, and whether the election has heard of that.
+    pub lost_at: Option<Moment>,
+    pub told_lost: bool,
     /// What its messages meet, unknown to the client.
     pub wire: Wire,
     pub watching: bool,
@@ -156,6 +159,8 @@ impl Node {
             health: Health::Well,
             dies_after: None,
             linked: false,
+            lost_at: None,
+            told_lost: false,
             wire: Wire::Whole,
             watching: true,
             paused: false,
@@ -205,6 +210,8 @@ impl Node {
         self.unanswered.clear();
         self.known = None;
         self.linked = false;
+        self.lost_at = None;
+        self.told_lost = false;
         self.paused = false;
         self.backlog.clear();
         self.wake += 1;

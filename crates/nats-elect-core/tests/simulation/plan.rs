@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::faults::{Fault, Options, Refusals, RequestOptions, Retirement, Scale};
 use crate::fenced::Writers;
 use crate::liars::Liars;
+use crate::monitor::Monitor;
 use crate::world::{World, ms};
 
 /// The bucket of a run.
@@ -284,6 +285,7 @@ impl Plan {
             None => {}
         }
         world.companions.draw(self.seed);
+        world.monitor = Monitor::of_seed(self.seed, self.scale().ttl);
         world.writers = Writers::of_seed(self.seed, self.kind);
         world.patient = true;
         world.readers = self.readers;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::{HandlerEnd, Input, Link};
+use nats_elect_core::{HandlerEnd, Input};
 
 use crate::checkers::Note;
 use crate::faults::RequestFault;
@@ -55,11 +55,6 @@ impl World {
         let at = self.now + self.latency();
         self.nodes[node].wire = Wire::Whole;
         self.schedule(at, Happening::Link { node });
-    }
-
-    pub fn disconnect(&mut self, node: usize) {
-        self.nodes[node].linked = false;
-        self.input(node, Input::Link(Link::Down));
     }
 
     pub fn pause(&mut self, node: usize) {

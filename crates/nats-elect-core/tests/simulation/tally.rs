@@ -57,6 +57,8 @@ tally! {
     late_acks: "heartbeats confirmed too late",
     superseded: "terms ended by another's record",
     expired: "terms ended for want of a heartbeat",
+    graces_told: "grace periods told to be over",
+    disconnected: "terms ended at the end of a grace period",
     preempted: "terms handed to a higher priority",
     cordoned: "terms ended by a cordon",
     failing: "instances whose terms kept failing",
@@ -100,6 +102,7 @@ impl Tally {
             Event::TermEnding { cause, .. } => match cause {
                 EndCause::Superseded => self.superseded += 1,
                 EndCause::LeaseExpired => self.expired += 1,
+                EndCause::ConnectionLost => self.disconnected += 1,
                 EndCause::Preempted => self.preempted += 1,
                 EndCause::Cordoned => self.cordoned += 1,
                 _ => {}

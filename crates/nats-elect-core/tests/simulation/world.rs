@@ -10,7 +10,7 @@ use nats_elect_core::peer::PeerReply;
 use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
 use nats_elect_core::status::RoleState;
 use nats_elect_core::{
-    Failure, HandlerEnd, Input, Link, OpId, PeerRequestId, TermId, Write, WriteOutcome,
+    Failure, HandlerEnd, Input, Link, Moment, OpId, PeerRequestId, TermId, Write, WriteOutcome,
 };
 
 use crate::bucket::ModelBucket;
@@ -18,6 +18,7 @@ use crate::chance::Chance;
 use crate::checkers::{Checkers, Note, Violation};
 use crate::fenced::{Step, Writers};
 use crate::liars::Liars;
+use crate::monitor::Monitor;
 use crate::network::Weather;
 use crate::node::{Health, Node, Trouble};
 use crate::peers::PeerMessage;
@@ -146,6 +147,20 @@ pub enum Happening {
     Link {
         node: usize,
     },
+    /// The election hears that its connection is lost,
+    OutageHeard {
+        node: usize,
+    },
+    /// the outage has lasted for the grace period,
+    OutageLasts {
+        node: usize,
+        since: Moment,
+    },
+    /// and the election hears of that.
+    GraceOver {
+        node: usize,
+        since: Moment,
+    },
     HandlerEnds {
         node: usize,
         term: TermId,
@@ -213,6 +228,9 @@ impl Happening {
             | Self::TimedOut { node, .. }
             | Self::Watch { node, .. }
             | Self::Link { node }
+            | Self::OutageHeard { node }
+            | Self::OutageLasts { node, .. }
+            | Self::GraceOver { node, .. }
             | Self::Dies { node }
             | Self::PeerReplied { node, .. }
             | Self::HandlerEnds { node, .. }
@@ -259,6 +277,7 @@ pub struct World {
     pub retiring: Option<Retiring>,
     pub retirements: u64,
     pub companions: Companions,
+    pub monitor: Monitor,
     pub tally: Tally,
     /// The first promise that was broken, if any.
     pub violation: Option<Violation>,
@@ -314,6 +333,7 @@ impl World {
             retiring: None,
             retirements: 0,
             companions: Companions::new(seed),
+            monitor: Monitor::prompt(seed),
             tally: Tally::default(),
             violation: None,
             patient: false,
@@ -476,6 +496,10 @@ impl World {
                 }
             }
             Happening::Link { node } => self.link(node),
+            Happening::OutageHeard { node } if self.nodes[node].told_lost => {}
+            Happening::OutageHeard { node } => self.hear_of_outage(node),
+            Happening::OutageLasts { node, since } => self.outage_lasts(node, since),
+            Happening::GraceOver { node, since } => self.grace_over(node, since),
             Happening::Dies { node } => {
                 self.crash(node);
                 self.afflict(node, Trouble::Dead, ms(50));
@@ -528,6 +552,7 @@ impl World {
         if held_up(&self.nodes[node]) {
             return;
         }
+        self.connected_again(node);
         if !self.bucket.exists {
             let failure = Failure {
                 kind: FailureKind::BucketMissing,

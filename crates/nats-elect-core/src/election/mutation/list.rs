@@ -146,6 +146,14 @@ mutations! {
         EndAtAnyRefusal,
         /// A read that succeeds resets the failures of writes.
         ReadsResetWrites,
+        /// A leader counts its grace period from when it hears of an outage.
+        CountGraceFromHearing,
+        /// A leader leaves it to the monitor to notice that its grace period is over.
+        LeaveGraceToMonitor,
+        /// The monitor's word about an outage that is over ends a term.
+        ObeyOldGraceOver,
+        /// The monitor never tells a leader that its grace period is over.
+        MonitorNeverTells,
     }
     groups {
         /// An owner gives its unit away before its handler has ended. (Rule 2)

@@ -253,7 +253,7 @@ fn an_instance_with_an_unfit_bucket_asks_for_looks_and_leads_when_it_is_fit() {
     solo.ack(&fence, 102);
     assert!(solo.started().is_some());
     solo.take();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.wait(pause * 2);
     assert_eq!(looks(&mut solo), 0, "it has had its answer");
 }

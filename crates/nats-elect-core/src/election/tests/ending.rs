@@ -122,7 +122,7 @@ fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
 fn a_handler_without_a_confirmed_heartbeat_is_aborted_before_its_lease_ends() {
     let (mut solo, term) = leading();
     let until = solo.election.status().lease_until.expect("a lease");
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     let budget = solo.settings.stop_budget;
     let allowance = solo.settings.abort_allowance();
     solo.wait((until - budget).since(solo.now) - ms(1));
@@ -217,7 +217,7 @@ fn a_release_that_is_refused_for_a_late_heartbeat_of_ours_replaces_it() {
 #[test]
 fn a_role_is_not_freed_after_an_overrun() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.wait(ms(1200));
     assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
     solo.feed(Input::Link(Link::Up(BUCKET)));

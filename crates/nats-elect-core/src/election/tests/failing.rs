@@ -103,7 +103,7 @@ fn a_new_link_ends_the_wait_of_a_follower_whose_claim_was_denied() {
     solo.feed(Input::Link(Link::Up(BUCKET)));
     let closed = |solo: &Solo| solo.told(|event| *event == Event::CircuitClosed);
     assert!(!closed(&solo), "the link is the same");
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.feed(Input::Link(Link::Up(BUCKET)));
     assert!(closed(&solo));
 }
@@ -256,7 +256,7 @@ fn a_follower_reports_when_its_connection_is_lost() {
         BUCKET,
     );
     solo.read(Some(entry(100, stranger(Some(ms(60_000))))), None);
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     let told = |solo: &Solo, status| {
         solo.told(|event| matches!(event, Event::ConnectionChanged(now) if *now == status))
     };

@@ -257,7 +257,7 @@ fn a_late_heartbeat_suspends_the_connection_and_the_next_restores_it() {
 #[test]
 fn a_leader_proves_itself_after_a_reconnect_by_a_heartbeat() {
     let mut solo = Solo::leading(settings(|_| {}));
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.wait(ms(100));
     solo.take();
     solo.feed(Input::Link(Link::Up(BUCKET)));
@@ -268,7 +268,7 @@ fn a_leader_proves_itself_after_a_reconnect_by_a_heartbeat() {
 fn nothing_is_sent_while_the_link_is_down() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.wait(ms(3000));
     assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
     assert!(ends(&solo, EndCause::LeaseExpired));

@@ -313,7 +313,7 @@ fn a_heartbeat_that_is_confirmed_after_the_grace_period_extends_nothing() {
     let (mut solo, renewal) = renewing(|config| {
         config.disconnect_grace_period = Some(ms(400));
     });
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.sleep(ms(450));
     solo.ack(&renewal, 103);
     assert!(ends(&solo, EndCause::ConnectionLost));
@@ -325,7 +325,7 @@ fn the_grace_period_ends_a_term_before_its_lease_does() {
     let mut solo = Solo::leading(settings(|config| {
         config.disconnect_grace_period = Some(ms(400));
     }));
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.wait(ms(399));
     assert!(!ends_at_all(&solo));
     solo.wait(ms(1));

@@ -3,9 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{BUCKET, OWN, SECRET, Solo, entry, hashed_fence, ms, settings, stranger};
-use crate::election::{
-    Effect, HandlerEnd, Input, Link, PeerRequestId, RequestId, Write, WriteKind,
-};
+use crate::election::{Effect, HandlerEnd, Input, PeerRequestId, RequestId, Write, WriteKind};
 use crate::heirs::{Heirs, TURN};
 use crate::peer::{Contender, PeerReply, PeerRequest};
 use crate::record::{Content, Release};
@@ -251,7 +249,7 @@ fn poll_and_gap(solo: &mut Solo, gone: &[u128]) -> (Heirs, std::time::Duration) 
 #[test]
 fn nobody_is_asked_without_a_connection() {
     let mut solo = Solo::leading(settings(|_| {}));
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.take();
     solo.wait(ms(400));
     assert_eq!(poll(&solo), None);

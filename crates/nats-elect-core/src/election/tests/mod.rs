@@ -17,6 +17,7 @@ mod keeping;
 mod leading;
 mod line;
 mod membership;
+mod outages;
 mod pausing;
 mod proving;
 mod slow;

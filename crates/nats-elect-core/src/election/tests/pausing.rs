@@ -361,7 +361,7 @@ fn a_cordon_while_a_term_ends_waits_for_its_end() {
 #[test]
 fn a_leader_that_is_cordoned_while_disconnected_lets_its_lease_run_out() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.feed(CORDON);
     assert!(search(&solo).is_none(), "nobody can be asked");
     end_handler(&mut solo, term);
@@ -466,7 +466,7 @@ fn a_paused_instance_can_be_stopped() {
 #[test]
 fn a_new_link_does_not_end_a_pause() {
     let mut solo = before_a_free_role();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.feed(PAUSE);
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
     solo.take();

@@ -81,7 +81,7 @@ fn a_request_is_not_answered_by_the_failure_of_an_earlier_heartbeat() {
 fn a_request_without_a_link_is_unproven_at_once() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     assert!(matches!(solo.reply(ASK), Some(Reply::Unproven(_))));
     solo.take();
     ask(&mut solo, Some(term));
@@ -103,7 +103,7 @@ fn a_request_for_an_old_term_replies_not_leader_with_or_without_a_link() {
     ask(&mut solo, Some(TermId(term.0 + 1)));
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
     solo.take();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     ask(&mut solo, Some(TermId(term.0 + 1)));
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }

@@ -137,6 +137,12 @@ impl Solo {
         solo
     }
 
+    /// The connection breaks.
+    pub fn disconnect(&mut self) {
+        let since = self.now;
+        self.feed(Input::Link(Link::Down { since }));
+    }
+
     pub fn feed(&mut self, input: Input) {
         self.steps += 1;
         let fresh = Fresh {

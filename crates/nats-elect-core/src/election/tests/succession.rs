@@ -8,8 +8,7 @@ use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
 use crate::election::{
-    Effect, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write,
-    WriteKind,
+    Effect, HandlerEnd, Input, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write, WriteKind,
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
@@ -215,7 +214,7 @@ fn a_term_that_ends_meanwhile_ends_the_handoff() {
 fn a_leader_asks_no_successor_while_the_connection_is_down() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.feed(hand_over());
     assert_eq!(question(&solo), None);
     assert_eq!(solo.reply(ASK), Some(&Reply::SuccessorAbsent));
@@ -393,7 +392,7 @@ fn a_candidate_that_could_lead_replies_that_it_is_ready() {
     solo.take();
     solo.feed(asked(ready_to(Some("another".into()))));
     assert_eq!(answered(&solo), None);
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     solo.feed(asked(ready_to(Some("solo".into()))));
     let why = Refusal::Disconnected;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));

@@ -150,7 +150,7 @@ fn another_leader_or_a_lost_connection_starts_the_hysteresis_again() {
         solo.feed(Input::Observed(entry(103, other)));
     };
     let flap = |solo: &mut Solo| {
-        solo.feed(Input::Link(Link::Down));
+        solo.disconnect();
         solo.feed(Input::Link(Link::Up(BUCKET)));
     };
     let interruptions: [fn(&mut Solo); 2] = [another, flap];

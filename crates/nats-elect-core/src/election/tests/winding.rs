@@ -144,7 +144,7 @@ fn a_handler_with_a_revoked_lease_is_aborted_after_the_allowance_and_overruns_af
 fn a_lease_that_ends_while_its_handler_runs_is_revoked() {
     let (mut solo, _) = leading(|_| {});
     let until = lease(&solo);
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     wait_until(&mut solo, until - ms(1));
     assert!(!revokes(&solo));
     solo.wait(ms(1));
@@ -181,7 +181,7 @@ fn a_handler_that_wakes_after_its_lease_overruns_only_if_it_outlives_its_abort()
 fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
     let (mut solo, term) = leading(|_| {});
     let until = lease(&solo);
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     end(&mut solo, term);
     wait_until(&mut solo, until - ms(1));
     assert_eq!(released(&solo), None);
@@ -193,7 +193,7 @@ fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
 fn a_release_has_two_request_timeouts_even_if_the_lease_ends_before() {
     let (mut solo, term) = leading(|_| {});
     let until = lease(&solo);
-    solo.feed(Input::Link(Link::Down));
+    solo.disconnect();
     wait_until(&mut solo, until - ms(50));
     end(&mut solo, term);
     solo.wait(solo.settings.request_timeout * 2 - ms(1));

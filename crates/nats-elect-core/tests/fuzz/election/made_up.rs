@@ -8,7 +8,9 @@ use nats_elect_core::event::FailureKind;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence, Snapshot};
 use nats_elect_core::release::ReleaseHash;
-use nats_elect_core::{Bucket, Failure, HandlerEnd, Input, Link, OpId, TermId, WriteOutcome};
+use nats_elect_core::{
+    Bucket, Failure, HandlerEnd, Input, Link, Moment, OpId, TermId, WriteOutcome,
+};
 
 use super::honest::record_of;
 use super::{Life, OWN, Request, STRANGER};
@@ -86,9 +88,11 @@ impl Life {
         }))
     }
 
-    pub(super) fn any_link(&self, u: &mut Unstructured<'_>) -> Result<Link> {
-        Ok(match u.int_in_range(0..=5)? {
-            0 | 1 => Link::Down,
+    pub(super) fn any_of_link(&self, u: &mut Unstructured<'_>) -> Result<Input> {
+        let since = Moment::from_nanos(message::number(u)?);
+        Ok(Input::Link(match u.int_in_range(0..=5)? {
+            0 => Link::Down { since },
+            1 => return Ok(Input::GraceOver { since }),
             2 => Link::Unusable(failure(u)?),
             _ => Link::Up(Bucket {
                 epoch: match (self.bucket, u.int_in_range(0..=3)?) {
@@ -103,7 +107,7 @@ impl Life {
                 },
                 unique_sequences: u.ratio(3, 4)?,
             }),
-        })
+        }))
     }
 
     pub(super) fn entry(&self, u: &mut Unstructured<'_>) -> Result<Entry> {

@@ -200,8 +200,8 @@ impl Life {
                 self.tell(answer);
             }
             18 | 19 => {
-                let link = self.any_link(u)?;
-                self.tell(Input::Link(link));
+                let of_link = self.any_of_link(u)?;
+                self.tell(of_link);
             }
             20 => {
                 let bucket = Bucket {

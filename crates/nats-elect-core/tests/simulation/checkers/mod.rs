@@ -5,6 +5,7 @@ mod conduct;
 mod failing;
 mod fenced;
 mod forced;
+mod grace;
 mod handlers;
 mod leases;
 mod losses;
@@ -87,6 +88,9 @@ pub enum Promise {
     /// A handler never runs outside its own valid lease, but for the scheduling allowance and named
     /// overruns.
     HandlersInLease,
+    /// No instance leads on without a connection for longer than its grace period, or ends a term
+    /// for a shorter outage.
+    WithinGrace,
     /// Once faults stop, somebody leads within a stated bound.
     SomebodyLeads,
     /// Status and events agree with the truth.
@@ -125,6 +129,7 @@ pub struct Checkers {
     fenced: fenced::Fenced,
     reports: reports::Reports,
     conduct: conduct::Conduct,
+    grace: grace::Grace,
     orders: orders::Orders,
     failing: failing::Failing,
     pace: pace::Pace,
@@ -139,6 +144,7 @@ impl Checkers {
             fenced: fenced::Fenced::default(),
             reports: reports::Reports::new(nodes),
             conduct: conduct::Conduct::new(nodes),
+            grace: grace::Grace::new(nodes),
             orders: orders::Orders::new(nodes),
             failing: failing::Failing::new(nodes),
             pace: pace::Pace::new(nodes),
@@ -163,6 +169,7 @@ impl Checkers {
         (self.fenced.hear(world, note, &self.losses)).map_err(broken(Promise::FencedWrites))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
+        (self.grace.hear(world, note)).map_err(broken(Promise::WithinGrace))?;
         (self.orders.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.failing.hear(world, note)).map_err(broken(Promise::GoodConduct))?;
         (self.pace.hear(world, note)).map_err(broken(Promise::GoodConduct))?;

@@ -68,7 +68,8 @@ impl World {
         self.nodes[node].linked = false;
         self.break_watch(node);
         if !self.nodes[node].paused {
-            self.tell_link(node, &Link::Down);
+            let since = self.nodes[node].clock.at(self.now);
+            self.tell_link(node, &Link::Down { since });
         }
     }
 
