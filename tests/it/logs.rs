@@ -154,7 +154,7 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
     let server = NatsServer::builder().config(&denied).start();
     let server = server.expect("start");
     let mut config = leased_for(ms(3000));
-    config.retry.max_backoff = ms(300);
+    config.max_backoff = ms(300);
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
         .with(|it| it.user_and_password("u", "p"))

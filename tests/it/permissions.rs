@@ -24,7 +24,7 @@ fn server(config: &str) -> NatsServer {
 /// Tries again each second what does not pass by itself.
 fn patient() -> RoleConfig {
     let mut config = leased_for(ms(10_000));
-    config.retry.max_backoff = ms(1000);
+    config.max_backoff = ms(1000);
     config
 }
 

@@ -14,13 +14,16 @@ use crate::support::instance::{Instance, Recorded, guest, hand_over, instance, n
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms};
 
-const TAKEOVER_ROLES: usize = 20;
-const ROUNDS: usize = 15;
+const TAKEOVER_ROLES: usize = 30;
+const ROUNDS: usize = 10;
+/// As long as an instance waits before it asks for the role.
+const LEASE: Duration = Duration::from_secs(3);
+/// Who would ask has asked by then.
+const LONG: Duration = Duration::from_secs(7);
 
 fn config(priority: i64, takeover: Takeover) -> RoleConfig {
-    // As quick as with a lease of a second, which a pause of the machine would end.
-    let config = leased_for(ms(3000)).heartbeat_interval(ms(200));
-    let config = config.stop_budget(ms(200)).takeover_hysteresis(ms(200));
+    let config = leased_for(LEASE).heartbeat_interval(ms(200));
+    let config = config.stop_budget(ms(200));
     config.priority(priority).takeover(takeover)
 }
 
@@ -95,7 +98,7 @@ async fn between_equal_priorities_nothing_changes_hands() {
     for other in &others {
         other.wait_until_following("a").await;
     }
-    never("a second term", ms(1500), || journal.terms(ROLE).len() != 1).await;
+    never("a second term", LONG, || journal.terms(ROLE).len() != 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,7 +133,7 @@ async fn who_keeps_failing_leaves_a_healthy_leader_alone_until_it_is_resumed() {
     let preempted = a.log().count(is_preempted);
     // It may also have found the role free in between.
     assert!(preempted <= 2, "{preempted}");
-    never("a healthy term ends", ms(1500), || {
+    never("a healthy term ends", LONG, || {
         a.log().count(is_preempted) > preempted
     })
     .await;
@@ -155,11 +158,7 @@ async fn what_was_handed_over_by_name_is_not_taken_back_by_priority() {
     hand_over(&a.role(ROLE), "b").await;
     b.wait_until_leader().await;
     a.wait_until_following("b").await;
-    // It asks after 200 ms.
-    never("it is taken back", ms(2000), || {
-        b.log().count(is_preempted) > 0
-    })
-    .await;
+    never("it is taken back", LONG, || b.log().count(is_preempted) > 0).await;
     b.role(ROLE).resume().await.expect("resumed");
     a.wait_until_leader().await;
 }
@@ -178,7 +177,7 @@ async fn who_is_not_well_does_not_take_over_until_it_is() {
     let joining = joining.handler(ROLE, config(1, Takeover::Forced { after }), ill.clone());
     let b = joining.start().await;
     b.wait_until_following("a").await;
-    never("a takeover by the sick", ms(2000), || {
+    never("a takeover by the sick", LONG, || {
         journal.terms(ROLE).len() != 1
     })
     .await;
@@ -206,7 +205,7 @@ async fn the_highest_of_several_priorities_leads_in_the_end_and_it_stays_so() {
     b.wait_until_following("c").await;
     let terms = journal.terms(ROLE).len();
     assert!(terms <= 3, "straight to the top: {terms}");
-    never("ping-pong", ms(1500), || journal.terms(ROLE).len() != terms).await;
+    never("ping-pong", LONG, || journal.terms(ROLE).len() != terms).await;
 }
 
 /// Users whose leader hears no requests, as a version of before would not.
@@ -239,7 +238,7 @@ async fn a_leader_that_ignores_requests_keeps_the_role_unless_it_is_forced() {
     };
     let b = join("b", Takeover::Cooperative).start().await;
     b.wait_until_following("a").await;
-    never("a takeover without force", ms(1500), || {
+    never("a takeover without force", LONG, || {
         journal.terms(ROLE).len() != 1
     })
     .await;
@@ -282,7 +281,7 @@ async fn a_leader_that_ignores_requests_keeps_the_role_unless_it_is_forced() {
     );
     let overlap = first.end().since(next.start);
     eprintln!("FORCED the old handler ended {overlap:?} after the new one's start");
-    assert!(overlap < ms(3000), "within its lease");
+    assert!(overlap < LEASE, "within its lease");
     assert!(first.fencing_token < next.fencing_token);
     c.wait_until_leader().await;
     let still: Duration = ms(500);

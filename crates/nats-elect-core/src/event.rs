@@ -362,7 +362,7 @@ pub enum Event {
         detail: String,
     },
     /// So many requests of one kind (reads, writes of the record, writes of the fence record) failed
-    /// in a row that from now on one is tried per `retry.max_backoff`. A failure that does not pass
+    /// in a row that from now on one is tried per `max_backoff`. A failure that does not pass
     /// by itself, such as a missing permission, is enough.
     CircuitOpened,
     /// Requests of each kind succeed again: a read does not show that writes do.

@@ -48,7 +48,7 @@ pub(crate) struct Environment(BTreeMap<String, OsString>);
 struct Override<'a> {
     variable: &'a str,
     value: &'a OsString,
-    /// The setting's path in the configuration that it changes: `retry.jitter`.
+    /// The setting's path in the configuration that it changes: `events.keep`.
     path: String,
 }
 

@@ -197,21 +197,8 @@ fn effective(
 ) -> RoleConfig {
     let fill = |set: &mut Option<Duration>, value| *set = set.or(Some(derived(value)));
     fill(&mut config.heartbeat_interval, settings.heartbeat);
-    fill(&mut config.request_timeout, settings.request_timeout);
     fill(&mut config.stop_budget, settings.stop_budget);
     fill(&mut config.cooldown, settings.cooldown);
-    fill(&mut config.max_cooldown, settings.max_cooldown);
-    fill(&mut config.claim_delay, settings.claim_delay);
-    fill(
-        &mut config.takeover_hysteresis,
-        settings.takeover_hysteresis,
-    );
-    fill(
-        &mut config.fencing.validation_interval,
-        settings.validation_interval,
-    );
-    fill(&mut config.health.interval, settings.health.interval);
-    fill(&mut config.health.timeout, settings.health.timeout);
     config
 }
 

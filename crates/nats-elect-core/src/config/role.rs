@@ -38,15 +38,6 @@ pub struct RoleConfig {
     )]
     pub heartbeat_interval: Option<Duration>,
 
-    /// How long one request to NATS may take. After that it counts as lost, and its outcome is read
-    /// back. Default: half a heartbeat. At least 1 ms, and less than a heartbeat, because the
-    /// answer is due before the next renewal.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub request_timeout: Option<Duration>,
-
     /// How long a leader goes on while it cannot reach NATS. Unset: as long as its lease lasts, so
     /// that it survives the loss of one NATS node. Set it to stop earlier. At least two heartbeats,
     /// because one late heartbeat is no outage; at most a day. The lease always ends a term,
@@ -70,32 +61,13 @@ pub struct RoleConfig {
     pub stop_budget: Option<Duration>,
 
     /// How long the instance stays out after its handler has ended. It doubles with each failure in
-    /// a row, up to [`max_cooldown`](Self::max_cooldown). Default: two heartbeats. At least 1 ms,
-    /// so that a failing handler does not spin; at most a day.
+    /// a row, up to 30 s, or up to the cool-down itself if that is longer. Default: two heartbeats. At
+    /// least 1 ms, so that a failing handler does not spin; at most a day.
     #[serde(
         with = "duration::text::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub cooldown: Option<Duration>,
-
-    /// The limit of the doubling. Default: 30 s, or the cooldown if that is longer. At least the
-    /// cooldown, at most a day.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub max_cooldown: Option<Duration>,
-
-    /// The upper bound of the random delay, uniformly drawn, before a candidate claims a free role.
-    /// It spreads the candidates, so that some see the winner before they try. At most ttl.
-    ///
-    /// The default is 0, by measurement: with three candidates any delay only
-    /// costs time. Even among a hundred it takes 20 ms until fewer candidates try.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub claim_delay: Option<Duration>,
 
     /// The instance's priority: a higher one is preferred. Default 0, any value.
     /// [`takeover`](Self::takeover) tells whether it has an effect.
@@ -104,29 +76,24 @@ pub struct RoleConfig {
     /// Whether this instance takes the role over from a living leader of lower priority. Default
     /// [`Takeover::Never`]. A leader agrees to the request of any instance of higher priority,
     /// whatever is set here. Between equal priorities no role changes hands.
+    ///
+    /// Before it asks, it must have been a candidate that sees the same leader of lower priority for a
+    /// ttl. That keeps two instances from taking the role from each other again and again. After the
+    /// end of its term an instance starts from zero, after a cool-down that doubles while its handler
+    /// fails. The time doubles, up to 64 times, each time that a leader hands over and this instance
+    /// does not come to lead.
     pub takeover: Takeover,
 
-    /// How long this instance must have been a candidate that sees the same leader of lower
-    /// priority, before it asks for the role. Default: ttl. At least a heartbeat, at most a day.
-    ///
-    /// It keeps two instances from taking the role from each other again and again. After the end
-    /// of its term an instance starts from zero, after a cool-down that doubles while its handler
-    /// fails. It must then be healthy for this long before it asks again. The hysteresis doubles,
-    /// up to 64 times, each time that a leader hands over and this instance does not come to lead.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub takeover_hysteresis: Option<Duration>,
+    /// Whether `Term::authorize` always asks NATS, however recent the last proof is. Default false,
+    /// because it costs a round trip each time. If not, it asks if the last proof is older than a
+    /// third of ttl.
+    pub validate_on_critical_ops: bool,
 
-    /// When leadership is proved again, in addition to the heartbeats.
-    pub fencing: FencingConfig,
-
-    /// When a leader's health is checked, and when it must give up the role.
-    pub health: HealthConfig,
-
-    /// How failed requests are tried again, within the lease.
-    pub retry: RetryConfig,
+    /// The longest pause before a failed request is tried again. Default 4 s. From 50 ms, which is the
+    /// first pause, to an hour, so that a recovered server is found. The pauses double, and never
+    /// exceed what the lease leaves.
+    #[serde(with = "duration::text")]
+    pub max_backoff: Duration,
 
     /// The reaction to a handler that does not end when it is aborted. Default [`Overrun::Abort`].
     pub overrun: Overrun,
@@ -156,118 +123,17 @@ impl Default for RoleConfig {
         Self {
             ttl: Duration::from_secs(15),
             heartbeat_interval: None,
-            request_timeout: None,
             disconnect_grace_period: None,
             stop_budget: None,
             cooldown: None,
-            max_cooldown: None,
-            claim_delay: None,
             priority: 0,
             takeover: Takeover::default(),
-            takeover_hysteresis: None,
-            fencing: FencingConfig::default(),
-            health: HealthConfig::default(),
-            retry: RetryConfig::default(),
+            validate_on_critical_ops: false,
+            max_backoff: Duration::from_secs(4),
             overrun: Overrun::default(),
             delete_on_stop: true,
             data_limit: None,
             meta: BTreeMap::new(),
-        }
-    }
-}
-
-/// When leadership is proved by a compare-and-set renewal, in addition to the regular heartbeats.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct FencingConfig {
-    /// The age of the last proof at which `Term::authorize` asks for a new one. It is also the
-    /// period of the validation in the background. Default: a third of ttl, at least a heartbeat.
-    /// At least a heartbeat, because each renewal is a proof; at most a day.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub validation_interval: Option<Duration>,
-
-    /// Whether `Term::authorize` always asks NATS, however recent the last proof is. Default false,
-    /// because it costs a round trip each time.
-    pub validate_on_critical_ops: bool,
-}
-
-/// Health checks of a leading handler that implements `RoleHandler::healthy`. After enough failures
-/// in a row the handler is wound down and the role freed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct HealthConfig {
-    /// The time between checks. Default: a third of ttl, at least a heartbeat. 10 ms to a day.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub interval: Option<Duration>,
-
-    /// How long one check may take before it counts as failed. Time for which the runtime of the
-    /// handlers is blocked does not count. Default: half the interval. At least 1 ms, and at most
-    /// the interval, so that checks do not overlap.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub timeout: Option<Duration>,
-
-    /// How many checks in a row must fail before the leader gives up the role. Default 3, at least
-    /// 1.
-    pub max_consecutive_failures: u32,
-}
-
-impl Default for HealthConfig {
-    fn default() -> Self {
-        Self {
-            interval: None,
-            timeout: None,
-            max_consecutive_failures: 3,
-        }
-    }
-}
-
-/// How requests are tried again that failed for a transient reason: exponential backoff with
-/// jitter, always within the lease.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct RetryConfig {
-    /// The number of consecutive failures of one kind of request (reads, writes of the record, writes
-    /// of the fence record) that opens the circuit breaker. Even then attempts never
-    /// stop. Default 10, at least 1.
-    pub max_attempts: u32,
-
-    /// The first pause. Default 50 ms. At least 1 ms, at most [`max_backoff`](Self::max_backoff).
-    #[serde(with = "duration::text")]
-    pub initial_backoff: Duration,
-
-    /// The longest pause. Default 4 s. At most an hour, so that a recovered server is found.
-    #[serde(with = "duration::text")]
-    pub max_backoff: Duration,
-
-    /// The factor by which each pause is longer than the one before. Default 2. From 1 (constant)
-    /// to 10.
-    pub backoff_multiplier: f64,
-
-    /// The part of a pause by which it may randomly be shorter or longer, so that instances do not
-    /// retry in step. Default 0.1. From 0 to 1.
-    pub jitter: f64,
-}
-
-impl Default for RetryConfig {
-    fn default() -> Self {
-        Self {
-            max_attempts: 10,
-            initial_backoff: Duration::from_millis(50),
-            max_backoff: Duration::from_secs(4),
-            backoff_multiplier: 2.0,
-            jitter: 0.1,
         }
     }
 }
@@ -317,18 +183,13 @@ pub enum Overrun {
 setters!(RoleConfig {
     ttl: Duration => ttl;
     heartbeat_interval: Duration => Some(heartbeat_interval);
-    request_timeout: Duration => Some(request_timeout);
     disconnect_grace_period: Duration => Some(disconnect_grace_period);
     stop_budget: Duration => Some(stop_budget);
     cooldown: Duration => Some(cooldown);
-    max_cooldown: Duration => Some(max_cooldown);
-    claim_delay: Duration => Some(claim_delay);
     priority: i64 => priority;
     takeover: Takeover => takeover;
-    takeover_hysteresis: Duration => Some(takeover_hysteresis);
-    fencing: FencingConfig => fencing;
-    health: HealthConfig => health;
-    retry: RetryConfig => retry;
+    validate_on_critical_ops: bool => validate_on_critical_ops;
+    max_backoff: Duration => max_backoff;
     overrun: Overrun => overrun;
     delete_on_stop: bool => delete_on_stop;
     data_limit: u64 => Some(data_limit);
@@ -354,22 +215,3 @@ impl RoleConfig {
         self
     }
 }
-
-setters!(FencingConfig {
-    validation_interval: Duration => Some(validation_interval);
-    validate_on_critical_ops: bool => validate_on_critical_ops;
-});
-
-setters!(HealthConfig {
-    interval: Duration => Some(interval);
-    timeout: Duration => Some(timeout);
-    max_consecutive_failures: u32 => max_consecutive_failures;
-});
-
-setters!(RetryConfig {
-    max_attempts: u32 => max_attempts;
-    initial_backoff: Duration => initial_backoff;
-    max_backoff: Duration => max_backoff;
-    backoff_multiplier: f64 => backoff_multiplier;
-    jitter: f64 => jitter;
-});

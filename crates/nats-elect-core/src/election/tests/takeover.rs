@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, record_of, settings};
+use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, record_of, tuned};
 use crate::config::{RoleSettings, Takeover};
 use crate::election::{
     Bucket, Effect, HandlerEnd, Input, Link, PeerRequestId, RequestId, Snapshot, WriteKind,
@@ -42,11 +42,11 @@ fn record_of_other_library(id: &str, priority: i64) -> Content {
 }
 
 fn ambitious(takeover: Takeover) -> RoleSettings {
-    settings(|config| {
-        config.priority = 5;
-        config.takeover = takeover;
-        config.takeover_hysteresis = Some(ms(600));
-        config.claim_delay = Some(ms(0));
+    tuned(|it| {
+        it.priority = 5;
+        it.takeover = takeover;
+        it.takeover_hysteresis = ms(600);
+        it.claim_delay = ms(0);
     })
 }
 

@@ -277,11 +277,11 @@ fn a_purged_fence_record_does_not_shorten_the_lease_of_a_leader_that_was_vouched
 
 #[test]
 fn a_fence_record_that_came_during_a_claim_is_not_noted_as_that_of_a_term_that_ended() {
-    let slow = settings(|config| {
+    let mut slow = settings(|config| {
         config.ttl = ms(15_000);
         config.heartbeat_interval = Some(ms(5000));
-        config.request_timeout = Some(ms(2400));
     });
+    slow.request_timeout = ms(2400);
     let mut world = World::unstarted(1, ModelBucket::new(), vec![slow, of_ttl(ms(1000))]);
     world.nodes[0]
         .plans
@@ -415,12 +415,13 @@ fn with_priority(ttl: Duration) -> RoleSettings {
 
 /// Of the same priority; it forces leaders of a lower one.
 fn forcing(ttl: Duration) -> RoleSettings {
-    settings(|config| {
+    let mut settings = settings(|config| {
         config.ttl = ttl;
         config.priority = 2;
-        config.takeover_hysteresis = Some(ttl / 4);
         config.takeover = Takeover::Forced { after: ttl * 4 / 5 };
-    })
+    });
+    settings.takeover_hysteresis = ttl / 4;
+    settings
 }
 
 /// It may claim over who leads with a lower priority. The record that stands there was written by
