@@ -115,8 +115,6 @@ pub enum Vacancy {
     Deleted,
     /// Its last leader's lease ran out.
     Expired,
-    /// Its leader still leads: the role is taken by force.
-    Forced,
 }
 
 labels!(Vacancy {
@@ -125,7 +123,6 @@ labels!(Vacancy {
     HandedOver => "handed_over",
     Deleted => "deleted",
     Expired => "expired",
-    Forced => "forced",
 });
 
 /// Kinds of failure. They are values of metric labels, so the set is closed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::duration::{exact, rounded, rounded_up, seconds};
-use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover};
+use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -171,10 +171,6 @@ impl RoleReport {
         settings: &RoleSettings,
         manager: &ManagerConfig,
     ) -> Self {
-        let mut warnings = settings.warnings(manager.replicas);
-        if matches!(settings.takeover, Takeover::Forced { .. }) {
-            warnings.push("`takeover` is forced: two instances may lead at once until the old leader sees the new record, and only fencing protects their data".into());
-        }
         Self {
             role: role.to_owned(),
             settings: effective(config.clone(), settings, |derived| derived),
@@ -183,7 +179,7 @@ impl RoleReport {
             }),
             drift_margin: settings.drift_margin(),
             failover: failovers(settings, manager.last_will.enabled),
-            warnings,
+            warnings: settings.warnings(manager.replicas),
         }
     }
 }

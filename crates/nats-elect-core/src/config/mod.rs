@@ -21,7 +21,7 @@ pub use settings::{HealthSettings, Membership, RetrySettings, RoleSettings};
 #[error("`{field}` is {value}, but {rule}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// The setting, as a dotted path in the configuration that was checked: `takeover.forced.after`.
+    /// The setting, as a dotted path in the configuration that was checked: `events.keep`.
     pub field: String,
     /// Its value in the form of a configuration file, without credentials.
     pub value: String,

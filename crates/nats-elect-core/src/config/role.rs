@@ -149,19 +149,6 @@ pub enum Takeover {
     /// It asks the leader to hand over. The leader winds its handler down first, so two instances
     /// never act at once. A leader that does not answer, or knows no peer requests, keeps the role.
     Cooperative,
-    /// It asks the leader, and after some time claims the role over it by compare-and-set.
-    ///
-    /// **Two instances may act at once then**, until the old leader sees the new record. That takes
-    /// a round trip or two if the old leader reaches NATS, and its whole lease if it does not. The
-    /// other one is this instance, or the one that leads after it within that lease. Only fencing
-    /// protects data that both write. An instance that is not healthy forces nothing, nor does one
-    /// that knows that NATS lost writes.
-    Forced {
-        /// The time from the first request to the claim. At least `stop_budget` + 2 heartbeats, at
-        /// most a day.
-        #[serde(with = "duration::text")]
-        after: Duration,
-    },
 }
 
 /// The reaction to an aborted handler that still runs at the lease's deadline, because it blocks

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::settings::{FIRST_BACKOFF, drift_margin};
-use super::{ConfigError, HealthSettings, RetrySettings, RoleConfig, RoleSettings, Takeover};
+use super::{ConfigError, HealthSettings, RetrySettings, RoleConfig, RoleSettings};
 use crate::duration::{exact, rounded_down, rounded_up};
 
 const MIN_TTL: Duration = Duration::from_millis(100);
@@ -87,7 +87,6 @@ impl RoleConfig {
 
         let cooldown = self.cooldown.unwrap_or(two_heartbeats);
         range("cooldown", cooldown, TICK, DAY)?;
-        takeover(self.takeover, stop_budget.saturating_add(two_heartbeats))?;
         range("max_backoff", self.max_backoff, FIRST_BACKOFF, MAX_BACKOFF)?;
         let third = (ttl / 3).max(heartbeat);
 
@@ -135,15 +134,6 @@ fn data_limit(limit: Option<u64>) -> Result<Option<u64>, ConfigError> {
         ensure(limit >= LEAST_DATA, "data_limit", limit, rule)?;
     }
     Ok(limit)
-}
-
-fn takeover(takeover: Takeover, handoff: Duration) -> Result<(), ConfigError> {
-    if let Takeover::Forced { after } = takeover {
-        let reason = " (stop_budget + 2 heartbeats): a leader that agrees needs time to hand over";
-        at_least("takeover.forced.after", after, handoff, reason)?;
-        at_most("takeover.forced.after", after, DAY, "")?;
-    }
-    Ok(())
 }
 
 /// Checks the size of metadata.

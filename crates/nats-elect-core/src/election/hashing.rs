@@ -234,15 +234,12 @@ impl TakeoverRequest {
     fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let Self {
             rival,
-            // Force alone depends on it, which is not explored.
-            followed_since: _,
             ask_at,
             asking,
-            since,
-            agreed_until,
+            agreed,
         } = self;
         // A request's number only tells it from others.
         let ask_at = asking.is_none().then(|| (*ask_at).max(now));
-        (rival, ask_at, asking.is_some(), since, agreed_until).hash(hasher);
+        (rival, ask_at, asking.is_some(), agreed).hash(hasher);
     }
 }

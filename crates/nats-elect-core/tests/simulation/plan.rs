@@ -338,11 +338,10 @@ fn with_priorities(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
     for Member { settings, .. } in members.iter_mut().filter(|_| minded) {
         settings.priority = i64::try_from(chance.below(3)).expect("small");
         settings.takeover_hysteresis = settings.heartbeat + chance.upto(settings.ttl);
-        let least = settings.stop_budget + settings.heartbeat * 2;
-        let after = least + chance.upto(settings.ttl);
+        // It only keeps what is drawn after it as it was.
+        chance.upto(settings.ttl);
         settings.takeover = match chance.below(4) {
             0 => Takeover::Never,
-            1 => Takeover::Forced { after },
             _ => Takeover::Cooperative,
         };
     }

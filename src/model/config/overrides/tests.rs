@@ -117,18 +117,14 @@ fn a_variable_replaces_the_whole_login_of_the_file() {
 fn roles_have_settings_of_their_own() {
     let set = [
         ("NATS_ELECT_ROLES__DATA_PLANE__TTL", "5s"),
-        (
-            "NATS_ELECT_ROLES__DATA_PLANE__TAKEOVER__FORCED__AFTER",
-            "9s",
-        ),
+        ("NATS_ELECT_ROLES__DATA_PLANE__TAKEOVER", "cooperative"),
         ("NATS_ELECT_ROLES__DATA_PLANE__META__REGION", "eu"),
         ("NATS_ELECT_ROLES__OTHER__TTL", "7s"),
     ];
     let config = with(&set, &["data-plane", "metrics"]).expect("valid");
     let role = &config.roles["data-plane"];
     assert_eq!(role.ttl, Duration::from_secs(5));
-    let after = Duration::from_secs(9);
-    assert_eq!(role.takeover, Takeover::Forced { after });
+    assert_eq!(role.takeover, Takeover::Cooperative);
     assert_eq!(role.meta["region"], "eu");
     assert_eq!(config.roles["metrics"], RoleConfig::default());
     let environment: Environment = set.into_iter().collect();

@@ -27,7 +27,7 @@ impl ObservedRole {
             handoff_hold: _,
             latest,
             fence,
-            // It matters only for forced takeovers, which are not explored.
+            // It tells a read from what the watch showed after it was sent.
             fence_since: _,
             fenced_lease,
             ended: _,

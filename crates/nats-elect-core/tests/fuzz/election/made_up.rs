@@ -195,12 +195,11 @@ pub(super) fn settings(u: &mut Unstructured<'_>) -> Result<RoleSettings> {
     let mut hysteresis = None;
     if u.ratio(1, 3)? {
         config = config.priority(u.int_in_range(-2..=2)?);
-        config = config.takeover(match u.int_in_range(0..=1)? {
-            0 => Takeover::Cooperative,
-            _ => Takeover::Forced {
-                after: Duration::from_secs(u.int_in_range(6..=20)?),
-            },
-        });
+        config = config.takeover(Takeover::Cooperative);
+        // It only keeps the meaning of what follows it in kept inputs.
+        if u.int_in_range(0..=1)? == 1 {
+            u.int_in_range(6..=20)?;
+        }
         hysteresis = Some(Duration::from_secs(u.int_in_range(1..=4)?));
     }
     let mut settings = config
