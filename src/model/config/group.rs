@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, RoleConfig, RoleSettings};
-use nats_elect_core::duration::{self, exact};
+use nats_elect_core::duration::exact;
 use nats_elect_core::group::{HANDLER, LONGEST_LEASE, MOST_LABELS};
 use nats_elect_core::text::printable;
 
@@ -22,15 +22,12 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 pub struct MemberConfig {
     /// How long the lease lasts without renewal. It is about the time for which the units of an
     /// instance have no owner after it crashed. Default 15 s. 3 s to 60 s.
-    #[serde(with = "duration::text")]
+    #[serde(with = "humantime_serde")]
     pub ttl: Duration,
 
     /// How long a unit's handler may take to wind down before it is aborted. Default: a fifth of
     /// ttl, at most 3 s.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub stop_budget: Option<Duration>,
 
     /// Whether `Term::authorize` always asks NATS, however recent the last proof is. Default false.

@@ -14,7 +14,6 @@ use super::{
 };
 use nats_elect_core::application::MAX_APPLICATION_BYTES;
 use nats_elect_core::config::{DAY, check_meta, ensure, range};
-use nats_elect_core::duration;
 use nats_elect_core::name::{BucketName, InstanceId, NameError};
 use nats_elect_core::setters;
 use nats_elect_core::text::{beginning, printable};
@@ -66,7 +65,7 @@ pub struct ManagerConfig {
     pub meta: BTreeMap<String, String>,
 
     /// How long starting may wait for NATS before it fails. Default 30 s. 1 ms to a day.
-    #[serde(with = "duration::text")]
+    #[serde(with = "humantime_serde")]
     pub start_timeout: Duration,
 
     /// Whether a missing bucket is created. Default false: a mistyped name or account should fail,
@@ -536,7 +535,7 @@ mod tests {
         };
         let text = toml::to_string(&config).unwrap();
         assert!(text.contains("storage = \"memory\""), "{text}");
-        assert!(text.contains("start_timeout = \"1.5s\""), "{text}");
+        assert!(text.contains("start_timeout = \"1s 500ms\""), "{text}");
         assert_eq!(toml::from_str::<ManagerConfig>(&text).unwrap(), config);
     }
 

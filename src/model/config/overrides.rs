@@ -256,6 +256,7 @@ impl Override<'_> {
             "i64" => "a whole number",
             "f64" => "a number",
             "a boolean" => "true or false",
+            "a duration" => "a duration with a unit, like 500ms or 15s",
             expected if expected.starts_with("struct ") => "a table, as JSON",
             expected => expected,
         };

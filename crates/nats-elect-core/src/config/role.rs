@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::duration;
 use crate::setters;
 
 /// How one role is elected and led. The defaults suit a control plane on a replicated NATS cluster.
@@ -27,25 +26,19 @@ pub struct RoleConfig {
     /// On a replicated bucket, keep it at 10 s or more. Below that, an ordinary change of the
     /// stream's leader in NATS may cost a leader its lease; see
     /// [`RoleSettings::warnings`](super::RoleSettings::warnings).
-    #[serde(with = "duration::text")]
+    #[serde(with = "humantime_serde")]
     pub ttl: Duration,
 
     /// The time between renewals of the lease. Default: a fifth of ttl, at most 1 s. At least 10
     /// ms, at most a third of ttl, so that one lost renewal does not end a term.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub heartbeat_interval: Option<Duration>,
 
     /// How long a leader goes on while it cannot reach NATS. Unset: as long as its lease lasts, so
     /// that it survives the loss of one NATS node. Set it to stop earlier. At least two heartbeats,
     /// because one late heartbeat is no outage; at most a day. The lease always ends a term,
     /// however long the grace period is.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub disconnect_grace_period: Option<Duration>,
 
     /// How long a handler may take to wind down. Default: a fifth of ttl, at most 3 s. At least 10
@@ -54,19 +47,13 @@ pub struct RoleConfig {
     /// It is taken from the end of the lease: the handler of a leader without a confirmed renewal
     /// is cancelled this much before its deadline. Therefore it must leave room for two heartbeats:
     /// `stop_budget + drift margin + 2 × heartbeat ≤ ttl`.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub stop_budget: Option<Duration>,
 
     /// How long the instance stays out after its handler has ended. It doubles with each failure in
     /// a row, up to 30 s, or up to the cool-down itself if that is longer. Default: two heartbeats. At
     /// least 1 ms, so that a failing handler does not spin; at most a day.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub cooldown: Option<Duration>,
 
     /// The instance's priority: a higher one is preferred. Default 0, any value.
@@ -92,7 +79,7 @@ pub struct RoleConfig {
     /// The longest pause before a failed request is tried again. Default 4 s. From 50 ms, which is the
     /// first pause, to an hour, so that a recovered server is found. The pauses double, and never
     /// exceed what the lease leaves.
-    #[serde(with = "duration::text")]
+    #[serde(with = "humantime_serde")]
     pub max_backoff: Duration,
 
     /// The reaction to a handler that does not end when it is aborted. Default [`Overrun::Abort`].

@@ -146,7 +146,7 @@ fn errors_name_the_variable_its_value_and_what_is_allowed() {
         (
             "ROLES__R__TTL",
             "soon",
-            "is \"soon\", but must be a duration with a unit",
+            "is \"soon\", but must be a duration with a unit, like 500ms or 15s",
         ),
         (
             "ROLES__R__TTL",
