@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigError, RoleConfig, RoleSettings};
 use nats_elect_core::duration::exact;
 use nats_elect_core::group::{HANDLER, LONGEST_LEASE, MOST_LABELS};
+use nats_elect_core::setters;
 use nats_elect_core::text::printable;
 
 /// The shortest lease of a member. A watch that has gone silent is noticed after 2.5 s.
@@ -30,7 +31,8 @@ pub struct MemberConfig {
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub stop_budget: Option<Duration>,
 
-    /// Whether `Term::authorize` always asks NATS, however recent the last proof is. Default false.
+    /// Whether `Term::authorize` always asks NATS, however recent the last proof is. Default false. If
+    /// not, it asks if the last proof is older than a third of ttl.
     pub validate_on_critical_ops: bool,
 
     /// What [`Group::requires`](crate::Group::requires) and [`prefers`](crate::Group::prefers) look
@@ -63,32 +65,18 @@ pub(crate) struct Seat {
     pub max_units: Option<u32>,
 }
 
+setters!(MemberConfig {
+    ttl: Duration => ttl;
+    stop_budget: Duration => Some(stop_budget);
+    validate_on_critical_ops: bool => validate_on_critical_ops;
+    max_units: u32 => Some(max_units);
+});
+
 impl MemberConfig {
-    /// Sets [`ttl`](field@Self::ttl).
-    #[must_use]
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// Sets [`stop_budget`](field@Self::stop_budget).
-    #[must_use]
-    pub const fn stop_budget(mut self, budget: Duration) -> Self {
-        self.stop_budget = Some(budget);
-        self
-    }
-
     /// Adds one of the [`labels`](field@Self::labels).
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.labels.insert(label.into());
-        self
-    }
-
-    /// Sets [`max_units`](field@Self::max_units).
-    #[must_use]
-    pub const fn max_units(mut self, units: u32) -> Self {
-        self.max_units = Some(units);
         self
     }
 

@@ -21,7 +21,7 @@ use crate::setters;
 pub struct RoleConfig {
     /// How long a lease lasts without renewal. It is about the time for which a role has no leader
     /// after a crash. Default 15 s. 100 ms to 1 h, in whole milliseconds, because records carry it
-    /// so.
+    /// so; at most the max age of the bucket, if it has one.
     ///
     /// On a replicated bucket, keep it at 10 s or more. Below that, an ordinary change of the
     /// stream's leader in NATS may cost a leader its lease; see
@@ -42,11 +42,10 @@ pub struct RoleConfig {
     pub disconnect_grace_period: Option<Duration>,
 
     /// How long a handler may take to wind down. Default: a fifth of ttl, at most 3 s. At least 10
-    /// ms.
+    /// ms, and it leaves room for two heartbeats: stop budget + drift margin + 2 × heartbeat ≤ ttl.
     ///
     /// It is taken from the end of the lease: the handler of a leader without a confirmed renewal
-    /// is cancelled this much before its deadline. Therefore it must leave room for two heartbeats:
-    /// `stop_budget + drift margin + 2 × heartbeat ≤ ttl`.
+    /// is cancelled this much before its deadline.
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub stop_budget: Option<Duration>,
 
@@ -56,12 +55,12 @@ pub struct RoleConfig {
     #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub cooldown: Option<Duration>,
 
-    /// The instance's priority: a higher one is preferred. Default 0, any value.
-    /// [`takeover`](Self::takeover) tells whether it has an effect.
+    /// The instance's priority: a higher one is preferred. Default 0, any value. It is written to the
+    /// record. [`takeover`](Self::takeover) tells whether a living leader is replaced for it.
     pub priority: i64,
 
-    /// Whether this instance takes the role over from a living leader of lower priority. Default
-    /// [`Takeover::Never`]. A leader agrees to the request of any instance of higher priority,
+    /// Whether this instance takes the role over from a living leader of lower priority: `never`, the
+    /// default, or `cooperative`. A leader agrees to the request of any instance of higher priority,
     /// whatever is set here. Between equal priorities no role changes hands.
     ///
     /// Before it asks, it must have been a candidate that sees the same leader of lower priority for a
@@ -77,12 +76,13 @@ pub struct RoleConfig {
     pub validate_on_critical_ops: bool,
 
     /// The longest pause before a failed request is tried again. Default 4 s. From 50 ms, which is the
-    /// first pause, to an hour, so that a recovered server is found. The pauses double, and never
-    /// exceed what the lease leaves.
+    /// first pause, to an hour, so that a recovered server is found. Pauses double. A claim that
+    /// failed is sent again after a second (or the ttl, or this, if that is shorter) at the earliest.
     #[serde(with = "humantime_serde")]
     pub max_backoff: Duration,
 
-    /// The reaction to a handler that does not end when it is aborted. Default [`Overrun::Abort`].
+    /// The reaction to an aborted handler that still runs at the deadline: `abort`, the default, only
+    /// reports it; `exit` ends the process.
     pub overrun: Overrun,
 
     /// Whether a stopped manager frees the role for the others at once. Default true. If false the
@@ -90,7 +90,7 @@ pub struct RoleConfig {
     /// unclaimed.
     pub delete_on_stop: bool,
 
-    /// The limit on the bytes that the role keeps by `Term::store()`. At least 1 KiB. Unset: as
+    /// The limit on the bytes that the role keeps by `Term::store()`. At least 1024. Unset: as
     /// many as the bucket has room for, so that one role can fill it, and the account, for all.
     ///
     /// The library counts and refuses, so the limit holds for everything written by it.
@@ -100,7 +100,8 @@ pub struct RoleConfig {
     pub data_limit: Option<u64>,
 
     /// Facts about this instance in the role's record, for people and observers: a region, an
-    /// address. Default empty. At most 4 KiB as JSON, because each heartbeat carries it.
+    /// address. Default empty. At most 4 KiB as JSON, with those of the instance, because each
+    /// heartbeat carries them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub meta: BTreeMap<String, String>,
 }
