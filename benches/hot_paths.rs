@@ -117,16 +117,16 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let mut config = RoleConfig::default();
+        let mut settings = RoleConfig::default().settings().expect("good settings");
         // Hardly anything but heartbeats.
-        config.health.interval = Some(DAY);
-        config.fencing.validation_interval = Some(DAY);
+        settings.health.interval = DAY;
+        settings.validation_interval = DAY;
         let candidate = Candidate {
             instance_id: "node-1".to_owned(),
             incarnation: Uuid::from_u128(1),
             first_beat: 0,
             paused: false,
-            settings: config.settings().expect("good settings"),
+            settings,
         };
         let now = Moment::from_nanos(1_000_000_000);
         let mut machine = Self {

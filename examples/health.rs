@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nats_elect::health::HealthServer;
-use nats_elect::{BoxError, HealthConfig, RoleConfig, RoleHandler, RoleManager, Term};
+use nats_elect::{BoxError, RoleConfig, RoleHandler, RoleManager, Term};
 
 /// The folder for reports. The handler and the rest of the application share it through an `Arc`.
 struct Outbox {
@@ -76,9 +76,8 @@ async fn main() -> Result<(), BoxError> {
     let outbox = Arc::new(Outbox { folder, writable });
     tokio::spawn(Arc::clone(&outbox).watch());
 
-    // Two failed checks in a row, a second apart, end the term.
-    let checks = HealthConfig::default().interval(Duration::from_secs(1));
-    let config = RoleConfig::default().health(checks.max_consecutive_failures(2));
+    // Three failed checks in a row end the term: the leader is asked each third of its ttl.
+    let config = RoleConfig::default().ttl(Duration::from_secs(6));
     let manager = RoleManager::builder()
         .with_env()
         .bucket("leaders")

@@ -169,9 +169,9 @@ pub use crate::manager::{
 };
 pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
 pub use crate::model::config::{
-    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig, FencingConfig,
-    HealthConfig, HealthSettings, LastWillConfig, ManagerConfig, MemberConfig, Overrun,
-    RetryConfig, RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig, UnknownVariable,
+    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig,
+    HealthSettings, LastWillConfig, ManagerConfig, MemberConfig, Overrun, RetrySettings,
+    RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig, UnknownVariable,
 };
 pub use crate::model::group_plan::{
     GroupPlan, LoadRange, PlannedMember, PlannedMove, UnplacedUnit,

@@ -98,8 +98,7 @@ async fn a_term_is_one_trace_from_its_claim_to_its_handlers_end() {
     let (told, mut terms) = tokio::sync::mpsc::unbounded_channel();
     // No request is given up because the server is slow, and the next term begins soon.
     let config = RoleConfig::default()
-        .heartbeat_interval(Duration::from_secs(4))
-        .request_timeout(Duration::from_secs(3))
+        .heartbeat_interval(Duration::from_secs(5))
         .cooldown(Duration::from_millis(100));
     let manager = RoleManager::builder()
         .servers(server.url())

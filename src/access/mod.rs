@@ -9,7 +9,7 @@ use async_nats::{Client, ConnectOptions, ServerAddr};
 
 use crate::actors::{Connection, tuned};
 use crate::error::Error;
-use crate::model::config::{AuthConfig, ConfigError, Environment, ManagerConfig};
+use crate::model::config::{ConfigError, Environment, ManagerConfig};
 
 pub(crate) use self::settings::connection_settings;
 
@@ -17,8 +17,6 @@ pub(crate) use self::settings::connection_settings;
 #[derive(Default)]
 pub(crate) struct Access {
     pub config: ManagerConfig,
-    /// Replaces the authentication of the configuration, if any is set here.
-    pub auth: AuthConfig,
     /// The environment, once it was asked for.
     pub environment: Option<Environment>,
     /// The first problem with the environment.
@@ -42,10 +40,6 @@ impl Access {
     pub fn settle(&mut self) -> Result<(), Error> {
         if let Some(error) = self.unreadable.take() {
             return Err(error.into());
-        }
-        let auth = std::mem::take(&mut self.auth);
-        if !auth.is_empty() {
-            self.config.auth = auth;
         }
         Ok(self.config.validate()?)
     }

@@ -22,7 +22,7 @@ macro_rules! connection_settings {
         }
 
         /// Sets the connection options. Every option of async-nats is allowed. Credentials, TLS and
-        /// the inbox prefix that other methods here or the configuration set are added to them.
+        /// the inbox prefix of the configuration are added to them; their files are read once then.
         ///
         /// This crate sets the connection's name, its ping interval (2 s), its connection timeout
         /// (2 s), its reconnect delay and its event callback. The connection never gives up
@@ -32,87 +32,16 @@ macro_rules! connection_settings {
             self
         }
 
-        /// Authenticates with a user's name and password.
-        pub fn user_and_password(
-            mut self,
-            user: impl Into<String>,
-            password: impl Into<$crate::Secret>,
-        ) -> Self {
-            self.access.auth = self.access.auth.user_and_password(user, password);
+        /// Sets how to authenticate, instead of what was set before.
+        pub fn auth(mut self, auth: $crate::AuthConfig) -> Self {
+            self.access.config.auth = auth;
             self
         }
 
-        /// Authenticates with a token.
-        pub fn token(mut self, token: impl Into<$crate::Secret>) -> Self {
-            self.access.auth = self.access.auth.token(token);
-            self
-        }
-
-        /// Authenticates with an nkey. The argument is the user's seed, which begins with `SU`.
-        pub fn nkey(mut self, seed: impl Into<$crate::Secret>) -> Self {
-            self.access.auth = self.access.auth.nkey(seed);
-            self
-        }
-
-        /// Authenticates with an nkey whose seed is in this file.
-        ///
-        /// `start` checks that the file can be used. The file is read again for each connection.
-        /// With [`connect_options`](Self::connect_options) it is read once.
-        pub fn nkey_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-            self.access.auth = self.access.auth.nkey_file(path);
-            self
-        }
-
-        /// Authenticates with a JWT and its seed, in the form of a `.creds` file.
-        pub fn creds(mut self, content: impl Into<$crate::Secret>) -> Self {
-            self.access.auth = self.access.auth.creds(content);
-            self
-        }
-
-        /// Authenticates with the JWT and seed of a `.creds` file.
-        ///
-        /// `start` checks that the file can be used. The file is read again for each connection, so
-        /// that you can replace it before its JWT ends. With
-        /// [`connect_options`](Self::connect_options) it is read once.
-        pub fn creds_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-            self.access.auth = self.access.auth.creds_file(path);
-            self
-        }
-
-        /// Trusts the certificate authorities of this PEM file, instead of those of the system.
-        /// Requires TLS.
-        ///
-        /// `start` checks that the file can be used. The file is read again for each connection.
-        pub fn ca_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-            self.access.config.tls = self.access.config.tls.ca_file(path);
-            self
-        }
-
-        /// Presents this certificate (and its chain) to the server, with this private key. Both are
-        /// PEM files. Requires TLS.
-        ///
-        /// `start` checks that the files can be used. The files are read again for each connection.
-        pub fn client_certificate(
-            mut self,
-            cert_file: impl Into<std::path::PathBuf>,
-            key_file: impl Into<std::path::PathBuf>,
-        ) -> Self {
-            let tls = self.access.config.tls;
-            self.access.config.tls = tls.client_certificate(cert_file, key_file);
-            self
-        }
-
-        /// Never connects without TLS. Default: as the servers require, or their addresses
+        /// Sets how the connection is encrypted. Default: as the servers require, or their addresses
         /// (`tls://`).
-        pub fn require_tls(mut self) -> Self {
-            self.access.config.tls = self.access.config.tls.require();
-            self
-        }
-
-        /// Encrypts before the server's greeting, for servers that are set to `handshake_first`.
-        /// Requires TLS.
-        pub fn tls_first(mut self) -> Self {
-            self.access.config.tls = self.access.config.tls.first();
+        pub fn tls(mut self, tls: $crate::TlsConfig) -> Self {
+            self.access.config.tls = tls;
             self
         }
 

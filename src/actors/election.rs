@@ -471,9 +471,8 @@ impl ElectionState {
             Event::ClaimBegan { vacancy } => {
                 self.vacancy = vacancy;
                 let own = self.scope.instance.incarnation;
-                // A leader that is pushed aside was not silent.
                 self.last_sign = match vacancy {
-                    Vacancy::Untouched | Vacancy::Forced => None,
+                    Vacancy::Untouched => None,
                     _ => self.leaderless.last_sign(own),
                 };
                 self.stages.claim_began(self.last_sign, self.stepped);

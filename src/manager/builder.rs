@@ -35,11 +35,8 @@ use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
 ///
 /// A later call overrides an earlier one. Call [`config`](Self::config) first, then
-/// [`with_env`](Self::with_env), then the methods for single settings.
-///
-/// The authentication methods, [`token`](Self::token) and its like, are the exception. They
-/// override those of the configuration and the environment wherever they stand. Two of them are an
-/// error.
+/// [`with_env`](Self::with_env), then the methods for single settings. Settings without a method here
+/// are fields of [`ManagerConfig`](crate::ManagerConfig).
 #[must_use = "a builder does nothing before `start`"]
 #[derive(Default)]
 pub struct RoleManagerBuilder {
@@ -489,7 +486,6 @@ impl fmt::Debug for RoleManagerBuilder {
         let roles: Vec<_> = self.roles.iter().map(|(name, ..)| name).collect();
         f.debug_struct("RoleManagerBuilder")
             .field("config", &self.access.config)
-            .field("auth", &self.access.auth)
             .field("roles", &roles)
             .finish_non_exhaustive()
     }

@@ -57,7 +57,7 @@ pub enum LeaderChange {
         /// when it received that sign. After a release it is the time for which nobody led. After a
         /// crash nobody led for at most this long.
         ///
-        /// `None` if there was no leader before or the role was taken by force, if the new leader
+        /// `None` if there was no leader before, if the new leader
         /// did not see that sign as it came, and from versions that do not measure it.
         silence: Option<Duration>,
     },

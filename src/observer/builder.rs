@@ -204,7 +204,6 @@ impl fmt::Debug for ObserverBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObserverBuilder")
             .field("config", &self.access.config)
-            .field("auth", &self.access.auth)
             .field("roles", &self.roles)
             .field("default_ttl", &self.default_ttl)
             .finish_non_exhaustive()

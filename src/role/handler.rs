@@ -51,14 +51,15 @@ pub trait RoleHandler: Send + Sync + 'static {
     /// election for the cool-down.
     fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send;
 
-    /// Returns whether this instance is fit to lead. The method is called each `health.interval`
-    /// while the instance leads. It is also called while the instance does not: whenever the leader
-    /// asks who could lead next, which is at the start of each term and every other lease from then
-    /// on. If it knows three who could, it seldom asks others.
+    /// Returns whether this instance is fit to lead. While the instance leads, the method is called
+    /// each third of the ttl, but not more often than a heartbeat. It is also called while the
+    /// instance does not lead: whenever the leader asks who could lead next, which is at the start of
+    /// each term and every other lease from then on. If it knows three who could, it seldom asks
+    /// others.
     ///
-    /// `false`, a panic and no answer within `health.timeout` count as a failed check. The term
-    /// ends after `health.max_consecutive_failures` failed checks in a row. If you do not implement
-    /// this method, leaders are not checked.
+    /// `false`, a panic and no answer within half of that time count as a failed check. The term ends
+    /// after three failed checks in a row. If you do not implement this method, leaders are not
+    /// checked.
     ///
     /// Time in which the runtime stands still does not count, because an answer can't come then. It
     /// is reported as [`Event::HealthCheckUnanswered`](crate::Event::HealthCheckUnanswered), and

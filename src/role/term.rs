@@ -332,9 +332,8 @@ impl Term {
     /// Authorizes a critical operation, and returns the fencing token to do it with. Call this
     /// before each critical operation.
     ///
-    /// The role's configuration decides when it validates. With `fencing.validate_on_critical_ops`
-    /// it always does. Otherwise it does only when the last proof is older than
-    /// `fencing.validation_interval`.
+    /// The role's configuration decides when it validates. With `validate_on_critical_ops` it
+    /// always does. Otherwise it does only when the last proof is older than a third of the ttl.
     ///
     /// # Errors
     /// The same as [`validate`](Self::validate).

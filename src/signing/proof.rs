@@ -88,9 +88,8 @@ pub struct LeaderProof {
 /// given time at most.
 ///
 /// The statement was true when the leader signed it. No other instance could become leader before
-/// [`expires_at`](Self::expires_at), except in three cases: this leader freed the role earlier, its
-/// key was deleted by hand, or it was replaced by [`Takeover::Forced`](crate::Takeover::Forced). If
-/// two statements are both valid, the one with the greater fencing token is of the current leader.
+/// [`expires_at`](Self::expires_at), except in two cases: this leader freed the role earlier, or its
+/// key was deleted by hand. If two statements are both valid, the one with the greater fencing token is of the current leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedLeader {

@@ -6,8 +6,8 @@ use futures::FutureExt;
 
 use super::{TestTerm, WriteFault};
 use crate::{
-    BoxError, ConnectionStatus, FencedError, FencingConfig, FencingToken, RoleConfig, RoleHandler,
-    Term, TermError, handler_fn,
+    BoxError, ConnectionStatus, FencedError, FencingToken, RoleConfig, RoleHandler, Term,
+    TermError, handler_fn,
 };
 
 /// A handler that works until the term winds down, and then writes how far it came.
@@ -185,8 +185,7 @@ async fn the_test_decides_how_proofs_end() {
 
 #[tokio::test]
 async fn authorize_asks_when_the_role_always_validates() {
-    let fencing = FencingConfig::default().validate_on_critical_ops(true);
-    let config = RoleConfig::default().fencing(fencing);
+    let config = RoleConfig::default().validate_on_critical_ops(true);
     let test = TestTerm::builder("scheduler").config(config).begin();
     test.set_connection(ConnectionStatus::Lost);
     assert!(test.term().authorize().await.unwrap_err().is_transient());

@@ -10,6 +10,7 @@ mod markdown;
 mod quick_start;
 #[path = "../../benches/peers/report/mod.rs"]
 mod report;
+mod settings;
 
 use std::path::{Path, PathBuf};
 

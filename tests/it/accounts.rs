@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::StreamExt;
-use nats_elect::{EventsConfig, ManagerConfig, ObserverBuilder};
+use nats_elect::{AuthConfig, EventsConfig, ManagerConfig, ObserverBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
@@ -47,8 +47,10 @@ struct Scene {
 async fn scene() -> Scene {
     let server = server();
     let journal = Journal::default();
-    let maker = guest("maker", server.url(), &journal)
-        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create());
+    let maker = guest("maker", server.url(), &journal).with(|it| {
+        it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
+            .bucket_auto_create()
+    });
     maker.start().await.stop().await;
     let a = candidate("a", &server, &journal).await;
     journal.started(ROLE, 0).await;
@@ -58,7 +60,7 @@ async fn scene() -> Scene {
 async fn candidate(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
     guest(id, server.url(), journal)
         .with(|it| {
-            it.user_and_password("candidate", PASSWORD)
+            it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD))
                 .events(EventsConfig::default())
         })
         .standing(leased_for(TTL))

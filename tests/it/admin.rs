@@ -481,9 +481,7 @@ async fn a_check_that_nobody_waited_for_is_no_later_answer() {
     let handler = Ailing::default();
     let answered = Arc::clone(&handler.answered);
     // Its own checks are far between.
-    let mut config = leased_for(ms(10_000));
-    config.health.interval = Some(ms(600_000));
-    config.health.timeout = Some(ms(60_000));
+    let config = leased_for(ms(60_000));
     let _a = instance("a", server.url(), &Journal::default())
         .handler(ROLE, config, handler)
         .start()

@@ -1,6 +1,6 @@
 //! Who may ask instances what, by the permissions in `deploy/nats`.
 
-use nats_elect::Handoff;
+use nats_elect::{AuthConfig, Handoff};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::instance::{Instance, guest, instance};
@@ -30,12 +30,14 @@ async fn scene() -> Scene {
     let server = NatsServer::builder().config(&users).start();
     let server = server.expect("start");
     let journal = Journal::default();
-    let maker = guest("maker", server.url(), &journal)
-        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create());
+    let maker = guest("maker", server.url(), &journal).with(|it| {
+        it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
+            .bucket_auto_create()
+    });
     maker.start().await.stop().await;
     let candidate = async |id: &str| {
         guest(id, server.url(), &journal)
-            .with(|it| it.user_and_password("candidate", PASSWORD))
+            .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD)))
             .standing(leased_for(ms(10_000)))
             .start()
             .await
@@ -82,7 +84,7 @@ async fn an_operator_looks_and_acts_and_touches_no_key() {
     // What is refused to candidates would be found in the log, as it is for one who may not be
     // asked.
     let _silent = guest("silent", scene.server.url(), &scene.journal)
-        .with(|it| it.user_and_password("admin", PASSWORD))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("admin", PASSWORD)))
         .start()
         .await;
     eventually(SOON, "a refusal in the log", async || {
@@ -167,7 +169,7 @@ async fn who_may_not_be_answered_keeps_nobody_else_from_being_answered() {
     let server = server.expect("start");
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .standing(leased_for(ms(10_000)))
         .start()
         .await;

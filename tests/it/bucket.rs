@@ -2,7 +2,7 @@
 
 use async_nats::ConnectOptions;
 use async_nats::jetstream::kv;
-use nats_elect::{EndCause, Event, FailureKind, RetryConfig, RoleState};
+use nats_elect::{EndCause, Event, FailureKind, RoleState};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
@@ -92,9 +92,8 @@ async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
     let stranger = Stranger::connect(&server.url()).await;
     stranger.make_bucket(kv::Config::default()).await;
     let join = |id, ttl| {
-        let often = RetryConfig::default().max_backoff(ms(500));
         guest(id, server.url(), &Journal::default())
-            .standing(leased_for(ttl).retry(often))
+            .standing(leased_for(ttl).max_backoff(ms(500)))
             .start()
     };
     let bereft = join("bereft", ms(1000)).await;
@@ -142,7 +141,7 @@ async fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
     stranger.make_bucket(lasting).await;
     let ttl = ms(2000);
     let ask = ms(1000);
-    let config = leased_for(ttl).retry(RetryConfig::default().max_backoff(ask));
+    let config = leased_for(ttl).max_backoff(ask);
     let a = guest("a", proxy.url(), &journal).standing(config);
     let a = a.start().await;
     journal.started(ROLE, 0).await;

@@ -7,6 +7,7 @@
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::{Client, ConnectOptions, HeaderMap};
+use nats_elect::AuthConfig;
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::{Value, json};
 
@@ -64,7 +65,7 @@ impl Scene {
         let journal = Journal::default();
         let config = leased_for(TTL);
         let earlier = instance("earlier", server.url(), &journal)
-            .with(|it| it.user_and_password("all", "p"))
+            .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
             .standing(config.clone())
             .start()
             .await;
@@ -84,7 +85,7 @@ impl Scene {
 
         let join = |id, url| {
             guest(id, url, &journal)
-                .with(|it| it.user_and_password("all", "p"))
+                .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
                 .standing(config.clone())
         };
         let a = join("a", proxy.url()).start().await;

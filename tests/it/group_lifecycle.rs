@@ -88,10 +88,7 @@ impl Obstinate {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_begins_a_term_says_at_once_that_it_knows_that_the_group_was_made() {
     let server = NatsServer::start().expect("start");
-    // The next heartbeat of its own accord is far away.
-    let lease = MemberConfig::default()
-        .ttl(LEASE * 10)
-        .heartbeat_interval(LEASE * 3);
+    let lease = MemberConfig::default().ttl(LEASE * 10);
     let a = joining(&server.url(), "a", Group::sharded(GROUP, 1, waits())).member(lease);
     let a = a.start().await.expect("start");
     let stranger = Stranger::connect(&server.url()).await;
@@ -108,6 +105,11 @@ async fn who_begins_a_term_says_at_once_that_it_knows_that_the_group_was_made() 
         "{:?}",
         told.value
     );
+    // The next heartbeat of its own accord came a second after the one before.
+    let records = members.all();
+    let before = records.iter().rfind(|it| it.sequence < told.sequence);
+    let after = told.at.since(before.expect("a record").at);
+    assert!(after < ms(700), "{after:?}");
     stop(a).await;
 }
 

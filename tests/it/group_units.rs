@@ -5,18 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use nats_elect::{
-    BoxError, Group, GroupHandle, HealthConfig, MemberConfig, RoleHandler, RoleManager, Term,
-    handler_fn,
+    BoxError, Group, GroupHandle, MemberConfig, RoleHandler, RoleManager, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::support::SOON;
 use crate::support::member::{GROUP, LEASE, group, joining, stop, waits};
-use crate::support::{SOON, ms};
 
 fn config() -> MemberConfig {
-    let health = HealthConfig::default().interval(ms(200)).timeout(ms(150));
-    let lease = MemberConfig::default().ttl(LEASE);
-    lease.health(health.max_consecutive_failures(2))
+    MemberConfig::default().ttl(LEASE)
 }
 
 async fn start(server: &NatsServer, id: &str, member: MemberConfig, group: Group) -> RoleManager {
@@ -108,14 +105,14 @@ async fn a_unit_whose_handler_keeps_failing_on_an_instance_moves_to_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn labels_capacities_and_limits_decide_what_an_instance_owns() {
+async fn labels_and_limits_decide_what_an_instance_owns() {
     let server = NatsServer::start().expect("start");
     let make = || {
         let group = Group::sharded(GROUP, 12, waits());
         group.requires(["0", "1"], "disk=ssd")
     };
     let a = start(&server, "a", config().max_units(3), make()).await;
-    let ssd = config().label("disk=ssd").capacity(2000);
+    let ssd = config().label("disk=ssd");
     let b = start(&server, "b", ssd, make()).await;
     until(&group(&b), "what the labels and the limit say", |it| {
         let of = |id: &str| {
@@ -178,7 +175,6 @@ async fn settings_of_an_instance_that_break_a_rule_are_named() {
         (config().label(""), "member.labels"),
         (config().label(long), "member.labels"),
         (config().label("handler=job"), "member.labels"),
-        (config().capacity(0), "member.capacity"),
     ] {
         let started = RoleManager::builder()
             .servers("nats://127.0.0.1:1")

@@ -1,7 +1,7 @@
 //! Groups that people operate: plans, and units that are moved by hand.
 
 use nats_elect::admin::{AdminError, ProblemCode};
-use nats_elect::{Group, MemberConfig, MoveError, RoleManager, RoleManagerBuilder};
+use nats_elect::{AuthConfig, Group, MemberConfig, MoveError, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::member::{GROUP, LEASE, group, member_with, stop, waits};
@@ -186,10 +186,11 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
         .servers(server.url())
         .bucket(BUCKET)
         .bucket_auto_create()
-        .user_and_password("admin", "change-me");
+        .auth(AuthConfig::default().user_and_password("admin", "change-me"));
     stop(maker.start().await.expect("start")).await;
     let candidate = async |id: &str| {
-        let it = member(&server.url(), id, 60).user_and_password("candidate", "change-me");
+        let it = member(&server.url(), id, 60)
+            .auth(AuthConfig::default().user_and_password("candidate", "change-me"));
         it.start().await.expect("start")
     };
     let (a, b) = (candidate("a").await, candidate("b").await);

@@ -1,7 +1,7 @@
 //! The log of an instance while something goes wrong.
 
 use async_nats::jetstream::stream;
-use nats_elect::{Group, RoleManager, StepDown};
+use nats_elect::{AuthConfig, Group, RoleManager, StepDown};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
@@ -199,10 +199,10 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
     let server = NatsServer::builder().config(&denied).start();
     let server = server.expect("start");
     let mut config = leased_for(ms(3000));
-    config.retry.max_backoff = ms(300);
+    config.max_backoff = ms(300);
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .standing(config)
         .start()
         .await;
@@ -392,7 +392,7 @@ async fn a_user_who_may_not_make_the_stream_of_the_history_is_not_told_to_grant_
     let server = server.expect("start");
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .standing(leased_for(ms(3000)))
         .start()
         .await;
@@ -419,13 +419,13 @@ async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_non
     let journal = Journal::default();
     let joining = instance("watched", server.url(), &journal).standing(leased_for(ms(3000)));
     let a = joining
-        .with(|it| it.user_and_password("all", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
         .start()
         .await;
     journal.started(ROLE, 0).await;
     let joining = guest(id, server.url(), &journal).standing(leased_for(ms(1000)));
     let b = joining
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .start()
         .await;
     eventually(SOON, "a lease without a heartbeat", async || {
@@ -448,7 +448,7 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
     let server = server.expect("start");
     let handler = Recorded::obedient(id, &Journal::default());
     let member = joining(&server.url(), id, Group::sharded(GROUP, 1, handler))
-        .user_and_password("u", "p")
+        .auth(AuthConfig::default().user_and_password("u", "p"))
         .start()
         .await
         .expect("start");

@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::kv;
 use futures::StreamExt;
-use nats_elect::{Change, ChangeCause, Error, Observer, RoleConfig, Standing};
+use nats_elect::{AuthConfig, Change, ChangeCause, Error, Observer, RoleConfig, Standing};
 use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
@@ -193,10 +193,11 @@ async fn the_permissions_of_an_observer_are_enough() {
     let journal = Journal::default();
     let ttl = ms(1500);
     let maker = instance("maker", server.url(), &journal);
-    let maker = maker.with(|it| it.user_and_password("admin", "change-me"));
+    let maker =
+        maker.with(|it| it.auth(AuthConfig::default().user_and_password("admin", "change-me")));
     maker.start().await.stop().await;
     let a = guest("a", server.url(), &journal)
-        .with(|it| it.user_and_password("candidate", "change-me"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", "change-me")))
         .standing(leased_for(ttl));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;
@@ -210,7 +211,8 @@ async fn the_permissions_of_an_observer_are_enough() {
     drop(a);
     on.told(0, "", ChangeCause::Expired).await;
     assert_eq!(user.denied(), [""; 0]);
-    let refused = looking_at(server.url()).user_and_password("observer", "wrong");
+    let refused =
+        looking_at(server.url()).auth(AuthConfig::default().user_and_password("observer", "wrong"));
     let refused = refused.start().await.expect_err("refused");
     assert!(matches!(refused, Error::Authentication(_)), "{refused}");
 }

@@ -93,10 +93,8 @@ async fn a_cordoned_leader_hands_over_and_goes_on_telling_who_leads() {
     let journal = Journal::default();
     // A cordon is a wish of its own: the role is freed all the same.
     let config = leased_for(ms(15_000)).delete_on_stop(false);
-    // An heir that does not answer within a fifth of this is not waited for.
-    let config = config
-        .heartbeat_interval(ms(3000))
-        .request_timeout(ms(2500));
+    // An heir that does not answer within a tenth of this is not waited for.
+    let config = config.heartbeat_interval(ms(4900)).cooldown(ms(6000));
     let fleet = fleet(&server, &journal, ["a", "b", "c"], &config).await;
     let a = &fleet[0];
     let down = a.role(ROLE).cordon().await.expect("it runs");

@@ -1,7 +1,9 @@
 //! Permissions that are missing: said in words, by subject, and soon; and made good by granting
 //! them.
 
-use nats_elect::{Error, Event, FailureKind, Group, LastFailure, RoleConfig, RoleState};
+use nats_elect::{
+    AuthConfig, Error, Event, FailureKind, Group, LastFailure, RoleConfig, RoleState,
+};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -24,14 +26,14 @@ fn server(config: &str) -> NatsServer {
 /// Tries again each second what does not pass by itself.
 fn patient() -> RoleConfig {
     let mut config = leased_for(ms(10_000));
-    config.retry.max_backoff = ms(1000);
+    config.max_backoff = ms(1000);
     config
 }
 
 /// The user `u` of a server that forbids it something.
 async fn restricted(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
     instance(id, server.url(), journal)
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .standing(patient())
         .role("metrics", patient())
         .start()
@@ -106,7 +108,7 @@ async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
     assert!(journal.terms(ROLE).is_empty());
 
     let _b = guest("b", server.url(), &journal)
-        .with(|it| it.user_and_password("all", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
         .standing(patient())
         .start()
         .await;
@@ -120,7 +122,7 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     let server = server(&all_but(&["$KV.leaders._data.>"]));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .standing(leased_for(ms(15_000)))
         .role("metrics", leased_for(ms(15_000)))
         .start()
@@ -183,7 +185,7 @@ async fn a_member_that_may_not_write_what_groups_need_says_so_and_owns_units_whe
         let shards = Recorded::obedient(&id, &journal);
         let a = instance(&id, server.url(), &journal)
             .with(|it| {
-                it.user_and_password("u", "p")
+                it.auth(AuthConfig::default().user_and_password("u", "p"))
                     .group(Group::sharded("shards", 20, shards))
             })
             .standing(patient())
@@ -226,11 +228,12 @@ async fn an_owner_that_may_not_keep_data_is_told_and_owns_on() {
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
         .with(|it| {
-            it.user_and_password("u", "p").group(Group::sharded(
-                "shards",
-                2,
-                Recorded::obedient("a", &journal),
-            ))
+            it.auth(AuthConfig::default().user_and_password("u", "p"))
+                .group(Group::sharded(
+                    "shards",
+                    2,
+                    Recorded::obedient("a", &journal),
+                ))
         })
         .standing(patient())
         .start()
@@ -326,7 +329,7 @@ async fn whose_inbox_is_elsewhere_says_where() {
     let journal = Journal::default();
     let joining = || {
         instance("a", server.url(), &journal)
-            .with(|it| it.user_and_password("u", "p"))
+            .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
             .standing(patient())
     };
     let begin = Stamp::now();
@@ -354,8 +357,8 @@ async fn whose_inbox_is_elsewhere_says_where() {
 async fn a_bucket_that_may_not_be_made_is_told_at_the_start() {
     let subject = "$JS.API.STREAM.CREATE.KV_leaders";
     let server = server(&all_but(&[subject]));
-    let joining =
-        instance("a", server.url(), &Journal::default()).with(|it| it.user_and_password("u", "p"));
+    let joining = instance("a", server.url(), &Journal::default())
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")));
     let begin = Stamp::now();
     let error = joining.try_start().await.err().expect("a refusal");
     assert!(Stamp::now().since(begin) < ms(5000));
@@ -492,7 +495,7 @@ async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_s
         .expect("start");
     let journal = Journal::default();
     let a = instance("apart-from-tools", server.url(), &journal)
-        .with(|it| it.user_and_password("u", "p"))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
         .standing(leased_for(ms(3000)))
         .start()
         .await;

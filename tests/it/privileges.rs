@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_nats::jetstream::{self, kv};
 use futures::StreamExt;
 use nats_elect::{
-    Event, EventsConfig, FailureKind, Group, GroupHandle, Handoff, History, RoleManager,
-    StopOptions,
+    AuthConfig, Event, EventsConfig, FailureKind, Group, GroupHandle, Handoff, History,
+    RoleManager, StopOptions,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
@@ -35,15 +35,17 @@ fn server() -> NatsServer {
 
 /// An instance of the admin's makes the bucket as the library does, and leaves.
 async fn make_bucket(server: &NatsServer) {
-    let maker = guest("maker", server.url(), &Journal::default())
-        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create());
+    let maker = guest("maker", server.url(), &Journal::default()).with(|it| {
+        it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
+            .bucket_auto_create()
+    });
     maker.start().await.stop().await;
 }
 
 async fn candidate(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
     let ttl = ms(10_000);
     guest(id, server.url(), journal)
-        .with(|it| it.user_and_password("candidate", PASSWORD))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD)))
         .standing(leased_for(ttl))
         .role("metrics", leased_for(ttl))
         .role("network", leased_for(ttl))
@@ -129,7 +131,7 @@ async fn a_member_may_do_what_it_must_for_its_groups_and_for_them_alone() {
             .servers(server.url())
             .bucket(BUCKET)
             .instance_id(id)
-            .user_and_password("candidate", PASSWORD)
+            .auth(AuthConfig::default().user_and_password("candidate", PASSWORD))
             .group(Group::sharded("partitions", 4, recorded.clone()))
             .group(Group::sharded("others", 1, recorded));
         builder.start().await.expect("start")
@@ -259,7 +261,7 @@ async fn an_observer_sees_everything_and_writes_nothing() {
 
     // An instance with these permissions follows, and knows who leads.
     let b = guest("b", server.url(), &journal)
-        .with(|it| it.user_and_password("observer", PASSWORD))
+        .with(|it| it.auth(AuthConfig::default().user_and_password("observer", PASSWORD)))
         .standing(leased_for(ms(10_000)))
         .start()
         .await;
@@ -279,7 +281,10 @@ async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
     let server = server();
     let kept = EventsConfig::default().keep(Duration::from_secs(3600));
     let maker = guest("maker", server.url(), &Journal::default())
-        .with(|it| it.user_and_password("admin", PASSWORD).bucket_auto_create())
+        .with(|it| {
+            it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
+                .bucket_auto_create()
+        })
         .with(|it| it.events(kept.clone()));
     let maker = maker.start().await;
     let observer = User::connect(&server.url(), "observer", PASSWORD).await;
@@ -290,7 +295,10 @@ async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
     .await;
     maker.stop().await;
     let a = guest("a", server.url(), &Journal::default())
-        .with(|it| it.user_and_password("candidate", PASSWORD).events(kept))
+        .with(|it| {
+            it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD))
+                .events(kept)
+        })
         .standing(leased_for(ms(1000)));
     let a = a.start().await;
     a.wait_until_leader().await;

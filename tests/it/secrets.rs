@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nats_elect::{ManagerConfig, RoleManager, RoleManagerBuilder};
+use nats_elect::{AuthConfig, ManagerConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 use nkeys::KeyPair;
 
@@ -54,8 +54,12 @@ fn ways(files: &Files) -> Vec<Way> {
         Way {
             id: "login",
             server: login.into(),
-            right: access(|it, _| it.user_and_password("ada", "passw0rd-right")),
-            wrong: access(|it, _| it.user_and_password("ada", "passw0rd-wrong")),
+            right: access(|it, _| {
+                it.auth(AuthConfig::default().user_and_password("ada", "passw0rd-right"))
+            }),
+            wrong: access(|it, _| {
+                it.auth(AuthConfig::default().user_and_password("ada", "passw0rd-wrong"))
+            }),
             secrets: secrets_of_login(),
         },
         Way {
@@ -68,7 +72,7 @@ fn ways(files: &Files) -> Vec<Way> {
         Way {
             id: "token",
             server: "authorization { token: t0ken-right }".into(),
-            right: access(|it, _| it.token("t0ken-right")),
+            right: access(|it, _| it.auth(AuthConfig::default().token("t0ken-right"))),
             wrong: in_address("t0ken-wrong"),
             secrets: words(&["t0ken-right", "t0ken-wrong"]),
         },
@@ -79,15 +83,15 @@ fn ways(files: &Files) -> Vec<Way> {
                 user.public_key()
             ),
             secrets: vec![seed, wrong_seed.clone()],
-            right: access(move |it, _| it.nkey_file(&seed_file)),
-            wrong: access(move |it, _| it.nkey(&*wrong_seed)),
+            right: access(move |it, _| it.auth(AuthConfig::default().nkey_file(&seed_file))),
+            wrong: access(move |it, _| it.auth(AuthConfig::default().nkey(&*wrong_seed))),
         },
         Way {
             id: "creds",
             server: operator.server_config(),
             secrets: hidden,
-            right: access(move |it, _| it.creds_file(&creds_file)),
-            wrong: access(move |it, _| it.creds(&*forged)),
+            right: access(move |it, _| it.auth(AuthConfig::default().creds_file(&creds_file))),
+            wrong: access(move |it, _| it.auth(AuthConfig::default().creds(&*forged))),
         },
     ]
 }
@@ -159,7 +163,7 @@ fn a_configuration_shows_no_secrets_and_still_can_be_written() {
     config.auth.creds = Some("passw0rd".into());
     let builder = RoleManager::builder()
         .config(config.clone())
-        .token("passw0rd");
+        .auth(AuthConfig::default().token("passw0rd"));
     for shown in [format!("{config:?}"), format!("{builder:?}")] {
         assert!(
             shown.contains("***") && !shown.contains("passw0rd"),

@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use async_nats::ConnectOptions;
-use nats_elect::{Error, ManagerConfig, RoleManager, RoleManagerBuilder, Storage};
+use nats_elect::{
+    AuthConfig, Error, ManagerConfig, RoleManager, RoleManagerBuilder, Storage, TlsConfig,
+};
 use nats_elect_testing::{NatsServer, eventually};
 use nkeys::KeyPair;
 
@@ -78,8 +80,14 @@ pub async fn misconfigured(
 async fn a_user_and_a_password() {
     let server = server("authorization { user: ada, password: s3cret }");
     let url = server.url();
-    accepted(&url, |it| it.user_and_password("ada", SECRET)).await;
-    unauthenticated(&url, |it| it.user_and_password("ada", "s3cret2")).await;
+    accepted(&url, |it| {
+        it.auth(AuthConfig::default().user_and_password("ada", SECRET))
+    })
+    .await;
+    unauthenticated(&url, |it| {
+        it.auth(AuthConfig::default().user_and_password("ada", "s3cret2"))
+    })
+    .await;
     unauthenticated(&url, |it| it).await;
     let mut config = ManagerConfig::default();
     config.auth.user = Some("ada".into());
@@ -94,8 +102,8 @@ async fn a_user_and_a_password() {
 async fn a_token() {
     let server = server("authorization { token: s3cret }");
     let url = server.url();
-    accepted(&url, |it| it.token(SECRET)).await;
-    unauthenticated(&url, |it| it.token("s3cret2")).await;
+    accepted(&url, |it| it.auth(AuthConfig::default().token(SECRET))).await;
+    unauthenticated(&url, |it| it.auth(AuthConfig::default().token("s3cret2"))).await;
 }
 
 #[tokio::test]
@@ -129,14 +137,18 @@ async fn an_nkey_by_its_seed_or_a_file() {
     let server = server(&config);
     let url = server.url();
     let seed = user.seed().expect("its seed");
-    accepted(&url, |it| it.nkey(&*seed)).await;
+    accepted(&url, |it| it.auth(AuthConfig::default().nkey(&*seed))).await;
     let files = Files::new();
     let file = files.write("user.nk", &format!("# the metrics service\n{seed}\n"));
-    accepted(&url, |it| it.nkey_file(&file)).await;
+    accepted(&url, |it| it.auth(AuthConfig::default().nkey_file(&file))).await;
     let further = || ConnectOptions::new().subscription_capacity(1000);
-    accepted(&url, |it| it.connect_options(further()).nkey_file(&file)).await;
+    accepted(&url, |it| {
+        it.connect_options(further())
+            .auth(AuthConfig::default().nkey_file(&file))
+    })
+    .await;
     let other = KeyPair::new_user().seed().expect("its seed");
-    unauthenticated(&url, |it| it.nkey(&*other)).await;
+    unauthenticated(&url, |it| it.auth(AuthConfig::default().nkey(&*other))).await;
 }
 
 #[tokio::test]
@@ -145,16 +157,23 @@ async fn credentials_of_an_operators_user() {
     let server = server(&operator.server_config());
     let url = server.url();
     let creds = operator.creds();
-    accepted(&url, |it| it.creds(&*creds)).await;
+    accepted(&url, |it| it.auth(AuthConfig::default().creds(&*creds))).await;
     // As secret stores hand it over.
-    accepted(&url, |it| it.creds(creds.trim_end())).await;
+    accepted(&url, |it| {
+        it.auth(AuthConfig::default().creds(creds.trim_end()))
+    })
+    .await;
     let files = Files::new();
     let file = files.write("user.creds", &creds);
-    accepted(&url, |it| it.creds_file(&file)).await;
+    accepted(&url, |it| it.auth(AuthConfig::default().creds_file(&file))).await;
     let further = || ConnectOptions::new().subscription_capacity(1000);
-    accepted(&url, |it| it.connect_options(further()).creds_file(&file)).await;
+    accepted(&url, |it| {
+        it.connect_options(further())
+            .auth(AuthConfig::default().creds_file(&file))
+    })
+    .await;
     let forged = Operator::forged_creds();
-    unauthenticated(&url, |it| it.creds(forged)).await;
+    unauthenticated(&url, |it| it.auth(AuthConfig::default().creds(forged))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,7 +184,10 @@ async fn a_restarted_server_is_told_again_who_connects() {
     let files = Files::new();
     let file = files.write("user.creds", &operator.creds());
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.creds_file(file).storage(Storage::File))
+        .with(|it| {
+            it.auth(AuthConfig::default().creds_file(file))
+                .storage(Storage::File)
+        })
         .standing(leased_for(ms(20_000)))
         .start()
         .await;
@@ -181,26 +203,41 @@ async fn what_can_not_be_used_is_told_by_its_field_before_anything_connects() {
     let files = Files::new();
     let missing = Path::new("/nowhere/at-all");
     misconfigured("auth.creds_file", "can't be read", |it| {
-        it.creds_file(missing)
+        it.auth(AuthConfig::default().creds_file(missing))
     })
     .await;
     misconfigured("auth.nkey_file", "can't be read", |it| {
-        it.nkey_file(missing)
+        it.auth(AuthConfig::default().nkey_file(missing))
     })
     .await;
     let empty = files.write("empty", "");
     misconfigured("auth.creds_file", "a user's JWT and seed", |it| {
-        it.creds_file(&empty)
+        it.auth(AuthConfig::default().creds_file(&empty))
     })
     .await;
-    misconfigured("auth.nkey_file", "begin with SU", |it| it.nkey_file(&empty)).await;
-    misconfigured("auth.creds", "a user's JWT and seed", |it| it.creds(SECRET)).await;
-    misconfigured("auth.nkey", "begin with SU", |it| it.nkey(SECRET)).await;
+    misconfigured("auth.nkey_file", "begin with SU", |it| {
+        it.auth(AuthConfig::default().nkey_file(&empty))
+    })
+    .await;
+    misconfigured("auth.creds", "a user's JWT and seed", |it| {
+        it.auth(AuthConfig::default().creds(SECRET))
+    })
+    .await;
+    misconfigured("auth.nkey", "begin with SU", |it| {
+        it.auth(AuthConfig::default().nkey(SECRET))
+    })
+    .await;
     let seed = KeyPair::new_user().seed().expect("its seed");
     let damaged = format!("{}A{SECRET}", &seed[..40]);
-    misconfigured("auth.nkey", "begin with SU", |it| it.nkey(damaged)).await;
+    misconfigured("auth.nkey", "begin with SU", |it| {
+        it.auth(AuthConfig::default().nkey(damaged))
+    })
+    .await;
     let accounts = KeyPair::new_account().seed().expect("its seed");
-    misconfigured("auth.nkey", "begin with SU", |it| it.nkey(accounts)).await;
+    misconfigured("auth.nkey", "begin with SU", |it| {
+        it.auth(AuthConfig::default().nkey(accounts))
+    })
+    .await;
     misconfigured("inbox_prefix", "without wildcards", |it| {
         it.inbox_prefix("a.>")
     })
@@ -209,9 +246,18 @@ async fn what_can_not_be_used_is_told_by_its_field_before_anything_connects() {
 
 #[tokio::test]
 async fn two_ways_at_once_are_told_before_anything_connects() {
-    let both = |it: RoleManagerBuilder| it.token(SECRET).user_and_password("ada", SECRET);
+    let both = |it: RoleManagerBuilder| {
+        it.auth(
+            AuthConfig::default()
+                .token(SECRET)
+                .user_and_password("ada", SECRET),
+        )
+    };
     misconfigured("auth.token", "`auth.user` is set too", both).await;
-    let address = |it: RoleManagerBuilder| it.servers("nats://ada:s3cret@host").token(SECRET);
+    let address = |it: RoleManagerBuilder| {
+        it.servers("nats://ada:s3cret@host")
+            .auth(AuthConfig::default().token(SECRET))
+    };
     misconfigured("auth.token", "`servers[0]` has a login", address).await;
     let mut half = ManagerConfig::default();
     half.auth.password = Some(SECRET.into());
@@ -226,7 +272,11 @@ async fn what_the_program_says_goes_before_what_its_file_says() {
     file.servers = vec![url.clone()];
     file.bucket_auto_create = true;
     file.auth.token = Some("of the file".into());
-    accepted(&url, |it| it.user_and_password("ada", SECRET).config(file)).await;
+    accepted(&url, |it| {
+        it.config(file)
+            .auth(AuthConfig::default().user_and_password("ada", SECRET))
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -234,8 +284,14 @@ async fn a_client_of_the_callers_own_has_its_own_credentials() {
     let server = server("");
     let client = async_nats::connect(server.url()).await.expect("connect");
     for (field, access) in [
-        ("auth.token", builder(&server.url()).token(SECRET)),
-        ("tls", builder(&server.url()).require_tls()),
+        (
+            "auth.token",
+            builder(&server.url()).auth(AuthConfig::default().token(SECRET)),
+        ),
+        (
+            "tls",
+            builder(&server.url()).tls(TlsConfig::default().require()),
+        ),
         ("inbox_prefix", builder(&server.url()).inbox_prefix("x")),
     ] {
         let client = client.clone();
@@ -260,7 +316,10 @@ async fn a_key_that_is_replaced_in_its_file_is_used_from_the_next_connection_on(
     let mut server = server(&files.included("users.conf"));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.nkey_file(file).storage(Storage::File))
+        .with(|it| {
+            it.auth(AuthConfig::default().nkey_file(file))
+                .storage(Storage::File)
+        })
         .standing(leased_for(ms(20_000)))
         .start()
         .await;

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use nats_elect::{ElectionsConfig, RoleConfig, RoleManager, handler_fn};
+use nats_elect::{AuthConfig, ElectionsConfig, RoleConfig, RoleManager, handler_fn};
 use nats_elect_testing::NatsServer;
 
 use crate::support::BUCKET;
@@ -61,7 +61,9 @@ async fn as_the_environment_says() {
                 .configured_role("b", handler())
                 .with_env()
         }
-        "and the program" => builder.with_env().user_and_password("ada", "s3cret"),
+        "and the program" => builder
+            .with_env()
+            .auth(AuthConfig::default().user_and_password("ada", "s3cret")),
         _ => builder.start_timeout(std::time::Duration::from_millis(200)),
     };
     println!("{builder:?}");

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use nats_elect::{
-    Distrust, Event, LeaderInfo, LeaderProof, MAX_SKEW, PublicKey, Release, RoleConfig, RoleState,
-    SigningKey, StepDown, StopOptions, Term, TrustedKeys,
+    Distrust, Event, LeaderInfo, LeaderProof, MAX_SKEW, PublicKey, Release, RoleState, SigningKey,
+    StepDown, StopOptions, Term, TrustedKeys,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
@@ -39,11 +39,6 @@ fn signing(joining: Joining, key: &SigningKey) -> Joining {
 
 fn trusting(joining: Joining, keys: &TrustedKeys) -> Joining {
     joining.with(|builder| builder.trusted_keys(keys.clone(), SKEW))
-}
-
-/// Stands, but lets everybody else go first.
-fn patient(ttl: Duration) -> RoleConfig {
-    leased_for(ttl).claim_delay(ttl).priority(-1)
 }
 
 fn leader(instance: &Instance) -> Option<LeaderInfo> {
@@ -290,7 +285,9 @@ impl Forgery {
         let c = signing(instance("c", server.url(), &journal), &rogue);
         let c = c.role("network", leased_for(ttl)).start().await;
         let follower = trusting(instance("b", server.url(), &journal), &trusted);
-        let follower = follower.standing(patient(ms(60_000))).start().await;
+        let follower = follower.standing(leased_for(ms(60_000))).start().await;
+        // It looks on.
+        follower.role(ROLE).pause().await.expect("it runs");
         let told = wait_until_told(&follower, "a", key.public_key()).await;
         let stranger = Stranger::connect(&server.url()).await;
         let copy = async |role| {

@@ -1,9 +1,7 @@
 //! Servers and buckets that take only small messages.
 
 use async_nats::jetstream::{kv, stream};
-use nats_elect::{
-    BatchProblem, Event, FailureKind, FencedError, Group, RetryConfig, Term, handler_fn,
-};
+use nats_elect::{BatchProblem, Event, FailureKind, FencedError, Group, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
@@ -78,9 +76,8 @@ async fn a_claim_whose_heartbeats_would_have_no_room_is_not_sent() {
     a.wait_until_leader().await;
     a.stop().await;
     limit_messages(&stranger, 200).await;
-    let often = RetryConfig::default().max_backoff(ms(1000));
     let before = stranger.stream().await.cached_info().state.last_sequence;
-    let b = guest("b", server.url(), &journal).standing(leased_for(ms(3000)).retry(often));
+    let b = guest("b", server.url(), &journal).standing(leased_for(ms(3000)).max_backoff(ms(1000)));
     let b = b.start().await;
     let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains("bytes, and the bucket takes 200"));
     b.log().wait_for("what is wrong", told).await;

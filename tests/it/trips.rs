@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nats_elect::{FencingConfig, StepDown};
+use nats_elect::StepDown;
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use tokio::sync::mpsc;
 
@@ -27,9 +27,7 @@ async fn takes_six_trips(end_term: impl AsyncFnOnce(Instance) -> Option<Instance
     let journal = Journal::default();
     let wires = [(); 2].map(|()| Arc::new(TcpProxy::start(server.url()).expect("start")));
     let [old_wire, new_wire] = wires.clone();
-    // No look at the fence record falls into the time that counts.
-    let fencing = FencingConfig::default().validation_interval(SOON);
-    let config = leased_for(ms(5000)).fencing(fencing);
+    let config = leased_for(ms(5000));
     let ended = wires.clone();
     let old =
         instance("old", old_wire.url(), &journal).working(ROLE, config.clone(), move |term| {

@@ -167,7 +167,7 @@ impl Source {
         (line, before[line_start..].chars().count() + 1)
     }
 
-    /// Where the file says a field such as `retry.jitter` or `servers[1]` of a table.
+    /// Where the file says a field such as `events.keep` or `servers[1]` of a table.
     fn find(&self, path: &[&str], field: &str) -> Option<Range<usize>> {
         if self.json {
             return None;

@@ -188,7 +188,6 @@ impl PastEvent {
                     "handed_over" => format!("handed over by {by}"),
                     "deleted" => "the key was deleted".into(),
                     "expired" => format!("lease of {by} ran out"),
-                    "forced" => format!("taken from {by}"),
                     other => format!("{other}, after {by}"),
                 };
                 format!("leads: {free}")

@@ -1,7 +1,7 @@
 //! The notation of durations: in texts, in configurations, and in JSON.
 //!
 //! - Texts show settings [`exact`]ly and everything else [`rounded`].
-//! - Configurations have text with units, as [`exact`] writes it: see [`text`].
+//! - Configurations have text with units, as `humantime-serde` reads and writes it.
 //! - Messages and JSON output have numbers of seconds, in fields that end in `_seconds`: see
 //!   [`seconds`].
 
@@ -27,7 +27,7 @@ pub const fn exact(duration: Duration) -> Text {
 /// # Errors
 /// Returns what is wrong with the text.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
+    humantime_serde::re::humantime::parse_duration(text)
         .map_err(|error| format!("{error}: a time needs a unit, like 500ms or 15s"))
 }
 
@@ -124,85 +124,6 @@ fn written(mut nanos: u128) -> String {
         parts.push(format!("{}{point}{fraction}{name}", nanos / unit));
     }
     parts.join(" ")
-}
-
-/// Durations as text with units, for serde's `with` attribute. They are written [`exact`]ly.
-pub mod text {
-    use std::fmt;
-    use std::time::Duration;
-
-    use serde::de::{Error, Unexpected, Visitor};
-    use serde::{Deserializer, Serializer};
-
-    struct Reader;
-
-    impl Visitor<'_> for Reader {
-        type Value = Duration;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a duration with a unit, like \"500ms\" or \"15s\"")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-            humantime::parse_duration(text)
-                .map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
-        }
-    }
-
-    /// Writes a duration.
-    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&super::exact(*duration))
-    }
-
-    /// Reads a duration.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        deserializer.deserialize_str(Reader)
-    }
-
-    /// The same for an optional duration.
-    pub mod option {
-        use super::{Deserializer, Duration, Error, Reader, Serializer, Visitor, fmt};
-
-        struct Optional;
-
-        impl<'de> Visitor<'de> for Optional {
-            type Value = Option<Duration>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                Reader.expecting(f)
-            }
-
-            fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
-                Ok(None)
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-                Ok(None)
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-                inner.deserialize_str(Reader).map(Some)
-            }
-        }
-
-        /// Writes a duration, or nothing.
-        pub fn serialize<S: Serializer>(
-            duration: &Option<Duration>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            match duration {
-                Some(duration) => serializer.serialize_some(&super::super::exact(*duration)),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        /// Reads a duration, or nothing.
-        pub fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<Duration>, D::Error> {
-            deserializer.deserialize_option(Optional)
-        }
-    }
 }
 
 impl serde::Serialize for Text {
@@ -355,9 +276,7 @@ mod tests {
         #[test]
         fn configurations_read_what_is_written(seconds in 0..=u64::MAX, nanos in 0..1_000_000_000_u32) {
             let duration = Duration::new(seconds, nanos);
-            let json = serde_json::to_string(&exact(duration)).expect("JSON");
-            let mut reader = serde_json::Deserializer::from_str(&json);
-            prop_assert_eq!(text::deserialize(&mut reader).expect("a duration"), duration);
+            prop_assert_eq!(parse(&exact(duration).to_string()), Ok(duration));
         }
 
         #[test]

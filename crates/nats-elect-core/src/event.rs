@@ -115,8 +115,6 @@ pub enum Vacancy {
     Deleted,
     /// Its last leader's lease ran out.
     Expired,
-    /// Its leader still leads: the role is taken by force.
-    Forced,
 }
 
 labels!(Vacancy {
@@ -125,7 +123,6 @@ labels!(Vacancy {
     HandedOver => "handed_over",
     Deleted => "deleted",
     Expired => "expired",
-    Forced => "forced",
 });
 
 /// Kinds of failure. They are values of metric labels, so the set is closed.
@@ -362,7 +359,7 @@ pub enum Event {
         detail: String,
     },
     /// So many requests of one kind (reads, writes of the record, writes of the fence record) failed
-    /// in a row that from now on one is tried per `retry.max_backoff`. A failure that does not pass
+    /// in a row that from now on one is tried per `max_backoff`. A failure that does not pass
     /// by itself, such as a missing permission, is enough.
     CircuitOpened,
     /// Requests of each kind succeed again: a read does not show that writes do.

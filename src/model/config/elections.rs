@@ -80,8 +80,8 @@ impl ElectionsConfig {
     /// that the environment does not have stay as they are.
     ///
     /// The name of a variable follows from the path of the setting in a file: `NATS_ELECT_`, then
-    /// the path in upper case, with `__` in place of each dot and without `manager`. `roles.scheduler.retry.jitter` is
-    /// `NATS_ELECT_ROLES__SCHEDULER__RETRY__JITTER`. In the name of a role, `_` stands for `-`.
+    /// the path in upper case, with `__` in place of each dot and without `manager`. `roles.scheduler.meta.region` is
+    /// `NATS_ELECT_ROLES__SCHEDULER__META__REGION`. In the name of a role, `_` stands for `-`.
     /// [`ManagerConfig::with_env`] lists the shorter names of connection settings.
     ///
     /// Values are written as in a file, without quotation marks. Lists and tables are written as

@@ -36,10 +36,7 @@ pub struct EventsConfig {
     /// If unset, events are kept if they can be: an instance with `bucket_auto_create` tries to
     /// make the stream, for a week and 30,000 events, and `nats-elect create-bucket` makes it, too. An
     /// event that no stream takes is published once, and a program that does not listen misses it.
-    #[serde(
-        with = "duration::text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub keep: Option<Duration>,
 }
 

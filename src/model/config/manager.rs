@@ -14,7 +14,6 @@ use super::{
 };
 use nats_elect_core::application::MAX_APPLICATION_BYTES;
 use nats_elect_core::config::{DAY, check_meta, ensure, range};
-use nats_elect_core::duration;
 use nats_elect_core::name::{BucketName, InstanceId, NameError};
 use nats_elect_core::setters;
 use nats_elect_core::text::{beginning, printable};
@@ -43,7 +42,9 @@ pub struct ManagerConfig {
     pub bucket: String,
 
     /// The name of the application, which its instances share. If unset: the name of the program's
-    /// file. 1 to 64 bytes of printable UTF-8 without white space.
+    /// file; with `nats-elect exec` that of the command. 1 to 64 bytes of printable UTF-8 without white
+    /// space. Behind `nats-elect agent` the default is always `nats-elect`, and with `exec -- sh -c` it
+    /// is `sh`: set it there.
     ///
     /// It is in the records of roles and in the instance's status. An instance of another
     /// application that stands for the same role is warned of; starting fails if both set their
@@ -51,33 +52,31 @@ pub struct ManagerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
 
-    /// The name of this instance for people. If unset: host name, process id and a short random
-    /// part. 1 to 255 bytes of printable UTF-8 without white space.
+    /// The name of this instance, in records, logs and metrics. No two running processes may share it.
+    /// If unset: host name, process id and a short random part. 1 to 255 bytes of printable UTF-8 without white space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
 
     /// Facts about this instance, for people and observers: a zone, a version. Default empty. At
-    /// most 4 KiB as JSON.
-    ///
-    /// The instance's status shows them. They are also in the records of its roles, beneath each
-    /// role's own [`meta`](field@crate::RoleConfig::meta), whose entries win. Each heartbeat
-    /// carries both, together at most 4 KiB.
+    /// most 4 KiB as JSON. They are in its status, and in the records of its roles, where an entry of
+    /// the role's own [`meta`](field@crate::RoleConfig::meta) wins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub meta: BTreeMap<String, String>,
 
     /// How long starting may wait for NATS before it fails. Default 30 s. 1 ms to a day.
-    #[serde(with = "duration::text")]
+    #[serde(with = "humantime_serde")]
     pub start_timeout: Duration,
 
-    /// Whether a missing bucket is created. Default false: a mistyped name or account should fail,
-    /// not elect a second leader there.
+    /// Whether a missing bucket is created, also later. Default false: a mistyped name or account
+    /// should fail, not elect a second leader there. Leave it off where `Term::store()` keeps data
+    /// that matters.
     pub bucket_auto_create: bool,
 
     /// Replicas of a bucket that is created here. Default 1. 1 to 5, which is the server's limit.
     /// Use 3 in a cluster.
     pub replicas: usize,
 
-    /// Storage of a bucket that is created here. Default [`Storage::File`].
+    /// Storage of a bucket that is created here: `file`, the default, or `memory`.
     pub storage: Storage,
 
     /// How to authenticate. Default: as the server's address says.
@@ -536,7 +535,7 @@ mod tests {
         };
         let text = toml::to_string(&config).unwrap();
         assert!(text.contains("storage = \"memory\""), "{text}");
-        assert!(text.contains("start_timeout = \"1.5s\""), "{text}");
+        assert!(text.contains("start_timeout = \"1s 500ms\""), "{text}");
         assert_eq!(toml::from_str::<ManagerConfig>(&text).unwrap(), config);
     }
 

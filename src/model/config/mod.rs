@@ -31,8 +31,7 @@ pub(crate) use group::Seat;
 pub use last_will::LastWillConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use nats_elect_core::config::{
-    ConfigError, FencingConfig, HealthConfig, HealthSettings, Overrun, RetryConfig, RoleConfig,
-    RoleSettings, Takeover,
+    ConfigError, HealthSettings, Overrun, RetrySettings, RoleConfig, RoleSettings, Takeover,
 };
 pub(crate) use overrides::Environment;
 pub use secret::Secret;

@@ -48,7 +48,7 @@ pub(crate) struct Environment(BTreeMap<String, OsString>);
 struct Override<'a> {
     variable: &'a str,
     value: &'a OsString,
-    /// The setting's path in the configuration that it changes: `retry.jitter`.
+    /// The setting's path in the configuration that it changes: `events.keep`.
     path: String,
 }
 
@@ -256,6 +256,7 @@ impl Override<'_> {
             "i64" => "a whole number",
             "f64" => "a number",
             "a boolean" => "true or false",
+            "a duration" => "a duration with a unit, like 500ms or 15s",
             expected if expected.starts_with("struct ") => "a table, as JSON",
             expected => expected,
         };

@@ -56,8 +56,8 @@ pub fn leased_for(ttl: Duration) -> RoleConfig {
 /// a moment.
 pub fn patient() -> RoleConfig {
     leased_for(ms(15_000))
-        .heartbeat_interval(ms(2000))
-        .request_timeout(ms(1500))
+        .heartbeat_interval(ms(3000))
+        .cooldown(ms(4000))
 }
 
 pub const fn ms(millis: u64) -> Duration {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::duration::{exact, rounded, rounded_up, seconds};
-use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret, Takeover};
+use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -171,10 +171,6 @@ impl RoleReport {
         settings: &RoleSettings,
         manager: &ManagerConfig,
     ) -> Self {
-        let mut warnings = settings.warnings(manager.replicas);
-        if matches!(settings.takeover, Takeover::Forced { .. }) {
-            warnings.push("`takeover` is forced: two instances may lead at once until the old leader sees the new record, and only fencing protects their data".into());
-        }
         Self {
             role: role.to_owned(),
             settings: effective(config.clone(), settings, |derived| derived),
@@ -183,7 +179,7 @@ impl RoleReport {
             }),
             drift_margin: settings.drift_margin(),
             failover: failovers(settings, manager.last_will.enabled),
-            warnings,
+            warnings: settings.warnings(manager.replicas),
         }
     }
 }
@@ -197,21 +193,8 @@ fn effective(
 ) -> RoleConfig {
     let fill = |set: &mut Option<Duration>, value| *set = set.or(Some(derived(value)));
     fill(&mut config.heartbeat_interval, settings.heartbeat);
-    fill(&mut config.request_timeout, settings.request_timeout);
     fill(&mut config.stop_budget, settings.stop_budget);
     fill(&mut config.cooldown, settings.cooldown);
-    fill(&mut config.max_cooldown, settings.max_cooldown);
-    fill(&mut config.claim_delay, settings.claim_delay);
-    fill(
-        &mut config.takeover_hysteresis,
-        settings.takeover_hysteresis,
-    );
-    fill(
-        &mut config.fencing.validation_interval,
-        settings.validation_interval,
-    );
-    fill(&mut config.health.interval, settings.health.interval);
-    fill(&mut config.health.timeout, settings.health.timeout);
     config
 }
 

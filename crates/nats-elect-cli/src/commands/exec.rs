@@ -139,7 +139,7 @@ pub struct Exec {
     #[arg(long, allow_negative_numbers = true)]
     priority: Option<i64>,
 
-    /// Whether to take the role from a leader of lower priority: never, cooperative, or forced=TIME
+    /// Whether to take the role from a leader of lower priority: never or cooperative
     #[arg(long, value_name = "HOW", value_parser = takeover)]
     takeover: Option<Takeover>,
 

@@ -157,10 +157,9 @@ async fn an_instance_whose_terms_keep_failing_is_marked_and_warned_of() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
     let config = RoleConfig::default()
-        .ttl(Duration::from_secs(3))
+        .ttl(Duration::from_secs(2))
         .priority(10)
-        .takeover(Takeover::Cooperative)
-        .takeover_hysteresis(Duration::from_secs(1));
+        .takeover(Takeover::Cooperative);
     let fails = |_: Term| async { Err("it can't".into()) };
     let b = RoleManager::builder()
         .servers(server.url())

@@ -15,8 +15,8 @@ fn all_defaults_are_told_and_how_long_failovers_take() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     for expected in [
         "role scheduler",
-        "heartbeat_interval                1s",
-        "stop_budget                       1s",
+        "heartbeat_interval        1s",
+        "stop_budget               1s",
         "drift margin 100ms",
         "at most 5s",
         "wound down 3.9s after its last heartbeat, and has ended after 4.9s",
@@ -48,13 +48,13 @@ fn programs_get_the_same_as_json() {
 #[test]
 fn every_broken_rule_is_told_with_its_place() {
     let output = check(
-        "[manager]\nreplicas = 9\n[roles.a]\nttl = '1s'\nstop_budget = '2s'\n[roles.b]\nretry.jitter = 3.0\n",
+        "[manager]\nevents.keep = '1ms'\n[roles.a]\nttl = '1s'\nstop_budget = '2s'\n[roles.b]\nmax_backoff = '2h'\n",
     );
     assert_eq!(output.code, Some(2));
     for expected in [
-        "-:2:1: manager: `replicas` is 9",
+        "-:2:8: manager: `events.keep` is 1ms",
         "-:5:1: roles.a: `stop_budget` is 2s",
-        "-:7:7: roles.b: `retry.jitter` is 3",
+        "-:7:1: roles.b: `max_backoff` is 2h",
     ] {
         assert!(
             output.stderr.contains(expected),
@@ -87,6 +87,10 @@ fn metadata_of_the_instance_counts_with_that_of_a_role() {
 fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
     for (text, expected) in [
         ("[roles.a]\ntll = '1s'\n", "-:2:1: unknown field `tll`"),
+        (
+            "[roles.a]\nhealth = { interval = '1s' }\n",
+            "-:2:1: unknown field `health`, expected one of `ttl`",
+        ),
         (
             "{\"roles\":\n{\"a\":{\"tll\":1}}}",
             "-:2:11: unknown field `tll`",

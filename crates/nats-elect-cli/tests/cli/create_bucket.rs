@@ -1,6 +1,6 @@
 //! `create-bucket`: the bucket that a manager would make, by whoever may.
 
-use nats_elect::StopOptions;
+use nats_elect::{AuthConfig, StopOptions};
 use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
@@ -59,7 +59,8 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
         .config("authorization { users = [ { user: all, password: change-me } ] }")
         .start()
         .expect("a server");
-    let manager = builder(other.url(), "node-1").user_and_password("all", "change-me");
+    let manager = builder(other.url(), "node-1")
+        .auth(AuthConfig::default().user_and_password("all", "change-me"));
     let manager = started(manager.storage(nats_elect::Storage::Memory)).await;
     assert_eq!(ours, settings(&other).await);
     manager.stop(StopOptions::default()).await.expect("stop");
@@ -77,7 +78,8 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     assert_eq!(verdict("bucket"), Some("ok"));
     assert_eq!(verdict("as asked for"), Some("warn"));
 
-    let candidate = builder(server.url(), "node-1").user_and_password("candidate", "change-me");
+    let candidate = builder(server.url(), "node-1")
+        .auth(AuthConfig::default().user_and_password("candidate", "change-me"));
     leads(&started(candidate).await, "scheduler").await;
 }
 

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nats_elect::{Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
+use nats_elect::{
+    AuthConfig, Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, handler_fn,
+};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
@@ -316,7 +318,7 @@ async fn who_may_only_look_sees_groups() {
     let granted = include_str!("../../../../deploy/nats/observer.conf");
     let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
     let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = member(&server, "node-1").user_and_password("all", "all");
+    let a = member(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
     let a = a.start().await.expect("start");
     all_owned(&[&a]).await;
     for command in [

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use nats_elect::{Group, MemberConfig, RoleManager, StopOptions, Term, handler_fn};
+use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager, StopOptions, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
@@ -20,7 +20,7 @@ async fn member(server: &NatsServer, id: &str) -> RoleManager {
     };
     RoleManager::builder()
         .servers(server.url())
-        .user_and_password("all", "all")
+        .auth(AuthConfig::default().user_and_password("all", "all"))
         .bucket_auto_create()
         .instance_id(id)
         .member(MemberConfig::default().ttl(Duration::from_secs(3)))

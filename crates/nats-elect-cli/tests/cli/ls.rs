@@ -1,6 +1,6 @@
 //! `ls`: who leads what.
 
-use nats_elect::SigningKey;
+use nats_elect::{AuthConfig, SigningKey};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
     let granted = include_str!("../../../../deploy/nats/observer.conf");
     let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
     let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = instance(&server, "node-1").user_and_password("all", "all");
+    let a = instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
     let _a = a.start().await.expect("start");
     for command in [
         &["watch", ROLE, "--until-leader", "--within", "20s"][..],
@@ -232,7 +232,8 @@ async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_t
         ("subscribe", "_INBOX.>", &all),
     ] {
         let server = all_but(verb, denied);
-        let a = instance(&server, "node-1").user_and_password("all", "all");
+        let a =
+            instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
         let _a = a.start().await.expect("start");
         for command in commands {
             let refused = ended(at(&server, command).envs(login));
@@ -250,7 +251,7 @@ async fn a_watch_that_is_refused_is_not_laid_to_the_address() {
     let limits =
         "accounts { A { jetstream: { max_consumers: 1 }, users: [ { user: a, password: a } ] } }";
     let server = NatsServer::builder().config(limits).start().expect("start");
-    let a = instance(&server, "node-1").user_and_password("a", "a");
+    let a = instance(&server, "node-1").auth(AuthConfig::default().user_and_password("a", "a"));
     let a = a.events(nats_elect::EventsConfig::off());
     let _a = a.start().await.expect("start");
     let login = [("NATS_USER", "a"), ("NATS_PASSWORD", "a")];

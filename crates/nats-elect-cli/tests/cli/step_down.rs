@@ -1,6 +1,6 @@
 //! `step-down`: who leads afterwards, and what keeps it from being done.
 
-use nats_elect::AdminConfig;
+use nats_elect::{AdminConfig, AuthConfig};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
@@ -212,7 +212,9 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
         .config(&users)
         .start()
         .expect("a server");
-    let as_user = |user: &str| builder(server.url(), user).user_and_password(user, "change-me");
+    let as_user = |user: &str| {
+        builder(server.url(), user).auth(AuthConfig::default().user_and_password(user, "change-me"))
+    };
     drop(started(as_user("admin")).await);
     let candidate = started(as_user("candidate").bucket("leaders")).await;
     leads(&candidate, "scheduler").await;

@@ -10,18 +10,18 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use role::{FencingConfig, HealthConfig, Overrun, RetryConfig, RoleConfig, Takeover};
+pub use role::{Overrun, RoleConfig, Takeover};
 // For this project's crates.
 #[doc(hidden)]
 pub use rules::{DAY, check_meta, ensure, range};
-pub use settings::{HealthSettings, Membership, RoleSettings};
+pub use settings::{HealthSettings, Membership, RetrySettings, RoleSettings};
 
 /// The error for a setting that breaks a rule. Nothing was started or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is {value}, but {rule}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// The setting, as a dotted path in the configuration that was checked: `retry.jitter`.
+    /// The setting, as a dotted path in the configuration that was checked: `events.keep`.
     pub field: String,
     /// Its value in the form of a configuration file, without credentials.
     pub value: String,

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Overrun, RetryConfig, Takeover};
+use super::{Overrun, Takeover};
 use crate::duration::exact;
 use crate::group::MemberInfo;
 use crate::release::ReleaseSecret;
 
+/// The first pause before a failed request is tried again.
+pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+
 /// A role's settings with every default filled in and every rule checked.
 /// [`RoleConfig::settings`](super::RoleConfig::settings) makes them.
 ///
-/// The fields mean the same as those of [`RoleConfig`](super::RoleConfig). Nothing checks them
-/// again: an explorer may set times that no configuration allows.
+/// Some fields are settings of [`RoleConfig`](super::RoleConfig), the others follow from them. Nothing
+/// checks them again: an explorer may set times that no configuration allows.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RoleSettings {
@@ -45,7 +48,7 @@ pub struct RoleSettings {
     /// Health checks.
     pub health: HealthSettings,
     /// Retries.
-    pub retry: RetryConfig,
+    pub retry: RetrySettings,
     /// The reaction to an aborted handler that still runs at the deadline.
     pub overrun: Overrun,
     /// Whether a stopped manager frees the role.
@@ -82,6 +85,37 @@ pub struct HealthSettings {
     pub timeout: Duration,
     /// How many checks in a row must fail before the leader gives up the role.
     pub max_consecutive_failures: u32,
+}
+
+/// How requests are tried again that failed for a transient reason: exponential backoff with
+/// jitter, always within the lease.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RetrySettings {
+    /// The number of consecutive failures of one kind of request (reads, writes of the record, writes
+    /// of the fence record) that opens the circuit breaker. Even then attempts never stop.
+    pub max_attempts: u32,
+    /// The first pause.
+    pub initial_backoff: Duration,
+    /// The longest pause.
+    pub max_backoff: Duration,
+    /// The factor by which each pause is longer than the one before.
+    pub backoff_multiplier: f64,
+    /// The part of a pause by which it may randomly be shorter or longer, so that instances do not
+    /// retry in step.
+    pub jitter: f64,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            max_attempts: 10,
+            initial_backoff: FIRST_BACKOFF,
+            max_backoff: Duration::from_secs(4),
+            backoff_multiplier: 2.0,
+            jitter: 0.1,
+        }
+    }
 }
 
 impl RoleSettings {

@@ -54,7 +54,7 @@ fn defaults_match_the_documentation() {
             timeout: ms(2500),
             max_consecutive_failures: 3,
         },
-        retry: RetryConfig {
+        retry: RetrySettings {
             max_attempts: 10,
             initial_backoff: ms(50),
             max_backoff: secs(4),
@@ -128,23 +128,6 @@ fn heartbeat_is_10_ms_to_a_third_of_ttl() {
 }
 
 #[test]
-fn request_timeout_is_less_than_a_heartbeat() {
-    accepted(&role().request_timeout(ms(999)));
-    refused(
-        &role().request_timeout(secs(1)),
-        "request_timeout",
-        "1s",
-        "must be less than `heartbeat_interval` (1s)",
-    );
-    refused(
-        &role().request_timeout(Duration::ZERO),
-        "request_timeout",
-        "0s",
-        "must be at least 1ms",
-    );
-}
-
-#[test]
 fn grace_period_is_at_least_two_heartbeats() {
     let settings = accepted(&role().disconnect_grace_period(secs(2)));
     assert_eq!(settings.grace, Some(secs(2)));
@@ -175,36 +158,21 @@ fn stop_budget_leaves_room_for_two_heartbeats_and_the_drift_margin() {
 }
 
 #[test]
-fn cooldown_is_within_its_limit() {
+fn cooldown_is_1_ms_to_a_day_and_limits_its_doubling() {
+    assert_eq!(accepted(&role().cooldown(ms(1))).max_cooldown, secs(30));
     assert_eq!(
         accepted(&role().cooldown(secs(60))).max_cooldown,
         secs(60),
-        "the default limit follows a long cooldown"
+        "the limit follows a long cooldown"
     );
-    refused(
-        &role().max_cooldown(secs(1)),
-        "max_cooldown",
-        "1s",
-        "must be at least 2s (`cooldown`)",
-    );
-    refused(
-        &role().cooldown(Duration::ZERO),
-        "cooldown",
-        "0s",
-        "must be from 1ms to 1d",
-    );
-}
-
-#[test]
-fn claim_delay_may_be_zero_but_not_exceed_ttl() {
-    accepted(&role().claim_delay(Duration::ZERO));
-    accepted(&role().claim_delay(secs(15)));
-    refused(
-        &role().claim_delay(ms(15_001)),
-        "claim_delay",
-        "15.001s",
-        "must be at most 15s (`ttl`)",
-    );
+    for (cooldown, value) in [(Duration::ZERO, "0s"), (DAY + ms(1), "1d 1ms")] {
+        refused(
+            &role().cooldown(cooldown),
+            "cooldown",
+            value,
+            "must be from 1ms to 1d",
+        );
+    }
 }
 
 #[test]
@@ -215,96 +183,36 @@ fn a_data_limit_has_room_for_a_key() {
 }
 
 #[test]
-fn validation_interval_is_at_least_a_heartbeat() {
-    let fencing = |interval| FencingConfig::default().validation_interval(interval);
-    accepted(&role().fencing(fencing(secs(1))));
-    refused(
-        &role().fencing(fencing(ms(999))),
-        "fencing.validation_interval",
-        "999ms",
-        "must be at least 1s (`heartbeat_interval`)",
+fn the_longest_pause_is_not_shorter_than_the_first_one() {
+    assert_eq!(
+        accepted(&role().max_backoff(ms(50))).retry.max_backoff,
+        ms(50)
     );
-}
-
-#[test]
-fn health_checks_do_not_overlap() {
-    let health = HealthConfig::default().interval(secs(1));
-    accepted(&role().health(health.clone().timeout(secs(1))));
-    refused(
-        &role().health(health.clone().timeout(ms(1001))),
-        "health.timeout",
-        "1.001s",
-        "must be at most 1s (`health.interval`)",
-    );
-    refused(
-        &role().health(health.clone().timeout(Duration::ZERO)),
-        "health.timeout",
-        "0s",
-        "must be at least 1ms",
-    );
-    refused(
-        &role().health(health.clone().interval(Duration::ZERO)),
-        "health.interval",
-        "0s",
-        "must be from 10ms to 1d",
-    );
-    refused(
-        &role().health(health.max_consecutive_failures(0)),
-        "health.max_consecutive_failures",
-        "0",
-        "must be at least 1",
-    );
-}
-
-#[test]
-fn retry_pauses_grow_from_the_first_to_the_longest() {
-    let retry = RetryConfig::default();
-    let refused = |retry: RetryConfig, field, value, rule| {
-        refused(&role().retry(retry), field, value, rule);
-    };
-    refused(
-        retry.clone().max_attempts(0),
-        "retry.max_attempts",
-        "0",
-        "must be at least 1",
-    );
-    refused(
-        retry.clone().initial_backoff(Duration::ZERO),
-        "retry.initial_backoff",
-        "0s",
-        "must be at least 1ms",
-    );
-    refused(
-        retry.clone().initial_backoff(secs(6)),
-        "retry.initial_backoff",
-        "6s",
-        "must be at most 4s (`retry.max_backoff`)",
-    );
-    refused(
-        retry.clone().max_backoff(secs(3601)),
-        "retry.max_backoff",
-        "1h 1s",
-        "must be at most 1h",
-    );
-    for (given, value) in [
-        (0.99, "0.99"),
-        (10.1, "10.1"),
-        (f64::NAN, "NaN"),
-        (f64::INFINITY, "inf"),
-    ] {
-        let retry = retry.clone().backoff_multiplier(given);
+    for (pause, value) in [(ms(49), "49ms"), (secs(3601), "1h 1s")] {
         refused(
-            retry,
-            "retry.backoff_multiplier",
+            &role().max_backoff(pause),
+            "max_backoff",
             value,
-            "must be a number from 1 to 10",
+            "must be from 50ms to 1h",
         );
     }
-    for (given, value) in [(-0.1, "-0.1"), (1.5, "1.5"), (f64::NAN, "NaN")] {
-        let retry = retry.clone().jitter(given);
-        refused(retry, "retry.jitter", value, "must be a number from 0 to 1");
+}
+
+/// What follows from the ttl and the heartbeat fits together for every pair of them.
+#[test]
+fn what_no_setting_sets_follows_from_the_heartbeat_and_the_ttl() {
+    for ttl in [ms(100), ms(999), secs(15), secs(3600)] {
+        for heartbeat in [None, Some(ms(10)), Some(ttl / 4)] {
+            let mut config = role().ttl(ttl).stop_budget(ms(10));
+            config.heartbeat_interval = heartbeat;
+            let it = accepted(&config);
+            assert_eq!(it.request_timeout, it.heartbeat / 2);
+            assert_eq!(it.takeover_hysteresis, ttl);
+            assert_eq!(it.validation_interval, (ttl / 3).max(it.heartbeat));
+            assert_eq!(it.health.interval, it.validation_interval);
+            assert_eq!(it.health.timeout, it.health.interval / 2);
+        }
     }
-    accepted(&role().retry(retry.backoff_multiplier(1.0).jitter(0.0)));
 }
 
 #[test]
@@ -327,35 +235,13 @@ fn absurd_durations_are_errors() {
     for (config, field) in [
         (role().ttl(max), "ttl"),
         (role().heartbeat_interval(max), "heartbeat_interval"),
-        (role().request_timeout(max), "request_timeout"),
         (
             role().disconnect_grace_period(max),
             "disconnect_grace_period",
         ),
         (role().stop_budget(max), "stop_budget"),
         (role().cooldown(max), "cooldown"),
-        (role().max_cooldown(max), "max_cooldown"),
-        (role().claim_delay(max), "claim_delay"),
-        (
-            role().fencing(FencingConfig::default().validation_interval(max)),
-            "fencing.validation_interval",
-        ),
-        (
-            role().health(HealthConfig::default().interval(max)),
-            "health.interval",
-        ),
-        (
-            role().health(HealthConfig::default().timeout(max)),
-            "health.timeout",
-        ),
-        (
-            role().retry(RetryConfig::default().initial_backoff(max)),
-            "retry.initial_backoff",
-        ),
-        (
-            role().retry(RetryConfig::default().max_backoff(max)),
-            "retry.max_backoff",
-        ),
+        (role().max_backoff(max), "max_backoff"),
     ] {
         assert_eq!(config.settings().expect_err(field).field, field);
     }
@@ -395,32 +281,31 @@ fn an_empty_file_gives_the_defaults() {
 #[test]
 fn a_file_sets_durations_as_text() {
     let config: RoleConfig = toml::from_str(
-        "ttl = '1m 30s'\nclaim_delay = '0s'\noverrun = 'exit'\nfencing.validate_on_critical_ops = true\nmeta.region = 'eu'\n\
-         [health]\ninterval = '2s'\n[retry]\njitter = 0.5\n",
+        "ttl = '1m 30s'\ncooldown = '500ms'\noverrun = 'exit'\nvalidate_on_critical_ops = true\nmax_backoff = '1s'\nmeta.region = 'eu'",
+
     )
     .unwrap();
     let expected = role()
         .ttl(secs(90))
-        .claim_delay(Duration::ZERO)
+        .cooldown(ms(500))
         .overrun(Overrun::Exit)
-        .fencing(FencingConfig::default().validate_on_critical_ops(true))
-        .health(HealthConfig::default().interval(secs(2)))
-        .retry(RetryConfig::default().jitter(0.5))
+        .validate_on_critical_ops(true)
+        .max_backoff(secs(1))
         .meta("region", "eu");
     assert_eq!(config, expected);
 }
 
 #[test]
-fn an_unknown_field_is_an_error_at_every_level() {
+fn an_unknown_field_is_an_error() {
     for (text, field) in [
         ("tll = '1s'", "tll"),
-        ("[fencing]\ninterval = '1s'", "interval"),
-        ("[health]\nretries = 1", "retries"),
-        ("[retry]\nbackoff = '1s'", "backoff"),
+        ("[retry]\nmax_backoff = '1s'", "retry"),
+        ("health.interval = '1s'", "health"),
+        ("claim_delay = '0s'", "claim_delay"),
     ] {
         let error = toml::from_str::<RoleConfig>(text).unwrap_err().to_string();
         assert!(
-            error.contains(&format!("unknown field `{field}`")),
+            error.contains(&format!("unknown field `{field}`, expected one of `ttl`")),
             "{error}"
         );
     }

@@ -69,16 +69,12 @@ impl Election {
     pub(super) fn claimed(&mut self, claim: Attempt, revision: u64, bucket_known: bool) {
         // The role was free at the claim's sequence. If another lease was seen since, the stream
         // has given sequences again.
-        let seen = self.observed_role.claim_over();
-        let over = claim.expected.over;
-        let forced = claim.purpose == Purpose::ForcedClaim && (seen == over || seen == revision);
-        let contested = !forced
-            && !self.observed_role.shows_own_record()
+        let contested = !self.observed_role.shows_own_record()
             && self
                 .observed_role
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at);
-        if !contested && !forced && self.observed_role.fence_over() == claim.expected.fence {
+        if !contested && self.observed_role.fence_over() == claim.expected.fence {
             self.observed_role.note_end();
         }
         self.observed_role

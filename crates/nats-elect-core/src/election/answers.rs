@@ -56,7 +56,7 @@ impl Election {
             WriteOutcome::Failed(_) => {}
         }
         match write.purpose {
-            Purpose::Claim | Purpose::ForcedClaim => self.claim_ended(write, outcome),
+            Purpose::Claim => self.claim_ended(write, outcome),
             Purpose::Fence => self.fence_ended(write, outcome),
             Purpose::Renew => self.heartbeat_ended(write, outcome),
             Purpose::Release => self.release_ended(write, outcome),
@@ -152,7 +152,7 @@ impl Election {
             Some(attempt) if attempt.settled.is_some() || self.operations.awaits(attempt.beat) => {}
             Some(attempt) => {
                 self.operations.forget_reads();
-                if attempt.purpose.is_claim() {
+                if attempt.purpose == Purpose::Claim {
                     let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
                     let known = unique && self.observed_role.is_known_sequence(revision, self.now);
                     self.adopt_claim(&shown, known);

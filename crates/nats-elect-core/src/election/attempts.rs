@@ -19,17 +19,9 @@ const KEPT: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
-    /// A claim over the lease of a living leader of lower priority.
-    ForcedClaim,
     Fence,
     Renew,
     Release,
-}
-
-impl Purpose {
-    pub const fn is_claim(self) -> bool {
-        matches!(self, Self::Claim | Self::ForcedClaim)
-    }
 }
 
 /// The sequences that an attempt expects.

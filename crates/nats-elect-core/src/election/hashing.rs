@@ -134,8 +134,6 @@ impl Line {
 
 impl TakeoverRequest {
     fn normalise(&mut self, now: Moment) {
-        // Force alone depends on it, which is not explored.
-        self.followed_since = WHENEVER;
         self.ask_at = if self.asking.is_none() {
             self.ask_at.max(now)
         } else {

@@ -324,7 +324,7 @@ impl Election {
             .find(entry.content.nonce())
             .filter(|attempt| attempt.term == held.term)
         {
-            let is_record = attempt.purpose.is_claim() || attempt.purpose == Purpose::Renew;
+            let is_record = matches!(attempt.purpose, Purpose::Claim | Purpose::Renew);
             if attempt.settled == Some(entry.revision) && entry.revision == held.revision {
                 return Verdict::Stands;
             }

@@ -59,7 +59,7 @@ pub(super) struct SentWrite {
 impl SentWrite {
     pub const fn request(&self) -> BucketRequest {
         match self.purpose {
-            Purpose::Claim | Purpose::ForcedClaim => BucketRequest::Claim,
+            Purpose::Claim => BucketRequest::Claim,
             Purpose::Fence => BucketRequest::Fence,
             Purpose::Renew => BucketRequest::Heartbeat,
             Purpose::Release => BucketRequest::Release,

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use super::mutation::mutated;
-use crate::config::RetryConfig;
+use crate::config::RetrySettings;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
 
@@ -13,7 +13,7 @@ use crate::moment::Moment;
 /// while writes fail: permissions may allow one and forbid another, and so does a full disk.
 #[derive(Clone, Debug)]
 pub struct Retry {
-    config: RetryConfig,
+    config: RetrySettings,
     kinds: [Failing; KINDS],
     /// No request of any kind is sent before: the last one failed. It is a short pause, as a read
     /// tells what became of a write.
@@ -78,7 +78,7 @@ impl Failing {
 }
 
 impl Retry {
-    pub const fn new(config: RetryConfig) -> Self {
+    pub const fn new(config: RetrySettings) -> Self {
         Self {
             config,
             kinds: [Failing::NOT; KINDS],
@@ -234,7 +234,7 @@ impl Retry {
 }
 
 /// The pause after so many failures in a row, without jitter.
-fn backoff(config: &RetryConfig, failures: u32) -> Duration {
+fn backoff(config: &RetrySettings, failures: u32) -> Duration {
     let exponent = i32::try_from(failures - 1).unwrap_or(i32::MAX);
     let seconds = config.initial_backoff.as_secs_f64() * config.backoff_multiplier.powi(exponent);
     if seconds >= config.max_backoff.as_secs_f64() {
@@ -291,10 +291,10 @@ impl AdaptiveTimeout {
 mod tests {
     use super::*;
 
-    fn steady() -> RetryConfig {
-        RetryConfig {
+    fn steady() -> RetrySettings {
+        RetrySettings {
             jitter: 0.0,
-            ..RetryConfig::default()
+            ..RetrySettings::default()
         }
     }
 
@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn the_jitter_makes_the_delay_shorter_or_longer_but_not_than_the_longest() {
         for (chance, delay, last) in [(0.0, 40, 3200), (0.25, 45, 3600), (1.0, 60, 4000)] {
-            let mut retry = Retry::new(RetryConfig {
+            let mut retry = Retry::new(RetrySettings {
                 jitter: 0.2,
-                ..RetryConfig::default()
+                ..RetrySettings::default()
             });
             let now = Moment::from_nanos(1_000_000_000);
             retry.failed(Asked::WriteRole, now, chance, None);
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_leader_never_waits_longer_than_its_limit() {
-        let mut retry = Retry::new(RetryConfig::default());
+        let mut retry = Retry::new(RetrySettings::default());
         let limit = Duration::from_millis(80);
         for _ in 0..40 {
             retry.failed(Asked::WriteRole, Moment::from_nanos(0), 0.99, Some(limit));

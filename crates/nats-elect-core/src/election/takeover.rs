@@ -1,5 +1,4 @@
-//! Taking over from a living leader of lower priority. This instance asks the leader. If the role's
-//! settings allow force, it claims over the leader in the end.
+//! Taking over from a living leader of lower priority: this instance asks the leader.
 //!
 //! A takeover request needs time. This instance must have followed the same leader for the whole
 //! hysteresis, connected and out of its cool-down. Any interruption starts the hysteresis again. So
@@ -18,7 +17,7 @@ use super::waiting::Waiting;
 use crate::config::Takeover;
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
-use crate::record::{Content, Nonce, SeenRecord};
+use crate::record::{Content, SeenRecord};
 
 /// With the default hysteresis, one request in a quarter of an hour.
 const MOST_DOUBLINGS: u32 = 6;
@@ -28,14 +27,11 @@ const MOST_DOUBLINGS: u32 = 6;
 pub(super) struct TakeoverRequest {
     /// The leader's incarnation and id. Records of other libraries have no incarnation.
     pub rival: (Option<Uuid>, String),
-    pub followed_since: Moment,
     /// When to ask, or to ask again.
     pub ask_at: Moment,
     pub asking: Option<PeerRequestId>,
-    /// Since when the leader has been asked, by an instance that was healthy.
-    pub since: Option<Moment>,
-    /// Until when a leader that agreed has time to hand over. It gets that time once.
-    pub agreed_until: Option<Moment>,
+    /// The leader has agreed.
+    pub agreed: bool,
 }
 
 impl Election {
@@ -64,8 +60,7 @@ impl Election {
         let rival = self
             .rival()
             .map(|record| (record.incarnation, record.id.clone()));
-        let followed_since = self.now;
-        let ask_at = followed_since + self.hysteresis();
+        let ask_at = self.now + self.hysteresis();
         let Phase::Waiting(waiting) = &mut self.phase else {
             return;
         };
@@ -79,11 +74,9 @@ impl Election {
             Some(rival) => {
                 waiting.takeover_request = Some(TakeoverRequest {
                     rival,
-                    followed_since,
                     ask_at,
                     asking: None,
-                    since: None,
-                    agreed_until: None,
+                    agreed: false,
                 });
             }
         }
@@ -110,51 +103,17 @@ impl Election {
         asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
     }
 
-    /// When the role may be claimed over its living leader.
-    ///
-    /// Nothing is forced in these cases:
-    ///
-    /// - A request is open. By its reply this instance also learns whether it is healthy.
-    /// - The leader has just agreed.
-    /// - An instance other than the observed leader may lead, because its record was written over
-    ///   or lost.
-    pub(super) fn force_at(&self, waiting: &Waiting) -> Option<Moment> {
-        let takeover_request = waiting.takeover_request.as_ref()?;
-        let since = takeover_request.since?;
-        match self.settings.takeover {
-            Takeover::Forced { .. } if takeover_request.asking.is_some() => None,
-            Takeover::Forced { after } => {
-                let agreed_until = takeover_request.agreed_until.unwrap_or(since);
-                let followed_since = takeover_request.followed_since;
-                let others_until = self.observed_role.others_until(followed_since);
-                Some((since + after).max(agreed_until).max(others_until))
-            }
-            Takeover::Cooperative if mutated!(ForceWithoutLeave) => Some(since),
-            _ => None,
-        }
-    }
-
     pub(super) fn ask_leader(&mut self) {
+        // A leader of another library gets no requests.
         let leader = self.rival().and_then(SeenRecord::nonce);
-        // A leader of another library gets no requests. This instance must find out all the same
-        // whether it is healthy itself, before it uses force.
-        let nobody = Nonce {
-            incarnation: Uuid::nil(),
-            beat: 0,
-        };
-        let forced = matches!(self.settings.takeover, Takeover::Forced { .. });
         let by = self.contender();
-        let asking = leader
-            .or(forced.then_some(nobody))
-            .map(|leader| self.ask(PeerRequest::hand_over(leader, by)));
-        let now = self.now;
-        let again = now + self.hysteresis();
+        let asking = leader.map(|leader| self.ask(PeerRequest::hand_over(leader, by)));
+        let again = self.now + self.hysteresis();
         if let Phase::Waiting(Waiting {
             takeover_request: Some(takeover_request),
             ..
         }) = &mut self.phase
         {
-            takeover_request.since.get_or_insert(now);
             takeover_request.asking = asking;
             takeover_request.ask_at = again;
         }
@@ -163,7 +122,6 @@ impl Election {
     pub(super) fn leader_answered(&mut self, question: PeerRequestId, answer: Option<&PeerReply>) {
         let soon = self.now + self.settings.heartbeat * 2;
         let later = self.now + self.hysteresis();
-        let handed_by = self.now + self.settings.handoff_time();
         let Phase::Waiting(Waiting {
             takeover_request: Some(takeover_request),
             ..
@@ -181,20 +139,11 @@ impl Election {
         takeover_request.ask_at = match answer {
             // The request or its reply may have been lost.
             None => soon,
-            Some(PeerReply::Refused {
-                why: Refusal::Unhealthy | Refusal::Failing | Refusal::Ordered,
-            }) => {
-                // This instance itself is not healthy, or an operator chose that leader.
-                takeover_request.since = None;
-                later
-            }
             Some(_) => later,
         };
         if answer == Some(&PeerReply::Yielding) {
-            // The leader gets this time only once. It does not keep the role by agreeing again and
-            // again.
-            if takeover_request.agreed_until.is_none() {
-                takeover_request.agreed_until = Some(handed_by);
+            if !takeover_request.agreed {
+                takeover_request.agreed = true;
                 // Until this instance leads.
                 self.handoffs_in_vain = self.handoffs_in_vain.saturating_add(1);
             }

@@ -131,9 +131,6 @@ impl Election {
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let free_at = self
-                .force_at(waiting)
-                .map_or(free_at, |force_at| free_at.min(force_at));
             let claim_at = (free_at + waiting.claim_wait).max(self.retry.at(Asked::WriteRole));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
@@ -280,28 +277,19 @@ impl Election {
             release: member.map_or(self.fresh.release_secret, |member| member.secret),
         };
         let fence = self.observed_role.fence_over();
-        let forced = self
-            .observed_role
-            .free_at()
-            .is_some_and(|free_at| self.now < free_at);
-        let vacancy = if forced {
-            Vacancy::Forced
-        } else {
-            self.vacancy()
-        };
+        let vacancy = self.vacancy();
         self.tell(Event::ClaimBegan { vacancy });
-        let purpose = if forced {
-            Purpose::ForcedClaim
-        } else {
-            Purpose::Claim
-        };
         let expected = Expected { over, fence };
-        self.send(purpose, term, secrets, expected, |election, nonce| {
-            WriteKind::Claim {
+        self.send(
+            Purpose::Claim,
+            term,
+            secrets,
+            expected,
+            |election, nonce| WriteKind::Claim {
                 over,
                 record: election.record(secrets, nonce),
-            }
-        });
+            },
+        );
     }
 
     /// How long the term that is claimed now is held against higher priorities: not at all, unless
@@ -374,7 +362,7 @@ impl Election {
         let claim = self
             .attempts
             .find(entry.content.nonce())
-            .filter(|attempt| attempt.purpose.is_claim() && attempt.settled.is_none());
+            .filter(|attempt| attempt.purpose == Purpose::Claim && attempt.settled.is_none());
         let Some(claim) = claim else { return };
         let Phase::Waiting(waiting) = &self.phase else {
             return;

@@ -92,7 +92,6 @@ impl Group {
             let told = info.labels.iter().filter(|it| !it.starts_with(HANDLER));
             known.labels = told.cloned().collect();
             known.labels.extend(self.handlers(group, support));
-            known.capacity = info.capacity.unwrap_or(known.capacity);
             known.cap = info.most_units;
             known.standing = if info.cordoned || (self.draining && own == Some(epoch)) {
                 Standing::Cordoned

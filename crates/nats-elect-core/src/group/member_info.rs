@@ -61,8 +61,6 @@ pub struct MemberInfo {
     pub zone: Option<String>,
     /// Its labels, such as `disk=ssd`. At most [`MOST_LABELS`].
     pub labels: BTreeSet<String>,
-    /// How much work it takes, compared with others. `None`: as usual.
-    pub capacity: Option<u32>,
     /// How many units of each group it owns at most. `None`: no limit.
     pub most_units: Option<u32>,
     /// Whether it takes no more units.
@@ -83,7 +81,6 @@ impl MemberInfo {
             groups: BTreeMap::new(),
             zone: None,
             labels: BTreeSet::new(),
-            capacity: None,
             most_units: None,
             cordoned: false,
         }
@@ -103,9 +100,6 @@ impl MemberInfo {
         }
         if !self.labels.is_empty() {
             object["labels"] = self.labels.iter().cloned().collect();
-        }
-        if let Some(capacity) = self.capacity {
-            object["capacity"] = capacity.into();
         }
         if let Some(most) = self.most_units {
             object["most"] = most.into();
@@ -133,7 +127,6 @@ impl MemberInfo {
                 .collect(),
             zone: object.get("zone").and_then(Value::as_str).map(printable),
             labels: labels.map(printable).collect(),
-            capacity: object.get("capacity").and_then(number),
             most_units: object.get("most").and_then(number),
             cordoned: object.get("cordon") == Some(&Value::Bool(true)),
         })
@@ -264,7 +257,6 @@ mod tests {
             ]),
             zone: Some("a".into()),
             labels: BTreeSet::from(["disk=ssd".into()]),
-            capacity: Some(2000),
             most_units: Some(100),
             cordoned: true,
             ..MemberInfo::new(key())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::config::{RetryConfig, RoleConfig, RoleSettings, Takeover};
+use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
 
 use crate::fault::Fault;
 use crate::properties::Witness;
@@ -179,11 +179,9 @@ fn settings() -> RoleSettings {
     settings.validation_interval = never;
     settings.health.interval = never;
     settings.health.timeout = never;
-    settings.retry = steady();
+    settings.retry.initial_backoff = TICK;
+    settings.retry.max_backoff = TICK;
+    settings.retry.backoff_multiplier = 1.0;
+    settings.retry.jitter = 0.0;
     settings
-}
-
-fn steady() -> RetryConfig {
-    let retry = RetryConfig::default().initial_backoff(TICK);
-    retry.max_backoff(TICK).backoff_multiplier(1.0).jitter(0.0)
 }

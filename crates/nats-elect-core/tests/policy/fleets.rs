@@ -139,7 +139,6 @@ prop_compose! {
     fn any_member()(
         labels in some_labels(),
         zone in option::of(prop::sample::select(&["a", "b", "c"][..])),
-        capacity in prop_oneof![2 => Just(1000_u32), 1 => 0..4000_u32],
         cap in option::weighted(0.4, 0..8_u32),
         standing in prop_oneof![
             6 => Just(Standing::Active), 1 => Just(Standing::Cordoned), 1 => Just(Standing::Silent),
@@ -149,7 +148,7 @@ prop_compose! {
         flapped in prop::bool::weighted(0.2),
     ) -> Member {
         let since = Moment::from_nanos(seconds * 1_000_000_000);
-        let mut member = Member::new(since).labels(labels).capacity(capacity);
+        let mut member = Member::new(since).labels(labels);
         member = member.standing(standing).flapped(flapped);
         member.zone = zone.map(str::to_owned);
         member.cap = cap;
@@ -184,22 +183,22 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Units of different weights on members of different capacities, without other rules. Nothing
-    /// weighs more than a twentieth of a fair share.
+    /// Units of different weights, without other rules. Nothing weighs more than a twentieth of a fair
+    /// share.
     pub fn weighted_fleet()(
         weights in vec(200..=1000_u32, 200..300),
-        capacities in vec(500..=1000_u32, 1..5),
+        members in 1..5_usize,
         seed in any::<u32>(),
         owned in any::<bool>(),
     ) -> Fleet {
         let mut fleet = Fleet::new(NOW);
-        for (n, capacity) in capacities.iter().enumerate() {
-            fleet.members.insert(member_id(n), well().capacity(*capacity));
+        for n in 0..members {
+            fleet.members.insert(member_id(n), well());
         }
         for (n, weight) in weights.into_iter().enumerate() {
             let mut unit = Unit::default().weight(weight);
             if owned {
-                let at = (seed >> (n % 28)) as usize % capacities.len();
+                let at = (seed >> (n % 28)) as usize % members;
                 unit.owner = Some(member_id(at));
             }
             fleet.units.insert(unit_id(n), unit);

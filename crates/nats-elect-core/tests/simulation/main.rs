@@ -46,4 +46,4 @@ mod world;
 
 use bucket::ModelBucket;
 use network::{Fate, Kind};
-use world::{World, ms, settings};
+use world::{World, ms, settings, tuned};

@@ -54,11 +54,6 @@ const SCHEDULES: &[(Mutation, &str, fn())] = &[
         unseen::a_loss_that_the_watch_shows_is_not_found_out_only_after_the_wait,
     ),
     (
-        Mutation::ForceOverTheUnseen,
-        "a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover",
-        unseen::a_strangers_record_does_not_give_its_leader_over_to_a_forced_takeover,
-    ),
-    (
         Mutation::AskForWhatIsNotFree,
         "a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release",
         failover::a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release,
@@ -85,8 +80,8 @@ const SCHEDULES: &[(Mutation, &str, fn())] = &[
     ),
     (
         Mutation::VouchByProcess,
-        "a_forced_takeover_over_a_second_term_knows_that_terms_fence_record",
-        unseen::a_forced_takeover_over_a_second_term_knows_that_terms_fence_record,
+        "a_claim_over_a_second_term_knows_that_terms_fence_record",
+        unseen::a_claim_over_a_second_term_knows_that_terms_fence_record,
     ),
     (
         Mutation::ForgetExpiredFences,

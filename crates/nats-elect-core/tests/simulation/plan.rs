@@ -227,9 +227,10 @@ impl Plan {
         for member in &mut self.members {
             let mut config = RoleConfig::default();
             config.ttl = member.settings.ttl;
-            config.max_cooldown = Some(member.settings.max_cooldown);
-            config.retry.max_backoff = member.settings.ttl;
+            let max_cooldown = member.settings.max_cooldown;
             member.settings = config.settings().expect("the defaults obey the rules");
+            member.settings.max_cooldown = max_cooldown;
+            member.settings.retry.max_backoff = member.settings.ttl;
         }
         // Whether a claim stands in the bucket that was looked at takes another look where
         // sequences are used again.
@@ -339,11 +340,10 @@ fn with_priorities(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
     for Member { settings, .. } in members.iter_mut().filter(|_| minded) {
         settings.priority = i64::try_from(chance.below(3)).expect("small");
         settings.takeover_hysteresis = settings.heartbeat + chance.upto(settings.ttl);
-        let least = settings.stop_budget + settings.heartbeat * 2;
-        let after = least + chance.upto(settings.ttl);
+        // It only keeps what is drawn after it as it was.
+        chance.upto(settings.ttl);
         settings.takeover = match chance.below(4) {
             0 => Takeover::Never,
-            1 => Takeover::Forced { after },
             _ => Takeover::Cooperative,
         };
     }
@@ -354,25 +354,32 @@ fn with_priorities(mut members: Vec<Member>, seed: u64) -> Vec<Member> {
 fn settings(ttl: Duration, chance: &mut Chance) -> RoleSettings {
     let mut config = RoleConfig::default();
     config.ttl = ttl;
-    config.claim_delay = Some(chance.pick(&[Duration::ZERO, ms(2), ttl / 50]));
-    config.max_cooldown = Some(ttl);
-    config.retry.max_backoff = ttl;
-    config.fencing.validation_interval = chance.permille(500).then(|| ttl / 3 + chance.upto(ttl));
-    config.health.max_consecutive_failures = 1 + u32::from(chance.permille(500));
+    let claim_delay = chance.pick(&[Duration::ZERO, ms(2), ttl / 50]);
+    let validation_interval = chance.permille(500).then(|| ttl / 3 + chance.upto(ttl));
+    let failures = 1 + u32::from(chance.permille(500));
     let mut varied = config.clone();
     let beats = u32::try_from(3 + chance.below(8)).expect("a few");
     let heartbeat = ttl / beats;
     varied.heartbeat_interval = Some(heartbeat);
-    varied.request_timeout = Some(heartbeat / 4 + chance.upto(heartbeat * 3 / 4));
+    let request_timeout = heartbeat / 4 + chance.upto(heartbeat * 3 / 4);
     varied.stop_budget = Some(ms(10) + chance.upto(ttl / 3));
     varied.disconnect_grace_period = chance
         .permille(400)
         .then(|| heartbeat * 2 + chance.upto(ttl));
-    varied.cooldown = Some(ms(1) + chance.upto(heartbeat * 3));
-    varied
-        .settings()
-        .or_else(|_| config.settings())
-        .expect("the defaults obey the rules")
+    let cooldown = ms(1) + chance.upto(heartbeat * 3);
+    varied.cooldown = Some(cooldown);
+    let fits = request_timeout < heartbeat && cooldown <= ttl;
+    let varied = varied.settings().ok().filter(|_| fits);
+    let request_timeout = varied.as_ref().map(|_| request_timeout);
+    let mut settings =
+        varied.unwrap_or_else(|| config.settings().expect("the defaults obey the rules"));
+    settings.request_timeout = request_timeout.unwrap_or(settings.request_timeout);
+    settings.claim_delay = claim_delay;
+    settings.max_cooldown = ttl;
+    settings.retry.max_backoff = ttl;
+    settings.validation_interval = validation_interval.unwrap_or(settings.validation_interval);
+    settings.health.max_consecutive_failures = failures;
+    settings
 }
 
 impl fmt::Display for Plan {

@@ -34,11 +34,19 @@ pub const fn ms(millis: u64) -> Duration {
 pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
     let mut config = RoleConfig::default();
     config.ttl = ms(1000);
-    config.request_timeout = Some(ms(80));
-    // More orders of events than none at all.
-    config.claim_delay = Some(ms(2));
     change(&mut config);
-    config.settings().expect("settings that obey the rules")
+    let mut settings = config.settings().expect("settings that obey the rules");
+    settings.request_timeout = ms(80);
+    // More orders of events than none at all.
+    settings.claim_delay = ms(2);
+    settings
+}
+
+/// The settings that schedules start from, with what no configuration sets.
+pub fn tuned(change: impl FnOnce(&mut RoleSettings)) -> RoleSettings {
+    let mut settings = settings(|_| {});
+    change(&mut settings);
+    settings
 }
 
 /// A request on its way.

@@ -9,7 +9,7 @@ use nats_elect::{ManagerConfig, RoleConfig, RoleSettings, Takeover};
 use rustix::process::Signal;
 
 use super::Exec;
-use crate::cli::{Shared, duration};
+use crate::cli::Shared;
 use crate::config_file::Source;
 use crate::exec::handler::Conduct;
 use crate::exit::Failure;
@@ -147,12 +147,9 @@ pub(super) fn signal(name: &str) -> Result<Signal, String> {
 }
 
 pub(super) fn takeover(how: &str) -> Result<Takeover, String> {
-    match how.split_once('=') {
-        None if how == "never" => Ok(Takeover::Never),
-        None if how == "cooperative" => Ok(Takeover::Cooperative),
-        Some(("forced", after)) => Ok(Takeover::Forced {
-            after: duration(after)?,
-        }),
-        _ => Err("it must be never, cooperative, or forced=TIME".into()),
+    match how {
+        "never" => Ok(Takeover::Never),
+        "cooperative" => Ok(Takeover::Cooperative),
+        _ => Err("it must be never or cooperative".into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream::StorageType};
-use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
+use nats_elect::{AuthConfig, RoleConfig, RoleManager, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
@@ -54,7 +54,12 @@ async fn a_role_that_nobody_claims_is_told_with_the_candidates_that_stand_for_it
     let report = told("nobody claims the role").await;
     assert!(report.contains("start a candidate"), "{report}");
 
-    let weak = async |id| started(builder(server.url(), id).user_and_password("weak", "p")).await;
+    let weak = async |id| {
+        started(
+            builder(server.url(), id).auth(AuthConfig::default().user_and_password("weak", "p")),
+        )
+        .await
+    };
     let (one, two) = (weak("node-1").await, weak("node-2").await);
     let report = told("though these stand for it: node-1, node-2").await;
     assert!(!report.contains("start a candidate"), "{report}");

@@ -1,6 +1,6 @@
 //! The permissions of users, as `doctor` tries them.
 
-use nats_elect::StopOptions;
+use nats_elect::{AuthConfig, StopOptions};
 use nats_elect_testing::NatsServer;
 
 use super::{Checkup, doctor};
@@ -78,7 +78,8 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     let nameless = as_user("candidate", "candidate", &[]);
     assert_eq!(nameless.code, Some(0), "{:#}", nameless.report);
     nameless.says("may lead", "warn", "the bucket has no role to try");
-    let made = builder(server.url(), "node-1").user_and_password("candidate", "change-me");
+    let made = builder(server.url(), "node-1")
+        .auth(AuthConfig::default().user_and_password("candidate", "change-me"));
     let candidate = started(made).await;
     leads(&candidate, "scheduler").await;
     as_user("candidate", "candidate", &[]).says(
@@ -154,7 +155,10 @@ async fn each_permission_that_is_missing_is_told_by_its_subject() {
         .config(&config)
         .start()
         .expect("a server");
-    let maker = started(builder(server.url(), "maker").user_and_password("all", "p")).await;
+    let maker = started(
+        builder(server.url(), "maker").auth(AuthConfig::default().user_and_password("all", "p")),
+    )
+    .await;
     maker.stop(StopOptions::default()).await.expect("stop");
     for (user, kind, (subject, check, verdict)) in cases {
         let options = ["--user", &user, "--password", "p", "--role", "scheduler"];
@@ -180,7 +184,10 @@ async fn what_is_missing_for_one_purpose_is_one_finding_that_names_each_subject(
     );
     let server = NatsServer::builder().config(&config).start();
     let server = server.expect("a server");
-    let maker = started(builder(server.url(), "maker").user_and_password("u", "p")).await;
+    let maker = started(
+        builder(server.url(), "maker").auth(AuthConfig::default().user_and_password("u", "p")),
+    )
+    .await;
     maker.stop(StopOptions::default()).await.expect("stop");
     let options = ["--user", "u", "--password", "p", "--role", "scheduler"];
     let checkup = Checkup::of(&mut doctor(&server.url(), &options));

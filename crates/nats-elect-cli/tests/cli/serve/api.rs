@@ -1,6 +1,6 @@
 //! What its JSON says.
 
-use nats_elect::StopOptions;
+use nats_elect::{AuthConfig, StopOptions};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ async fn who_may_only_look_as_deploy_nats_grants_it_can_serve() {
     let granted = include_str!("../../../../../deploy/nats/observer.conf");
     let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
     let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = instance(&server, "node-1").user_and_password("all", "all");
+    let a = instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
     let _a = a.start().await.expect("start");
     let mut command = at(&server, &["serve", "--interval", "1s"]);
     command

@@ -90,8 +90,6 @@ mutations! {
         BelieveOldRelease,
         /// A leader reports each term as released at its end.
         TellReleased,
-        /// An instance that may only ask for a role claims it from its living leader.
-        ForceWithoutLeave,
         /// An instance asks a leader for a role that it can't claim yet.
         AskForWhatIsNotFree,
         /// An instance that can't claim asks leaders for the role as often as one that can.
@@ -130,8 +128,6 @@ mutations! {
         ForgetHeartbeatsForAnyRecord,
         /// An instance ignores a message on the watch whose sequence is too low.
         IgnoreShownLoss,
-        /// A forced takeover does not wait for a leader whose record another client overwrote.
-        ForceOverTheUnseen,
         /// An instance does not wait for a leader whose fence record has expired.
         ForgetExpiredFences,
         /// An heir of the line of succession does not wait for the leader's lease.

@@ -78,23 +78,6 @@ impl ObservedRole {
         self.not_before.max(others_until.unwrap_or_default())
     }
 
-    /// Until when an instance other than the observed leader may lead. It led before the observed
-    /// leader was first seen, which was before `since`, or it leads by a record that was lost.
-    pub fn others_until(&self, since: Moment) -> Moment {
-        mutated!(ForceOverTheUnseen => return self.not_before);
-        let Some(latest) = &self.latest else {
-            return self.not_before;
-        };
-        let holder = latest.record().and_then(|record| record.incarnation);
-        let has_led = self.led.is_some_and(|(who, _)| Some(who) == holder);
-        let expired = self
-            .max_age
-            .filter(|_| !self.knows_fence_record() && !has_led);
-        let unseen = self.lease_before(holder).max(expired.unwrap_or_default());
-        let fenced = since.max(self.fence_since) + unseen;
-        self.not_before.max(latest.others_until).max(fenced)
-    }
-
     /// Whether the message in the role's key can be claimed over without another read of both keys,
     /// because the known fence record is of the same term.
     pub fn is_vouched(&self) -> bool {

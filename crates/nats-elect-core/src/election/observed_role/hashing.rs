@@ -29,7 +29,7 @@ impl ObservedRole {
             own_ttl: Duration::ZERO,
             max_age: None,
             handoff_hold: Duration::ZERO,
-            // It matters only for forced takeovers, which are not explored.
+            // It tells a read from what the watch showed after it was sent.
             fence_since: whenever,
             fenced_lease: self.fenced_lease.map(|(_, lease)| (0, lease)),
             ended: None,

@@ -1,6 +1,8 @@
 //! Buckets that are recreated, unfit, or lose confirmed writes.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger};
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger, tuned,
+};
 use crate::election::{Bucket, Effect, Input, Link, Snapshot};
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::{Content, Release};
@@ -394,9 +396,7 @@ fn the_watch_alone_never_reports_a_regression() {
 
 #[test]
 fn a_leader_that_finds_its_own_older_record_twice_demotes() {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(60_000));
-    }));
+    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(60_000)));
     solo.wait(ms(199));
     let first = solo.write();
     solo.ack(&first, 103);

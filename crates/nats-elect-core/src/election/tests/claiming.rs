@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger, tuned};
 use crate::election::{Effect, Input, Write, WriteOutcome};
 use crate::event::{Event, FailureKind, Outcome};
 use crate::record::{Content, Release};
@@ -39,10 +39,7 @@ const fn is_read(effect: &Effect) -> bool {
 fn claims_of_a_free_role_are_spread_over_the_claim_delay() {
     for (chance, delay) in [(0.0, ms(0)), (0.25, ms(25)), (0.5, ms(50))] {
         for by_watch in [false, true] {
-            let mut solo = Solo::new(
-                settings(|config| config.claim_delay = Some(ms(100))),
-                BUCKET,
-            );
+            let mut solo = Solo::new(tuned(|it| it.claim_delay = ms(100)), BUCKET);
             solo.chance = chance;
             let free = entry(101, Content::Release(Release::default()));
             if by_watch {

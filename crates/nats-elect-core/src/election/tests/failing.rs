@@ -1,6 +1,6 @@
 //! Failed requests and lost links.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger, tuned};
 use crate::election::{Effect, Failure, Input, Link, Write, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::{Content, Entry, Release};
@@ -166,7 +166,7 @@ fn a_denial_that_comes_late_is_reported() {
 
 #[test]
 fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
-    let mut solo = Solo::new(settings(|config| config.retry.max_attempts = 4), BUCKET);
+    let mut solo = Solo::new(tuned(|it| it.retry.max_attempts = 4), BUCKET);
     let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
     let mut times = Vec::new();
     for attempt in 1..=8 {

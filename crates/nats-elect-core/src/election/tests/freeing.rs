@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, fence_of, hashed_fence, ms, own,
-    record_of, settings, stranger,
+    record_of, settings, stranger, tuned,
 };
 use crate::election::{Effect, Input, WriteKind};
 use crate::event::FailureKind;
@@ -16,7 +16,7 @@ use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFenc
 /// within a minute.
 fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration> {
     let role = content.map(|content| entry(100, content));
-    let mut solo = Solo::new(settings(|config| config.claim_delay = Some(ms(0))), BUCKET);
+    let mut solo = Solo::new(tuned(|it| it.claim_delay = ms(0)), BUCKET);
     let start = solo.now;
     solo.read(role.clone(), fence);
     let over = role.as_ref().map_or(0, |entry| entry.revision);

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, record_of, settings,
+    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, record_of, settings, tuned,
 };
 use crate::election::{Effect, Input, Link, WriteKind};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
@@ -196,9 +196,7 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
 
 #[test]
 fn a_fence_record_of_another_above_ours_ends_the_term() {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(200));
-    }));
+    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(200)));
     let mut read = None;
     for _ in 0..40 {
         solo.wait(ms(10));

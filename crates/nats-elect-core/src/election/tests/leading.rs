@@ -4,8 +4,9 @@ use uuid::Uuid;
 
 use super::solo::{
     BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, record_of, settings, stranger,
+    tuned,
 };
-use crate::config::RoleConfig;
+use crate::config::RoleSettings;
 use crate::election::{
     Bucket, Effect, Input, Link, RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
@@ -38,10 +39,10 @@ fn revokes(solo: &Solo) -> bool {
 }
 
 /// A leader whose first heartbeat is under way and that has not yet read the fence record.
-fn renewing(change: impl FnOnce(&mut RoleConfig)) -> (Solo, Write) {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(60_000));
-        change(config);
+fn renewing(change: impl FnOnce(&mut RoleSettings)) -> (Solo, Write) {
+    let mut solo = Solo::leading(tuned(|it| {
+        it.validation_interval = ms(60_000);
+        change(it);
     }));
     solo.wait(ms(199));
     let renewal = solo.write();
@@ -90,9 +91,7 @@ fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
 
 /// A leader since 1 ms after its claim, with its first heartbeat at 103.
 fn looking() -> (Solo, Write) {
-    let (mut solo, renewal) = renewing(|config| {
-        config.fencing.validation_interval = Some(ms(200));
-    });
+    let (mut solo, renewal) = renewing(|it| it.validation_interval = ms(200));
     solo.ack(&renewal, 103);
     (solo, renewal)
 }
@@ -127,9 +126,7 @@ fn the_fence_record_is_read_once_per_interval_and_nothing_follows_if_it_is_ours(
 /// A watch that shows these shows fence records, too.
 #[test]
 fn the_fence_record_is_not_read_while_the_watch_shows_the_own_heartbeats() {
-    let (mut solo, mut renewal) = renewing(|config| {
-        config.fencing.validation_interval = Some(ms(300));
-    });
+    let (mut solo, mut renewal) = renewing(|it| it.validation_interval = ms(300));
     solo.ack(&renewal, 103);
     solo.take();
     for revision in 103..120 {
@@ -186,9 +183,7 @@ fn the_own_fence_record_on_the_watch_is_no_news() {
 
 #[test]
 fn a_read_of_the_fence_record_never_delays_a_heartbeat() {
-    let (mut solo, renewal) = renewing(|config| {
-        config.fencing.validation_interval = Some(ms(340));
-    });
+    let (mut solo, renewal) = renewing(|it| it.validation_interval = ms(340));
     solo.ack(&renewal, 103);
     solo.take();
     let beat_at = solo.sent + ms(200);
@@ -310,9 +305,7 @@ fn a_lost_proof_on_demand_is_followed_by_another_heartbeat_after_one_read() {
 
 #[test]
 fn a_heartbeat_that_is_confirmed_after_the_grace_period_extends_nothing() {
-    let (mut solo, renewal) = renewing(|config| {
-        config.disconnect_grace_period = Some(ms(400));
-    });
+    let (mut solo, renewal) = renewing(|it| it.grace = Some(ms(400)));
     solo.disconnect();
     solo.sleep(ms(450));
     solo.ack(&renewal, 103);
@@ -355,10 +348,10 @@ fn a_leader_survives_transient_failures_and_ends_its_term_on_permanent_ones() {
 
 #[test]
 fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
-    let mut solo = Solo::leading(settings(|config| {
-        config.health.interval = Some(ms(50));
-        config.health.timeout = Some(ms(20));
-        config.health.max_consecutive_failures = 2;
+    let mut solo = Solo::leading(tuned(|it| {
+        it.health.interval = ms(50);
+        it.health.timeout = ms(20);
+        it.health.max_consecutive_failures = 2;
     }));
     let term = solo.started().expect("a term");
     let asked = |solo: &mut Solo| {

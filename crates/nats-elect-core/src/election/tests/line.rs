@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, OWN, SECRET, Solo, entry, hashed_fence, ms, settings, stranger};
+use super::solo::{BUCKET, OWN, SECRET, Solo, entry, hashed_fence, ms, settings, stranger, tuned};
 use crate::election::{Effect, HandlerEnd, Input, PeerRequestId, RequestId, Write, WriteKind};
 use crate::heirs::{Heirs, TURN};
 use crate::peer::{Contender, PeerReply, PeerRequest};
@@ -62,9 +62,7 @@ fn time_is_up(solo: &mut Solo, question: PeerRequestId) {
 
 /// A leader whose candidates said that they could lead.
 fn leading(candidates: &[(u128, i64)]) -> Solo {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(60_000));
-    }));
+    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(60_000)));
     let question = poll(&solo).expect("the candidates are asked");
     for (number, priority) in candidates {
         ready(&mut solo, question, *number, *priority);
@@ -262,10 +260,7 @@ fn following(heirs: Heirs) -> Solo {
     };
     record.heirs = heirs;
     record.release = Some(SECRET.hash());
-    let mut solo = Solo::new(
-        settings(|config| config.claim_delay = Some(ms(500))),
-        BUCKET,
-    );
+    let mut solo = Solo::new(tuned(|it| it.claim_delay = ms(500)), BUCKET);
     solo.chance = 1.0;
     let fence = hashed_fence(99, Some(TTL), SECRET);
     solo.read(Some(entry(100, Content::Record(record))), Some(fence));

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::solo::{
     BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, ms, own, record_of, settings,
-    stranger,
+    stranger, tuned,
 };
 use crate::election::{
     Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
@@ -191,9 +191,7 @@ fn a_paused_instance_reads_a_free_role_once_a_lease() {
 
 #[test]
 fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(60_000));
-    }));
+    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(60_000)));
     let term = solo.started().expect("a term");
     solo.feed(PAUSE);
     let mut revision = 102;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, settings, stranger,
+    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, settings, stranger, tuned,
 };
 use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
@@ -405,9 +405,7 @@ fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
 
 #[test]
 fn an_overdue_read_of_the_fence_record_does_not_delay_the_next_heartbeat() {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(200));
-    }));
+    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(200)));
     solo.wait(ms(199));
     let renewal = solo.write();
     let sent = solo.sent;
@@ -451,8 +449,7 @@ fn the_timeout_grows_with_late_answers_within_the_lease() {
 fn long_lease() -> Solo {
     Solo::leading(settings(|config| {
         config.ttl = Duration::from_secs(900);
-        config.request_timeout = Some(ms(80));
-        config.retry.max_backoff = ms(500);
+        config.max_backoff = ms(500);
     }))
 }
 

@@ -24,13 +24,21 @@ pub const fn ms(millis: u64) -> Duration {
 pub fn settings(change: impl FnOnce(&mut RoleConfig)) -> RoleSettings {
     let mut config = RoleConfig {
         ttl: ms(1000),
-        request_timeout: Some(ms(80)),
-        // A delay above zero allows more orders of events.
-        claim_delay: Some(ms(2)),
         ..RoleConfig::default()
     };
     change(&mut config);
-    config.settings().expect("settings that obey the rules")
+    let mut settings = config.settings().expect("settings that obey the rules");
+    settings.request_timeout = ms(80);
+    // A delay above zero allows more orders of events.
+    settings.claim_delay = ms(2);
+    settings
+}
+
+/// The settings that tests start from, with what no configuration sets.
+pub fn tuned(change: impl FnOnce(&mut RoleSettings)) -> RoleSettings {
+    let mut settings = settings(|_| {});
+    change(&mut settings);
+    settings
 }
 
 /// One instance whose inputs a test writes down.

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
+    tuned,
 };
 use crate::election::{
     Effect, HandlerEnd, Input, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write, WriteKind,
@@ -287,7 +288,7 @@ fn the_last_read_finds_an_heir_that_the_watch_did_not_show() {
 
 #[test]
 fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
-    let mut solo = Solo::leading(settings(|config| config.claim_delay = Some(ms(0))));
+    let mut solo = Solo::leading(tuned(|it| it.claim_delay = ms(0)));
     let term = solo.started().expect("a term");
     let hold_off = ms(5000);
     solo.feed(Input::StepDown {
@@ -310,7 +311,7 @@ fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
 #[test]
 fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
     for (heir, waits) in [(OWN, ms(0)), (HEIR, ms(200))] {
-        let settings = settings(|config| config.claim_delay = Some(ms(90)));
+        let settings = tuned(|it| it.claim_delay = ms(90));
         let mut solo = Solo::new(settings, super::solo::BUCKET);
         // The random delay before a claim is the longest for those that race.
         solo.chance = 0.0;

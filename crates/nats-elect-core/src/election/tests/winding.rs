@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, ms, settings, stranger,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, ms, settings,
+    stranger, tuned,
 };
 use crate::config::RoleConfig;
 use crate::election::{
@@ -17,10 +18,9 @@ use crate::status::RoleState;
 const ASK: RequestId = RequestId(7);
 
 fn leading(change: impl FnOnce(&mut RoleConfig)) -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|config| {
-        config.fencing.validation_interval = Some(ms(60_000));
-        change(config);
-    }));
+    let mut settings = settings(change);
+    settings.validation_interval = ms(60_000);
+    let mut solo = Solo::leading(settings);
     let term = solo.started().expect("a term");
     solo.wait(ms(10));
     solo.take();
@@ -418,10 +418,10 @@ fn cool_down(solo: &mut Solo, term: TermId, end: HandlerEnd, last: &mut u64) -> 
 
 #[test]
 fn the_cool_down_doubles_while_handlers_fail_one_after_the_other() {
-    let mut solo = Solo::leading(settings(|config| {
-        config.cooldown = Some(ms(400));
-        config.max_cooldown = Some(ms(2000));
-        config.fencing.validation_interval = Some(ms(60_000));
+    let mut solo = Solo::leading(tuned(|it| {
+        it.cooldown = ms(400);
+        it.max_cooldown = ms(2000);
+        it.validation_interval = ms(60_000);
     }));
     let mut last = 102;
     let mut after = |end, lasts: Duration| {

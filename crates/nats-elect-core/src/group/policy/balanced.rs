@@ -24,8 +24,8 @@ use crate::name::UnitName;
 /// 3. In a round, units move for their wishes (zones, then `apart_from`, then preferred labels
 ///    within the band), and for balance.
 ///
-/// Of several members the one with the least load for its capacity takes a unit, of equal ones the
-/// youngest. Of several units that would even out the load, the one that moved last does so.
+/// Of several members the one with the least load takes a unit, of equal ones the youngest. Of several
+/// units that would even out the load, the one that moved last does so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balanced {
     settings: PolicySettings,

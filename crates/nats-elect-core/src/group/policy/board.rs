@@ -10,9 +10,6 @@ use crate::group::Epoch;
 use crate::moment::Moment;
 use crate::name::UnitName;
 
-/// Fractions of load per capacity, so that whole numbers compare finely enough.
-const SCALE: u64 = 1 << 20;
-
 /// A unit on the board.
 pub(super) struct Piece<'a> {
     pub id: &'a UnitName,
@@ -50,7 +47,6 @@ impl Piece<'_> {
 pub(super) struct Seat<'a> {
     pub id: Epoch,
     pub member: &'a Member,
-    pub capacity: u64,
     pub cap: usize,
     pub settled_at: Moment,
     /// It takes units with a living owner: now, or when it has settled.
@@ -119,7 +115,6 @@ impl<'a> Board<'a> {
                 Seat {
                     id: *id,
                     member,
-                    capacity: u64::from(member.capacity.clamp(1, MOST_WEIGHT)),
                     cap: member.cap.map_or(usize::MAX, |cap| cap as usize),
                     settled_at,
                     open: ready || (active && !member.flapped),
@@ -328,33 +323,24 @@ impl<'a> Board<'a> {
         prefers.difference(&self.seats[seat].member.labels).count()
     }
 
-    /// The member's load per capacity, with so much more.
-    pub fn relative(&self, seat: usize, more: u64) -> u64 {
-        let seat = &self.seats[seat];
-        (seat.load + more) * SCALE / seat.capacity
-    }
-
     pub fn open_seats(&self) -> impl Iterator<Item = usize> {
         (0..self.seats.len()).filter(|seat| self.seats[*seat].open)
     }
 
-    /// The load and the capacity of all members that take units.
+    /// The load of all members that take units, and their number.
     fn totals(&self) -> (u64, u64) {
         let open = self.seats.iter().filter(|seat| seat.open);
-        open.fold((0, 0), |(load, capacity), seat| {
-            (load + seat.load, capacity + seat.capacity)
-        })
+        open.fold((0, 0), |(load, count), seat| (load + seat.load, count + 1))
     }
 
     /// Sets the bounds that a round aims at: half of the band. They are for the load of these
     /// members and so much more.
     pub fn set_bounds(&mut self, more: u64) {
-        let (load, capacity) = self.totals();
-        let load = load + more;
+        let (load, count) = self.totals();
+        let load = u128::from(load + more);
         let band = u128::from(self.settings.band.min(100));
         for seat in self.seats.iter_mut().filter(|seat| seat.open) {
-            let share = u128::from(load) * u128::from(seat.capacity);
-            let part = |percent: u128| share * percent / (u128::from(capacity) * 200);
+            let part = |percent: u128| load * percent / (u128::from(count) * 200);
             seat.high = u64::try_from(part(200 + band)).unwrap_or(u64::MAX);
             seat.low = u64::try_from(part(200 - band)).unwrap_or(0);
         }
@@ -412,7 +398,7 @@ impl<'a> Board<'a> {
         let load = self.open_seats().map(|seat| loads[seat]).sum();
         let shares = || {
             let open = self.open_seats();
-            open.map(|seat| self.share_of(seat, loads[seat], load))
+            open.map(|seat| self.share_of(loads[seat], load))
         };
         Imbalance {
             most: shares().max().unwrap_or(1000),
@@ -421,14 +407,13 @@ impl<'a> Board<'a> {
     }
 
     /// This load of a member, in thousandths of its fair share.
-    pub fn share(&self, seat: usize, load: u64) -> u64 {
-        self.share_of(seat, load, self.totals().0)
+    pub fn share(&self, load: u64) -> u64 {
+        self.share_of(load, self.totals().0)
     }
 
-    fn share_of(&self, seat: usize, load: u64, total: u64) -> u64 {
-        let fair = u128::from(total) * u128::from(self.seats[seat].capacity);
+    fn share_of(&self, load: u64, total: u64) -> u64 {
         let part = u128::from(load) * u128::from(self.totals().1) * 1000;
-        let part = part.checked_div(fair).unwrap_or(1000);
+        let part = part.checked_div(u128::from(total)).unwrap_or(1000);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }

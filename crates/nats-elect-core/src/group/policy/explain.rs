@@ -159,6 +159,6 @@ fn choice(fleet: &Fleet, board: &Board<'_>, piece: usize, seat: usize) -> Choice
             .map(|other| board.pieces[other].id.clone())
             .collect(),
         missed: it.unit.prefers.difference(labels).cloned().collect(),
-        load: takes.open.then(|| board.share(seat, takes.load + more)),
+        load: takes.open.then(|| board.share(takes.load + more)),
     }
 }

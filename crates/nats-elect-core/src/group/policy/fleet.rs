@@ -8,11 +8,11 @@ use crate::moment::Moment;
 use crate::name::UnitName;
 use crate::setters;
 
-/// The greatest weight and the greatest capacity that a policy counts with. A higher one counts as
-/// this, so that no reported load overflows a sum.
+/// The greatest weight that a policy counts with. A higher one counts as this, so that no reported
+/// load overflows a sum.
 pub const MOST_WEIGHT: u32 = 1_000_000;
 
-/// The weight and the capacity that are assumed where none is known.
+/// The weight that is assumed where none is known.
 pub const USUAL_WEIGHT: u32 = 1_000;
 
 /// A unit: one piece of work, which has one owner.
@@ -94,11 +94,7 @@ pub struct Member {
     pub labels: BTreeSet<String>,
     /// Its zone. Members without one are together a zone.
     pub zone: Option<String>,
-    /// How much load it takes, compared with the others. Default [`USUAL_WEIGHT`]. From 1 to
-    /// [`MOST_WEIGHT`]; 0 counts as 1.
-    pub capacity: u32,
-    /// How many units it owns at most. `None`: no limit. Unlike the capacity, this is never
-    /// exceeded by a plan.
+    /// How many units it owns at most. `None`: no limit. No plan exceeds it.
     pub cap: Option<u32>,
     /// Whether it takes units and keeps its own.
     pub standing: Standing,
@@ -114,7 +110,6 @@ impl Member {
         Self {
             labels: BTreeSet::new(),
             zone: None,
-            capacity: USUAL_WEIGHT,
             cap: None,
             standing: Standing::Active,
             since,
@@ -126,7 +121,6 @@ impl Member {
 setters!(Member {
     labels: BTreeSet<String> => labels;
     zone: &str => Some(zone.to_owned());
-    capacity: u32 => capacity;
     cap: u32 => Some(cap);
     standing: Standing => standing;
     flapped: bool => flapped;

@@ -129,7 +129,7 @@ impl Board<'_> {
             };
             let to = (0..self.seats.len())
                 .filter(better)
-                .min_by_key(|to| (self.missed(piece, *to), self.relative(*to, weight), *to));
+                .min_by_key(|to| (self.missed(piece, *to), self.seats[*to].load, *to));
             if let Some(to) = to {
                 self.shift(piece, to, Cause::Preference);
                 any = true;
@@ -151,7 +151,7 @@ impl Board<'_> {
             let giver = self
                 .open_seats()
                 .filter(|seat| !stuck[*seat])
-                .max_by_key(|seat| (self.relative(*seat, 0), self.newest(*seat), Reverse(*seat)));
+                .max_by_key(|seat| (self.seats[*seat].load, self.newest(*seat), Reverse(*seat)));
             let Some(from) = giver else {
                 if !moved_since {
                     return any;
@@ -181,12 +181,12 @@ impl Board<'_> {
     /// The best unit that this member can give, and to whom: to the one with the least load that
     /// may take it.
     fn next_move(&self, from: usize, among: Among, least: u64) -> Option<(usize, usize)> {
-        let own = self.relative(from, 0);
+        let own = self.seats[from].load;
         let key = |seat: &usize| {
             let since = self.seats[*seat].member.since;
-            (self.relative(*seat, 0), Reverse(since), *seat)
+            (self.seats[*seat].load, Reverse(since), *seat)
         };
-        let able = |seat: &usize| self.relative(*seat, 0) < own && self.has_room(*seat);
+        let able = |seat: &usize| self.seats[*seat].load < own && self.has_room(*seat);
         // Nearly always the first one will do.
         let first = self.open_seats().filter(able).min_by_key(key)?;
         if let Some(piece) = self.pick(from, first, among, least) {
@@ -202,14 +202,9 @@ impl Board<'_> {
     /// that does so best, and the greatest.
     fn lightens(&self, from: usize, to: usize) -> Option<(u64, u64)> {
         let (giver, taker) = (&self.seats[from], &self.seats[to]);
-        // A move of w makes the sum of squared loads per capacity less if
-        // w × (c1 + c2) < 2 × (l1 × c2 − l2 × c1), and best at half of that.
-        let ahead = u128::from(giver.load) * u128::from(taker.capacity);
-        let behind = u128::from(taker.load) * u128::from(giver.capacity);
-        let both = u128::from(giver.capacity + taker.capacity);
-        let gap = ahead.checked_sub(behind)?;
-        let ideal = u64::try_from(gap / both).unwrap_or(u64::MAX);
-        let most = u64::try_from((2 * gap).checked_sub(1)? / both).unwrap_or(u64::MAX);
+        // A move of w makes the sum of squared loads less if w < l1 − l2, and best at half of that.
+        let gap = giver.load.checked_sub(taker.load)?;
+        let (ideal, most) = (gap / 2, gap.checked_sub(1)?);
         Some((ideal, most))
     }
 

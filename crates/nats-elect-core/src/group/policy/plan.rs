@@ -137,9 +137,8 @@ pub struct Unplaced {
     pub why: Unfit,
 }
 
-/// The loads of the members that take units, in thousandths of each one's fair share. A fair share
-/// is the member's part of the load, according to its capacity. 1000 and 1000 where there is
-/// nothing to share.
+/// The loads of the members that take units, in thousandths of each one's fair share, which is the
+/// same for all. 1000 and 1000 where there is nothing to share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imbalance {
     /// The highest.

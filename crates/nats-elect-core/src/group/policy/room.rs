@@ -39,15 +39,15 @@ impl Board<'_> {
         let least = if self.pieces[piece].unit.prefers.is_empty() {
             u64::MAX
         } else {
-            able().map(|seat| self.relative(seat, weight)).min()?
+            able().map(|seat| self.seats[seat].load).min()?
         };
         able().min_by_key(|seat| {
-            let relative = self.relative(*seat, weight);
+            let load = self.seats[*seat].load;
             (
                 self.unmet(piece, *seat),
-                relative > least && self.is_too_much(*seat, weight),
+                load > least && self.is_too_much(*seat, weight),
                 self.missed(piece, *seat),
-                relative,
+                load,
                 // The youngest: in a rolling restart it is not the next one to leave.
                 Reverse(self.seats[*seat].member.since),
                 *seat,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nats_elect_core::config::{RetryConfig, RoleConfig, RoleSettings};
+use nats_elect_core::config::{RoleConfig, RoleSettings};
 use nats_elect_core::group::{GroupSettings, LONGEST_LEASE, UnitKey, Units};
 use nats_elect_core::name::{GroupName, UnitName};
 
@@ -109,7 +109,8 @@ fn lease() -> RoleSettings {
     settings.validation_interval = never;
     settings.health.interval = never;
     settings.health.timeout = never;
-    let retry = RetryConfig::default().initial_backoff(Duration::ZERO);
-    settings.retry = retry.max_backoff(Duration::ZERO).jitter(0.0);
+    settings.retry.initial_backoff = Duration::ZERO;
+    settings.retry.max_backoff = Duration::ZERO;
+    settings.retry.jitter = 0.0;
     settings
 }

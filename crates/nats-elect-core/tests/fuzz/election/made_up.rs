@@ -192,29 +192,34 @@ pub(super) fn settings(u: &mut Unstructured<'_>) -> Result<RoleSettings> {
         config =
             config.disconnect_grace_period(Duration::from_millis(u.int_in_range(20..=20_000)?));
     }
+    let mut claim_delay = Duration::ZERO;
     if u.ratio(1, 4)? {
-        config = config.claim_delay(Duration::from_millis(u.int_in_range(0..=100)?));
+        claim_delay = Duration::from_millis(u.int_in_range(0..=100)?);
     }
+    let mut hysteresis = None;
     if u.ratio(1, 3)? {
         config = config.priority(u.int_in_range(-2..=2)?);
-        config = config.takeover(match u.int_in_range(0..=1)? {
-            0 => Takeover::Cooperative,
-            _ => Takeover::Forced {
-                after: Duration::from_secs(u.int_in_range(6..=20)?),
-            },
-        });
-        config.takeover_hysteresis = Some(Duration::from_secs(u.int_in_range(1..=4)?));
+        config = config.takeover(Takeover::Cooperative);
+        // It only keeps the meaning of what follows it in kept inputs.
+        if u.int_in_range(0..=1)? == 1 {
+            u.int_in_range(6..=20)?;
+        }
+        hysteresis = Some(Duration::from_secs(u.int_in_range(1..=4)?));
     }
-    if u.ratio(1, 4)? {
-        config.health.max_consecutive_failures = u.int_in_range(1..=3)?;
-        config.retry.max_attempts = u.int_in_range(1..=3)?;
-        config.retry.max_backoff = Duration::from_millis(u.int_in_range(1..=10_000)?);
-        config.retry.initial_backoff = config.retry.max_backoff.min(Duration::from_millis(50));
-        config.retry.jitter = f64::from(u.int_in_range(0..=10)?) / 10.0;
-    }
-    config
+    let mut settings = config
         .settings()
-        .map_err(|_| arbitrary::Error::IncorrectFormat)
+        .map_err(|_| arbitrary::Error::IncorrectFormat)?;
+    settings.claim_delay = claim_delay;
+    settings.takeover_hysteresis = hysteresis.unwrap_or(settings.takeover_hysteresis);
+    if u.ratio(1, 4)? {
+        settings.health.max_consecutive_failures = u.int_in_range(1..=3)?;
+        let retry = &mut settings.retry;
+        retry.max_attempts = u.int_in_range(1..=3)?;
+        retry.max_backoff = Duration::from_millis(u.int_in_range(1..=10_000)?);
+        retry.initial_backoff = retry.max_backoff.min(Duration::from_millis(50));
+        retry.jitter = f64::from(u.int_in_range(0..=10)?) / 10.0;
+    }
+    Ok(settings)
 }
 
 pub(super) fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {

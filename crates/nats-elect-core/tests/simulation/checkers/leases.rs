@@ -1,12 +1,11 @@
 //! At no true instant do two instances hold a valid lease on the role, but for those that a loss
-//! left in the air, and those that were claimed over by force.
+//! left in the air.
 
 use super::Note;
-use super::forced::Forced;
 use super::losses::Losses;
 use crate::world::World;
 
-pub fn hear(world: &World, note: &Note, losses: &Losses, forced: &Forced) -> Result<(), String> {
+pub fn hear(world: &World, note: &Note, losses: &Losses) -> Result<(), String> {
     let Note::Moved { .. } = note else {
         return Ok(());
     };
@@ -14,9 +13,6 @@ pub fn hear(world: &World, note: &Note, losses: &Losses, forced: &Forced) -> Res
     let mut in_the_air = None;
     for (i, node) in world.nodes.iter().enumerate() {
         for (id, term) in node.valid_terms(world.now) {
-            if forced.excuse(i, term.proved) {
-                continue;
-            }
             if losses.excuse(world, i, term.proved) {
                 in_the_air = Some((i, id));
             } else if let Some(other) = sound.replace((i, id)) {

@@ -4,7 +4,6 @@
 mod conduct;
 mod failing;
 mod fenced;
-mod forced;
 mod grace;
 mod handlers;
 mod leases;
@@ -124,7 +123,6 @@ impl fmt::Display for Violation {
 #[derive(Debug)]
 pub struct Checkers {
     losses: losses::Losses,
-    forced: forced::Forced,
     tokens: tokens::Tokens,
     fenced: fenced::Fenced,
     reports: reports::Reports,
@@ -139,7 +137,6 @@ impl Checkers {
     pub fn new(nodes: usize) -> Self {
         Self {
             losses: losses::Losses::new(nodes),
-            forced: forced::Forced::new(nodes),
             tokens: tokens::Tokens::default(),
             fenced: fenced::Fenced::default(),
             reports: reports::Reports::new(nodes),
@@ -161,11 +158,8 @@ impl Checkers {
             }
         };
         self.losses.hear(world, note);
-        self.forced.hear(world, note);
-        leases::hear(world, note, &self.losses, &self.forced)
-            .map_err(broken(Promise::OneLeader))?;
-        (self.tokens.hear(world, note, &self.losses, &self.forced))
-            .map_err(broken(Promise::RisingTokens))?;
+        leases::hear(world, note, &self.losses).map_err(broken(Promise::OneLeader))?;
+        (self.tokens.hear(world, note, &self.losses)).map_err(broken(Promise::RisingTokens))?;
         (self.fenced.hear(world, note, &self.losses)).map_err(broken(Promise::FencedWrites))?;
         handlers::hear(world, note).map_err(broken(Promise::HandlersInLease))?;
         (self.conduct.hear(world, note)).map_err(broken(Promise::GoodConduct))?;

@@ -10,7 +10,6 @@ use nats_elect_core::token::FencingToken;
 use nats_elect_core::{Effect, TermStart, WriteKind};
 use uuid::Uuid;
 
-use super::forced::Forced;
 use super::losses::Losses;
 use super::{Note, demand};
 use crate::world::World;
@@ -23,13 +22,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    pub fn hear(
-        &mut self,
-        world: &World,
-        note: &Note,
-        losses: &Losses,
-        forced: &Forced,
-    ) -> Result<(), String> {
+    pub fn hear(&mut self, world: &World, note: &Note, losses: &Losses) -> Result<(), String> {
         match note {
             Note::HistoryLost { reused: true, .. } => self.last = None,
             Note::Wants {
@@ -37,10 +30,7 @@ impl Tokens {
                 effect: Effect::StartTerm(start),
             } => {
                 let lost = losses.may_be_reused(start.fencing_token.sequence);
-                // Claimed over before its promotion: its fence came first, and its token is the
-                // smaller one.
-                let overruled = forced.excuse(*node, start.proved);
-                if lost || overruled || losses.excuse(world, *node, start.proved) {
+                if lost || losses.excuse(world, *node, start.proved) {
                     return Ok(());
                 }
                 let incarnation = world.nodes[*node].candidate.incarnation;

@@ -141,10 +141,12 @@ fn settings(ttl: Duration, chance: &mut Chance) -> RoleSettings {
     config.ttl = ttl;
     let heartbeat = ttl / u32::try_from(4 + chance.below(3)).expect("a few");
     config.heartbeat_interval = Some(heartbeat);
-    config.request_timeout = Some(heartbeat / 4 + chance.upto(heartbeat / 2));
+    let request_timeout = heartbeat / 4 + chance.upto(heartbeat / 2);
     config.stop_budget = Some(ms(10) + chance.upto(ttl / 4));
-    config.retry.max_backoff = heartbeat;
-    config.settings().expect("settings that obey the rules")
+    let mut settings = config.settings().expect("settings that obey the rules");
+    settings.request_timeout = request_timeout;
+    settings.retry.max_backoff = heartbeat;
+    settings
 }
 
 /// The units of the present generation.

@@ -71,11 +71,11 @@ pub fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
 /// No stop budget to speak of, so that nothing ends the term but its lease.
 #[test]
 pub fn a_long_lease_lasts_through_a_long_outage() {
-    let settings = settings(|config| {
+    let mut settings = settings(|config| {
         config.ttl = ms(900_000);
         config.stop_budget = Some(ms(10));
-        config.request_timeout = None;
     });
+    settings.request_timeout = settings.heartbeat / 2;
     let mut world = World::new(1, 2, &settings);
     let leader = world.await_leader(ms(50));
     world.run(ms(2000));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::node::Health;
-use crate::{Fate, Kind, ModelBucket, World, ms, settings};
+use crate::{Fate, Kind, ModelBucket, World, ms, settings, tuned};
 use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::status::RoleState;
 use nats_elect_core::{HandlerEnd, Input, Reply, RequestId};
@@ -94,8 +94,9 @@ fn step_down_stop_and_health_each_free_the_role_for_another() {
         let mut world = World::new(
             1,
             2,
-            &settings(|config| {
-                config.health.interval = Some(ms(50));
+            &tuned(|it| {
+                it.health.interval = ms(50);
+                it.health.timeout = ms(25);
             }),
         );
         let leader = world.await_leader(ms(50));
@@ -164,9 +165,9 @@ fn a_handler_that_blocks_is_told_of_frees_nothing_and_is_not_started_again() {
 
 #[test]
 fn the_cool_down_doubles_with_each_failure_in_a_row_up_to_its_limit() {
-    let settings = settings(|config| {
-        config.cooldown = Some(ms(100));
-        config.max_cooldown = Some(ms(700));
+    let settings = tuned(|it| {
+        it.cooldown = ms(100);
+        it.max_cooldown = ms(700);
     });
     let mut world = World::new(1, 1, &settings);
     world.nodes[0].handler.ends = Some((ms(5), HandlerEnd::Failed));
@@ -184,9 +185,9 @@ fn the_cool_down_doubles_with_each_failure_in_a_row_up_to_its_limit() {
 
 #[test]
 fn a_good_end_makes_the_cool_down_short_again() {
-    let settings = settings(|config| {
-        config.cooldown = Some(ms(100));
-        config.max_cooldown = Some(ms(700));
+    let settings = tuned(|it| {
+        it.cooldown = ms(100);
+        it.max_cooldown = ms(700);
     });
     let mut world = World::new(1, 1, &settings);
     for end in [

@@ -14,10 +14,10 @@ use crate::{ModelBucket, World, ms, settings};
 /// The third instance would lead rather than the two others.
 const PREFERRED: usize = 2;
 
-fn world(seed: u64, takeover: Takeover) -> World {
+fn world(seed: u64) -> World {
     let preferred = settings(|config| {
         config.priority = 10;
-        config.takeover = takeover;
+        config.takeover = Takeover::Cooperative;
     });
     let healthy = || settings(|_| {});
     let fleet = vec![healthy(), healthy(), preferred];
@@ -66,33 +66,29 @@ fn three_end_and_then_none_for_ten_minutes(mut world: World) -> World {
 /// The handler of the preferred instance fails at once, each time.
 #[test]
 pub fn a_preferred_instance_that_fails_at_once_ends_three_healthy_terms_at_most() {
-    for takeover in [Takeover::Cooperative, Takeover::Forced { after: ms(2000) }] {
-        for seed in 0..3 {
-            let mut world = world(seed, takeover);
-            fails_at_once(&mut world);
-            world.boot(PREFERRED);
-            let mut world = three_end_and_then_none_for_ten_minutes(world);
-            assert!(world.told(PREFERRED, |event| matches!(event, Event::Failing { .. })));
-            // Once it is mended, an operator gives it a chance at once.
-            world.nodes[PREFERRED].handler = Handler::default();
-            let request = RequestId(1);
-            world.input(PREFERRED, Input::Resume { request });
-            let leads = |world: &World| world.leader() == Some(PREFERRED);
-            world.run_until(ms(5000), leads).expect("a chance");
-        }
+    for seed in 0..3 {
+        let mut world = world(seed);
+        fails_at_once(&mut world);
+        world.boot(PREFERRED);
+        let mut world = three_end_and_then_none_for_ten_minutes(world);
+        assert!(world.told(PREFERRED, |event| matches!(event, Event::Failing { .. })));
+        // Once it is mended, an operator gives it a chance at once.
+        world.nodes[PREFERRED].handler = Handler::default();
+        let request = RequestId(1);
+        world.input(PREFERRED, Input::Resume { request });
+        let leads = |world: &World| world.leader() == Some(PREFERRED);
+        world.run_until(ms(5000), leads).expect("a chance");
     }
 }
 
 /// The process of the preferred instance dies soon after it has come to lead, and starts again.
 #[test]
 pub fn an_id_whose_processes_die_as_soon_as_they_lead_ends_three_healthy_terms_at_most() {
-    for takeover in [Takeover::Cooperative, Takeover::Forced { after: ms(2000) }] {
-        for seed in 0..3 {
-            let mut world = world(seed, takeover);
-            world.nodes[PREFERRED].dies_after = Some(ms(100));
-            world.boot(PREFERRED);
-            three_end_and_then_none_for_ten_minutes(world);
-        }
+    for seed in 0..3 {
+        let mut world = world(seed);
+        world.nodes[PREFERRED].dies_after = Some(ms(100));
+        world.boot(PREFERRED);
+        three_end_and_then_none_for_ten_minutes(world);
     }
 }
 
@@ -104,7 +100,7 @@ fn awaits_the_preferred(world: &mut World) {
 /// As deployments do, one after the other. Each term is short, and none fails.
 #[test]
 fn an_id_whose_processes_release_what_they_led_is_not_failing() {
-    let mut world = world(1, Takeover::Cooperative);
+    let mut world = world(1);
     for _ in 0..5 {
         world.boot(PREFERRED);
         awaits_the_preferred(&mut world);
@@ -120,7 +116,7 @@ fn an_id_whose_processes_release_what_they_led_is_not_failing() {
 /// dies, they don't know for how long it led.
 #[test]
 fn a_term_counts_as_short_only_if_its_beginning_was_seen() {
-    let mut world = world(1, Takeover::Cooperative);
+    let mut world = world(1);
     world.boot(PREFERRED);
     awaits_the_preferred(&mut world);
     world.run(ms(660_000));
@@ -140,7 +136,7 @@ fn a_term_counts_as_short_only_if_its_beginning_was_seen() {
 /// It gets another chance by itself, and when it leads for long all is forgotten.
 #[test]
 fn an_instance_that_was_mended_gets_another_chance_after_the_pause() {
-    let mut world = world(1, Takeover::Cooperative);
+    let mut world = world(1);
     fails_at_once(&mut world);
     world.boot(PREFERRED);
     world.run(ms(60_000));
@@ -161,7 +157,7 @@ fn an_instance_that_was_mended_gets_another_chance_after_the_pause() {
 /// Nobody else is there.
 #[test]
 fn an_instance_that_fails_at_once_leads_again_after_each_cool_down_where_it_is_alone() {
-    let mut world = world(1, Takeover::Cooperative);
+    let mut world = world(1);
     fails_at_once(&mut world);
     world.boot(PREFERRED);
     world.run(ms(60_000));
@@ -184,7 +180,7 @@ fn an_instance_that_fails_at_once_leads_again_after_each_cool_down_where_it_is_a
 #[test]
 fn an_instance_that_keeps_failing_claims_after_a_healthy_one() {
     for seed in 0..20 {
-        let mut world = world(seed, Takeover::Cooperative);
+        let mut world = world(seed);
         fails_at_once(&mut world);
         world.boot(PREFERRED);
         world.run(ms(60_000));

@@ -9,7 +9,7 @@ use nats_elect_core::{HandlerEnd, Input, RequestId};
 
 use super::led_by_the_first;
 use crate::network::{Fate, Kind, Wire};
-use crate::{ModelBucket, World, ms, settings};
+use crate::{ModelBucket, World, ms, settings, tuned};
 
 const TTL: Duration = ms(1000);
 /// Claim, fence record, and what has to be read before, where something has.
@@ -129,11 +129,11 @@ fn a_role_is_handed_by_name_only_to_an_instance_that_would_believe_the_release()
 pub fn a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release() {
     for seed in 0..30 {
         let of = |priority| {
-            settings(|config| {
-                config.priority = priority;
-                config.takeover = Takeover::Cooperative;
-                config.takeover_hysteresis = Some(ms(200));
-                config.cooldown = Some(ms(20));
+            tuned(|it| {
+                it.priority = priority;
+                it.takeover = Takeover::Cooperative;
+                it.takeover_hysteresis = ms(200);
+                it.cooldown = ms(20);
             })
         };
         let bucket = ModelBucket::new();
@@ -156,10 +156,10 @@ pub fn a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release() 
 #[test]
 pub fn an_instance_that_cannot_claim_asks_ever_more_seldom() {
     let modest = || settings(|config| config.priority = 1);
-    let ambitious = settings(|config| {
-        config.priority = 3;
-        config.takeover = Takeover::Cooperative;
-        config.takeover_hysteresis = Some(ms(200));
+    let ambitious = tuned(|it| {
+        it.priority = 3;
+        it.takeover = Takeover::Cooperative;
+        it.takeover_hysteresis = ms(200);
     });
     let bucket = ModelBucket::new();
     let mut world = led_by_the_first(1, bucket, vec![modest(), modest(), ambitious]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::network::Wire;
-use crate::{Fate, Kind, World, ms, settings};
+use crate::{Fate, Kind, World, ms, settings, tuned};
 use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::status::RoleState;
 
@@ -58,13 +58,7 @@ fn a_leader_without_acks_winds_down_a_stop_budget_before_its_deadline_and_frees_
 
 #[test]
 fn a_heartbeat_never_waits_for_a_look_at_the_fence() {
-    let mut world = World::new(
-        5,
-        1,
-        &settings(|config| {
-            config.fencing.validation_interval = Some(ms(200));
-        }),
-    );
+    let mut world = World::new(5, 1, &tuned(|it| it.validation_interval = ms(200)));
     let leader = world.await_leader(ms(50));
     for _ in 0..40 {
         world.nodes[leader].plans.push((Kind::Read, Fate::Lost));

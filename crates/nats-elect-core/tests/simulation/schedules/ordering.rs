@@ -10,11 +10,11 @@ use crate::{ModelBucket, World, ms, settings};
 const HOUR: Duration = ms(3_600_000);
 
 /// The last of three leads, as it has the highest priority. The first has the lowest.
-fn led_by_the_highest(takeover: Takeover) -> World {
+fn led_by_the_highest() -> World {
     let of = |priority| {
         settings(|config| {
             config.priority = priority;
-            config.takeover = takeover;
+            config.takeover = Takeover::Cooperative;
         })
     };
     let mut world = World::with(1, ModelBucket::new(), vec![of(1), of(2), of(3)]);
@@ -46,19 +46,17 @@ fn stays_with(world: &mut World, node: usize, time: Duration) {
 
 #[test]
 pub fn an_order_holds_against_priorities_for_its_time() {
-    for takeover in [Takeover::Cooperative, Takeover::Forced { after: ms(2000) }] {
-        for (hold_off, holds) in [(Duration::ZERO, HOUR), (ms(60_000), ms(60_000))] {
-            let mut world = led_by_the_highest(takeover);
-            hand_to(&mut world, 2, 0, hold_off);
-            stays_with(&mut world, 0, holds - ms(100));
-            world.run_until(ms(10_000), leads(2)).expect("by priority");
-        }
+    for (hold_off, holds) in [(Duration::ZERO, HOUR), (ms(60_000), ms(60_000))] {
+        let mut world = led_by_the_highest();
+        hand_to(&mut world, 2, 0, hold_off);
+        stays_with(&mut world, 0, holds - ms(100));
+        world.run_until(ms(10_000), leads(2)).expect("by priority");
     }
 }
 
 #[test]
 fn a_resumed_leader_yields_to_a_higher_priority_again() {
-    let mut world = led_by_the_highest(Takeover::Cooperative);
+    let mut world = led_by_the_highest();
     hand_to(&mut world, 2, 0, Duration::ZERO);
     stays_with(&mut world, 0, ms(60_000));
     let request = RequestId(2);
@@ -69,7 +67,7 @@ fn a_resumed_leader_yields_to_a_higher_priority_again() {
 
 #[test]
 fn an_order_is_replaced_by_the_next_and_ends_with_its_term() {
-    let mut world = led_by_the_highest(Takeover::Cooperative);
+    let mut world = led_by_the_highest();
     hand_to(&mut world, 2, 0, Duration::ZERO);
     stays_with(&mut world, 0, ms(20_000));
     hand_to(&mut world, 0, 1, Duration::ZERO);
@@ -78,14 +76,4 @@ fn an_order_is_replaced_by_the_next_and_ends_with_its_term() {
     world.run_until(ms(10_000), leads(2)).expect("by priority");
     world.boot(1);
     stays_with(&mut world, 2, ms(20_000));
-}
-
-/// A leader that was named by an order does not answer any more: force takes the role.
-#[test]
-fn an_order_does_not_keep_a_leader_that_does_not_answer() {
-    let mut world = led_by_the_highest(Takeover::Forced { after: ms(2000) });
-    hand_to(&mut world, 2, 0, Duration::ZERO);
-    stays_with(&mut world, 0, ms(20_000));
-    world.deaf = true;
-    world.run_until(ms(20_000), leads(2)).expect("by force");
 }
