@@ -29,7 +29,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-#[path = "../examples/control_plane/clock.rs"]
+#[path = "../examples/drill/clock.rs"]
 #[expect(dead_code, reason = "nothing is measured with it, but itself")]
 mod clock;
 

@@ -3,7 +3,7 @@
 //! Each member is a process of its own. All figures of one run are from one machine in one hour.
 //! `-- --write docs` writes docs/benchmarks-groups.md.
 
-#[path = "../../examples/control_plane/clock.rs"]
+#[path = "../../examples/drill/clock.rs"]
 mod clock;
 #[path = "../../tests/support/debian.rs"]
 mod debian;

@@ -6,7 +6,7 @@
 
 mod args;
 mod candidate;
-#[path = "../../examples/control_plane/clock.rs"]
+#[path = "../../examples/drill/clock.rs"]
 mod clock;
 #[path = "../../tests/support/debian.rs"]
 mod debian;

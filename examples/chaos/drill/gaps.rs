@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::checker::Evidence;
-use super::clock::Moment;
 use super::fault::{Fault, Kind, Subject};
 use super::history::Tenure;
 use super::plan::Role;
+use ::drill::Moment;
 
 /// A fault that is over may end a term for so long after it: until then the leader has renewed its
 /// lease, or noticed that it can't.

@@ -8,12 +8,12 @@ use nats_elect::FencingToken;
 use serde_json::{from_value, json};
 
 use super::checker::{Evidence, Notes, Verdict};
-use super::clock::Moment;
 use super::fault::{Fault, Kind, Outcome};
 use super::history::Tenure;
 use super::ledger::Entry;
 use super::plan::{Folders, Role};
-use super::shards::ownership::Finals;
+use ::drill::Moment;
+use ::drill::ownership::Finals;
 
 const ROLE: &str = "scheduler";
 const TTL: Duration = Duration::from_secs(2);

@@ -7,13 +7,14 @@ use nats_elect::FencingToken;
 use serde_json::{from_value, json};
 
 use super::checker::{Evidence, Notes, Verdict};
-use super::clock::Moment;
 use super::fault::{Fault, Kind, Outcome};
-use super::history::{Record, Tenure};
+use super::history::Tenure;
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::plan::Role;
-use super::shards::ownership::Finals;
 use super::view::ViewVerdict;
+use ::drill::Moment;
+use ::drill::journal::Record;
+use ::drill::ownership::Finals;
 
 const ROLE: &str = "scheduler";
 const END: u64 = 100_000;

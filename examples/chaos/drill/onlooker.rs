@@ -19,10 +19,10 @@ use tokio::time::{interval, timeout};
 
 use super::Problem;
 use super::asking::{ask, follow_events, read_nothing};
-use super::clock::Moment;
-use super::history::Writer;
 use super::plan::{BUCKET, Plan};
 use super::watch::{Told, watch_on};
+use ::drill::Moment;
+use ::drill::journal::Journal;
 
 /// The file with all that was seen.
 pub const SIGHTS: &str = "onlooker.jsonl";
@@ -153,7 +153,7 @@ impl Onlooker {
         let address = line.trim().strip_prefix("http://");
         let address = address.ok_or("serve did not start: see serve.log")?;
         let address: Arc<str> = address.into();
-        let writer = Arc::new(Writer::create(&plan.out.join(SIGHTS))?);
+        let writer = Arc::new(Journal::create(&plan.out.join(SIGHTS))?);
         let told = Arc::new(Told::new(Arc::clone(&writer)));
         for node in cluster.nodes() {
             runtime.spawn(watch_on(node.url(), Arc::clone(&told)));
@@ -213,7 +213,7 @@ impl Drop for Serve {
 async fn disturb(
     serve: Pid,
     proxies: Vec<TcpProxy>,
-    writer: Arc<Writer>,
+    writer: Arc<Journal>,
     mut stopped: watch::Receiver<bool>,
 ) {
     for how in Disturbance::ALL.into_iter().cycle() {
@@ -238,7 +238,7 @@ async fn disturb(
 }
 
 /// Samples the memory of a process, where the system tells it.
-async fn measure(pid: u32, writer: Arc<Writer>) {
+async fn measure(pid: u32, writer: Arc<Journal>) {
     let mut samples = interval(MEMORY);
     loop {
         samples.tick().await;

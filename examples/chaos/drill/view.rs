@@ -7,9 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::checker::Evidence;
-use super::clock::Moment;
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::shown::{OfRole, Span, blind, disturbed, gaps, overlaps};
+use ::drill::Moment;
 
 /// The longest delay from NATS to what `serve` shows, while it says that its view is current. A
 /// watch without a message for 2.5 s is given up; as much again is for a server that lags behind

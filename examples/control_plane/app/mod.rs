@@ -17,11 +17,13 @@ use nats_elect::health::HealthServer;
 use nats_elect::{BoxError, EventsConfig, MemberConfig, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
-pub use role::{Role, short};
+pub use role::Role;
 pub use signals::EndRequests;
 pub use witness::Witness;
 use worker::Worker;
 
+/// The Key-Value bucket in which the instances meet.
+const BUCKET: &str = "control-plane";
 /// How long handlers and NATS may take at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -33,10 +35,6 @@ pub struct Settings {
     pub url: String,
     /// Further options of the connection to NATS.
     pub connect: ConnectOptions,
-    /// The Key-Value bucket in which the instances meet.
-    pub bucket: String,
-    /// The number of NATS servers that keep a new bucket.
-    pub replicas: usize,
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
     /// The roles are spread over the instances, as units of a group.
@@ -59,9 +57,8 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     let mut builder = RoleManager::builder()
         .servers(&settings.url)
         .connect_options(settings.connect)
-        .bucket(&settings.bucket)
+        .bucket(BUCKET)
         .bucket_auto_create()
-        .replicas(settings.replicas)
         .start_timeout(Duration::from_secs(10))
         // For `nats-elect history`.
         .events(EventsConfig::default().keep(Duration::from_secs(24 * 60 * 60)))
@@ -89,7 +86,6 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     let server = metrics::serve(metrics, &manager, socket)?;
     let metrics = format!("http://{}/metrics", server.address());
 
-    witness.started(&metrics);
     if settings.spread {
         let owners = manager.group(spread::NAME)?;
         tokio::spawn(spread::watch(owners, Arc::clone(&witness)));
@@ -99,11 +95,10 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
         settings.id
     ));
     end.next().await;
-    let stopped = manager
+    manager
         .stop(StopOptions::default().timeout(STOP_TIMEOUT))
-        .await;
-    witness.stopped();
-    Ok(stopped?)
+        .await?;
+    Ok(())
 }
 
 /// Writes one line to standard output. An instance goes on leading if nobody reads it.

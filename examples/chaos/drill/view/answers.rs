@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use nats_elect::FencingToken;
 
-use super::super::clock::Moment;
 use super::super::fault::{Kind, Subject};
 use super::super::shown::{Answer, OfRole, Span, overlaps};
 use super::{DELAY, ViewVerdict};
+use ::drill::Moment;
 
 /// How much later than `serve` the drill's own watch may be.
 const LAG: Duration = Duration::from_secs(1);
