@@ -3,12 +3,9 @@
 //! Each member is a process of its own. All figures of one run are from one machine in one hour.
 //! `-- --write docs` writes docs/benchmarks-groups.md.
 
-#[path = "../../examples/drill/clock.rs"]
-mod clock;
 #[path = "../../tests/support/debian.rs"]
 mod debian;
 mod fleet;
-mod goals;
 #[path = "../peers/parts/machine.rs"]
 mod machine;
 mod member;
@@ -89,7 +86,7 @@ impl Args {
 
 fn main() -> ExitCode {
     nats_elect::last_will::init();
-    if let Some(orders) = member::Orders::of_this_process() {
+    if let Some(orders) = drill::driven::purpose() {
         member::run(&orders);
         return ExitCode::SUCCESS;
     }

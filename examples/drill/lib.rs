@@ -9,6 +9,7 @@
 #![cfg(unix)]
 
 mod clock;
+pub mod driven;
 mod fault;
 mod fleet;
 pub mod journal;
@@ -18,6 +19,7 @@ pub mod picture;
 mod stage;
 mod svg;
 mod terms;
+pub mod usage;
 pub mod verdict;
 
 use std::io::{self, Read as _, Write as _};

@@ -7,7 +7,7 @@ use super::etcd_api::{
     CampaignRequest, CampaignResponse, Etcd, LeaderKey, ResignRequest, ResignResponse,
 };
 use super::{Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let etcd = Etcd::connect(&orders.address).await;

@@ -11,7 +11,7 @@ use super::etcd_api::{
     WatchRequest, WatchResponse, next, stream_of,
 };
 use super::{Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let etcd = Etcd::connect(&orders.address).await;

@@ -9,8 +9,8 @@ use nats_elect::{
 };
 
 use super::{Asking, Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
 use crate::system::System;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let with_will = orders.system == System::OursWithWill;

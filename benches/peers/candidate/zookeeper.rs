@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_zookeeper::{Acl, CreateMode, ZooKeeper, ZooKeeperBuilder};
 
 use super::{Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let address: SocketAddr = orders.address.parse().expect("an address");

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use crate::clock::Moment;
 use crate::debian::{Problem, run};
 use crate::report::sample::{Sample, ms};
+use drill::Moment;
 
 /// The machine's kind, and what its disk takes to keep something.
 pub fn kind() -> Result<String, Problem> {

@@ -1,7 +1,6 @@
 //! What is measured, part by part.
 
 mod crash;
-mod goals;
 mod graceful;
 mod herd;
 mod machine;

@@ -1,6 +1,6 @@
 //! `nats-elect serve` beside the drill: the process, and what is seen of it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -23,6 +23,7 @@ use super::plan::{BUCKET, Plan};
 use super::watch::{Told, watch_on};
 use ::drill::Moment;
 use ::drill::journal::Journal;
+use ::drill::usage::memory;
 
 /// The file with all that was seen.
 pub const SIGHTS: &str = "onlooker.jsonl";
@@ -242,12 +243,8 @@ async fn measure(pid: u32, writer: Arc<Journal>) {
     let mut samples = interval(MEMORY);
     loop {
         samples.tick().await;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let mut lines = status.lines();
-        let resident = lines.find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = resident.and_then(|it| it.trim().strip_suffix(" kB"));
-        if let Some(kib) = kib.and_then(|it| it.parse().ok()) {
-            writer.write(Sight::Memory { kib });
+        if let Ok(kib) = memory(pid) {
+            writer.write(Sight::Memory { kib: kib.into() });
         }
     }
 }
