@@ -67,23 +67,6 @@ enum Write {
     Docs,
 }
 
-impl Args {
-    /// The command as it is typed, without `--write`.
-    fn command(&self) -> String {
-        let list = |numbers: &[String]| numbers.join(" ");
-        let texts = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
-        let replicas: Vec<String> = self.replicas.iter().map(usize::to_string).collect();
-        format!(
-            "cargo bench --bench groups -- --members {} --ttl {} --idle {} --replicas {} --shards {}",
-            self.members,
-            self.ttl,
-            self.idle,
-            list(&replicas),
-            list(&texts(&self.shards)),
-        )
-    }
-}
-
 fn main() -> ExitCode {
     nats_elect::last_will::init();
     if let Some(orders) = drill::driven::purpose() {

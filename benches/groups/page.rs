@@ -18,7 +18,7 @@ const TEMPLATE: &str = include_str!("page.txt");
 pub fn text(measured: &[Figures], load: String, args: &Args) -> Result<String, Problem> {
     let version = measured.first().map_or("", |it| it.version.as_str());
     let values = [
-        ("command", args.command()),
+        ("command", machine::command("groups")),
         ("date", machine::today()?),
         ("machine", machine::kind()?),
         ("load", load),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use crate::candidate::{Asking, Event, Order, Orders};
+use crate::candidate::{Event, Order, Orders};
 use crate::server::Server;
 use crate::system::System;
 use drill::driven::Driven;
@@ -239,32 +239,18 @@ impl Instance {
         instance.0.start(&orders)?;
         let began = Moment::now();
         instance.0.order(0, &Order::Stand)?;
-        instance.wait_for(|event| matches!(event, Event::Stands { .. }).then_some(()))?;
+        loop {
+            let left = PATIENCE.saturating_sub(Moment::now().since(began));
+            let told = instance.0.next(left);
+            let (_, event) = told.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
+            if matches!(event, Event::Stands { .. }) {
+                break;
+            }
+        }
         Ok((instance, Moment::now().since(began)))
     }
 
     pub fn pid(&self) -> u32 {
         self.0.pids()[0]
-    }
-
-    /// Measures the cost of one question whether it leads.
-    pub fn ask(&mut self) -> Result<Asking, Problem> {
-        self.0.order(0, &Order::Ask)?;
-        self.wait_for(|event| match event {
-            Event::Asked(asking) => Some(asking),
-            _ => None,
-        })
-    }
-
-    fn wait_for<T>(&self, wanted: impl Fn(Event) -> Option<T>) -> Result<T, Problem> {
-        let begun = Moment::now();
-        loop {
-            let left = PATIENCE.saturating_sub(Moment::now().since(begun));
-            let told = self.0.next(left);
-            let (_, event) = told.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
-            if let Some(found) = wanted(event) {
-                return Ok(found);
-            }
-        }
     }
 }

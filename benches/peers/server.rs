@@ -57,7 +57,7 @@ impl Server {
         match system {
             System::Ours | System::OursWithWill | System::Nats => nats(""),
             System::OursSynced => nats("jetstream { sync_interval: always }"),
-            System::Etcd | System::EtcdRecipe => etcd(),
+            System::Etcd => etcd(),
             System::ZooKeeper => zookeeper(),
         }
     }

@@ -35,7 +35,7 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                 let ResignResponse {} = resigned.expect("a resignation");
                 tell(&Event::Left);
             }
-            Order::Stop | Order::HandTo(_) | Order::Ask => {}
+            Order::Stop | Order::HandTo(_) => {}
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod etcd;
 mod etcd_api;
-mod etcd_recipe;
 mod nats;
 mod ours;
 mod zookeeper;
@@ -41,17 +40,13 @@ pub enum Order {
     Stop,
     /// Hand the role to the candidate of this name.
     HandTo(String),
-    /// Measure what it costs to ask whether it leads.
-    Ask,
 }
 
 /// An event that it tells, on a line of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// It could lead from now on, or does. The lease that the system granted, if it has any.
-    Stands {
-        granted: Option<Duration>,
-    },
+    Stands { granted: Option<Duration> },
     /// The handler started.
     Started(Moment),
     /// The handler ended; the role is not yet free.
@@ -60,14 +55,6 @@ pub enum Event {
     Left,
     /// The candidate named was not ready.
     Refused,
-    Asked(Asking),
-}
-
-/// The cost of one question whether it leads, and of one reading of the clock, in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Asking {
-    pub is_leader: f64,
-    pub clock: f64,
 }
 
 /// The orders of the driver as they come.
@@ -89,7 +76,6 @@ pub fn run(orders: &Orders) {
             }
             System::Nats => nats::run(orders, book).await,
             System::Etcd => etcd::run(orders, book).await,
-            System::EtcdRecipe => etcd_recipe::run(orders, book).await,
             System::ZooKeeper => zookeeper::run(orders, book).await,
         }
     });

@@ -37,7 +37,7 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                 deleted.expect("a session").expect("a deletion");
                 tell(&Event::Left);
             }
-            Order::Stop | Order::HandTo(_) | Order::Ask => {}
+            Order::Stop | Order::HandTo(_) => {}
         }
     }
 }

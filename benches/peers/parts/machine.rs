@@ -49,6 +49,17 @@ fn synced(folder: &Path) -> Result<Sample, Problem> {
     Ok(sample)
 }
 
+/// The command as it was typed, without `--write docs` and what cargo adds.
+pub fn command(bench: &str) -> String {
+    let given = std::env::args().skip(1);
+    let given = given.filter(|it| !["--bench", "--write", "docs"].contains(&it.as_str()));
+    let given: Vec<_> = [format!("cargo bench --bench {bench} --")]
+        .into_iter()
+        .chain(given)
+        .collect();
+    given.join(" ").trim_end_matches(" --").to_owned()
+}
+
 /// The day, by the machine's clock.
 pub fn today() -> Result<String, Problem> {
     let date = run(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))?;

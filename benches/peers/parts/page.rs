@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Measured, Servers, crash, graceful, herd, machine, roles};
-use crate::args::Args;
 use crate::debian::Problem;
 use crate::report::plot::{Bar, Plot};
 use crate::report::sample::Sample;
@@ -23,30 +22,19 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn new(
-        measured: &Measured,
-        servers: &Servers,
-        load: String,
-        args: &Args,
-    ) -> Result<Self, Problem> {
+    pub fn new(measured: &Measured, servers: &Servers, load: String) -> Result<Self, Problem> {
         // A part that was not measured has no rows.
         let table = |table: Table| match table.is_empty() {
             false => table.markdown(),
             true => NOT_MEASURED.to_owned(),
         };
-        let asking = measured.asking.map(|asking| {
-            format!(
-                "`is_leader()` takes {:.0} ns, of which one reading of the clock is {:.0} ns.",
-                asking.is_leader, asking.clock
-            )
-        });
         let values = [
             ("date", machine::today()?),
             ("machine", machine::kind()?),
             ("load", load),
             ("versions", versions(servers)),
             ("missing", missing(servers)),
-            ("command", args.command()),
+            ("command", machine::command("peers")),
             ("rounds", rounds(measured)),
             (
                 "graceful",
@@ -63,10 +51,6 @@ impl Page {
             ("herd", table(herd::table(&measured.herds))),
             ("idle", table(herd::idle_table(&measured.herds))),
             ("roles", table(roles::table(&measured.prices))),
-            (
-                "asking",
-                asking.unwrap_or_else(|| NOT_MEASURED.trim().to_owned()),
-            ),
         ];
         Ok(Self {
             text: fill(TEMPLATE, &values),

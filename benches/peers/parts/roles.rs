@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::herd::rate;
 use super::{Extent, TTL};
-use crate::candidate::Asking;
 use crate::fleet::Instance;
 use crate::report::sample::ms;
 use crate::report::table::Table;
@@ -36,25 +35,22 @@ pub struct Price {
     pub beside: f64,
 }
 
-/// The price of each number of roles, or why it can't be had; and of asking.
-pub fn measure(extent: &Extent) -> (Vec<Price>, Option<Asking>, Vec<String>) {
-    let (mut prices, mut asking, mut missing) = (Vec::new(), None, Vec::new());
+/// The price of each number of roles, or why it can't be had.
+pub fn measure(extent: &Extent) -> (Vec<Price>, Vec<String>) {
+    let (mut prices, mut missing) = (Vec::new(), Vec::new());
     for roles in extent.roles {
         eprintln!("roles: {roles}");
         match of(*roles, extent.idle) {
-            Ok((price, asked)) => {
-                prices.push(price);
-                asking = asking.or(asked);
-            }
+            Ok(price) => prices.push(price),
             Err(problem) => missing.push(format!("the price of {roles} roles: {problem}")),
         }
     }
-    (prices, asking, missing)
+    (prices, missing)
 }
 
-fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
+fn of(roles: u32, idle: Duration) -> Result<Price, Problem> {
     let server = Server::start(System::Ours)?;
-    let (mut leader, led_after) = Instance::start(&server, "leader", roles, TTL)?;
+    let (leader, led_after) = Instance::start(&server, "leader", roles, TTL)?;
     let (follower, _) = Instance::start(&server, "follower", roles, TTL)?;
     thread::sleep(WARM);
     let pids = [leader.pid(), follower.pid(), server.pid()];
@@ -71,7 +67,7 @@ fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
         *share = (cpu(*pid)? - before?) / elapsed;
     }
     let [leader_cpu, follower_cpu, server_cpu] = shares;
-    let price = Price {
+    Ok(Price {
         roles,
         led_after,
         leader_cpu,
@@ -80,13 +76,7 @@ fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
         leader_memory: memory(leader.pid())?,
         follower_memory: memory(follower.pid())?,
         beside: (requests - heartbeats).max(0.0),
-    };
-    let asking = if roles == 1 {
-        Some(leader.ask()?)
-    } else {
-        None
-    };
-    Ok((price, asking))
+    })
 }
 
 /// KiB per role, beyond what one role takes.

@@ -3,7 +3,6 @@
 mod metrics;
 mod role;
 mod signals;
-mod spread;
 mod witness;
 mod worker;
 
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use nats_elect::health::HealthServer;
-use nats_elect::{BoxError, EventsConfig, MemberConfig, RoleConfig, RoleManager, StopOptions};
+use nats_elect::{BoxError, EventsConfig, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
 pub use role::Role;
@@ -37,8 +36,6 @@ pub struct Settings {
     pub connect: ConnectOptions,
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
-    /// The roles are spread over the instances, as units of a group.
-    pub spread: bool,
     /// The port of `/metrics` and of health checks; 0 takes a free one.
     pub metrics_port: u16,
 }
@@ -63,18 +60,10 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
         // For `nats-elect history`.
         .events(EventsConfig::default().keep(Duration::from_secs(24 * 60 * 60)))
         .instance_id(&settings.id);
-    let worker = |role| Worker {
-        role,
-        witness: Arc::clone(&witness),
-    };
-    if settings.spread {
-        let lease = MemberConfig::default().ttl(settings.ttl);
-        builder = builder.member(lease).group(spread::group(worker));
-    } else {
-        for role in Role::ALL {
-            let config = RoleConfig::default().ttl(settings.ttl);
-            builder = builder.role(role.name(), config, worker(role));
-        }
+    for role in Role::ALL {
+        let config = RoleConfig::default().ttl(settings.ttl);
+        let witness = Arc::clone(&witness);
+        builder = builder.role(role.name(), config, Worker { role, witness });
     }
     // Before the manager starts, on a loopback port; 0 takes a free one.
     let socket = HealthServer::bind((Ipv4Addr::LOCALHOST, settings.metrics_port)).await?;
@@ -85,11 +74,6 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     // It answers until it is dropped.
     let server = metrics::serve(metrics, &manager, socket)?;
     let metrics = format!("http://{}/metrics", server.address());
-
-    if settings.spread {
-        let owners = manager.group(spread::NAME)?;
-        tokio::spawn(spread::watch(owners, Arc::clone(&witness)));
-    }
     tell(&format!(
         "{} stands for election; metrics at {metrics}",
         settings.id

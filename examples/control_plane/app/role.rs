@@ -27,11 +27,6 @@ impl Role {
         }
     }
 
-    /// The role of this name.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-
     /// How long one piece of its work takes.
     pub const fn effort(self) -> Duration {
         Duration::from_millis(match self {

@@ -28,11 +28,6 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 0, requires = "instance")]
     pub metrics_port: u16,
 
-    /// Spread the roles over the instances, as units of a group: each instance has one lease for all
-    /// that it leads. Without this each role is elected by itself.
-    #[arg(long)]
-    pub spread: bool,
-
     /// How long a lease lasts without renewal: about how long a role is without a leader after a
     /// crash.
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse)]

@@ -26,7 +26,6 @@ pub async fn run(id: &str, args: &Args) -> Result<ExitCode, BoxError> {
         url: url.unwrap_or_else(|| "nats://127.0.0.1:4222".to_owned()),
         connect,
         ttl: args.ttl,
-        spread: args.spread,
         metrics_port: args.metrics_port,
     };
     app::run(settings, witness).await?;

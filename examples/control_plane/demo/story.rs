@@ -24,13 +24,10 @@ pub async fn run(args: &Args) -> Result<ExitCode, BoxError> {
         .prefix("control-plane-")
         .tempdir()?;
     let server = NatsServer::start()?;
-    let (ttl, spread) = (exact(args.ttl).to_string(), args.spread);
+    let ttl = exact(args.ttl).to_string();
     let launch = move |_: &Node| {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--ttl", &ttl]);
-        if spread {
-            command.arg("--spread");
-        }
         Ok(command)
     };
     let fleet = Fleet::new(&server, folder.path(), Box::new(launch));
@@ -40,10 +37,9 @@ pub async fn run(args: &Args) -> Result<ExitCode, BoxError> {
         args.ttl,
     );
     stage.tells_owners = true;
-    let how = if args.spread { "share" } else { "elect" };
     let roles = stage.units.join(", ");
     let (major, minor, patch) = server.version();
-    say(&format!("A control plane: three instances {how} {roles}"));
+    say(&format!("A control plane: three instances elect {roles}"));
     say(&format!(
         "  NATS: a private nats-server {major}.{minor}.{patch} at {}",
         server.url()
