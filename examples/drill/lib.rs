@@ -7,6 +7,10 @@
 //! line by line, for benchmarks.
 
 #![cfg(unix)]
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "driven processes panic where their driver is wrong"
+)]
 
 mod clock;
 pub mod driven;
@@ -23,6 +27,7 @@ pub mod usage;
 pub mod verdict;
 
 use std::io::{self, Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -36,11 +41,19 @@ pub use terms::{Term, Terms};
 /// Any error, for people to read.
 pub type Problem = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes a line for people. Returns whether somebody may read it: a reader that went away is no
-/// reason to fail.
-pub fn say(line: &str) -> bool {
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Writes a line for people. A reader that went away is no reason to fail.
+pub fn say(line: &str) {
     let mut out = io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        IS_CLOSED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether somebody may read what is said.
+pub fn is_heard() -> bool {
+    !IS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// Asks this process to end (`SIGTERM`) when its standard input does: its parent holds the other end,

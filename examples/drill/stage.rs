@@ -79,8 +79,7 @@ impl Stage {
             }
             tokio::time::sleep(POLL).await;
         }
-        self.read()?;
-        Ok(())
+        self.read()
     }
 
     /// Ends all instances in good order. Returns when that began.
@@ -147,15 +146,14 @@ impl Stage {
         }
     }
 
-    /// Reads the journals on. Returns whether somebody may read what is told.
-    pub fn read(&mut self) -> Result<bool, Problem> {
+    /// Reads the journals on.
+    pub fn read(&mut self) -> Result<(), Problem> {
         self.fleet.read(&mut self.terms)?;
-        if !self.tells_owners {
-            return Ok(true);
+        if self.tells_owners && self.owners() != self.told {
+            self.told = self.owners();
+            self.say(&format!("  {}", self.told));
         }
-        let owners = self.owners();
-        let before = std::mem::replace(&mut self.told, owners);
-        Ok(before == self.told || self.say(&format!("  {}", self.told)))
+        Ok(())
     }
 
     /// How many units each instance owns.
@@ -199,10 +197,10 @@ impl Stage {
         self.say(&format!("{name}, which owns {owned}: {what}"));
     }
 
-    /// Says something, with the time. Returns whether somebody may read it.
-    pub fn say(&self, text: &str) -> bool {
+    /// Says something, with the time.
+    pub fn say(&self, text: &str) {
         let time = Moment::now().since(self.began).as_secs_f64();
-        say(&format!("{time:6.1} s  {text}"))
+        say(&format!("{time:6.1} s  {text}"));
     }
 
     /// What is known at the end. The script played from then to then.

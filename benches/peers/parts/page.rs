@@ -24,9 +24,12 @@ pub struct Page {
 impl Page {
     pub fn new(measured: &Measured, servers: &Servers, load: String) -> Result<Self, Problem> {
         // A part that was not measured has no rows.
-        let table = |table: Table| match table.is_empty() {
-            false => table.markdown(),
-            true => NOT_MEASURED.to_owned(),
+        let table = |table: Table| {
+            if table.is_empty() {
+                NOT_MEASURED.to_owned()
+            } else {
+                table.markdown()
+            }
         };
         let values = [
             ("date", machine::today()?),

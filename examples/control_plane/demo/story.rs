@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use drill::verdict::Verdict;
-use drill::{Fleet, Moment, Node, Stage, say};
+use drill::{Fleet, Moment, Node, Stage, is_heard, say};
 use nats_elect::BoxError;
 use nats_elect::duration::exact;
 use nats_elect_testing::NatsServer;
@@ -142,7 +142,8 @@ impl Story {
         self.stage.fleet.start(stopped)?;
         let stage = &mut self.stage;
         let watch = async {
-            while stage.read()? {
+            while is_heard() {
+                stage.read()?;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Ok::<_, BoxError>(())
