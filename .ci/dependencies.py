@@ -42,7 +42,7 @@ def tree(root):
     return seen - {root}
 
 
-# Examples are built from dev-dependencies alone, and nothing is built from them.
+# Nothing that is published is built from examples and benchmarks.
 members = {name: member for name, member in members.items() if not name.startswith(("nats-elect-example", "nats-elect-benches"))}
 if set(members) != set(MAY_KNOW):
     sys.exit(f"members are {sorted(members)}: say in .ci/dependencies.py what each may know")

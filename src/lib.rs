@@ -117,6 +117,7 @@ mod clock;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
+#[path = "../fuzz/properties/mod.rs"]
 pub mod fuzzing;
 mod group;
 mod growth;

@@ -1,20 +1,18 @@
 //! The members and their servers, as the driver sees them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::process::Child;
 use std::time::Duration;
 
+use drill::Moment;
+use drill::driven::Driven;
 use nats_elect_testing::{NatsCluster, NatsServer};
 
-use crate::clock::Moment;
 use crate::member::{Event, Order, Orders};
 use crate::readings::{self, Client, float};
 use crate::report::sample::Sample;
 
-pub use crate::debian::Problem;
+pub use drill::Problem;
 
 /// How long to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -49,10 +47,7 @@ pub struct Fleet {
     shards: u32,
     ttl: Duration,
     size: u32,
-    members: BTreeMap<usize, Child>,
-    born: usize,
-    tell: mpsc::Sender<(usize, Event)>,
-    told: mpsc::Receiver<(usize, Event)>,
+    members: Driven<Event>,
     /// The member that acts on each shard, and since when.
     owners: BTreeMap<u32, (usize, Moment)>,
     /// When the handler of each shard ended, if none runs.
@@ -110,7 +105,6 @@ impl Fleet {
         ttl: Duration,
         replicas: usize,
     ) -> Result<Self, Problem> {
-        let (tell, told) = mpsc::channel();
         let servers = if replicas == 1 {
             Servers::One(NatsServer::start()?)
         } else {
@@ -121,10 +115,7 @@ impl Fleet {
             shards,
             ttl,
             size: u32::try_from(members)?,
-            members: BTreeMap::new(),
-            born: 0,
-            tell,
-            told,
+            members: Driven::default(),
             owners: BTreeMap::new(),
             ended: BTreeMap::new(),
             joined: BTreeSet::new(),
@@ -159,12 +150,10 @@ impl Fleet {
     }
 
     fn begin(&mut self, has_will: bool) -> Result<usize, Problem> {
-        let number = self.born;
-        self.born += 1;
         let orders = Orders {
             servers: self.servers.urls(),
             replicas: self.nodes().len(),
-            name: name(number),
+            name: name(self.members.born()),
             shards: self.shards,
             // While nothing has an owner, shards wait for so many members. A lone shard has none
             // when its owner dies.
@@ -172,23 +161,7 @@ impl Fleet {
             ttl: self.ttl,
             has_will,
         };
-        let (variable, value) = orders.variable();
-        let mut child = Command::new(std::env::current_exe()?)
-            .env(variable, value)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-        let tell = self.tell.clone();
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if let Ok(event) = serde_json::from_str(&line) {
-                    let _ = tell.send((number, event));
-                }
-            }
-        });
-        self.members.insert(number, child);
-        Ok(number)
+        self.members.start(&orders)
     }
 
     /// How many shards there are.
@@ -198,7 +171,7 @@ impl Fleet {
 
     /// The process ids of the members.
     pub fn processes(&self) -> Vec<u32> {
-        self.members.values().map(Child::id).collect()
+        self.members.pids()
     }
 
     /// The process ids of the servers.
@@ -235,7 +208,7 @@ impl Fleet {
         let begun = Moment::now();
         while !so(self) {
             let left = PATIENCE.saturating_sub(Moment::now().since(begun));
-            let told = self.told.recv_timeout(left);
+            let told = self.members.next(left);
             let (number, event) = told.map_err(|_| format!("waited in vain: {what}"))?;
             self.take(number, event);
         }
@@ -263,9 +236,9 @@ impl Fleet {
     pub fn settle(&mut self) -> Result<(), Problem> {
         let begun = Moment::now();
         loop {
-            match self.told.recv_timeout(CALM) {
+            match self.members.next(CALM) {
                 Ok((number, event)) => self.take(number, event),
-                Err(RecvTimeoutError::Timeout) if self.owners.len() == self.shards() => {
+                Err(_) if self.owners.len() == self.shards() => {
                     return Ok(());
                 }
                 Err(_) if Moment::now().since(begun) > PATIENCE => {
@@ -290,27 +263,25 @@ impl Fleet {
 
     /// How many shards each member has.
     pub fn shares(&self) -> Vec<usize> {
-        let members = self.members.keys();
-        members
-            .map(|number| self.shards_of(*number).len())
-            .collect()
+        let members = self.members.numbers();
+        members.map(|number| self.shards_of(number).len()).collect()
     }
 
     /// The member that has the most shards, with their number.
     pub fn fullest(&self) -> Result<(usize, usize), Problem> {
-        let shares = self.members.keys().zip(self.shares());
-        let (number, share) = shares.max_by_key(|(_, share)| *share).ok_or("no member")?;
-        Ok((*number, share))
+        let shares = self.members.numbers().zip(self.shares());
+        let fullest = shares.max_by_key(|(_, share)| *share);
+        Ok(fullest.ok_or("no member")?)
     }
 
     /// The member that plans, with the number of its shards.
     pub fn planner(&mut self) -> Result<(usize, usize), Problem> {
-        let asked = *self.members.keys().next().ok_or("no member")?;
+        let asked = self.members.numbers().next().ok_or("no member")?;
         self.planner = None;
         self.order(asked, Order::TellPlanner)?;
         self.until("a member tells who plans", |it| it.planner.is_some())?;
-        let plans = |number: &&usize| self.planner.as_deref() == Some(&name(**number));
-        let number = *self.members.keys().find(plans).ok_or("no planner")?;
+        let plans = |number: &usize| self.planner.as_deref() == Some(&name(*number));
+        let number = self.members.numbers().find(plans).ok_or("no planner")?;
         Ok((number, self.shards_of(number).len()))
     }
 
@@ -324,7 +295,7 @@ impl Fleet {
 
     /// The same of each member.
     pub fn heaps(&mut self) -> Result<Vec<f64>, Problem> {
-        let members: Vec<usize> = self.members.keys().copied().collect();
+        let members: Vec<usize> = self.members.numbers().collect();
         members
             .into_iter()
             .map(|number| self.heap(number))
@@ -332,25 +303,18 @@ impl Fleet {
     }
 
     pub fn order(&mut self, number: usize, order: Order) -> Result<(), Problem> {
-        let member = self.members.get_mut(&number).ok_or("no member")?;
-        let input = member.stdin.as_mut().ok_or("no input")?;
-        writeln!(input, "{}", serde_json::to_string(&order)?)?;
-        Ok(())
+        self.members.order(number, &order)
     }
 
     /// Has a member stop. It has ended when the driver waits for it.
     pub fn stop(&mut self, number: usize) -> Result<Child, Problem> {
-        let mut member = self.members.remove(&number).ok_or("no member")?;
-        drop(member.stdin.take());
-        Ok(member)
+        self.members.stop(number)
     }
 
     /// Kills a member. What it had has no owner from now on.
     pub fn kill(&mut self, number: usize) -> Result<(), Problem> {
-        let mut member = self.members.remove(&number).ok_or("no member")?;
         let at = Moment::now();
-        member.kill()?;
-        member.wait()?;
+        self.members.kill(number)?;
         for shard in self.shards_of(number) {
             self.take(number, Event::Ended { shard, at });
         }
@@ -369,15 +333,6 @@ impl Fleet {
             at: Moment::now(),
             clients: clients.collect::<Result<_, _>>()?,
         })
-    }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        for child in self.members.values_mut() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 

@@ -3,12 +3,9 @@
 //! Each member is a process of its own. All figures of one run are from one machine in one hour.
 //! `-- --write docs` writes docs/benchmarks-groups.md.
 
-#[path = "../../examples/control_plane/clock.rs"]
-mod clock;
 #[path = "../../tests/support/debian.rs"]
 mod debian;
 mod fleet;
-mod goals;
 #[path = "../peers/parts/machine.rs"]
 mod machine;
 mod member;
@@ -70,26 +67,9 @@ enum Write {
     Docs,
 }
 
-impl Args {
-    /// The command as it is typed, without `--write`.
-    fn command(&self) -> String {
-        let list = |numbers: &[String]| numbers.join(" ");
-        let texts = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
-        let replicas: Vec<String> = self.replicas.iter().map(usize::to_string).collect();
-        format!(
-            "cargo bench --bench groups -- --members {} --ttl {} --idle {} --replicas {} --shards {}",
-            self.members,
-            self.ttl,
-            self.idle,
-            list(&replicas),
-            list(&texts(&self.shards)),
-        )
-    }
-}
-
 fn main() -> ExitCode {
     nats_elect::last_will::init();
-    if let Some(orders) = member::Orders::of_this_process() {
+    if let Some(orders) = drill::driven::purpose() {
         member::run(&orders);
         return ExitCode::SUCCESS;
     }

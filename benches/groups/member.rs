@@ -1,7 +1,7 @@
 //! A member in a process of its own. It writes a line for each start and each end of a handler, and
 //! reads a line for each order.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -12,12 +12,9 @@ use nats_elect::{
     RoleManager, StopOptions, Term,
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::clock::Moment;
-
-/// The variable with what a member is to do.
-const ORDERS: &str = "NATS_ELECT_BENCH_MEMBER";
+use drill::Moment;
+use drill::driven::orders;
 
 /// What a member is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,16 +59,6 @@ pub enum Event {
     Heap(usize),
 }
 
-impl Orders {
-    pub fn of_this_process() -> Option<Self> {
-        serde_json::from_str(&std::env::var(ORDERS).ok()?).ok()
-    }
-
-    pub fn variable(&self) -> (&'static str, String) {
-        (ORDERS, serde_json::to_string(self).expect("plain data"))
-    }
-}
-
 struct Handler(mpsc::Sender<Event>);
 
 impl RoleHandler for Handler {
@@ -99,36 +86,31 @@ pub fn run(orders: &Orders) {
         .enable_all()
         .build()
         .expect("a runtime");
-    let (order, ordered) = unbounded_channel();
-    thread::spawn(move || read_orders(&order));
-    runtime.block_on(take_part(orders, tell, ordered));
+    runtime.block_on(take_part(orders, tell));
     drop(runtime);
     let _ = writer.join();
 }
 
-async fn take_part(
-    orders: &Orders,
-    tell: mpsc::Sender<Event>,
-    mut ordered: UnboundedReceiver<Order>,
-) {
-    let policy = PolicySettings::new(Duration::from_secs(1)).min_members(orders.least);
-    let group = Group::sharded("partitions", orders.shards, Handler(tell.clone()))
+async fn take_part(given: &Orders, tell: mpsc::Sender<Event>) {
+    let mut ordered = orders(|| {});
+    let policy = PolicySettings::new(Duration::from_secs(1)).min_members(given.least);
+    let group = Group::sharded("partitions", given.shards, Handler(tell.clone()))
         .policy(Balanced::new(policy));
     let mut builder = RoleManager::builder();
-    if orders.has_will {
+    if given.has_will {
         builder = builder.last_will(LastWillConfig::on());
     }
     let manager = builder
-        .servers(&orders.servers)
+        .servers(&given.servers)
         .bucket_auto_create()
-        .replicas(orders.replicas)
-        .instance_id(&orders.name)
-        .member(MemberConfig::default().ttl(orders.ttl))
+        .replicas(given.replicas)
+        .instance_id(&given.name)
+        .member(MemberConfig::default().ttl(given.ttl))
         .group(group)
         .start()
         .await
         .expect("start");
-    while orders.has_will && manager.last_will() != Some(LastWillStatus::Ready) {
+    while given.has_will && manager.last_will() != Some(LastWillStatus::Ready) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let group = manager.group("partitions").expect("a group");
@@ -151,12 +133,6 @@ async fn take_part(
         }
     }
     manager.stop(StopOptions::default()).await.expect("stop");
-}
-
-fn read_orders(order: &UnboundedSender<Order>) {
-    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        let _ = order.send(serde_json::from_str(&line).expect("an order"));
-    }
 }
 
 fn write_down(told: &mpsc::Receiver<Event>) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::Args;
 use crate::fleet::Problem;
-use crate::goals;
 use crate::machine;
+use crate::readings::float;
 use crate::report::sample::ms;
 use crate::report::table::Table;
 use crate::report::template::fill;
@@ -18,14 +18,13 @@ const TEMPLATE: &str = include_str!("page.txt");
 pub fn text(measured: &[Figures], load: String, args: &Args) -> Result<String, Problem> {
     let version = measured.first().map_or("", |it| it.version.as_str());
     let values = [
-        ("command", args.command()),
+        ("command", machine::command("groups")),
         ("date", machine::today()?),
         ("machine", machine::kind()?),
         ("load", load),
         ("version", version.to_owned()),
         ("members", args.members.to_string()),
         ("ttl", args.ttl.to_string()),
-        ("goals", goals::table(measured, args).markdown()),
         ("start", start(measured).markdown()),
         ("idle", idle(measured, args).markdown()),
         ("join", join(measured).markdown()),
@@ -77,8 +76,8 @@ fn idle(measured: &[Figures], args: &Args) -> Table {
             percent(it.idle.server_cpu),
             format!("{:.1}", it.idle.memory / 1024.0),
             format!("{:.1}", it.idle.heap / 1024.0),
-            price(goals::price_of_own(it, args)),
-            price(goals::price_of_known(it, measured)),
+            price(price_of_own(it, args)),
+            price(price_of_known(it, measured)),
         ]);
     }
     table
@@ -190,6 +189,23 @@ fn shares(measured: &[Figures]) -> Table {
         table.row([of(it), start, joined, left, killed, planner]);
     }
     table
+}
+
+/// The KiB of a member's heap for each shard that it owns: beyond that of one that owns none.
+fn price_of_own(it: &Figures, args: &Args) -> Option<f64> {
+    let owned = f64::from(it.shards) / float(args.members);
+    (it.shards >= 1000).then(|| (it.idle.heap - it.join.heap) / owned)
+}
+
+/// The KiB of a member's heap for each shard that it knows and does not own: beyond that of one in the
+/// smallest group.
+fn price_of_known(it: &Figures, measured: &[Figures]) -> Option<f64> {
+    let alike = measured
+        .iter()
+        .filter(|other| other.replicas == it.replicas);
+    let least = alike.min_by_key(|other| other.shards)?;
+    let more = f64::from(it.shards - least.shards);
+    (it.shards >= 1000 && more > 0.0).then(|| (it.join.heap - least.join.heap) / more)
 }
 
 fn changes(moves: &Moves) -> [String; 7] {

@@ -4,11 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::Args;
-use crate::clock::Moment;
 use crate::fleet::{Fleet, Problem, Traffic, Watched};
 use crate::member::Order;
-use crate::readings::{cpu, float, memory};
+use crate::readings::float;
 use crate::report::sample::Sample;
+use drill::Moment;
+use drill::usage::{cpu, memory};
 
 /// A drain is slow on purpose. Beyond this number of shards it says nothing new.
 const MOST_DRAINED: u32 = 1000;
@@ -182,7 +183,8 @@ fn idle(fleet: &mut Fleet, time: Duration) -> Result<Idle, Problem> {
     };
     let members = shares(&before.0, &after.0);
     let memories = fleet.processes().into_iter().map(memory);
-    let memories: Vec<f64> = memories.collect::<Result<_, _>>()?;
+    let memories: Vec<u32> = memories.collect::<Result<_, _>>()?;
+    let memories: Vec<f64> = memories.into_iter().map(f64::from).collect();
     Ok(Idle {
         messages: traffic.messages / seconds,
         mean_cpu: mean(&members),

@@ -58,21 +58,4 @@ impl Args {
     pub fn has(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
-
-    /// The command as it is typed, without `--write`.
-    pub fn command(&self) -> String {
-        let mut command = "cargo bench --bench peers --".to_owned();
-        if self.quick {
-            command.push_str(" --quick");
-        }
-        if !self.only.is_empty() {
-            command.push_str(" --only");
-            for part in &self.only {
-                let value = part.to_possible_value().expect("none is skipped");
-                command.push(' ');
-                command.push_str(value.get_name());
-            }
-        }
-        command.trim_end_matches(" --").to_owned()
-    }
 }

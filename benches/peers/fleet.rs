@@ -1,17 +1,14 @@
 //! The candidates of one system, each a process of its own, as the driver sees them.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::candidate::{Asking, Event, Order, Orders};
-use crate::clock::Moment;
-use crate::debian::Problem;
+use crate::candidate::{Event, Order, Orders};
 use crate::server::Server;
 use crate::system::System;
+use drill::driven::Driven;
+use drill::{Moment, Problem};
 
 /// So many start at once.
 const BATCH: usize = 20;
@@ -21,26 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Candidates for one role. Dropping them kills them.
 pub struct Fleet {
     orders: Orders,
-    members: BTreeMap<usize, Member>,
-    /// How many there were, with those that died.
-    born: usize,
+    processes: Driven<Event>,
+    /// The names of those that live, by number.
+    names: BTreeMap<usize, String>,
     leader: usize,
     /// The candidate that is missing since the last handoff or crash.
     absent: Option<Absent>,
     granted: Option<Duration>,
-    tell: mpsc::Sender<(usize, Event)>,
-    told: mpsc::Receiver<(usize, Event)>,
 }
 
 enum Absent {
     Left(usize),
     Dead(String),
-}
-
-struct Member {
-    child: Child,
-    orders: ChildStdin,
-    name: String,
 }
 
 /// How long a handoff took.
@@ -63,7 +52,6 @@ impl Fleet {
         ttl: Duration,
         candidates: usize,
     ) -> Result<Self, Problem> {
-        let (tell, told) = mpsc::channel();
         let mut fleet = Self {
             orders: Orders {
                 system,
@@ -73,13 +61,11 @@ impl Fleet {
                 roles: 1,
                 ttl,
             },
-            members: BTreeMap::new(),
-            born: 0,
+            processes: Driven::default(),
+            names: BTreeMap::new(),
             leader: 0,
             absent: None,
             granted: None,
-            tell,
-            told,
         };
         // The first one leads, and makes what all share.
         let first = fleet.spawn("candidate-0")?;
@@ -104,7 +90,7 @@ impl Fleet {
     pub fn hand_off(&mut self, order: &Order) -> Result<Handoff, Problem> {
         let old = self.leader;
         let began = Moment::now();
-        self.order(old, order)?;
+        self.processes.order(old, order)?;
         let (mut ended, mut started, mut has_left) = (None, None, false);
         while ended.is_none() || started.is_none() || !has_left {
             match self.next("a handoff")? {
@@ -121,13 +107,13 @@ impl Fleet {
     /// The leader hands the role to the next candidate, by name.
     pub fn hand_to_next(&mut self) -> Result<Handoff, Problem> {
         let old = self.leader;
-        let heir = self.members.range(old + 1..).next();
-        let heir = heir.or_else(|| self.members.iter().next());
-        let name = heir.map(|(_, member)| member.name.clone());
-        let order = Order::HandTo(name.ok_or("no candidates")?);
+        let heir = self.names.range(old + 1..).next();
+        let heir = heir.or_else(|| self.names.iter().next());
+        let (_, name) = heir.ok_or("no candidates")?;
+        let order = Order::HandTo(name.clone());
         loop {
             let began = Moment::now();
-            self.order(old, &order)?;
+            self.processes.order(old, &order)?;
             let (mut ended, mut started, mut refused) = (None, None, false);
             while !refused && (ended.is_none() || started.is_none()) {
                 match self.next("a handoff by name")? {
@@ -148,18 +134,18 @@ impl Fleet {
     /// Kills the leader's process, and says how long it took until the next handler started.
     /// [`Fleet::fill`] starts another process of that name.
     pub fn crash(&mut self) -> Result<Handoff, Problem> {
-        let mut dead = self.members.remove(&self.leader).ok_or("no leader")?;
+        let dead = self.names.remove(&self.leader).ok_or("no leader")?;
         let killed = Moment::now();
-        dead.child.kill()?;
+        self.processes.kill(self.leader)?;
         let (next, started) = loop {
             let told = self.next("the leader after a crash")?;
             if let (who, Event::Started(at)) = told
-                && self.members.contains_key(&who)
+                && self.names.contains_key(&who)
             {
                 break (who, at);
             }
         };
-        self.absent = Some(Absent::Dead(dead.name.clone()));
+        self.absent = Some(Absent::Dead(dead));
         Ok(self.handed(killed, Some(killed), Some((next, started))))
     }
 
@@ -193,20 +179,18 @@ impl Fleet {
             name: name.to_owned(),
             ..self.orders.clone()
         };
-        let number = self.born;
-        self.born += 1;
-        let member = Member::start(&orders, number, &self.tell)?;
-        self.members.insert(number, member);
+        let number = self.processes.start(&orders)?;
+        self.names.insert(number, orders.name);
         Ok(number)
     }
 
     /// Has candidates stand, and waits until they do, and somebody leads.
     fn stand(&mut self, who: &[usize]) -> Result<(), Problem> {
         for number in who {
-            self.order(*number, &Order::Stand)?;
+            self.processes.order(*number, &Order::Stand)?;
         }
         let mut missing = who.len();
-        let mut is_led = self.born > 1;
+        let mut is_led = self.processes.born() > 1;
         while missing > 0 || !is_led {
             match self.next("candidates")? {
                 (_, Event::Stands { granted }) => {
@@ -223,13 +207,8 @@ impl Fleet {
         Ok(())
     }
 
-    fn order(&mut self, who: usize, order: &Order) -> Result<(), Problem> {
-        let member = self.members.get_mut(&who).ok_or("no such candidate")?;
-        member.order(order)
-    }
-
     fn next(&self, what: &str) -> Result<(usize, Event), Problem> {
-        let told = self.told.recv_timeout(PATIENCE);
+        let told = self.processes.next(PATIENCE);
         told.map_err(|_| {
             let system = self.orders.system.name();
             format!("{system}: waited in vain for {what}").into()
@@ -238,10 +217,7 @@ impl Fleet {
 }
 
 /// One instance of this library with many roles.
-pub struct Instance {
-    member: Member,
-    told: mpsc::Receiver<(usize, Event)>,
-}
+pub struct Instance(Driven<Event>);
 
 impl Instance {
     /// Starts it, and waits until all its roles are led. Says how long that took.
@@ -259,78 +235,22 @@ impl Instance {
             roles,
             ttl,
         };
-        let (tell, told) = mpsc::channel();
-        let mut member = Member::start(&orders, 0, &tell)?;
+        let mut instance = Self(Driven::default());
+        instance.0.start(&orders)?;
         let began = Moment::now();
-        member.order(&Order::Stand)?;
-        let mut instance = Self { member, told };
-        instance.wait_for(|event| matches!(event, Event::Stands { .. }).then_some(()))?;
+        instance.0.order(0, &Order::Stand)?;
+        loop {
+            let left = PATIENCE.saturating_sub(Moment::now().since(began));
+            let told = instance.0.next(left);
+            let (_, event) = told.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
+            if matches!(event, Event::Stands { .. }) {
+                break;
+            }
+        }
         Ok((instance, Moment::now().since(began)))
     }
 
     pub fn pid(&self) -> u32 {
-        self.member.child.id()
-    }
-
-    /// Measures the cost of one question whether it leads.
-    pub fn ask(&mut self) -> Result<Asking, Problem> {
-        self.member.order(&Order::Ask)?;
-        self.wait_for(|event| match event {
-            Event::Asked(asking) => Some(asking),
-            _ => None,
-        })
-    }
-
-    fn wait_for<T>(&mut self, wanted: impl Fn(Event) -> Option<T>) -> Result<T, Problem> {
-        let begun = Moment::now();
-        loop {
-            let left = PATIENCE.saturating_sub(Moment::now().since(begun));
-            let told = self.told.recv_timeout(left);
-            let (_, event) = told.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
-            if let Some(found) = wanted(event) {
-                return Ok(found);
-            }
-        }
-    }
-}
-
-impl Member {
-    fn start(
-        orders: &Orders,
-        number: usize,
-        tell: &mpsc::Sender<(usize, Event)>,
-    ) -> Result<Self, Problem> {
-        let mut child = orders
-            .command()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        let tell = tell.clone();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let event = serde_json::from_str(&line).expect("an event");
-                if tell.send((number, event)).is_err() {
-                    break;
-                }
-            }
-        });
-        Ok(Self {
-            orders: child.stdin.take().ok_or("no input")?,
-            name: orders.name.clone(),
-            child,
-        })
-    }
-
-    fn order(&mut self, order: &Order) -> Result<(), Problem> {
-        writeln!(self.orders, "{}", serde_json::to_string(order)?)?;
-        Ok(())
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.pids()[0]
     }
 }

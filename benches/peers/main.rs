@@ -6,8 +6,6 @@
 
 mod args;
 mod candidate;
-#[path = "../../examples/control_plane/clock.rs"]
-mod clock;
 #[path = "../../tests/support/debian.rs"]
 mod debian;
 mod fleet;
@@ -26,7 +24,7 @@ use crate::args::Args;
 
 fn main() -> ExitCode {
     nats_elect::last_will::init();
-    if let Some(orders) = candidate::Orders::of_this_process() {
+    if let Some(orders) = drill::driven::purpose() {
         candidate::run(&orders);
         return ExitCode::SUCCESS;
     }

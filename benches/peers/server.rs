@@ -1,8 +1,8 @@
 //! A private server of a system, alone, with its storage on the disk of this build.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,9 +12,10 @@ use std::time::Duration;
 use nats_elect_testing::NatsServer;
 use tempfile::TempDir;
 
-use crate::debian::Problem;
 use crate::packages;
 use crate::system::System;
+use drill::Problem;
+use drill::usage::{exchange, page};
 
 /// Runs a program until the input ends, which it also does when this process is killed.
 const GUARD: &str = r#"
@@ -56,7 +57,7 @@ impl Server {
         match system {
             System::Ours | System::OursWithWill | System::Nats => nats(""),
             System::OursSynced => nats("jetstream { sync_interval: always }"),
-            System::Etcd | System::EtcdRecipe => etcd(),
+            System::Etcd => etcd(),
             System::ZooKeeper => zookeeper(),
         }
     }
@@ -102,7 +103,7 @@ impl Server {
                 Ok(sum)
             }
             Kind::ZooKeeper(guarded) => {
-                let told = ask_zookeeper(guarded.port)?;
+                let told = exchange(guarded.port, "srvr")?;
                 let count = told
                     .lines()
                     .find_map(|line| line.strip_prefix("Received: "));
@@ -184,7 +185,7 @@ fn zookeeper() -> Result<Server, Problem> {
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
         .arg(file);
     let guarded = Guarded::start(&command, folder, port)?;
-    let told = guarded.wait_for("Mode: standalone", || ask_zookeeper(port))?;
+    let told = guarded.wait_for("Mode: standalone", || exchange(port, "srvr"))?;
     let version = told
         .strip_prefix("Zookeeper version: ")
         .and_then(|rest| rest.split(['-', ',']).next())
@@ -252,23 +253,4 @@ impl Drop for Guarded {
 fn free_port() -> Result<u16, Problem> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
-}
-
-fn page(port: u16, path: &str) -> Result<String, Problem> {
-    let answer = exchange(port, &format!("GET {path} HTTP/1.0\r\n\r\n"))?;
-    let (_, body) = answer.split_once("\r\n\r\n").ok_or("no page")?;
-    Ok(body.to_owned())
-}
-
-fn ask_zookeeper(port: u16) -> Result<String, Problem> {
-    exchange(port, "srvr")
-}
-
-fn exchange(port: u16, request: &str) -> Result<String, Problem> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }

@@ -15,8 +15,6 @@ pub enum System {
     Nats,
     /// etcd's Election API.
     Etcd,
-    /// What etcd's concurrency package does, by the client.
-    EtcdRecipe,
     /// ZooKeeper's recipe.
     ZooKeeper,
 }
@@ -30,7 +28,6 @@ impl System {
             Self::OursWithWill => "nats-elect, last will",
             Self::Nats => "raw NATS",
             Self::Etcd => "etcd, Election API",
-            Self::EtcdRecipe => "etcd, concurrency recipe",
             Self::ZooKeeper => "ZooKeeper, recipe",
         }
     }

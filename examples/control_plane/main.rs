@@ -8,11 +8,10 @@
 //! ```
 //!
 //! The folder `app` is the application: copy it to begin your own. The folder `demo` is the stage
-//! around it. It starts instances, breaks them, and judges the history that they wrote down:
-//! `story` has the steps, `fleet` the processes and their network, `verdict` the rules.
+//! around it: `story.rs` starts instances and breaks them, `scribe.rs` writes down what they do. How
+//! that is judged is in `examples/drill`.
 
 mod app;
-mod clock;
 mod demo;
 
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::demo::args::Args;
-use crate::demo::{instance, screen, story};
+use crate::demo::{instance, story};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -30,7 +29,7 @@ async fn main() -> ExitCode {
         None => story::run(&args).await,
     };
     outcome.unwrap_or_else(|problem| {
-        screen::complain(&problem.to_string());
+        eprintln!("control_plane: {problem}");
         ExitCode::FAILURE
     })
 }

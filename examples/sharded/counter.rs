@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use drill::journal::{Journal, What};
 use nats_elect::{BoxError, FencedError, FencedStore, RoleHandler, Term};
 use tokio::time::sleep;
-
-use super::journal::Journal;
 
 /// The key of the counter, in the shard's own part of the bucket.
 const KEY: &str = "count";
@@ -26,10 +25,10 @@ impl RoleHandler for Counter {
         let mut last = Last::read(&store).await?;
         while term.run_until_cancelled(sleep(self.pace)).await.is_some() {
             let next = last.count + 1;
-            page.sending(next);
+            page.write(What::Sending(next));
             match last.add(&store).await {
                 Ok(stored) => {
-                    page.counted(next);
+                    page.write(What::Counted(next));
                     last = stored;
                 }
                 Err(error) => {

@@ -1,17 +1,15 @@
 //! One instance of the service.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 
+use drill::journal::{Event, Journal};
 use nats_elect::{BoxError, Group, GroupHandle, MemberConfig, RoleManager};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::Args;
-use crate::clock::Moment;
 use crate::counter::Counter;
-use crate::journal::{Event, Journal, Line};
 
 /// The bucket in which the instances meet.
 pub const BUCKET: &str = "sharded";
@@ -27,7 +25,7 @@ pub async fn run(id: &str, args: &Args) -> Result<(), BoxError> {
         .with_writer(io::stderr)
         .init();
     let mut terminate = signal(SignalKind::terminate())?;
-    let orphaned = parent_ends();
+    drill::end_with_parent();
 
     let path = args.journal.as_deref().ok_or("no --journal")?;
     let journal = Arc::new(Journal::create(path)?);
@@ -47,28 +45,8 @@ pub async fn run(id: &str, args: &Args) -> Result<(), BoxError> {
     let group = manager.group(GROUP)?;
     tokio::spawn(async move {
         group.wait_until(GroupHandle::has_joined).await;
-        journal.write(Line {
-            at: Moment::now(),
-            event: Event::Joined,
-        });
+        journal.write(Event::Joined);
     });
-    let end = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = orphaned => {}
-        }
-    };
-    manager.run_until(end).await?;
+    manager.run_until(terminate.recv()).await?;
     Ok(())
-}
-
-/// Resolves when standard input ends. The parent holds the other end, and is gone then.
-fn parent_ends() -> oneshot::Receiver<()> {
-    let (ended, end) = oneshot::channel();
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while input.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
-        let _ = ended.send(());
-    });
-    end
 }

@@ -7,25 +7,16 @@
 //! cargo run --example sharded -- --seed 7 --seconds 300
 //! ```
 //!
-//! `counter.rs` and `instance.rs` are the service: begin your own with them. The rest is the stage
-//! around it. `script.rs` has the scenes, `fleet.rs` the processes and their network, `verdict.rs`
-//! the rules.
+//! `counter.rs` and `instance.rs` are the service: begin your own with them. `script.rs` has the
+//! scenes, `verdict.rs` the rules for a group. The stage around it is in `examples/drill`.
 
 mod args;
-mod chart;
-#[path = "../control_plane/clock.rs"]
-mod clock;
 mod counter;
-mod fault;
-mod fleet;
 mod instance;
-mod journal;
-mod ownership;
 mod picture;
 mod script;
-#[path = "../chaos/drill/svg.rs"]
-mod svg;
-mod terms;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::process::ExitCode;

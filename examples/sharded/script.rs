@@ -1,9 +1,12 @@
 //! The scenes: what happens to the instances, one thing after the other.
 
-use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use drill::ownership::{finals, shards};
+use drill::{Fleet, Moment, Node, Stage, Term};
 use nats_elect::BoxError;
 use nats_elect::admin::AdminClient;
 use nats_elect::duration::exact;
@@ -14,15 +17,10 @@ use rand::seq::IndexedRandom as _;
 use tokio::signal::ctrl_c;
 
 use crate::args::Args;
-use crate::clock::Moment;
-use crate::fleet::Fleet;
 use crate::instance::{BUCKET, GROUP};
-use crate::ownership::{Ownership, finals};
 use crate::picture::draw;
-use crate::terms::{Term, Terms};
-use crate::verdict::{Evidence, judge};
+use crate::verdict::{Told, judge};
 
-const POLL: Duration = Duration::from_millis(20);
 /// How long the search for instances may take.
 const SEARCH: Duration = Duration::from_secs(1);
 
@@ -57,53 +55,31 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         .seed
         .unwrap_or_else(|| rand::random_range(0..1_000_000));
     let url = server.url();
+    let fleet = fleet(args, &server, folder.path());
     let mut play = Play {
         url: &url,
-        fleet: Fleet::new(args, &server, folder.path())?,
-        terms: Terms::default(),
+        stage: Stage::new(fleet, shards(args.shards), args.ttl),
         chance: StdRng::seed_from_u64(seed),
         args,
-        began: Moment::now(),
-        rolling: Vec::new(),
-        bad_ends: Vec::new(),
-        balanced: 0,
-        uneven: Vec::new(),
-        opening: Moment::now(),
+        told: Told::default(),
     };
-    play.say(&format!(
-        "{} shards, {} instances, ttl {}, seed {seed}",
-        args.shards,
-        args.instances,
-        exact(args.ttl)
-    ));
-    let closing = tokio::select! {
+    for _ in 0..args.instances {
+        let instance = play.add()?;
+        play.stage.fleet.start(instance)?;
+    }
+    let stage = &play.stage;
+    let (shards, about) = (args.shards, stage.describe());
+    stage.say(&format!("{shards} shards, {about}, seed {seed}"));
+    let (opening, closing) = tokio::select! {
         played = play.play() => played?,
         _ = ctrl_c() => return Err("interrupted".into()),
     };
-    let evidence = Evidence {
-        ownership: Ownership {
-            shards: args.shards,
-            names: play.fleet.nodes.iter().map(|it| it.name.clone()).collect(),
-            terms: std::mem::take(&mut play.terms),
-            finals: finals(&url, BUCKET, GROUP, args.shards).await?,
-            kills: play.fleet.kills(),
-            last_wills: false,
-        },
-        ttl: args.ttl,
-        faults: std::mem::take(&mut play.fleet.faults),
-        rolling: play.rolling,
-        bad_ends: play.bad_ends,
-        balanced: play.balanced,
-        uneven: play.uneven,
-        began: play.began,
-        opening: play.opening,
-        closing,
-        ended: Moment::now(),
-    };
+    let mut evidence = play.stage.evidence(opening, closing);
+    evidence.ownership.finals = finals(&url, BUCKET, GROUP, args.shards).await?;
     if let Some(path) = &args.svg {
         std::fs::write(path, draw(&evidence))?;
     }
-    let verdict = judge(&evidence);
+    let verdict = judge(&evidence, &play.told);
     println!("{verdict}");
     if !verdict.holds() {
         let kept = folder.keep();
@@ -112,68 +88,66 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
     Ok(verdict.holds())
 }
 
+/// No instance runs yet.
+fn fleet(args: &Args, server: &NatsServer, folder: &Path) -> Fleet {
+    let text = |duration| exact(duration).to_string();
+    let arguments = [
+        ("--shards", args.shards.to_string()),
+        ("--ttl", text(args.ttl)),
+        ("--pace", text(args.pace)),
+    ];
+    let earlier = args.earlier.clone();
+    let launch = move |node: &Node| {
+        let earlier = earlier.clone().filter(|_| node.process == 0);
+        let mut command = Command::new(earlier.map_or_else(std::env::current_exe, Ok)?);
+        for (name, value) in &arguments {
+            command.args([name, &**value]);
+        }
+        Ok(command)
+    };
+    Fleet::new(server, folder, Box::new(launch))
+}
+
 struct Play<'a> {
     /// The server's address.
     url: &'a str,
-    fleet: Fleet,
-    terms: Terms,
+    stage: Stage,
     chance: StdRng,
     args: &'a Args,
-    began: Moment,
-    /// From when to when all instances were restarted in turn.
-    rolling: Vec<(Moment, Moment)>,
-    /// Processes that did not end as they should.
-    bad_ends: Vec<String>,
-    /// How often the shards were even in time after something had happened.
-    balanced: usize,
-    /// How many shards each instance owned when they were not.
-    uneven: Vec<String>,
-    /// When the first scene began.
-    opening: Moment,
+    told: Told,
 }
 
 impl Play<'_> {
-    /// Returns when the final stop began.
-    async fn play(&mut self) -> Result<Moment, BoxError> {
+    /// Returns when the first scene began, and when the final stop did.
+    async fn play(&mut self) -> Result<(Moment, Moment), BoxError> {
         let limit = self.args.seconds.map(Duration::from_secs);
-        let is_over = |began: Moment| limit.is_some_and(|limit| Moment::now().since(began) > limit);
-        for _ in 0..self.args.instances {
-            let instance = self.fleet.add()?;
-            self.fleet.start(instance)?;
+        let began = self.stage.began;
+        let is_over = || limit.is_some_and(|limit| Moment::now().since(began) > limit);
+        for instance in 0..self.stage.fleet.members.len() {
+            self.stage.joined(instance).await?;
         }
-        let all_joined = |play: &Self| play.fleet.nodes.iter().all(|node| node.joined);
-        if !self.until(self.patience(), all_joined).await? {
-            return Err("not all instances joined".into());
-        }
-        self.all_owned("all shards have an owner").await?;
+        self.stage.all_owned("all shards have an owner").await?;
         self.settled().await?;
         // So that everybody has counted before anything happens.
-        self.until(self.args.pace * 2, |_| false).await?;
-        self.opening = Moment::now();
+        self.stage.until(self.args.pace * 2, |_| false).await?;
+        let opening = Moment::now();
         let all = self.args.scenes.clone();
         let mut scenes = all.clone();
         loop {
             for scene in scenes {
-                if is_over(self.began) {
+                if is_over() {
                     break;
                 }
                 self.play_scene(scene).await?;
             }
-            if limit.is_none() || is_over(self.began) {
+            if limit.is_none() || is_over() {
                 break;
             }
             scenes = vec![*all.choose(&mut self.chance).ok_or("no scene")?];
         }
         self.settled().await?;
-        let closing = Moment::now();
-        self.say("all instances end");
-        for instance in self.fleet.well() {
-            self.fleet.drain(instance)?;
-        }
-        for instance in 0..self.fleet.nodes.len() {
-            self.gone(instance).await?;
-        }
-        Ok(closing)
+        let closing = self.stage.close().await?;
+        Ok((opening, closing))
     }
 
     async fn play_scene(&mut self, scene: Scene) -> Result<(), BoxError> {
@@ -183,35 +157,39 @@ impl Play<'_> {
                     Scene::KillPlanner => self.planner().await?,
                     _ => self.victim(None)?,
                 };
-                self.tell("kill -9", victim);
-                self.fleet.kill(victim, &mut self.terms)?;
-                self.all_owned("its shards have owners").await?;
-                self.back(victim).await
+                let stage = &mut self.stage;
+                stage.tell("kill -9", victim);
+                stage.fleet.kill(victim, &mut stage.terms)?;
+                stage.all_owned("its shards have owners").await?;
+                stage.back(victim).await
             }
             Scene::Drain => {
                 let victim = self.victim(None)?;
-                self.tell("SIGTERM", victim);
-                self.fleet.drain(victim)?;
-                self.gone(victim).await?;
-                self.all_owned("its shards have owners").await?;
-                self.back(victim).await
+                let stage = &mut self.stage;
+                stage.tell("SIGTERM", victim);
+                stage.fleet.drain(victim)?;
+                stage.gone(victim).await?;
+                stage.all_owned("its shards have owners").await?;
+                stage.back(victim).await
             }
-            Scene::Pause => {
+            Scene::Pause | Scene::Cut => {
                 let victim = self.victim(None)?;
-                self.tell("SIGSTOP", victim);
-                self.fleet.pause(victim)?;
-                self.longer_than_the_lease().await?;
-                self.fleet.resume(victim)?;
-                self.tell("SIGCONT", victim);
-                self.settled().await
-            }
-            Scene::Cut => {
-                let victim = self.victim(None)?;
-                self.tell("cut off from NATS", victim);
-                self.fleet.cut(victim);
-                self.longer_than_the_lease().await?;
-                self.fleet.restore(victim);
-                self.tell("connected again", victim);
+                let stage = &mut self.stage;
+                if scene == Scene::Pause {
+                    stage.tell("SIGSTOP", victim);
+                    stage.fleet.pause(victim)?;
+                } else {
+                    stage.tell("cut off from NATS", victim);
+                    stage.fleet.cut(victim);
+                }
+                stage.longer_than_the_lease().await?;
+                if scene == Scene::Pause {
+                    stage.fleet.resume(victim)?;
+                    stage.tell("SIGCONT", victim);
+                } else {
+                    stage.fleet.restore(victim);
+                    stage.tell("connected again", victim);
+                }
                 self.settled().await
             }
             Scene::KillAmidDrain | Scene::KillPlannerAmidMoves => {
@@ -220,49 +198,55 @@ impl Play<'_> {
                     _ => self.victim(None)?,
                 };
                 let leaver = self.victim(Some(victim))?;
-                self.tell("SIGTERM", leaver);
-                self.fleet.drain(leaver)?;
-                let process = self.fleet.nodes[leaver].process;
-                let limit = self.patience();
-                self.until(limit, |play| {
+                let stage = &mut self.stage;
+                stage.tell("SIGTERM", leaver);
+                stage.fleet.drain(leaver)?;
+                let process = stage.fleet.members[leaver].node.process;
+                let has_begun = |stage: &Stage| {
                     let of_it = |term: &&Term| (term.instance, term.process) == (leaver, process);
-                    let mut terms = play.terms.all().filter(of_it);
+                    let mut terms = stage.terms.all().filter(of_it);
                     terms.any(|term| term.ended.is_some())
-                })
-                .await?;
-                self.tell("kill -9, while shards move", victim);
-                self.fleet.kill(victim, &mut self.terms)?;
-                self.gone(leaver).await?;
-                self.all_owned("their shards have owners").await?;
-                self.back(leaver).await?;
-                self.back(victim).await
+                };
+                stage.until(stage.patience(), has_begun).await?;
+                stage.tell("kill -9, while shards move", victim);
+                stage.fleet.kill(victim, &mut stage.terms)?;
+                stage.gone(leaver).await?;
+                stage.all_owned("their shards have owners").await?;
+                stage.back(leaver).await?;
+                stage.back(victim).await
             }
             Scene::RollingRestart => {
-                self.say("rolling restart of all instances");
+                self.stage.say("rolling restart of all instances");
                 let begun = Moment::now();
-                for instance in self.fleet.well() {
-                    self.fleet.drain(instance)?;
-                    self.gone(instance).await?;
-                    self.back(instance).await?;
+                for instance in self.stage.fleet.well() {
+                    self.stage.fleet.drain(instance)?;
+                    self.stage.gone(instance).await?;
+                    self.stage.back(instance).await?;
                     // If the next one leaves before, shards move more often.
                     self.settled().await?;
                 }
-                self.rolling.push((begun, Moment::now()));
+                self.told.rolling.push((begun, Moment::now()));
                 Ok(())
             }
             Scene::Join => {
-                let instance = self.fleet.add()?;
-                self.tell("a new instance", instance);
-                self.back(instance).await?;
+                let instance = self.add()?;
+                self.stage.tell("a new instance", instance);
+                self.stage.back(instance).await?;
                 self.settled().await
             }
         }
     }
 
+    fn add(&mut self) -> Result<usize, BoxError> {
+        let fleet = &mut self.stage.fleet;
+        let number = fleet.members.len() + 1;
+        fleet.add(&format!("i{number}"))
+    }
+
     /// An instance that owns shards.
     fn victim(&mut self, but: Option<usize>) -> Result<usize, BoxError> {
-        let owned = self.owned();
-        let well = self.fleet.well().into_iter();
+        let owned = self.stage.owned();
+        let well = self.stage.fleet.well().into_iter();
         let owners: Vec<_> = well
             .filter(|instance| Some(*instance) != but && owned[*instance] > 0)
             .collect();
@@ -277,61 +261,19 @@ impl Play<'_> {
         for member in admin.fleet(SEARCH).await? {
             if admin.group_plan(&member.instance, GROUP).await?.is_planners {
                 let id = member.instance.instance_id;
-                let mut nodes = self.fleet.nodes.iter();
-                return Ok(nodes.position(|node| node.name == id).ok_or(id)?);
+                let mut names = self.stage.fleet.names().into_iter();
+                return Ok(names.position(|name| name == id).ok_or(id)?);
             }
         }
         Err("nobody plans".into())
     }
 
-    /// Starts an instance again, and waits until it can own shards, as those who restart a service
-    /// should.
-    async fn back(&mut self, instance: usize) -> Result<(), BoxError> {
-        self.fleet.start(instance)?;
-        let limit = self.patience();
-        let joined = |play: &Self| play.fleet.nodes[instance].joined;
-        if !self.until(limit, joined).await? {
-            let name = &self.fleet.nodes[instance].name;
-            return Err(format!("{name} did not join").into());
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of a process that was asked to end.
-    async fn gone(&mut self, instance: usize) -> Result<(), BoxError> {
-        let asked = Moment::now();
-        while self.fleet.runs(instance) {
-            self.fleet.read(&mut self.terms)?;
-            if let Some(status) = self.fleet.exited(instance)? {
-                if !status.success() {
-                    let name = &self.fleet.nodes[instance].name;
-                    self.bad_ends.push(format!("{name} ended with {status}"));
-                }
-            } else if Moment::now().since(asked) > self.patience() {
-                let name = &self.fleet.nodes[instance].name;
-                self.bad_ends.push(format!("{name} did not end when asked"));
-                self.fleet.kill(instance, &mut self.terms)?;
-            }
-            tokio::time::sleep(POLL).await;
-        }
-        self.fleet.read(&mut self.terms)
-    }
-
-    /// For a lease and a half more, an instance is left as it is.
-    async fn longer_than_the_lease(&mut self) -> Result<(), BoxError> {
-        let since = Moment::now();
-        self.all_owned("its shards have owners").await?;
-        let left = (self.args.ttl * 3 / 2).saturating_sub(Moment::now().since(since));
-        self.until(left, |_| false).await?;
-        Ok(())
-    }
-
     /// Gives the instances time to move shards for balance.
     async fn settled(&mut self) -> Result<(), BoxError> {
         let limit = self.args.ttl * 4;
-        let is_balanced = |play: &Self| {
-            let owned = play.owned();
-            let well = play.fleet.well();
+        let is_balanced = |stage: &Stage| {
+            let owned = stage.owned();
+            let well = stage.fleet.well();
             let least = well.iter().map(|instance| owned[*instance]).min();
             let most = well.iter().map(|instance| owned[*instance]).max();
             least
@@ -339,87 +281,16 @@ impl Play<'_> {
                 .is_some_and(|(least, most)| most <= least + 1)
         };
         let since = Moment::now();
-        if self.until(limit, is_balanced).await? {
+        if self.stage.until(limit, is_balanced).await? {
             let took = Moment::now().since(since).as_secs_f64();
-            self.say(&format!("  balanced, after {took:.2} s"));
-            self.balanced += 1;
+            self.stage.say(&format!("  balanced, after {took:.2} s"));
+            self.told.balanced += 1;
         } else {
-            let owned = self.owned();
-            self.uneven
-                .push(format!("{owned:?} after {}", exact(limit)));
+            let owned = self.stage.owned();
+            let uneven = format!("{owned:?} after {}", exact(limit));
+            self.told.uneven.push(uneven);
         }
-        self.all_owned("all shards have an owner").await
-    }
-
-    /// Longer than anything here should take.
-    fn patience(&self) -> Duration {
-        self.args.ttl * 4 + Duration::from_secs(15)
-    }
-
-    async fn all_owned(&mut self, what: &str) -> Result<(), BoxError> {
-        let since = Moment::now();
-        let limit = self.patience();
-        let is_owned = |play: &Self| {
-            let mut running = play.running();
-            running.all(|term| {
-                term.is_some_and(|term| play.fleet.is_well(term.instance, term.process))
-            })
-        };
-        let is_done = self.until(limit, is_owned).await?;
-        let took = Moment::now().since(since).as_secs_f64();
-        let owned: Vec<_> = self.owned().iter().map(ToString::to_string).collect();
-        let told = if is_done {
-            what
-        } else {
-            "NOT all shards have an owner"
-        };
-        self.say(&format!("  {told}, after {took:.2} s: {}", owned.join(" ")));
+        self.stage.all_owned("all shards have an owner").await?;
         Ok(())
-    }
-
-    /// Reads the journals until something holds. Returns whether it came to that in time.
-    async fn until(
-        &mut self,
-        limit: Duration,
-        holds: impl Fn(&Self) -> bool,
-    ) -> Result<bool, BoxError> {
-        let since = Moment::now();
-        loop {
-            self.fleet.read(&mut self.terms)?;
-            if holds(self) {
-                return Ok(true);
-            }
-            if Moment::now().since(since) >= limit {
-                return Ok(false);
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    /// How many shards each instance owns.
-    fn owned(&self) -> Vec<usize> {
-        let mut owned = vec![0; self.fleet.nodes.len()];
-        for term in self.running().flatten() {
-            owned[term.instance] += 1;
-        }
-        owned
-    }
-
-    /// The newest term of each shard, if it has not ended.
-    fn running(&self) -> impl Iterator<Item = Option<&Term>> {
-        let newest = (0..self.args.shards).map(|shard| self.terms.of(shard).pop());
-        newest.map(|term| term.filter(|term| term.ended.is_none()))
-    }
-
-    fn tell(&self, what: &str, instance: usize) {
-        let owned = self.owned()[instance];
-        let name = &self.fleet.nodes[instance].name;
-        self.say(&format!("{name}, which owns {owned}: {what}"));
-    }
-
-    fn say(&self, text: &str) {
-        let time = Moment::now().since(self.began).as_secs_f64();
-        // A reader that went away is no reason to fail.
-        let _ = writeln!(std::io::stdout(), "{time:6.1} s  {text}");
     }
 }

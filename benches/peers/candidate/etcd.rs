@@ -7,7 +7,7 @@ use super::etcd_api::{
     CampaignRequest, CampaignResponse, Etcd, LeaderKey, ResignRequest, ResignResponse,
 };
 use super::{Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let etcd = Etcd::connect(&orders.address).await;
@@ -35,7 +35,7 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                 let ResignResponse {} = resigned.expect("a resignation");
                 tell(&Event::Left);
             }
-            Order::Stop | Order::HandTo(_) | Order::Ask => {}
+            Order::Stop | Order::HandTo(_) => {}
         }
     }
 }

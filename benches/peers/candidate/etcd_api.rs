@@ -1,5 +1,5 @@
-//! The candidates speak to etcd by a part of its API: what its concurrency package and its Election
-//! API need, with the field numbers of their definitions.
+//! The candidates speak to etcd by a part of its API: what its Election API needs, with the field numbers
+//! of its definitions.
 
 use std::time::Duration;
 
@@ -7,16 +7,10 @@ use prost::Message;
 use tokio::sync::mpsc;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::codegen::tokio_stream::{Stream, StreamExt};
+use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
-
-#[derive(Clone, PartialEq, Message)]
-pub struct Header {
-    #[prost(int64, tag = "3")]
-    pub revision: i64,
-}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseGrantRequest {
@@ -80,124 +74,6 @@ pub struct ResignRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ResignResponse {}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RangeRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub range_end: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub limit: i64,
-    #[prost(int32, tag = "5")]
-    pub sort_order: i32,
-    #[prost(int32, tag = "6")]
-    pub sort_target: i32,
-    #[prost(int64, tag = "13")]
-    pub max_create_revision: i64,
-}
-
-/// `RangeRequest::sort_order`.
-pub const DESCENDING: i32 = 2;
-/// `RangeRequest::sort_target`, and `Compare::target`.
-pub const BY_CREATION: i32 = 2;
-pub const CREATION: i32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RangeResponse {
-    #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
-    #[prost(message, repeated, tag = "2")]
-    pub kvs: Vec<KeyValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct KeyValue {
-    #[prost(bytes = "vec", tag = "1")]
-    pub key: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct PutRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub value: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub lease: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct DeleteRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub key: Vec<u8>,
-}
-
-/// A key's creation compared with a revision, for equality.
-#[derive(Clone, PartialEq, Message)]
-pub struct Compare {
-    #[prost(int32, tag = "2")]
-    pub target: i32,
-    #[prost(bytes = "vec", tag = "3")]
-    pub key: Vec<u8>,
-    // One of several in etcd's definition: zero is said, too.
-    #[prost(int64, optional, tag = "5")]
-    pub create_revision: Option<i64>,
-}
-
-/// A write of a transaction.
-#[derive(Clone, PartialEq, Message)]
-pub struct Operation {
-    #[prost(message, optional, tag = "2")]
-    pub put: Option<PutRequest>,
-    #[prost(message, optional, tag = "3")]
-    pub delete: Option<DeleteRequest>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TxnRequest {
-    #[prost(message, repeated, tag = "1")]
-    pub compare: Vec<Compare>,
-    #[prost(message, repeated, tag = "2")]
-    pub success: Vec<Operation>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TxnResponse {
-    #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
-    #[prost(bool, tag = "2")]
-    pub succeeded: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct WatchRequest {
-    #[prost(message, optional, tag = "1")]
-    pub create: Option<WatchCreateRequest>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct WatchCreateRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub key: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub start_revision: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct WatchResponse {
-    #[prost(message, repeated, tag = "11")]
-    pub events: Vec<WatchEvent>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct WatchEvent {
-    #[prost(int32, tag = "1")]
-    pub kind: i32,
-}
-
-/// `WatchEvent::kind`.
-pub const DELETION: i32 = 1;
 
 /// A connection to etcd.
 #[derive(Clone, Debug)]
@@ -284,10 +160,4 @@ pub fn stream_of<T>(receiver: mpsc::UnboundedReceiver<T>) -> impl Stream<Item = 
     futures::stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|item| (item, receiver))
     })
-}
-
-/// The next answer of a stream that does not end.
-pub async fn next<T>(answers: &mut Streaming<T>) -> T {
-    let answer = StreamExt::next(answers).await;
-    answer.expect("an open stream").expect("an answer")
 }

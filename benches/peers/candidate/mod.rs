@@ -2,21 +2,18 @@
 
 mod etcd;
 mod etcd_api;
-mod etcd_recipe;
 mod nats;
 mod ours;
 mod zookeeper;
 
-use std::io::{BufRead, Write};
 use std::time::Duration;
 
+pub use drill::driven::tell;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::clock::Moment;
 use crate::system::System;
-
-const ORDERS: &str = "NATS_ELECT_BENCH_CANDIDATE";
+use drill::Moment;
 
 /// The purpose of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,17 +40,13 @@ pub enum Order {
     Stop,
     /// Hand the role to the candidate of this name.
     HandTo(String),
-    /// Measure what it costs to ask whether it leads.
-    Ask,
 }
 
 /// An event that it tells, on a line of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// It could lead from now on, or does. The lease that the system granted, if it has any.
-    Stands {
-        granted: Option<Duration>,
-    },
+    Stands { granted: Option<Duration> },
     /// The handler started.
     Started(Moment),
     /// The handler ended; the role is not yet free.
@@ -62,30 +55,6 @@ pub enum Event {
     Left,
     /// The candidate named was not ready.
     Refused,
-    Asked(Asking),
-}
-
-/// The cost of one question whether it leads, and of one reading of the clock, in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Asking {
-    pub is_leader: f64,
-    pub clock: f64,
-}
-
-impl Orders {
-    /// Those of this process, if it is a candidate.
-    pub fn of_this_process() -> Option<Self> {
-        let orders = std::env::var(ORDERS).ok()?;
-        Some(serde_json::from_str(&orders).expect("orders of this program"))
-    }
-
-    /// The process that follows them.
-    pub fn command(&self) -> std::process::Command {
-        let program = std::env::current_exe().expect("this program");
-        let mut command = std::process::Command::new(program);
-        command.env(ORDERS, serde_json::to_string(self).expect("plain values"));
-        command
-    }
 }
 
 /// The orders of the driver as they come.
@@ -93,17 +62,8 @@ pub type OrderBook = mpsc::UnboundedReceiver<Order>;
 
 /// Follows the driver's orders until the input ends.
 pub fn run(orders: &Orders) {
-    let (pass, book) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let order = serde_json::from_str(&line).expect("an order");
-            if pass.send(order).is_err() {
-                break;
-            }
-        }
-        // Nobody is left to order or to listen.
-        std::process::exit(0);
-    });
+    // At their end nobody is left to order or to listen.
+    let book = drill::driven::orders(|| std::process::exit(0));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -116,17 +76,7 @@ pub fn run(orders: &Orders) {
             }
             System::Nats => nats::run(orders, book).await,
             System::Etcd => etcd::run(orders, book).await,
-            System::EtcdRecipe => etcd_recipe::run(orders, book).await,
             System::ZooKeeper => zookeeper::run(orders, book).await,
         }
     });
-}
-
-/// Tells the driver. If it is gone, so is this process.
-pub fn tell(event: &Event) {
-    let mut line = serde_json::to_string(event).expect("plain values");
-    line.push('\n');
-    if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
-        std::process::exit(0);
-    }
 }

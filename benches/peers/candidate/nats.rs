@@ -5,7 +5,7 @@ use async_nats::jetstream::kv::{Config, Operation, Store};
 use futures::StreamExt;
 
 use super::{Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let client = async_nats::connect(&orders.address)

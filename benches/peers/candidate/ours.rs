@@ -1,6 +1,5 @@
 //! A candidate of this library.
 
-use std::hint::black_box;
 use std::time::Duration;
 
 use nats_elect::{
@@ -8,9 +7,9 @@ use nats_elect::{
     StopOptions, Term, handler_fn,
 };
 
-use super::{Asking, Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use super::{Event, Order, OrderBook, Orders, tell};
 use crate::system::System;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let with_will = orders.system == System::OursWithWill;
@@ -52,7 +51,6 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                     Err(error) => panic!("{error}"),
                 }
             }
-            Order::Ask => ask(&manager, &orders.role),
         }
     }
 }
@@ -86,21 +84,4 @@ fn leading() -> impl RoleHandler {
             Ok(())
         }
     })
-}
-
-fn ask(manager: &RoleManager, role: &str) {
-    const TIMES: u32 = 5_000_000;
-    let handle = manager.role(role).expect("it stands");
-    let nanos = |work: &dyn Fn()| {
-        let began = Moment::now();
-        for _ in 0..TIMES {
-            work();
-        }
-        Moment::now().since(began).as_secs_f64() * 1e9 / f64::from(TIMES)
-    };
-    let is_leader = nanos(&|| assert!(black_box(&handle).is_leader()));
-    let clock = nanos(&|| {
-        black_box(Moment::now());
-    });
-    tell(&Event::Asked(Asking { is_leader, clock }));
 }

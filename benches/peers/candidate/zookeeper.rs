@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_zookeeper::{Acl, CreateMode, ZooKeeper, ZooKeeperBuilder};
 
 use super::{Event, Order, OrderBook, Orders, tell};
-use crate::clock::Moment;
+use drill::Moment;
 
 pub async fn run(orders: &Orders, mut book: OrderBook) {
     let address: SocketAddr = orders.address.parse().expect("an address");
@@ -37,7 +37,7 @@ pub async fn run(orders: &Orders, mut book: OrderBook) {
                 deleted.expect("a session").expect("a deletion");
                 tell(&Event::Left);
             }
-            Order::Stop | Order::HandTo(_) | Order::Ask => {}
+            Order::Stop | Order::HandTo(_) => {}
         }
     }
 }

@@ -56,7 +56,7 @@ pub fn measure(servers: &Servers, extent: &Extent) -> Result<Vec<Crash>, Problem
 fn may_have(system: System, ttl: Duration) -> bool {
     match system {
         System::Nats | System::OursSynced => false,
-        System::Etcd | System::EtcdRecipe => ttl >= Duration::from_secs(1),
+        System::Etcd => ttl >= Duration::from_secs(1),
         System::Ours | System::OursWithWill | System::ZooKeeper => true,
     }
 }

@@ -8,13 +8,13 @@ use super::crash::settle;
 use super::writes::Writes;
 use super::{Extent, Servers};
 use crate::candidate::Order;
-use crate::clock::Moment;
 use crate::debian::Problem;
 use crate::fleet::{Fleet, Handoff};
 use crate::report::sample::{Sample, ms};
 use crate::report::table::Table;
 use crate::server::Server;
 use crate::system::System;
+use drill::Moment;
 
 const TTL: Duration = Duration::from_secs(2);
 /// For what followers say to a new leader.
@@ -42,11 +42,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// Most writes that one of them took.
-    pub fn most_writes(&self) -> Option<usize> {
-        self.writes.last().copied()
-    }
-
     /// Requests of one round.
     pub fn requests(&self) -> f64 {
         self.requests / f64::from(u32::try_from(self.took.rounds().max(1)).unwrap_or(u32::MAX))

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use crate::clock::Moment;
 use crate::debian::{Problem, run};
 use crate::report::sample::{Sample, ms};
+use drill::Moment;
 
 /// The machine's kind, and what its disk takes to keep something.
 pub fn kind() -> Result<String, Problem> {
@@ -47,6 +47,17 @@ fn synced(folder: &Path) -> Result<Sample, Problem> {
         sample.add(Moment::now().since(began));
     }
     Ok(sample)
+}
+
+/// The command as it was typed, without `--write docs` and what cargo adds.
+pub fn command(bench: &str) -> String {
+    let given = std::env::args().skip(1);
+    let given = given.filter(|it| !["--bench", "--write", "docs"].contains(&it.as_str()));
+    let given: Vec<_> = [format!("cargo bench --bench {bench} --")]
+        .into_iter()
+        .chain(given)
+        .collect();
+    given.join(" ").trim_end_matches(" --").to_owned()
 }
 
 /// The day, by the machine's clock.

@@ -1,7 +1,6 @@
 //! What is measured, part by part.
 
 mod crash;
-mod goals;
 mod graceful;
 mod herd;
 mod machine;
@@ -16,7 +15,6 @@ use self::graceful::Graceful;
 use self::herd::Herd;
 use self::roles::Price;
 use crate::args::{Args, Part, Write};
-use crate::candidate::Asking;
 use crate::debian::Problem;
 use crate::report::sample::Sample;
 use crate::server::Server;
@@ -79,7 +77,6 @@ pub struct Measured {
     will: Option<Sample>,
     herds: Vec<Herd>,
     prices: Vec<Price>,
-    asking: Option<Asking>,
 }
 
 /// Servers of all systems that can be had.
@@ -113,15 +110,14 @@ pub fn run(args: &Args) -> Result<(), Problem> {
         measured.crashes = servers.found("crash", crash::measure(&servers, &extent));
     }
     if args.has(Part::Roles) {
-        let (prices, asking, missing) = roles::measure(&extent);
+        let (prices, missing) = roles::measure(&extent);
         measured.prices = prices;
-        measured.asking = asking;
         servers.missing.extend(missing);
     }
     if args.has(Part::Herd) {
         measured.herds = herd::measure(&mut servers, &extent);
     }
-    let page = page::Page::new(&measured, &servers, load, args)?;
+    let page = page::Page::new(&measured, &servers, load)?;
     match args.write {
         Some(Write::Docs) => page.write(),
         None => {
@@ -142,7 +138,6 @@ impl Servers {
             System::Ours,
             System::OursSynced,
             System::Etcd,
-            System::EtcdRecipe,
             System::ZooKeeper,
         ] {
             match Server::start(system) {

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Measured, Servers, crash, goals, graceful, herd, machine, roles};
-use crate::args::Args;
+use super::{Measured, Servers, crash, graceful, herd, machine, roles};
 use crate::debian::Problem;
 use crate::report::plot::{Bar, Plot};
 use crate::report::sample::Sample;
+use crate::report::table::Table;
 use crate::report::template::fill;
 use crate::system::System;
 
@@ -22,80 +22,38 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn new(
-        measured: &Measured,
-        servers: &Servers,
-        load: String,
-        args: &Args,
-    ) -> Result<Self, Problem> {
-        let or_not = |is_there: bool, text: String| {
-            if is_there {
-                text
-            } else {
+    pub fn new(measured: &Measured, servers: &Servers, load: String) -> Result<Self, Problem> {
+        // A part that was not measured has no rows.
+        let table = |table: Table| {
+            if table.is_empty() {
                 NOT_MEASURED.to_owned()
+            } else {
+                table.markdown()
             }
         };
-        let asking = measured.asking.map(|asking| {
-            format!(
-                "`is_leader()` takes {:.0} ns, of which one reading of the clock is {:.0} ns.",
-                asking.is_leader, asking.clock
-            )
-        });
         let values = [
             ("date", machine::today()?),
             ("machine", machine::kind()?),
             ("load", load),
             ("versions", versions(servers)),
             ("missing", missing(servers)),
-            ("command", args.command()),
+            ("command", machine::command("peers")),
             ("rounds", rounds(measured)),
-            ("goals", goals::table(measured).markdown()),
             (
                 "graceful",
-                or_not(
-                    !measured.graceful.is_empty(),
-                    graceful::table(&measured.graceful, measured.by_name.as_ref()).markdown(),
-                ),
+                table(graceful::table(
+                    &measured.graceful,
+                    measured.by_name.as_ref(),
+                )),
             ),
-            (
-                "quiet",
-                or_not(
-                    !measured.quiet.is_empty(),
-                    graceful::table(&measured.quiet, None).markdown(),
-                ),
-            ),
+            ("quiet", table(graceful::table(&measured.quiet, None))),
             (
                 "crash",
-                or_not(
-                    !measured.crashes.is_empty() || measured.will.is_some(),
-                    crash::table(&measured.crashes, measured.will.as_ref()).markdown(),
-                ),
+                table(crash::table(&measured.crashes, measured.will.as_ref())),
             ),
-            (
-                "herd",
-                or_not(
-                    !measured.herds.is_empty(),
-                    herd::table(&measured.herds).markdown(),
-                ),
-            ),
-            (
-                "idle",
-                or_not(
-                    !measured.herds.is_empty(),
-                    herd::idle_table(&measured.herds).markdown(),
-                ),
-            ),
-            (
-                "roles",
-                or_not(
-                    !measured.prices.is_empty(),
-                    roles::table(&measured.prices).markdown(),
-                ),
-            ),
-            (
-                "asking",
-                asking.unwrap_or_else(|| NOT_MEASURED.trim().to_owned()),
-            ),
+            ("herd", table(herd::table(&measured.herds))),
+            ("idle", table(herd::idle_table(&measured.herds))),
+            ("roles", table(roles::table(&measured.prices))),
         ];
         Ok(Self {
             text: fill(TEMPLATE, &values),

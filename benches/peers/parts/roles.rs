@@ -1,27 +1,23 @@
 //! One instance leads many roles, another one follows them all: what they cost.
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use super::herd::rate;
 use super::{Extent, TTL};
-use crate::candidate::Asking;
-use crate::clock::Moment;
-use crate::debian::Problem;
 use crate::fleet::Instance;
 use crate::report::sample::ms;
 use crate::report::table::Table;
 use crate::server::Server;
 use crate::system::System;
+use drill::usage::{cpu, memory};
+use drill::{Moment, Problem};
 
 /// The default heartbeat at that ttl, per second.
 const HEARTBEATS: f64 = 1.0;
 /// The part of the heartbeats that must be seen: a few may come just outside the time.
 const ENOUGH: f64 = 0.97;
 const WARM: Duration = Duration::from_secs(5);
-/// Ticks of the kernel's clock for user space.
-const TICKS: f64 = 100.0;
 
 /// What so many roles cost.
 pub struct Price {
@@ -32,31 +28,29 @@ pub struct Price {
     pub leader_cpu: f64,
     pub follower_cpu: f64,
     pub server_cpu: f64,
-    pub leader_memory: u64,
-    pub follower_memory: u64,
+    /// In KiB.
+    pub leader_memory: u32,
+    pub follower_memory: u32,
     /// Requests of both instances, per second, heartbeats apart.
     pub beside: f64,
 }
 
-/// The price of each number of roles, or why it can't be had; and of asking.
-pub fn measure(extent: &Extent) -> (Vec<Price>, Option<Asking>, Vec<String>) {
-    let (mut prices, mut asking, mut missing) = (Vec::new(), None, Vec::new());
+/// The price of each number of roles, or why it can't be had.
+pub fn measure(extent: &Extent) -> (Vec<Price>, Vec<String>) {
+    let (mut prices, mut missing) = (Vec::new(), Vec::new());
     for roles in extent.roles {
         eprintln!("roles: {roles}");
         match of(*roles, extent.idle) {
-            Ok((price, asked)) => {
-                prices.push(price);
-                asking = asking.or(asked);
-            }
+            Ok(price) => prices.push(price),
             Err(problem) => missing.push(format!("the price of {roles} roles: {problem}")),
         }
     }
-    (prices, asking, missing)
+    (prices, missing)
 }
 
-fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
+fn of(roles: u32, idle: Duration) -> Result<Price, Problem> {
     let server = Server::start(System::Ours)?;
-    let (mut leader, led_after) = Instance::start(&server, "leader", roles, TTL)?;
+    let (leader, led_after) = Instance::start(&server, "leader", roles, TTL)?;
     let (follower, _) = Instance::start(&server, "follower", roles, TTL)?;
     thread::sleep(WARM);
     let pids = [leader.pid(), follower.pid(), server.pid()];
@@ -73,7 +67,7 @@ fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
         *share = (cpu(*pid)? - before?) / elapsed;
     }
     let [leader_cpu, follower_cpu, server_cpu] = shares;
-    let price = Price {
+    Ok(Price {
         roles,
         led_after,
         leader_cpu,
@@ -82,39 +76,14 @@ fn of(roles: u32, idle: Duration) -> Result<(Price, Option<Asking>), Problem> {
         leader_memory: memory(leader.pid())?,
         follower_memory: memory(follower.pid())?,
         beside: (requests - heartbeats).max(0.0),
-    };
-    let asking = if roles == 1 {
-        Some(leader.ask()?)
-    } else {
-        None
-    };
-    Ok((price, asking))
-}
-
-/// Seconds of CPU that a process has used.
-fn cpu(pid: u32) -> Result<f64, Problem> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Its name may have spaces in it.
-    let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks: Result<Vec<f64>, _> = ticks.map(str::parse).collect();
-    Ok(ticks?.iter().sum::<f64>() / TICKS)
-}
-
-/// Bytes of memory that a process holds.
-fn memory(pid: u32) -> Result<u64, Problem> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next());
-    Ok(kib.ok_or("no memory")?.parse::<u64>()? * 1024)
+    })
 }
 
 /// KiB per role, beyond what one role takes.
-pub fn kib_per_role(prices: &[Price], roles: u32, memory: fn(&Price) -> u64) -> Option<f64> {
+fn kib_per_role(prices: &[Price], roles: u32, memory: fn(&Price) -> u32) -> Option<f64> {
     let of = |roles| prices.iter().find(|price| price.roles == roles).map(memory);
     let (one, many) = (of(1)?, of(roles)?);
-    let more = u32::try_from(many.saturating_sub(one) / 1024).ok()?;
-    (roles > 1).then(|| f64::from(more) / f64::from(roles - 1))
+    (roles > 1).then(|| f64::from(many.saturating_sub(one)) / f64::from(roles - 1))
 }
 
 pub fn table(prices: &[Price]) -> Table {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use crate::clock::Moment;
 use crate::debian::Problem;
+use drill::Moment;
 
 /// Sees those that are refused, too.
 pub struct Writes(Arc<Mutex<Vec<Moment>>>);

@@ -17,6 +17,11 @@ impl Table {
         self.0.push(cells.into());
     }
 
+    /// Whether it has no row but its heads.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// The lines of the table, aligned for readers of the text too.
     pub fn markdown(&self) -> String {
         let widths: Vec<usize> = (0..self.0[0].len())

@@ -11,9 +11,9 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::clock::Moment;
-use super::history::Writer;
 use super::onlooker::{Event, Sight};
+use ::drill::Moment;
+use ::drill::journal::Journal;
 
 /// The pause between two rounds of questions.
 const ROUND: Duration = Duration::from_millis(250);
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 const PAGES: [&str; 4] = ["/", "/metrics", "/api/v1/roles", "/readyz"];
 
 /// Follows the stream of events, and resumes it where it ended.
-pub async fn follow_events(address: Arc<str>, writer: Arc<Writer>) {
+pub async fn follow_events(address: Arc<str>, writer: Arc<Journal>) {
     let mut last = None;
     loop {
         let _ = timeout(STREAM, read_events(&address, &mut last, &writer)).await;
@@ -36,7 +36,7 @@ pub async fn follow_events(address: Arc<str>, writer: Arc<Writer>) {
     }
 }
 
-async fn read_events(address: &str, last: &mut Option<String>, writer: &Writer) -> io::Result<()> {
+async fn read_events(address: &str, last: &mut Option<String>, writer: &Journal) -> io::Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     let after = last.as_ref();
     let after = after.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
@@ -115,7 +115,7 @@ async fn stream_with_a_small_window(address: &str) -> io::Result<TcpStream> {
 pub async fn ask(
     address: Arc<str>,
     pairs: Vec<(String, String)>,
-    writer: Arc<Writer>,
+    writer: Arc<Journal>,
     stopped: watch::Receiver<bool>,
 ) {
     while !is_found(&address, "/readyz").await {
@@ -137,7 +137,7 @@ pub async fn ask(
 }
 
 /// Returns whether there was an answer.
-async fn ask_who_leads(address: &str, role: &str, instance: &str, writer: &Writer) -> bool {
+async fn ask_who_leads(address: &str, role: &str, instance: &str, writer: &Journal) -> bool {
     let asked = Moment::now();
     let path = format!("/api/v1/leader/{role}/{instance}");
     let Some((status, body)) = get(address, &path).await else {

@@ -1,15 +1,15 @@
 //! Who leads what at this moment, as the instances write it.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::clock::Moment;
-use super::history::{Record, What, parse};
+use super::history::What;
 use super::plan::Plan;
 use super::shards::Live;
+use ::drill::Moment;
+use ::drill::journal::Tail;
 
 /// Who was not heard for so long does not lead any more, as far as this board is concerned.
 const FRESH: Duration = Duration::from_millis(300);
@@ -18,7 +18,7 @@ const FRESH: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Board {
     roles: Vec<String>,
-    tails: Vec<Tail>,
+    tails: Vec<History>,
     /// By role: who last showed that it leads, and when that was.
     claims: Vec<Option<(usize, Moment)>>,
     /// Who owns the group's shards.
@@ -26,12 +26,9 @@ pub struct Board {
 }
 
 #[derive(Debug)]
-struct Tail {
+struct History {
     instance: usize,
-    path: PathBuf,
-    file: Option<File>,
-    /// What is no whole line yet.
-    rest: Vec<u8>,
+    tail: Tail<What>,
     /// The roles of its terms.
     terms: HashMap<u32, usize>,
 }
@@ -47,41 +44,46 @@ impl Board {
     }
 
     /// Reads the history of an instance's new process, and no longer that of its last one.
-    pub fn follow(&mut self, instance: usize, path: PathBuf) {
-        self.read();
-        self.tails.retain(|tail| tail.instance != instance);
-        self.tails.push(Tail {
+    pub fn follow(&mut self, instance: usize, path: PathBuf) -> io::Result<()> {
+        self.read()?;
+        self.tails.retain(|history| history.instance != instance);
+        self.tails.push(History {
             instance,
-            path,
-            file: None,
-            rest: Vec::new(),
+            tail: Tail::new(path),
             terms: HashMap::new(),
         });
+        Ok(())
     }
 
     /// Takes note of what was written since the last time.
-    pub fn read(&mut self) {
-        for tail in &mut self.tails {
-            for record in tail.read() {
+    pub fn read(&mut self) -> io::Result<()> {
+        for History {
+            instance,
+            tail,
+            terms,
+        } in &mut self.tails
+        {
+            for record in tail.read()? {
                 match record.what {
                     What::Leading { term, role, .. } => {
                         if let Some(role) = self.roles.iter().position(|name| *name == role) {
-                            tail.terms.insert(term, role);
+                            terms.insert(term, role);
                         }
                     }
                     What::Valid(term) => {
-                        let Some(role) = tail.terms.get(&term) else {
+                        let Some(role) = terms.get(&term) else {
                             continue;
                         };
                         let claim = &mut self.claims[*role];
                         if claim.is_none_or(|(_, at)| at < record.at) {
-                            *claim = Some((tail.instance, record.at));
+                            *claim = Some((*instance, record.at));
                         }
                     }
                     _ => {}
                 }
             }
         }
+        Ok(())
     }
 
     /// Who led the role last, be it now or not.
@@ -113,21 +115,5 @@ impl Board {
         let shards = owned.iter().map(ToString::to_string).collect::<Vec<_>>();
         let shards = format!("shards {}", shards.join(" "));
         told.chain([shards]).collect::<Vec<_>>().join("  ")
-    }
-}
-
-impl Tail {
-    fn read(&mut self) -> Vec<Record> {
-        if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
-        }
-        let Some(file) = &mut self.file else {
-            return Vec::new();
-        };
-        // What could not be read now is read the next time.
-        let _ = file.read_to_end(&mut self.rest);
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n');
-        let rest = self.rest.split_off(whole.map_or(0, |last| last + 1));
-        parse(&std::mem::replace(&mut self.rest, rest))
     }
 }

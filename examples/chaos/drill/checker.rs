@@ -9,17 +9,18 @@ use nats_elect::FencingToken;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
-use super::clock::Moment;
 use super::fault::{Fault, Kind};
 use super::gaps::{Gap, gaps};
-use super::history::{Record, Tenure, read_lines, tenures};
-use super::ledger::{Entry, Replay, Ruling, path_of};
+use super::history::{Tenure, tenures};
+use super::ledger::{Entry, Replay, Ruling, parse, path_of};
 use super::onlooker::{SIGHTS, Sight};
 use super::plan::{Folders, Role};
-use super::shards::ownership::{Finals, Ownership};
 use super::shards::verdict::ShardsVerdict;
 use super::shards::{self, Shards};
 use super::view::ViewVerdict;
+use ::drill::Moment;
+use ::drill::journal::{Record, Tail};
+use ::drill::ownership::{self, Finals, Ownership};
 
 /// What only the drill itself can tell; everything else is in the histories.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,28 +108,22 @@ impl Evidence {
         let folders = Folders::below(out);
         let mut read = Vec::new();
         for file in fs::read_dir(folders.histories)? {
-            read.extend(tenures(&read_lines(&file?.path())?));
+            read.extend(tenures(&Tail::new(file?.path()).read()?));
         }
         let mut ledgers = BTreeMap::new();
         for role in &notes.roles {
             let path = path_of(&folders.ledgers, &role.name);
             // A role that was never led has none.
-            let entries = if path.exists() {
-                read_lines(&path)?
+            let bytes = if path.exists() {
+                fs::read(path)?
             } else {
                 Vec::new()
             };
-            ledgers.insert(role.name.clone(), entries);
+            ledgers.insert(role.name.clone(), parse(&bytes).collect());
         }
-        let sights = out.join(SIGHTS);
-        let onlooker = if sights.exists() {
-            read_lines(&sights)?
-        } else {
-            Vec::new()
-        };
         let shards = match &notes.shards {
             Some(shards) => Some(Ownership {
-                shards: shards.count,
+                units: ownership::shards(shards.count),
                 names: notes.instances.clone(),
                 terms: shards::read(&folders.journals, &notes.instances)?,
                 finals: notes.finals.clone(),
@@ -142,7 +137,7 @@ impl Evidence {
             tenures: read,
             ledgers,
             shards,
-            onlooker,
+            onlooker: Tail::new(out.join(SIGHTS)).read()?,
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Moment;
+use ::drill::Moment;
 
 /// A kind of fault.
 #[derive(
@@ -139,36 +139,10 @@ impl Kind {
         clap::ValueEnum::value_variants()
     }
 
-    /// Two letters, for places where there is little room.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Kill | Self::KillServer => "K",
-            Self::PauseShort | Self::PauseLong | Self::PauseServer => "P",
-            Self::Restart | Self::RestartServer => "R",
-            Self::StepDown => "SD",
-            Self::BlackHole => "B",
-            Self::Deaf => "D",
-            Self::Mute => "M",
-            Self::Reset => "X",
-            Self::Slow => "S",
-            Self::AcksLost => "A",
-            Self::DeleteKey => "del",
-            Self::PurgeKey => "pur",
-            Self::ForeignRecord => "for",
-            Self::DeleteUnit => "ud",
-            Self::PurgeUnit => "up",
-            Self::ForeignUnit => "uf",
-            Self::PurgeMember => "mp",
-            Self::ForeignMember => "mf",
-            Self::PurgeGroup => "gp",
-            Self::MoveStream => "mv",
-            Self::KillStreamLeader => "KL",
-            Self::LameDuck => "L",
-            Self::RestartAll => "RA",
-            Self::FullAccount => "FA",
-            Self::FullDisk => "FD",
-            Self::RecreateBucket => "new",
-        }
+    /// Its initials, for places where there is little room.
+    pub fn code(self) -> String {
+        let name = self.name().to_uppercase();
+        name.split('-').map(|word| &word[..1]).collect()
     }
 
     /// What it is done to.
@@ -191,15 +165,7 @@ impl Kind {
             | Self::ForeignMember
             | Self::PurgeGroup => Subject::Group,
             Self::MoveStream => Subject::Stream,
-            Self::KillServer
-            | Self::KillStreamLeader
-            | Self::PauseServer
-            | Self::RestartServer
-            | Self::LameDuck
-            | Self::RestartAll
-            | Self::FullAccount
-            | Self::FullDisk
-            | Self::RecreateBucket => Subject::Server,
+            _ => Subject::Server,
         }
     }
 
@@ -217,18 +183,7 @@ impl Kind {
             Self::PauseServer => (ms(500), ms(8000)),
             Self::LameDuck => (ms(4000), ms(7000)),
             Self::RestartAll => (ms(200), ms(2000)),
-            Self::StepDown
-            | Self::DeleteKey
-            | Self::PurgeKey
-            | Self::ForeignRecord
-            | Self::DeleteUnit
-            | Self::PurgeUnit
-            | Self::ForeignUnit
-            | Self::PurgeMember
-            | Self::ForeignMember
-            | Self::PurgeGroup
-            | Self::MoveStream
-            | Self::RecreateBucket => (Duration::ZERO, Duration::ZERO),
+            _ => (Duration::ZERO, Duration::ZERO),
         }
     }
 }
@@ -243,6 +198,11 @@ impl Fault {
     /// Whether it took effect.
     pub fn is_done(&self) -> bool {
         self.outcome == Outcome::Done
+    }
+
+    /// Whether it was done to an instance: to its process or its network.
+    pub fn is_of_instance(&self) -> bool {
+        matches!(self.kind.subject(), Subject::Process | Subject::Network)
     }
 
     /// Whether it can matter to who leads a role that this instance leads, or led last.

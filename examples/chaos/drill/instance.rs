@@ -17,13 +17,13 @@ use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
 use super::Problem;
-use super::clock::Moment;
-use super::history::{What, Writer};
+use super::history::What;
 use super::ledger::{Entry, Ledger};
 use super::plan::{Role, Sabotage};
 use super::shards::counter::Counter;
-use super::shards::journal::Journal;
 use super::shards::{PACE, Shards};
+use ::drill::Moment;
+use ::drill::journal::Journal;
 
 /// The environment variable with an instance's orders.
 pub const ORDERS: &str = "NATS_ELECT_CHAOS_ORDERS";
@@ -72,7 +72,7 @@ pub struct Membership {
 pub fn main() -> Result<(), Problem> {
     let orders = std::env::var(ORDERS).map_err(|_| "this is no command for people")?;
     let orders: Orders = serde_json::from_str(&orders)?;
-    let history = Arc::new(Writer::create(&orders.history)?);
+    let history = Arc::new(Journal::create(&orders.history)?);
     history.write(What::Started {
         instance: orders.instance.clone(),
         process: orders.process,
@@ -91,7 +91,7 @@ pub fn main() -> Result<(), Problem> {
         .block_on(run(&orders, &history))
 }
 
-async fn run(orders: &Orders, history: &Arc<Writer>) -> Result<(), Problem> {
+async fn run(orders: &Orders, history: &Arc<Journal>) -> Result<(), Problem> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut commands = commands();
     let terms = Arc::new(AtomicU32::new(0));
@@ -175,7 +175,7 @@ fn commands() -> mpsc::UnboundedReceiver<String> {
 struct Worker {
     role: String,
     orders: Orders,
-    history: Arc<Writer>,
+    history: Arc<Journal>,
     /// Numbers the terms of this process.
     terms: Arc<AtomicU32>,
 }
@@ -220,7 +220,7 @@ struct Shift {
     token: FencingToken,
     instance: String,
     sabotage: Option<Sabotage>,
-    history: Arc<Writer>,
+    history: Arc<Journal>,
     ledger: Ledger,
     looks: u64,
     /// The last piece of work; none before the first look.

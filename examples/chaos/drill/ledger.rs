@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use nats_elect::FencingToken;
 use serde::{Deserialize, Serialize};
 
-use super::clock::Moment;
-use super::history::{line_of, parse};
+use ::drill::Moment;
+use ::drill::journal::line_of;
 
 /// Far more than two leaders append while one of them reads.
 const TAIL: u64 = 64 * 1024;
@@ -85,7 +85,7 @@ impl Ledger {
         let mut tail = Vec::new();
         file.read_to_end(&mut tail)?;
         let mut replay = Replay::default();
-        for line in parse::<Entry>(&tail) {
+        for line in parse(&tail) {
             if line.token == entry.token {
                 break;
             }
@@ -120,6 +120,14 @@ impl Replay {
             Ruling::Counts
         }
     }
+}
+
+/// The lines that are whole. A kill may cut any of them short.
+pub fn parse(bytes: &[u8]) -> impl Iterator<Item = Entry> {
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    bytes[..whole]
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 /// Where the ledger of a role is.

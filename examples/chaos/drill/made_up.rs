@@ -8,12 +8,12 @@ use nats_elect::FencingToken;
 use serde_json::{from_value, json};
 
 use super::checker::{Evidence, Notes, Verdict};
-use super::clock::Moment;
 use super::fault::{Fault, Kind, Outcome};
 use super::history::Tenure;
 use super::ledger::Entry;
 use super::plan::{Folders, Role};
-use super::shards::ownership::Finals;
+use ::drill::Moment;
+use ::drill::ownership::Finals;
 
 const ROLE: &str = "scheduler";
 const TTL: Duration = Duration::from_secs(2);
@@ -278,40 +278,6 @@ fn a_role_may_wait_as_long_as_nats_takes_no_writes() {
     story(40_100).is_clean();
     story(26_000).is_clean();
     story(25_999).says("stuck: 1");
-}
-
-#[test]
-fn a_gap_is_put_down_to_what_can_be_its_cause() {
-    let gap = |kind, target, span| {
-        let story = Story::new()
-            .led("a", 1, (0, 40_000), &[])
-            .led("b", 2, (42_000, END), &[])
-            .suffered(kind, target, span);
-        story.is_clean().gaps.remove(0)
-    };
-    let causes = |kind, target, span| gap(kind, target, span).causes;
-    assert_eq!(causes(Kind::Kill, "a", (40_004, 41_000)), [Kind::Kill]);
-    // The lease ran on for a while after it was cut off.
-    assert_eq!(causes(Kind::Mute, "a", (38_000, 39_000)), [Kind::Mute]);
-    assert_eq!(causes(Kind::Mute, "a", (30_000, 37_999)), []);
-    // NATS took no writes for a while after it.
-    let mut story = Story::new()
-        .led("a", 1, (0, 40_000), &[])
-        .led("b", 2, (42_000, END), &[])
-        .suffered(Kind::RestartAll, "all", (30_000, 31_000));
-    assert_eq!(story.is_clean().gaps[0].causes, []);
-    story.0.notes.outages.push((at(30_000), at(38_000)));
-    assert_eq!(story.is_clean().gaps[0].causes, [Kind::RestartAll]);
-    // It did not lead.
-    assert_eq!(causes(Kind::Kill, "b", (40_000, 41_000)), []);
-    assert_eq!(causes(Kind::DeleteKey, "network", (40_000, 40_000)), []);
-    let later = gap(Kind::PauseServer, "nats-1", (41_000, 50_000));
-    assert_eq!(
-        (later.causes, later.company),
-        (vec![], vec![Kind::PauseServer])
-    );
-    let too_late = gap(Kind::PauseServer, "nats-1", (42_001, 50_000));
-    assert_eq!((too_late.causes, too_late.company), (vec![], vec![]));
 }
 
 #[test]

@@ -5,13 +5,12 @@
 //! `checker.rs` what must be true of the histories afterwards. `onlooker.rs` runs `nats-elect serve`
 //! beside it, `asking.rs` asks it, and `view.rs` is what must be true of what that shows. `shards` is
 //! the sharded group that the instances have beside their roles.
+//! What all examples with faults share is in `examples/drill`.
 
 pub mod admin;
 pub mod asking;
 pub mod board;
 pub mod checker;
-#[path = "../../control_plane/clock.rs"]
-pub mod clock;
 pub mod disk;
 pub mod fault;
 pub mod fleet;
@@ -32,13 +31,11 @@ pub mod schedule;
 pub mod shards;
 pub mod shown;
 pub mod summary;
-pub mod svg;
 pub mod timeline;
 pub mod view;
 pub mod watch;
 
-/// Any error, for people to read.
-pub type Problem = Box<dyn std::error::Error + Send + Sync>;
+pub use ::drill::Problem;
 
 /// Writes a line for people. A reader that went away is no reason to fail.
 pub fn say(line: &str) {

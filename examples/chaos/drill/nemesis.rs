@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nats_elect_testing::NatsCluster;
+use rustix::process::Signal;
 
 use super::admin::{Admin, Deed, stream};
-use super::clock::Moment;
 use super::disk;
 use super::fault::{Fault, Kind, Outcome, Subject};
 use super::fleet::Fleet;
@@ -14,6 +14,7 @@ use super::plan::{NODES, Plan};
 use super::schedule::{Aim, Planned};
 use super::shards::GROUP;
 use super::{Problem, say, seconds};
+use ::drill::Moment;
 
 /// When to try again what could not be done.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -234,17 +235,17 @@ impl<'a> Nemesis<'a> {
     fn hit(&mut self, planned: &Planned, victim: Victim) -> Result<(), Problem> {
         match (planned.kind, victim) {
             (Kind::Kill, Victim::Instance(index)) => {
-                self.fleet.kill(index)?;
+                self.fleet.node(index).kill()?;
             }
             (Kind::PauseShort | Kind::PauseLong, Victim::Instance(index)) => {
-                self.fleet.pause(index)?;
+                self.fleet.node(index).pause()?;
             }
             (Kind::Restart, Victim::Instance(index)) => self.fleet.terminate(index)?,
             (kind, Victim::Instance(index)) => self.fleet.disturb(index, kind, planned.lasts),
             (Kind::StepDown, Victim::Role(index)) => {
                 let leader = self.fleet.board.leader(index).ok_or("nobody leads it")?;
                 let role = &self.plan.roles[index].name;
-                self.fleet.step_down(leader, role)?;
+                self.fleet.node(leader).order(role)?;
             }
             (kind, Victim::Role(index)) => {
                 let role = self.plan.roles[index].name.as_str();
@@ -349,7 +350,7 @@ impl<'a> Nemesis<'a> {
             (Kind::Restart | Kind::Kill, _) if self.bucket_is_young() => return Ok(false),
             (Kind::PauseShort | Kind::PauseLong, Victim::Instance(index)) => {
                 // If it has ended meanwhile, the fleet notes that.
-                let _ = self.fleet.resume(index);
+                let _ = self.fleet.node(index).signal(Signal::CONT);
             }
             (Kind::Restart, Victim::Instance(index)) => {
                 if self.fleet.runs(index) {

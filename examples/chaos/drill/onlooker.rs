@@ -1,6 +1,6 @@
 //! `nats-elect serve` beside the drill: the process, and what is seen of it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,10 +19,11 @@ use tokio::time::{interval, timeout};
 
 use super::Problem;
 use super::asking::{ask, follow_events, read_nothing};
-use super::clock::Moment;
-use super::history::Writer;
 use super::plan::{BUCKET, Plan};
 use super::watch::{Told, watch_on};
+use ::drill::Moment;
+use ::drill::journal::Journal;
+use ::drill::usage::memory;
 
 /// The file with all that was seen.
 pub const SIGHTS: &str = "onlooker.jsonl";
@@ -153,7 +154,7 @@ impl Onlooker {
         let address = line.trim().strip_prefix("http://");
         let address = address.ok_or("serve did not start: see serve.log")?;
         let address: Arc<str> = address.into();
-        let writer = Arc::new(Writer::create(&plan.out.join(SIGHTS))?);
+        let writer = Arc::new(Journal::create(&plan.out.join(SIGHTS))?);
         let told = Arc::new(Told::new(Arc::clone(&writer)));
         for node in cluster.nodes() {
             runtime.spawn(watch_on(node.url(), Arc::clone(&told)));
@@ -213,7 +214,7 @@ impl Drop for Serve {
 async fn disturb(
     serve: Pid,
     proxies: Vec<TcpProxy>,
-    writer: Arc<Writer>,
+    writer: Arc<Journal>,
     mut stopped: watch::Receiver<bool>,
 ) {
     for how in Disturbance::ALL.into_iter().cycle() {
@@ -238,16 +239,12 @@ async fn disturb(
 }
 
 /// Samples the memory of a process, where the system tells it.
-async fn measure(pid: u32, writer: Arc<Writer>) {
+async fn measure(pid: u32, writer: Arc<Journal>) {
     let mut samples = interval(MEMORY);
     loop {
         samples.tick().await;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let mut lines = status.lines();
-        let resident = lines.find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = resident.and_then(|it| it.trim().strip_suffix(" kB"));
-        if let Some(kib) = kib.and_then(|it| it.parse().ok()) {
-            writer.write(Sight::Memory { kib });
+        if let Ok(kib) = memory(pid) {
+            writer.write(Sight::Memory { kib: kib.into() });
         }
     }
 }

@@ -9,8 +9,8 @@ use nats_elect_testing::NatsCluster;
 use tokio::runtime::Runtime;
 
 use super::Problem;
-use super::clock::Moment;
 use super::plan::BUCKET;
+use ::drill::Moment;
 
 const EVERY: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_millis(500);

@@ -5,21 +5,22 @@ use std::thread;
 use std::time::Duration;
 
 use nats_elect_testing::NatsCluster;
+use rustix::process::Signal;
 
 use super::admin::ACCOUNT_BYTES;
 use super::board::Board;
 use super::checker::{Evidence, Notes, Verdict};
-use super::clock::Moment;
 use super::fleet::Fleet;
 use super::nemesis::Nemesis;
 use super::onlooker::Onlooker;
 use super::plan::{BUCKET, NODES, Plan, Role, Sabotage};
 use super::probe::Probe;
 use super::schedule::schedule;
-use super::shards::ownership::{Finals, finals};
 use super::shards::{GROUP, Shards};
 use super::{Problem, say, seconds};
 use super::{summary, timeline};
+use ::drill::Moment;
+use ::drill::ownership::{Finals, finals};
 
 /// The first election, of a cluster that was just started on a busy machine.
 const FIRST_ELECTION: Duration = Duration::from_secs(60);
@@ -107,7 +108,7 @@ fn rehearse(
     let faults = nemesis.run(schedule(plan), enough)?;
     if plan.sabotage == Some(Sabotage::Stuck) {
         for index in 0..plan.instances {
-            fleet.pause(index)?;
+            fleet.node(index).pause()?;
         }
     }
     let healed = Moment::now();
@@ -148,7 +149,7 @@ fn rehearse(
     for index in 0..plan.instances {
         if fleet.runs(index) {
             fleet.terminate(index)?;
-            fleet.resume(index)?;
+            fleet.node(index).signal(Signal::CONT)?;
         }
     }
     fleet.wait_for_ends(ended)?;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use nats_elect::FencingToken;
 
 use super::checker::Evidence;
-use super::clock::Moment;
 use super::history::Tenure;
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::plan::Role;
 use super::view::DELAY;
+use ::drill::Moment;
 
 /// A time in which NATS told of one leader.
 #[derive(Debug)]

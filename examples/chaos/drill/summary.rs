@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::checker::{Evidence, Verdict};
-use super::fault::Kind;
+use super::fault::{Fault, Kind};
 use super::gaps::Gap;
 use super::seconds;
 use super::shards::verdict::ShardsVerdict;
@@ -15,7 +15,7 @@ const SHOWN: usize = 10;
 /// The whole text. Its last line is the verdict.
 pub fn summary(evidence: &Evidence, verdict: &Verdict) -> String {
     let mut text = String::new();
-    faults(&mut text, evidence, verdict);
+    faults(&mut text, evidence);
     roles(&mut text, evidence, verdict);
     let Verdict {
         terms,
@@ -45,58 +45,21 @@ pub fn summary(evidence: &Evidence, verdict: &Verdict) -> String {
     text
 }
 
-/// How often each kind happened, and how long a role was without a leader then.
-fn faults(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
+/// How often each kind happened.
+fn faults(text: &mut String, evidence: &Evidence) {
     let faults = &evidence.notes.faults;
-    let mut kinds: Vec<_> = faults.iter().map(|fault| fault.kind).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    let _ = writeln!(
-        text,
-        "\nLongest time without a leader, where the fault was the only one, where it came first, and where it came later:\n\
-         {:<20} {:>8} {:>7} {:>20} {:>20} {:>20}",
-        "fault", "injected", "missed", "alone", "first", "later"
-    );
-    let longest = |gaps: &mut dyn Iterator<Item = &Gap>| {
-        gaps.max_by_key(|gap| gap.length()).map_or_else(
-            || "–".to_owned(),
-            |gap| format!("{} ({})", seconds(gap.length()), gap.role),
-        )
+    let count = |name: &str, is_meant: &dyn Fn(&Fault) -> bool| {
+        let all = faults.iter().filter(|fault| is_meant(fault));
+        let (done, missed): (Vec<_>, Vec<_>) = all.partition(|fault| fault.is_done());
+        format!("{name:<20} {:>8} {:>7}\n", done.len(), missed.len())
     };
-    let mut row = |name: &str, counts: (usize, usize), [alone, first, later]: [String; 3]| {
-        let (done, missed) = counts;
-        let _ = writeln!(
-            text,
-            "{name:<20} {done:>8} {missed:>7} {alone:>20} {first:>20} {later:>20}"
-        );
-    };
-    let gaps = || verdict.gaps.iter();
-    for kind in &kinds {
-        let of_kind = || faults.iter().filter(|fault| fault.kind == *kind);
-        let done = of_kind().filter(|fault| fault.is_done()).count();
-        let only: &[Kind] = &[*kind];
-        let is_alone = |gap: &&Gap| gap.causes == only && gap.company.is_empty();
-        let columns = [
-            longest(&mut gaps().filter(is_alone)),
-            longest(&mut gaps().filter(|gap| gap.causes.contains(kind))),
-            longest(&mut gaps().filter(|gap| gap.company.contains(kind))),
-        ];
-        row(&kind.name(), (done, of_kind().count() - done), columns);
+    let _ = writeln!(text, "\n{:<20} {:>8} {:>7}", "fault", "injected", "missed");
+    for kind in Kind::all() {
+        if faults.iter().any(|fault| fault.kind == *kind) {
+            text.push_str(&count(&kind.name(), &|fault| fault.kind == *kind));
+        }
     }
-    let done = faults.iter().filter(|fault| fault.is_done()).count();
-    let is_unexplained = |gap: &&Gap| gap.causes.is_empty();
-    let unexplained = longest(&mut gaps().filter(is_unexplained));
-    row(
-        "none that is known",
-        (0, 0),
-        [String::new(), unexplained, String::new()],
-    );
-    let all = longest(&mut gaps());
-    row(
-        "all",
-        (done, faults.len() - done),
-        [String::new(), all, String::new()],
-    );
+    text.push_str(&count("all", &|_| true));
 }
 
 /// What became of each role.

@@ -7,9 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::checker::Evidence;
-use super::clock::Moment;
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::shown::{OfRole, Span, blind, disturbed, gaps, overlaps};
+use ::drill::Moment;
 
 /// The longest delay from NATS to what `serve` shows, while it says that its view is current. A
 /// watch without a message for 2.5 s is given up; as much again is for a server that lags behind
@@ -29,13 +29,6 @@ pub struct ViewVerdict {
     pub wrong: Vec<String>,
     /// From the drill's watch to the event of `serve`, for leaders that it told while current.
     pub told: Delays,
-    /// From when NATS told that a leader was gone to the last 200 for it, while `serve` was
-    /// current: zero if there was none.
-    pub outlived: Delays,
-    /// The same while it was not.
-    pub outlived_blindly: Delays,
-    /// From the end of a term, by the histories, to the last 200 with its fencing token.
-    pub after_term: Delays,
     /// Leaders that NATS told the drill, and those among them that `serve` told of.
     pub leaders: (usize, usize),
     /// Answers 200 that can't be judged: the drill's own watch saw nothing then.
@@ -298,17 +291,6 @@ impl fmt::Display for ViewVerdict {
             self.unseen
         )?;
         writeln!(f, "  from NATS to its event, while current: {}", self.told)?;
-        writeln!(
-            f,
-            "  a leader's last 200 after NATS told its end, while current: {}",
-            self.outlived
-        )?;
-        writeln!(f, "  the same while not current: {}", self.outlived_blindly)?;
-        writeln!(
-            f,
-            "  a leader's last 200 after its term, by the histories: {}",
-            self.after_term
-        )?;
         let [paused, cut_off, reset] = self.disturbed;
         writeln!(
             f,

@@ -10,10 +10,10 @@ use async_nats::{ConnectOptions, jetstream};
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::clock::Moment;
-use super::history::Writer;
 use super::onlooker::{Leader, Sight};
 use super::plan::BUCKET;
+use ::drill::Moment;
+use ::drill::journal::Journal;
 
 const EVERY: Duration = Duration::from_millis(100);
 /// The probe writes ten times a second: a watch that shows nothing for so long is begun anew.
@@ -26,7 +26,7 @@ const BLIND: Duration = Duration::from_secs(1);
 /// What the watches through all nodes have shown.
 pub struct Told {
     seen: Mutex<Seen>,
-    writer: Arc<Writer>,
+    writer: Arc<Journal>,
 }
 
 struct Seen {
@@ -35,7 +35,7 @@ struct Seen {
 }
 
 impl Told {
-    pub fn new(writer: Arc<Writer>) -> Self {
+    pub fn new(writer: Arc<Journal>) -> Self {
         Self {
             seen: Mutex::new(Seen {
                 revisions: HashSet::new(),

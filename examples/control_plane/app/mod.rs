@@ -3,7 +3,6 @@
 mod metrics;
 mod role;
 mod signals;
-mod spread;
 mod witness;
 mod worker;
 
@@ -14,14 +13,16 @@ use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use nats_elect::health::HealthServer;
-use nats_elect::{BoxError, EventsConfig, MemberConfig, RoleConfig, RoleManager, StopOptions};
+use nats_elect::{BoxError, EventsConfig, RoleConfig, RoleManager, StopOptions};
 use tracing_subscriber::EnvFilter;
 
-pub use role::{Role, short};
+pub use role::Role;
 pub use signals::EndRequests;
 pub use witness::Witness;
 use worker::Worker;
 
+/// The Key-Value bucket in which the instances meet.
+const BUCKET: &str = "control-plane";
 /// How long handlers and NATS may take at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -33,14 +34,8 @@ pub struct Settings {
     pub url: String,
     /// Further options of the connection to NATS.
     pub connect: ConnectOptions,
-    /// The Key-Value bucket in which the instances meet.
-    pub bucket: String,
-    /// The number of NATS servers that keep a new bucket.
-    pub replicas: usize,
     /// How long a lease lasts without renewal.
     pub ttl: Duration,
-    /// The roles are spread over the instances, as units of a group.
-    pub spread: bool,
     /// The port of `/metrics` and of health checks; 0 takes a free one.
     pub metrics_port: u16,
 }
@@ -59,25 +54,16 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     let mut builder = RoleManager::builder()
         .servers(&settings.url)
         .connect_options(settings.connect)
-        .bucket(&settings.bucket)
+        .bucket(BUCKET)
         .bucket_auto_create()
-        .replicas(settings.replicas)
         .start_timeout(Duration::from_secs(10))
         // For `nats-elect history`.
         .events(EventsConfig::default().keep(Duration::from_secs(24 * 60 * 60)))
         .instance_id(&settings.id);
-    let worker = |role| Worker {
-        role,
-        witness: Arc::clone(&witness),
-    };
-    if settings.spread {
-        let lease = MemberConfig::default().ttl(settings.ttl);
-        builder = builder.member(lease).group(spread::group(worker));
-    } else {
-        for role in Role::ALL {
-            let config = RoleConfig::default().ttl(settings.ttl);
-            builder = builder.role(role.name(), config, worker(role));
-        }
+    for role in Role::ALL {
+        let config = RoleConfig::default().ttl(settings.ttl);
+        let witness = Arc::clone(&witness);
+        builder = builder.role(role.name(), config, Worker { role, witness });
     }
     // Before the manager starts, on a loopback port; 0 takes a free one.
     let socket = HealthServer::bind((Ipv4Addr::LOCALHOST, settings.metrics_port)).await?;
@@ -88,22 +74,15 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     // It answers until it is dropped.
     let server = metrics::serve(metrics, &manager, socket)?;
     let metrics = format!("http://{}/metrics", server.address());
-
-    witness.started(&metrics);
-    if settings.spread {
-        let owners = manager.group(spread::NAME)?;
-        tokio::spawn(spread::watch(owners, Arc::clone(&witness)));
-    }
     tell(&format!(
         "{} stands for election; metrics at {metrics}",
         settings.id
     ));
     end.next().await;
-    let stopped = manager
+    manager
         .stop(StopOptions::default().timeout(STOP_TIMEOUT))
-        .await;
-    witness.stopped();
-    Ok(stopped?)
+        .await?;
+    Ok(())
 }
 
 /// Writes one line to standard output. An instance goes on leading if nobody reads it.

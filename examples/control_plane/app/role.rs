@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use nats_elect::FencingToken;
-
 /// The roles of this control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -29,11 +27,6 @@ impl Role {
         }
     }
 
-    /// The role of this name.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
-    }
-
     /// How long one piece of its work takes.
     pub const fn effort(self) -> Duration {
         Duration::from_millis(match self {
@@ -42,26 +35,10 @@ impl Role {
             Self::Metrics => 50,
         })
     }
-
-    /// The result of the term's `n`th piece of work.
-    pub fn result(self, token: FencingToken, n: u64) -> String {
-        // Numbers that begin with the token are unique across all terms, without asking anyone.
-        let number = format!("{}/{n}", short(token));
-        match self {
-            Self::Scheduler => format!("job {number} to worker-{}", n % 4 + 1),
-            Self::Network => format!("10.0.{}.{} as lease {number}", n / 250 % 250, n % 250 + 2),
-            Self::Metrics => format!("round {number}: {} samples", 40 + n * 7 % 13),
-        }
-    }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// The last digits of a fencing token: enough to tell a few terms apart.
-pub fn short(token: FencingToken) -> String {
-    format!("#{:05}", token.sequence % 100_000)
 }

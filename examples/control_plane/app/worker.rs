@@ -15,7 +15,7 @@ pub struct Worker {
 impl RoleHandler for Worker {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
         let (role, token) = (self.role, term.fencing_token());
-        self.witness.began(role, token);
+        self.witness.began(role, &term);
         tell(&format!("leads {role} with token {token}"));
         let mut n = 0;
         while !term.is_cancelled() {
@@ -23,9 +23,9 @@ impl RoleHandler for Worker {
             // The end of the term drops it half-way. The time until then counts as work, too.
             term.run_until_cancelled(tokio::time::sleep(role.effort()))
                 .await;
-            self.witness.worked(role, token, role.result(token, n));
+            self.witness.worked(role, &term);
         }
-        self.witness.ended(role, token);
+        self.witness.ended(role, &term);
         tell(&format!("no longer leads {role}, after {n} pieces of work"));
         Ok(())
     }

@@ -6,13 +6,13 @@ use nats_elect::FencingToken;
 use serde_json::{from_value, json};
 
 use super::Shards;
-use super::journal::{Event, Line, What};
-use super::ownership::{Finals, Ownership};
-use super::terms::Terms;
 use super::verdict::ShardsVerdict;
 use crate::drill::checker::Notes;
-use crate::drill::clock::Moment;
 use crate::drill::fault::{Fault, Kind, Outcome};
+use ::drill::Moment;
+use ::drill::Terms;
+use ::drill::journal::{Event, Record, What};
+use ::drill::ownership::{Finals, Ownership, shards};
 
 const TTL: Duration = Duration::from_secs(3);
 const HEALED: u64 = 100;
@@ -49,7 +49,7 @@ impl Story {
             bad_ends: Vec::new(),
         };
         let ownership = Ownership {
-            shards: 2,
+            units: shards(2),
             names,
             terms: Terms::default(),
             finals: Finals::new(),
@@ -63,7 +63,7 @@ impl Story {
     fn owned(mut self, shard: u32, instance: usize, (from, until): (u64, u64)) -> Self {
         for (second, what) in [(from, What::Began), (until, What::Ended)] {
             let event = Event::Term {
-                shard,
+                unit: shard,
                 token: FencingToken {
                     epoch: 1,
                     sequence: from + 1,
@@ -71,11 +71,11 @@ impl Story {
                 until: Some(at(second) + TTL),
                 what,
             };
-            let line = Line {
+            let line = Record {
                 at: at(second),
-                event,
+                what: event,
             };
-            self.ownership.terms.take(instance, 1, line);
+            self.ownership.terms.take(instance, 1, &line);
         }
         self
     }

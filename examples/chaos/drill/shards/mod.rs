@@ -1,19 +1,11 @@
 //! The sharded group beside the roles: who owns what, and what must be true of it.
 //!
-//! Handlers, journals and most rules are those of the example `sharded`.
+//! The handler is that of the example `sharded`, and so are most rules.
 
-#[path = "../../../sharded/chart.rs"]
-pub mod chart;
 #[path = "../../../sharded/counter.rs"]
 pub mod counter;
-#[path = "../../../sharded/journal.rs"]
-pub mod journal;
 #[cfg(test)]
 mod made_up;
-#[path = "../../../sharded/ownership.rs"]
-pub mod ownership;
-#[path = "../../../sharded/terms.rs"]
-pub mod terms;
 pub mod verdict;
 
 use std::ffi::OsStr;
@@ -26,13 +18,10 @@ use nats_elect::{Group, MemberConfig};
 use serde::{Deserialize, Serialize};
 
 use self::counter::Counter;
-use self::journal::Tail;
-use self::terms::Terms;
 use super::Problem;
-use super::clock::Moment;
 use super::fault::{Fault, Kind, Subject};
-// The files of `sharded` look for them beside themselves.
-use super::{clock, svg};
+use ::drill::journal::{Event, Tail};
+use ::drill::{Moment, Terms};
 
 /// The name of the group.
 pub const GROUP: &str = "shards";
@@ -124,7 +113,7 @@ impl Shards {
 #[derive(Debug)]
 pub struct Live {
     /// Of each instance, the journal of its newest process and the number of that.
-    tails: Vec<(u32, Tail)>,
+    tails: Vec<(u32, Tail<Event>)>,
     terms: Terms,
 }
 
@@ -148,7 +137,7 @@ impl Live {
     pub fn read(&mut self) -> io::Result<()> {
         for (instance, (process, tail)) in self.tails.iter_mut().enumerate() {
             for line in tail.read()? {
-                self.terms.take(instance, *process, line);
+                self.terms.take(instance, *process, &line);
             }
         }
         Ok(())
@@ -178,7 +167,7 @@ pub fn read(folder: &Path, instances: &[String]) -> Result<Terms, Problem> {
         let instance = instance.ok_or("a journal of an unknown instance")?;
         let process = process.parse()?;
         for line in Tail::new(path.clone()).read()? {
-            terms.take(instance, process, line);
+            terms.take(instance, process, &line);
         }
     }
     Ok(terms)

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Shards;
-use super::ownership::{Counts, Ownership};
 use crate::drill::checker::Notes;
-use crate::drill::clock::Moment;
+use ::drill::Moment;
+use ::drill::ownership::{Counts, Ownership};
 
 /// A shard that is given away in good order is without an owner for no longer.
 const HANDOVER: Duration = Duration::from_secs(1);
@@ -38,14 +38,14 @@ impl ShardsVerdict {
             counts: ownership.counts(),
             stuck: Vec::new(),
             uneven: Vec::new(),
-            shards: ownership.shards,
+            shards: shards.count,
             terms: ownership.terms.all().count(),
             gaps: Vec::new(),
             recovery: Duration::ZERO,
             allowed: shards.patience(&notes.faults),
             owned: ownership.terms.owned_at(notes.ended, notes.instances.len()),
         };
-        for shard in 0..ownership.shards {
+        for shard in 0..shards.count {
             for gap in gaps(notes, ownership, shard) {
                 verdict.judge_gap(notes, shard, gap);
             }

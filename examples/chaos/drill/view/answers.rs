@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use nats_elect::FencingToken;
 
-use super::super::clock::Moment;
 use super::super::fault::{Kind, Subject};
 use super::super::shown::{Answer, OfRole, Span, overlaps};
 use super::{DELAY, ViewVerdict};
+use ::drill::Moment;
 
 /// How much later than `serve` the drill's own watch may be.
 const LAG: Duration = Duration::from_secs(1);
@@ -73,8 +73,6 @@ impl ViewVerdict {
     pub(super) fn judge_answers(&mut self, of: &OfRole<'_>) {
         let ttl = of.role.ttl;
         let ends = ends_of_terms(of);
-        // By span: how long after its end it was said to lead, and whether `serve` was current.
-        let mut outlived = BTreeMap::new();
         for answer in &of.answers {
             let wrong = |why: &str| {
                 let at = of.evidence.time(answer.asked);
@@ -92,8 +90,7 @@ impl ViewVerdict {
             let is_of = |span: &&Span<'_>| {
                 span.leader.id == answer.instance && span.from.since(answer.answered) <= LAG
             };
-            let spans = of.spans.iter().enumerate();
-            let Some((index, span)) = spans.rev().find(|(_, span)| is_of(span)) else {
+            let Some(span) = of.spans.iter().rev().find(is_of) else {
                 self.wrong.push(wrong("and never did by the bucket"));
                 continue;
             };
@@ -112,21 +109,8 @@ impl ViewVerdict {
                     let why = format!("and NATS told otherwise {late:.1?} before");
                     self.wrong.push(wrong(&why));
                 }
-                let longest = outlived.entry(index).or_insert((late, is_current));
-                *longest = (late.max(longest.0), is_current && longest.1);
             }
         }
-        for (index, span) in of.spans.iter().enumerate() {
-            if span.until.is_none_or(|until| until < of.begun) {
-                continue;
-            }
-            match outlived.get(&index) {
-                Some((late, false)) => self.outlived_blindly.0.push(*late),
-                Some((late, true)) => self.outlived.0.push(*late),
-                None => self.outlived.0.push(Duration::ZERO),
-            }
-        }
-        self.measure_after_terms(of);
     }
 
     /// A 200 ends with the lease. Counted from the end of the term, or from the first sight of its
@@ -159,20 +143,6 @@ impl ViewVerdict {
                 answer.instance,
                 of.evidence.time(answer.asked)
             ));
-        }
-    }
-
-    fn measure_after_terms(&mut self, of: &OfRole<'_>) {
-        for term in of.terms() {
-            let Some((_, last)) = term.valid else {
-                continue;
-            };
-            let answers = of.answers.iter();
-            let answers = answers.filter(|it| it.token == Some(term.token));
-            let late = answers.map(|it| it.asked.since(last)).max();
-            if last >= of.begun && last < of.evidence.notes.ended {
-                self.after_term.0.push(late.unwrap_or_default());
-            }
         }
     }
 }

@@ -4,31 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_nats::jetstream;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
-use nats_elect::BoxError;
 
-use super::clock::Moment;
-use super::terms::{Term, Terms};
+use crate::{Moment, Problem, Term, Terms};
 
 /// The counter of each shard, as it stands in the bucket at the end.
 pub type Finals = BTreeMap<u32, u64>;
 
-/// Who owned which shard, and what came of it.
+/// Who owned what, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Ownership {
-    pub shards: u32,
+    /// The names of what is owned, by its number.
+    pub units: Vec<String>,
     /// The names of the instances.
     pub names: Vec<String>,
+    /// All terms.
     pub terms: Terms,
+    /// The counters of shards.
     pub finals: Finals,
     /// The instances that were killed, and when.
     pub kills: Vec<(usize, Moment)>,
-    /// Whether an instance that is killed frees its shards at once: no lease is waited for.
+    /// Whether an instance that is killed frees what it owns at once: no lease is waited for.
     pub last_wills: bool,
 }
 
 /// What the owners counted.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
+    /// Those that were confirmed.
     pub confirmed: usize,
     /// Those that had no answer.
     pub open: usize,
@@ -40,7 +42,18 @@ pub struct Counts {
     pub doubled: Vec<String>,
 }
 
+/// The names of so many shards.
+pub fn shards(count: u32) -> Vec<String> {
+    (0..count).map(|shard| format!("shard {shard}")).collect()
+}
+
 impl Ownership {
+    /// Each unit, with its name and its terms.
+    pub fn by_unit(&self) -> impl Iterator<Item = (u32, &str, Vec<&Term>)> {
+        let units = (0..).zip(&self.units);
+        units.map(|(number, name)| (number, name.as_str(), self.terms.of(number)))
+    }
+
     /// When the handler of a term ran at the latest: a kill ends it before its lease.
     pub fn end_of(&self, term: &Term) -> Moment {
         let kills = self.kills.iter().filter(|(instance, at)| {
@@ -50,7 +63,7 @@ impl Ownership {
         first.map_or(term.last(), |at| at.min(term.last()))
     }
 
-    /// Until when nobody else may own a shard because of that term.
+    /// Until when nobody else may own a unit because of that term.
     fn holds_until(&self, term: &Term) -> Moment {
         if self.last_wills {
             self.end_of(term)
@@ -59,17 +72,17 @@ impl Ownership {
         }
     }
 
-    /// Two terms of a shard at one time.
+    /// Two terms of a unit at one time.
     pub fn overlaps(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for shard in 0..self.shards {
+        for (_, unit, terms) in self.by_unit() {
             let mut longest: Option<&Term> = None;
-            for term in self.terms.of(shard) {
+            for term in terms {
                 if let Some(before) = longest
                     && term.began < self.holds_until(before)
                 {
                     found.push(format!(
-                        "shard {shard}: {} began while {} could act for another {:.3} s (processes {} and {})",
+                        "{unit}: {} began while {} could act for another {:.3} s (processes {} and {})",
                         self.names[term.instance],
                         self.names[before.instance],
                         self.holds_until(before).since(term.began).as_secs_f64(),
@@ -87,15 +100,16 @@ impl Ownership {
 
     /// Tokens that do not grow from term to term.
     pub fn disorders(&self) -> Vec<String> {
-        let twice = self.terms.twice.iter();
-        let twice =
-            twice.map(|(shard, token)| format!("shard {shard}: two terms with token {token}"));
-        let mut found: Vec<_> = twice.collect();
-        for shard in 0..self.shards {
-            for pair in self.terms.of(shard).windows(2) {
+        let mut found = Vec::new();
+        for (unit, token) in &self.terms.twice {
+            let unit = &self.units[*unit as usize];
+            found.push(format!("{unit}: two terms with token {token}"));
+        }
+        for (_, unit, terms) in self.by_unit() {
+            for pair in terms.windows(2) {
                 let (before, after) = (pair[0].token, pair[1].token);
                 if after <= before {
-                    found.push(format!("shard {shard}: {after} after {before}"));
+                    found.push(format!("{unit}: {after} after {before}"));
                 }
             }
         }
@@ -108,13 +122,12 @@ impl Ownership {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let bucket = self.terms.all().map(|term| term.token.epoch).max();
-        for shard in 0..self.shards {
-            let mut terms = self.terms.of(shard);
+        for (shard, name, mut terms) in self.by_unit() {
             let mut confirmed = BTreeSet::new();
             for term in &terms {
                 for count in &term.confirmed {
                     if !confirmed.insert((Some(term.token.epoch), *count)) {
-                        let text = format!("shard {shard}: {count} was confirmed twice");
+                        let text = format!("{name}: {count} was confirmed twice");
                         counts.doubled.push(text);
                     }
                 }
@@ -135,13 +148,13 @@ impl Ownership {
             for count in 1..=last {
                 if !confirmed.contains(&count) && !unanswered.contains(&count) {
                     counts.lost.push(format!(
-                        "shard {shard}: the counter is {last}, but nobody wrote {count}"
+                        "{name}: the counter is {last}, but nobody wrote {count}"
                     ));
                 }
             }
             if let Some(most) = confirmed.last().filter(|most| **most > last) {
                 counts.lost.push(format!(
-                    "shard {shard}: {most} was confirmed, and the counter is {last}"
+                    "{name}: {most} was confirmed, and the counter is {last}"
                 ));
             }
             counts.landed += unanswered.iter().filter(|count| **count <= last).count();
@@ -151,7 +164,7 @@ impl Ownership {
 }
 
 /// Reads the counters from the leader of the bucket's stream.
-pub async fn finals(url: &str, bucket: &str, group: &str, shards: u32) -> Result<Finals, BoxError> {
+pub async fn finals(url: &str, bucket: &str, group: &str, shards: u32) -> Result<Finals, Problem> {
     let client = async_nats::connect(url).await?;
     let bucket = jetstream::new(client).get_key_value(bucket).await?;
     let mut finals = Finals::new();

@@ -3,12 +3,8 @@
 use std::fmt::{self, Write as _};
 
 /// An SVG document that grows.
-#[derive(Debug)]
-pub struct Svg {
-    width: f64,
-    height: f64,
-    body: String,
-}
+#[derive(Debug, Default)]
+pub struct Svg(String);
 
 /// Where something is.
 #[derive(Clone, Copy, Debug)]
@@ -28,18 +24,6 @@ pub enum Anchor {
 }
 
 impl Svg {
-    pub fn new(width: f64, height: f64) -> Self {
-        Self {
-            width,
-            height,
-            body: String::new(),
-        }
-    }
-
-    pub const fn width(&self) -> f64 {
-        self.width
-    }
-
     /// A filled area. `told` is shown to a pointer that rests on it.
     pub fn area(&mut self, place: Place, fill: &str, told: &str) {
         let Place {
@@ -100,19 +84,18 @@ impl Svg {
         ));
     }
 
-    /// The whole document.
-    pub fn finish(self) -> String {
-        let (width, height) = (self.width, self.height);
+    /// The whole document, with this one on top of it.
+    pub fn finish(self, above: &Self, (width, height): (f64, f64)) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" fill=\"#222\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
-            self.body
+             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}{}</svg>\n",
+            self.0, above.0
         )
     }
 
     fn add(&mut self, piece: fmt::Arguments<'_>) {
-        let _ = self.body.write_fmt(piece);
+        let _ = self.0.write_fmt(piece);
     }
 }
 

@@ -1,20 +1,22 @@
-//! All terms of all shards, put together from the journals.
+//! All terms of all units, put together from the journals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nats_elect::FencingToken;
 
-use super::clock::Moment;
-use super::journal::{Event, Line, What};
+use crate::Moment;
+use crate::journal::{Event, Record, What};
 
-/// A term of a shard, as its process wrote it down.
+/// A term of a unit, as its process wrote it down.
 #[derive(Clone, Debug)]
 pub struct Term {
+    /// Its fencing token.
     pub token: FencingToken,
     /// The number of the instance, from 0.
     pub instance: usize,
     /// Which of its processes, from 1.
     pub process: u32,
+    /// When its handler began.
     pub began: Moment,
     /// When its handler ended. `None` if it runs, or was killed.
     pub ended: Option<Moment>,
@@ -58,25 +60,25 @@ impl Term {
 /// All terms.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// By shard, and in the order of their tokens.
-    by_shard: BTreeMap<u32, BTreeMap<FencingToken, Term>>,
+    /// By unit, and in the order of their tokens.
+    by_unit: BTreeMap<u32, BTreeMap<FencingToken, Term>>,
     /// Two terms with one token. There should be none.
     pub twice: Vec<(u32, FencingToken)>,
 }
 
 impl Terms {
     /// Takes a line of the journal of an instance's process.
-    pub fn take(&mut self, instance: usize, process: u32, line: Line) {
+    pub fn take(&mut self, instance: usize, process: u32, line: &Record<Event>) {
         let Event::Term {
-            shard,
+            unit,
             token,
             until,
             what,
-        } = line.event
+        } = line.what
         else {
             return;
         };
-        let of_shard = self.by_shard.entry(shard).or_default();
+        let of_unit = self.by_unit.entry(unit).or_default();
         if what == What::Began {
             let term = Term {
                 token,
@@ -90,17 +92,17 @@ impl Terms {
                 unclear: BTreeSet::new(),
                 under_way: None,
             };
-            if of_shard.insert(token, term).is_some() {
-                self.twice.push((shard, token));
+            if of_unit.insert(token, term).is_some() {
+                self.twice.push((unit, token));
             }
             return;
         }
-        let Some(term) = of_shard.get_mut(&token) else {
+        let Some(term) = of_unit.get_mut(&token) else {
             return;
         };
         term.valid_until = term.valid_until.max(until.unwrap_or(term.valid_until));
         match what {
-            What::Began => {}
+            What::Began | What::Working => {}
             What::Sending(count) => term.under_way = Some(count),
             What::Counted(count) => {
                 term.under_way = None;
@@ -118,18 +120,18 @@ impl Terms {
         }
     }
 
-    /// The terms of a shard, in the order in which they began.
-    pub fn of(&self, shard: u32) -> Vec<&Term> {
-        let terms = self.by_shard.get(&shard).into_iter();
+    /// The terms of a unit, in the order in which they began.
+    pub fn of(&self, unit: u32) -> Vec<&Term> {
+        let terms = self.by_unit.get(&unit).into_iter();
         let mut terms: Vec<_> = terms.flat_map(BTreeMap::values).collect();
         terms.sort_by_key(|term| term.began);
         terms
     }
 
-    /// How many shards each of so many instances owned at that moment.
+    /// How many units each of so many instances owned at that moment.
     pub fn owned_at(&self, moment: Moment, instances: usize) -> Vec<usize> {
         let mut owned = vec![0; instances];
-        for terms in self.by_shard.values() {
+        for terms in self.by_unit.values() {
             if let Some(term) = terms.values().rfind(|term| term.owns_at(moment)) {
                 owned[term.instance] += 1;
             }
@@ -139,6 +141,6 @@ impl Terms {
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Term> {
-        self.by_shard.values().flat_map(BTreeMap::values)
+        self.by_unit.values().flat_map(BTreeMap::values)
     }
 }

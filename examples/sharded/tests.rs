@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use drill::journal::{Event, Record, What};
+use drill::ownership::{Finals, Ownership, shards};
+use drill::verdict::Evidence;
+use drill::{Fault, Kind, Moment, Terms};
 use nats_elect::FencingToken;
 
-use super::{Evidence, judge};
-use crate::clock::Moment;
-use crate::fault::{Fault, Kind};
-use crate::journal::{Event, Line, What};
-use crate::ownership::{Finals, Ownership};
-use crate::terms::Terms;
+use crate::verdict::{Told, judge};
 
 /// A run of one shard. `i1` counts to 2 and is killed after 10 s. `i2` owns the shard from the 13th
 /// second on, and counts to 3.
 struct Run {
     zero: Moment,
     evidence: Evidence,
+    told: Told,
 }
 
 impl Run {
@@ -31,7 +31,7 @@ impl Run {
         };
         let evidence = Evidence {
             ownership: Ownership {
-                shards: 1,
+                units: shards(1),
                 names: vec!["i1".into(), "i2".into()],
                 terms: Terms::default(),
                 finals: Finals::from([(0, 3)]),
@@ -40,23 +40,28 @@ impl Run {
             },
             ttl: Duration::from_secs(3),
             faults: vec![killed],
-            rolling: Vec::new(),
             bad_ends: Vec::new(),
-            balanced: 1,
-            uneven: Vec::new(),
             began: zero,
             opening: zero,
             closing: at(20),
             ended: at(22),
         };
-        Self { zero, evidence }
+        let told = Told {
+            balanced: 1,
+            ..Told::default()
+        };
+        Self {
+            zero,
+            evidence,
+            told,
+        }
     }
 
     /// An event at this second, in a term whose lease lasts to that second.
     fn note(&mut self, instance: usize, token: u64, (at, until): (u64, u64), what: What) {
         let second = |seconds| self.zero + Duration::from_secs(seconds);
         let event = Event::Term {
-            shard: 0,
+            unit: 0,
             token: FencingToken {
                 epoch: 1,
                 sequence: token,
@@ -64,11 +69,11 @@ impl Run {
             until: (until > at).then(|| second(until)),
             what,
         };
-        let line = Line {
+        let line = Record {
             at: second(at),
-            event,
+            what: event,
         };
-        self.evidence.ownership.terms.take(instance, 1, line);
+        self.evidence.ownership.terms.take(instance, 1, &line);
     }
 
     fn first_term(&mut self) {
@@ -88,7 +93,7 @@ impl Run {
 
     /// The findings that do not hold.
     fn wrong(self) -> Vec<String> {
-        let verdict = judge(&self.evidence);
+        let verdict = judge(&self.evidence, &self.told);
         let wrong = verdict.findings.into_iter().filter(|(holds, _)| !holds);
         wrong.map(|(_, text)| text).collect()
     }
@@ -279,6 +284,6 @@ fn shards_that_stay_uneven_are_noticed() {
     let mut run = Run::new();
     run.first_term();
     run.second_term(6, 13);
-    run.evidence.uneven.push("[3, 1] after 12s".into());
+    run.told.uneven.push("[3, 1] after 12s".into());
     assert_wrong(run, "balance: [3, 1] after 12s");
 }

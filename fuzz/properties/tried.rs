@@ -18,7 +18,7 @@ const PROPERTIES: [(&str, Property); 4] = [
 /// The inputs kept for a property.
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("src/fuzzing/inputs")
+        .join("fuzz/inputs")
         .join(name)
 }
 

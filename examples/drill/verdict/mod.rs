@@ -1,42 +1,45 @@
-//! What must hold, judged from what the processes wrote down and from the counters in the bucket.
+//! What must hold of a script, judged from what the processes wrote down.
 
 mod table;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::fault::Fault;
 use crate::ownership::Ownership;
-use table::table;
+use crate::{Fault, Moment};
+
+pub use table::Lengths;
 
 /// All that is known of a run.
 #[derive(Clone, Debug)]
 pub struct Evidence {
+    /// Who owned what.
     pub ownership: Ownership,
+    /// How long an instance's lease lasts.
     pub ttl: Duration,
+    /// What was done to the instances.
     pub faults: Vec<Fault>,
-    pub rolling: Vec<(Moment, Moment)>,
+    /// Processes that did not end as they should.
     pub bad_ends: Vec<String>,
-    /// How often the shards were even in time after something had happened.
-    pub balanced: usize,
-    /// How many shards each instance owned when they were not.
-    pub uneven: Vec<String>,
+    /// When it began.
     pub began: Moment,
     /// When the first scene began.
     pub opening: Moment,
     /// When all instances were asked to end. From then on nothing needs an owner.
     pub closing: Moment,
+    /// When all of them had ended.
     pub ended: Moment,
 }
 
-/// A time in which a shard had no owner.
+/// A time in which a unit had no owner.
 #[derive(Clone, Copy, Debug)]
-struct Gap {
-    shard: u32,
-    from: Moment,
+pub struct Gap {
+    /// The number of the unit.
+    pub unit: u32,
+    /// When the term before ended.
+    pub from: Moment,
     /// When the next owner's handler began. `None` if there was none.
-    until: Option<Moment>,
+    pub until: Option<Moment>,
     /// When it was allowed to begin at the latest.
     allowed: Moment,
     /// What ended the term before, by its number.
@@ -46,22 +49,41 @@ struct Gap {
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    findings: Vec<(bool, String)>,
+    /// Whether something holds, and what there is to say of it.
+    pub findings: Vec<(bool, String)>,
     /// Text for people.
-    table: Vec<String>,
+    pub table: Vec<String>,
+    /// The times in which units had no owner.
+    pub gaps: Vec<Gap>,
 }
 
 impl Verdict {
+    /// Judges what every run has.
+    pub fn on(evidence: &Evidence) -> Self {
+        let gaps = gaps(evidence);
+        let mut verdict = Self {
+            table: table::table(evidence, &gaps),
+            ..Self::default()
+        };
+        verdict.enter("one owner at a time", never_overlapped(&evidence.ownership));
+        verdict.enter("tokens grew", tokens_grew(&evidence.ownership));
+        verdict.enter("owned again in time", in_time(evidence, &gaps));
+        let ends = none_of(&evidence.bad_ends);
+        let ends = ends.map(|()| "all processes that were asked to end did so".to_owned());
+        verdict.enter("graceful ends", ends);
+        verdict.gaps = gaps;
+        verdict
+    }
+
     /// Whether all holds.
     pub fn holds(&self) -> bool {
         self.findings.iter().all(|(holds, _)| *holds)
     }
 
-    fn enter(&mut self, what: &str, found: Result<String, String>) {
-        let (holds, text) = match found {
-            Ok(text) => (true, text),
-            Err(text) => (false, text),
-        };
+    /// Adds a finding: what is to be said of it if it holds, and what if it does not.
+    pub fn enter(&mut self, what: &str, found: Result<String, String>) {
+        let holds = found.is_ok();
+        let text = found.unwrap_or_else(|wrong| wrong);
         self.findings.push((holds, format!("{what}: {text}")));
     }
 }
@@ -78,25 +100,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Judges a run.
-pub fn judge(evidence: &Evidence) -> Verdict {
-    let mut verdict = Verdict::default();
-    let gaps = gaps(evidence);
-    verdict.table = table(evidence, &gaps);
-    verdict.enter("one owner at a time", never_overlapped(&evidence.ownership));
-    verdict.enter("tokens grew", tokens_grew(&evidence.ownership));
-    verdict.enter("counts", counted(&evidence.ownership));
-    verdict.enter("owned again in time", in_time(evidence, &gaps));
-    let ends = match &evidence.bad_ends[..] {
-        [] => Ok("all processes that were asked to end did so".to_owned()),
-        bad => Err(bad.join(", ")),
-    };
-    verdict.enter("graceful ends", ends);
-    verdict.enter("balance", was_even(evidence));
-    verdict
-}
-
-/// No two terms of a shard at one time.
+/// No two terms of a unit at one time.
 fn never_overlapped(ownership: &Ownership) -> Result<String, String> {
     none_of(&ownership.overlaps())?;
     let terms = ownership.terms.all().count();
@@ -105,40 +109,18 @@ fn never_overlapped(ownership: &Ownership) -> Result<String, String> {
     ))
 }
 
-/// Some time after each event no instance owned two shards more than another one.
-fn was_even(evidence: &Evidence) -> Result<String, String> {
-    none_of(&evidence.uneven)?;
-    let Evidence { balanced, .. } = evidence;
-    Ok(format!(
-        "kept {balanced} times, to one shard between the most and the least"
-    ))
-}
-
 fn tokens_grew(ownership: &Ownership) -> Result<String, String> {
     none_of(&ownership.disorders())?;
-    let shards = 0..ownership.shards;
-    let later = shards.map(|shard| ownership.terms.of(shard).len().saturating_sub(1));
+    let later = ownership.by_unit();
+    let later = later.map(|(_, _, terms)| terms.len().saturating_sub(1));
     match later.sum::<usize>() {
-        0 => Err("no shard had a second term".into()),
+        0 => Err("nothing had a second term".into()),
         compared => Ok(format!("{compared} times from term to term")),
     }
 }
 
-fn counted(ownership: &Ownership) -> Result<String, String> {
-    let counts = ownership.counts();
-    none_of(&counts.doubled)?;
-    none_of(&counts.lost)?;
-    if counts.confirmed == 0 {
-        return Err("nobody counted".into());
-    }
-    Ok(format!(
-        "{} confirmed, and none lost or doubled; {} more had no answer, of which {} were stored",
-        counts.confirmed, counts.open, counts.landed
-    ))
-}
-
 /// Fails with the first violation, and says how many more there are.
-fn none_of(found: &[String]) -> Result<(), String> {
+pub fn none_of(found: &[String]) -> Result<(), String> {
     match found {
         [] => Ok(()),
         [only] => Err(only.clone()),
@@ -149,27 +131,22 @@ fn none_of(found: &[String]) -> Result<(), String> {
 /// The time between the end of a lease and the next term's begin. One heartbeat is for a member
 /// whose turn it is and that died as well. The rest is for a busy machine.
 fn slack(ttl: Duration) -> Duration {
-    heartbeat(ttl) + Duration::from_secs(1)
+    (ttl / 5).min(Duration::from_secs(1)) + Duration::from_secs(1)
 }
 
-/// The same for a shard that is given away in good order.
+/// The same for a unit that is given away in good order.
 const HANDOVER: Duration = Duration::from_secs(1);
 
-fn heartbeat(ttl: Duration) -> Duration {
-    (ttl / 5).min(Duration::from_secs(1))
-}
-
-/// The gaps of all shards until the final stop.
+/// The gaps of all units until the final stop.
 fn gaps(evidence: &Evidence) -> Vec<Gap> {
-    let shards = 0..evidence.ownership.shards;
-    shards
-        .flat_map(|shard| gaps_of(evidence, shard))
+    let units = evidence.ownership.by_unit();
+    units
+        .flat_map(|(unit, ..)| gaps_of(evidence, unit))
         .filter(|gap| gap.from < evidence.closing)
         .collect()
 }
-
-fn gaps_of(evidence: &Evidence, shard: u32) -> Vec<Gap> {
-    let terms = evidence.ownership.terms.of(shard);
+fn gaps_of(evidence: &Evidence, unit: u32) -> Vec<Gap> {
+    let terms = evidence.ownership.terms.of(unit);
     let next = terms.iter().skip(1).map(Some).chain([None]);
     let pairs = terms.iter().zip(next);
     let gaps = pairs.map(|(term, next)| {
@@ -200,7 +177,7 @@ fn gaps_of(evidence: &Evidence, shard: u32) -> Vec<Gap> {
             None => by_lease(from),
         };
         Gap {
-            shard,
+            unit,
             from,
             until,
             allowed,
@@ -210,11 +187,12 @@ fn gaps_of(evidence: &Evidence, shard: u32) -> Vec<Gap> {
     gaps.collect()
 }
 
-/// Each shard had a next owner in time.
+/// Each unit had a next owner in time.
 fn in_time(evidence: &Evidence, gaps: &[Gap]) -> Result<String, String> {
-    for shard in 0..evidence.ownership.shards {
-        if evidence.ownership.terms.of(shard).is_empty() {
-            return Err(format!("shard {shard} never had an owner"));
+    let units = &evidence.ownership.units;
+    for (_, unit, terms) in evidence.ownership.by_unit() {
+        if terms.is_empty() {
+            return Err(format!("{unit} never had an owner"));
         }
     }
     let time = |moment: Moment| seconds(moment.since(evidence.began));
@@ -224,15 +202,15 @@ fn in_time(evidence: &Evidence, gaps: &[Gap]) -> Result<String, String> {
                 continue;
             }
             return Err(format!(
-                "shard {} had no owner from {} on",
-                gap.shard,
+                "{} had no owner from {} on",
+                units[gap.unit as usize],
                 time(gap.from)
             ));
         };
         if until > gap.allowed {
             return Err(format!(
-                "shard {} had no owner from {} to {}, and should have had one at {}",
-                gap.shard,
+                "{} had no owner from {} to {}, and should have had one at {}",
+                units[gap.unit as usize],
                 time(gap.from),
                 time(until),
                 time(gap.allowed)
@@ -248,9 +226,7 @@ fn in_time(evidence: &Evidence, gaps: &[Gap]) -> Result<String, String> {
     ))
 }
 
-fn seconds(duration: Duration) -> String {
+/// Seconds with two digits.
+pub fn seconds(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
 }
-
-#[cfg(test)]
-mod tests;
