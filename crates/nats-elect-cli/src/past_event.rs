@@ -9,8 +9,8 @@ use nats_elect::duration::seconds::Seconds;
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
 use serde_json::{Value, json};
 
-use crate::cli::Shared;
 use crate::exit::{Code, Failure};
+use crate::options::Shared;
 use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
 use crate::text::{clean, lasted, stamp_of};
@@ -56,7 +56,7 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
     let kept = async |client, bucket: String| {
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
-        let history = opened.map_err(|_| Failure::new(Code::Unreachable, late))??;
+        let history = opened.map_err(|_| Failure::unreachable(late))??;
         let Some(role) = role else {
             return Ok(history.of_all(MOST).await?);
         };

@@ -6,10 +6,10 @@ use clap::Args;
 use comfy_table::Cell;
 use nats_elect::LeaderEvent;
 
-use crate::cli::{Shared, duration};
-use crate::columns::{Chosen, Columns, Layout};
+use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
 use crate::follow::Follow;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{MOST, PastEvent, past_events, with_gaps};
 use crate::reading::unread;
@@ -83,21 +83,14 @@ pub struct History {
     since: Option<SystemTime>,
 
     /// Go on with each event that comes, as lines
-    #[arg(short, long, conflicts_with = "columns")]
+    #[arg(short, long)]
     follow: bool,
-
-    #[command(flatten)]
-    columns: Columns,
 }
 
 impl History {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let of_one = self.role.as_deref().is_some_and(|role| !is_pattern(role));
-        let columns = self
-            .columns
-            .of(if of_one { OF_ONE } else { OF_ALL }, output)?;
         if !self.follow {
-            return self.show(shared, &columns, output).await;
+            return self.show(shared, output).await;
         }
         tokio::select! {
             ended = self.follow(shared, output) => ended,
@@ -118,7 +111,7 @@ impl History {
         Ok(events)
     }
 
-    async fn show(&self, shared: &Shared, columns: &Chosen, output: Output) -> Outcome {
+    async fn show(&self, shared: &Shared, output: Output) -> Outcome {
         let events = self.events(shared).await?;
         if output.is_data() {
             for one in &events {
@@ -127,7 +120,9 @@ impl History {
         } else if events.is_empty() {
             output.note(&self.nothing());
         } else {
-            show_columns(&events, columns, output)?;
+            let is_one = |role: &str| !is_pattern(role);
+            let of_one = self.role.as_deref().is_some_and(is_one);
+            show(&events, !of_one, output)?;
         }
         Ok(0)
     }
@@ -184,10 +179,6 @@ impl History {
 /// The table: of one role it names the terms, of all roles the roles.
 pub fn show(events: &[PastEvent], of_all: bool, output: Output) -> std::io::Result<()> {
     let layout = if of_all { OF_ALL } else { OF_ONE };
-    show_columns(events, &Chosen::usual(layout, output), output)
-}
-
-fn show_columns(events: &[PastEvent], columns: &Chosen, output: Output) -> std::io::Result<()> {
     let rows = events.iter().map(|one| {
         let event = &one.event;
         let (when, token) = if output.is_wide() {
@@ -205,7 +196,7 @@ fn show_columns(events: &[PastEvent], columns: &Chosen, output: Output) -> std::
             Cell::new(event.correlation_id.to_string()),
         ]
     });
-    columns.show(rows, output)
+    layout.show(rows, output)
 }
 
 /// Milliseconds are for programs: two clocks differ by more.

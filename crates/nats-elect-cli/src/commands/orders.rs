@@ -4,11 +4,11 @@ use clap::{ArgGroup, Args};
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, ProblemCode};
 
-use crate::cli::Shared;
 use crate::exit::{Failure, Outcome};
+use crate::instances::{everyone, operating};
 use crate::names;
-use crate::operating::orders::{Done, Order, Request, failure_of};
-use crate::operating::{everyone, operating};
+use crate::operating::orders::{Order, Request, failure_of};
+use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
 
@@ -149,19 +149,13 @@ async fn act(
         .into_iter()
         .map(|it| request.give(admin, it, patience));
     let mut done = join_all(given).await;
-    if named.is_none() && done.iter().any(Done::is_given) {
+    if named.is_none() && done.iter().any(|it| it.is_given) {
         // Not everyone has every role.
         done.retain(|it| it.refusal() != Some(ProblemCode::UnknownRole));
     }
     let mut code = 0;
     for done in &done {
-        if output.is_data() {
-            output.data(&done.json())?;
-        } else {
-            for line in request.words(done) {
-                output.line(line)?;
-            }
-        }
+        output.tell(done, request.words(done))?;
         if let Some(failure) = done.failure() {
             output.failure(
                 failure.code.word(),
@@ -172,7 +166,7 @@ async fn act(
         let failed = done.shortfall().map_or(0, |code| code as u8);
         code = if code == 0 { failed } else { code };
     }
-    let did = done.into_iter().filter(Done::is_given);
+    let did = done.into_iter().filter(|it| it.is_given);
     let did: Vec<_> = did.map(|it| it.instance).collect();
     if let Some(warning) = request.warning(admin, &did, patience).await {
         output.warning(&warning);

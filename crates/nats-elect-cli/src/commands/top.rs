@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
-use crate::line::hosts;
+use crate::options::{Shared, duration};
 use crate::output::Output;
+use crate::text::hosts;
 use crate::top::{self, How, Look};
 use crate::trust::Trust;
 

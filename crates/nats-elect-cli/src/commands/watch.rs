@@ -11,8 +11,8 @@ use futures::future::try_join_all;
 use nats_elect::{Change, LeaderInfo, Observed, Observer, RoleChange, WatchStatus};
 use serde_json::json;
 
-use crate::cli::{Shared, duration};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::reading::unread;
 use crate::roles::Roles;
@@ -120,7 +120,7 @@ impl Watch {
                 biased;
                 change = changes.next() => match change {
                     Some(change) => printer.tell(&change, &observer)?,
-                    None => return Err(Failure::new(Code::Failed, "the observer has ended: start again")),
+                    None => return Err(Failure::failed("the observer has ended: start again")),
                 },
                 ended = &mut led => {
                     printer.present(&observer)?;
@@ -149,13 +149,10 @@ impl Watch {
     fn too_late(&self, observer: &Observer) -> Failure {
         let roles = self.roles.join(", ");
         match observer.connection() {
-            WatchStatus::Stale { since, reason } => Failure::new(
-                Code::Unreachable,
-                format!(
-                    "no leader of {roles} was seen in time; nothing arrived for {}: {reason}",
-                    lasted(since)
-                ),
-            ),
+            WatchStatus::Stale { since, reason } => Failure::unreachable(format!(
+                "no leader of {roles} was seen in time; nothing arrived for {}: {reason}",
+                lasted(since)
+            )),
             _ => Failure::not_found(format!("no leader of {roles} was seen in time")),
         }
     }

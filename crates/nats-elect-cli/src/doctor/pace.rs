@@ -1,14 +1,13 @@
 //! How long NATS takes to answer, against what roles are configured to; and which failures their
 //! times survive.
 
-use std::io;
 use std::time::{Duration, Instant};
 
-use nats_elect::RoleSettings;
 use nats_elect::duration::{exact, rounded_down, rounded_up};
 use serde_json::json;
 
 use super::bucket::Found;
+use super::examined::Times;
 use super::findings::Findings;
 use crate::line::{Answer, Line};
 use crate::text::lasted;
@@ -17,12 +16,6 @@ const ROUND_TRIPS: usize = 100;
 /// How long a three-node cluster takes at most to go on when it loses the node that leads the
 /// stream.
 const NODE_LOST: Duration = Duration::from_secs(6);
-
-/// A role, as lines call it, and its settings.
-pub struct Times {
-    pub role: String,
-    pub settings: RoleSettings,
-}
 
 /// Sorted answers.
 struct Measured(Vec<Duration>);
@@ -42,7 +35,7 @@ pub async fn round_trips(
     written: Option<&str>,
     times: &[Times],
     findings: &mut Findings,
-) -> io::Result<()> {
+) {
     let check = "round trips";
     let Some(measured) = measure(line, bucket, written).await else {
         return findings.skipped(check, "some requests got no answer");
@@ -74,15 +67,15 @@ pub async fn round_trips(
             check,
             text,
             "heartbeats will fail: choose a longer ttl (or heartbeat and request timeout), or run closer to NATS",
-        )
+        );
     } else if max * 2 >= limit {
         findings.warn(
             check,
             text,
             "some heartbeats will fail: choose a longer ttl, or find out what slows NATS down",
-        )
+        );
     } else {
-        findings.ok(check, text)
+        findings.ok(check, text);
     }
 }
 
@@ -110,7 +103,7 @@ async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Mea
 }
 
 /// What the times of a role survive, in words.
-pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::Result<()> {
+pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) {
     let Times { role, settings } = times;
     let check = "ttl";
     let winds_down = settings
@@ -140,13 +133,12 @@ pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::R
             check,
             format!("{role}: {warning}"),
             "choose a ttl of 10s or more, or accept that roles change hands",
-        )?;
+        );
     }
-    Ok(())
 }
 
 /// What the bucket survives, in words.
-pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
+pub fn survives(found: &Found, findings: &mut Findings) {
     let check = "survives";
     let kept = if found.memory {
         ""
@@ -169,7 +161,7 @@ pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
             findings.ok(
                 check,
                 format!("the loss of {losses} {nodes} of {replicas}: 4 to 6 seconds without writes if it is the stream leader, none otherwise"),
-            )
+            );
         }
     }
 }

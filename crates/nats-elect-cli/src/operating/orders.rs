@@ -6,14 +6,15 @@ use std::time::Duration;
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
 use nats_elect::{RoleName, SteppedDown};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::standby::{UNSEEN, hindrance};
 use super::stepped::Stepped;
-use crate::commands::candidates::asked;
 use crate::exit::{Code, Failure};
+use crate::instances::{asked, in_words, named};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Order {
     Pause,
     Resume,
@@ -29,24 +30,22 @@ pub struct Request {
 }
 
 /// What came of an order to one instance.
+#[derive(Serialize)]
 pub struct Done {
-    order: Order,
+    #[serde(flatten, serialize_with = "named")]
     pub instance: Instance,
-    stepped: Vec<Stepped>,
-    /// What it still leads, where that matters.
-    leads: Vec<String>,
+    order: Order,
+    /// Whether the instance took the order.
+    #[serde(rename = "done")]
+    pub is_given: bool,
+    ended: BTreeMap<String, Stepped>,
+    /// Where that matters.
+    still_leads: Vec<String>,
+    #[serde(rename = "error", serialize_with = "in_words")]
     failure: Option<AdminError>,
 }
 
 impl Order {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Cordon => "cordon",
-        }
-    }
-
     async fn give(
         self,
         admin: &AdminClient,
@@ -69,7 +68,7 @@ impl Request {
         let mut named = BTreeSet::new();
         roles.retain(|role| named.insert(role.clone()));
         for role in &roles {
-            RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
+            RoleName::new(role)?;
         }
         Ok(Self { order, roles })
     }
@@ -103,11 +102,16 @@ impl Request {
         };
         let waited = ended.into_iter().map(|(role, ended)| {
             let report = reports.remove(&role);
-            async move { Stepped::of(admin, &role, ended, report.as_ref(), patience).await }
+            let mut stepped = Stepped::of(&role, ended, report.as_ref());
+            let term = report.and_then(|it| it.fencing_token);
+            async move {
+                stepped.wait(admin, term, &[], patience).await;
+                (role, stepped)
+            }
         });
         let waited: Vec<_> = waited.collect();
-        let stepped = join_all(waited).await;
-        let leads = match order {
+        let ended = join_all(waited).await.into_iter().collect();
+        let still_leads = match order {
             Order::Pause => reports
                 .into_iter()
                 .filter(|(role, it)| it.is_leader && self.is_for(role))
@@ -116,10 +120,11 @@ impl Request {
             Order::Resume | Order::Cordon => Vec::new(),
         };
         Done {
-            order,
             instance,
-            stepped,
-            leads,
+            order,
+            is_given: failure.is_none(),
+            ended,
+            still_leads,
             failure,
         }
     }
@@ -135,8 +140,8 @@ impl Request {
             return None;
         }
         // The order is done. If nobody says how things are, nothing is known to warn of.
-        let found = asked(admin, None, patience).await;
-        let found = found.unwrap_or_default();
+        let instances = admin.instances(patience).await.ok()?;
+        let found = asked(admin, None, instances).await;
         let reports = || {
             let reports = found.iter();
             reports.filter_map(|one| Some((&one.instance, &one.report.as_ref().ok()?.roles)))
@@ -164,16 +169,16 @@ impl Request {
     }
 
     pub fn words(&self, done: &Done) -> Vec<String> {
-        let name = done.instance.to_string();
-        let mut lines: Vec<_> = done.stepped.iter().map(|it| it.words(&name)).collect();
-        if done.failure.is_some() {
+        let name = &done.instance;
+        let mut lines: Vec<_> = done.ended.values().map(|it| it.words(name)).collect();
+        if !done.is_given {
             return lines;
         }
         let what = match &*self.roles {
             [] => "any role".to_owned(),
             roles => roles.join(", "),
         };
-        let nothing = if self.order == Order::Cordon && done.stepped.is_empty() {
+        let nothing = if self.order == Order::Cordon && done.ended.is_empty() {
             "led none of these roles and "
         } else {
             ""
@@ -187,10 +192,10 @@ impl Request {
                 format!("{name} {nothing}takes no new term of {what} until it is resumed")
             }
         });
-        if !done.leads.is_empty() {
+        if !done.still_leads.is_empty() {
+            let leads = done.still_leads.join(", ");
             lines.push(format!(
-                "{name} still leads {}: `cordon` makes it hand over",
-                done.leads.join(", ")
+                "{name} still leads {leads}: `cordon` makes it hand over"
             ));
         }
         lines
@@ -215,19 +220,10 @@ pub fn failure_of(error: &AdminError) -> Failure {
         ),
         _ => None,
     };
-    let failure = Failure::from(error);
-    match advice {
-        Some(advice) => failure.advice(advice),
-        None => failure,
-    }
+    Failure::from(error).advised(advice)
 }
 
 impl Done {
-    /// Whether the instance took the order.
-    pub const fn is_given(&self) -> bool {
-        self.failure.is_none()
-    }
-
     pub fn refusal(&self) -> Option<ProblemCode> {
         self.failure.as_ref().and_then(AdminError::refusal)
     }
@@ -239,25 +235,8 @@ impl Done {
 
     /// Why it is no success, if it is none.
     pub fn shortfall(&self) -> Option<Code> {
-        let unfreed = self.stepped.iter().any(|it| !it.is_done());
+        let unfreed = self.ended.values().any(|it| !it.is_done());
         let failed = self.failure().map(|it| it.code);
         failed.or(unfreed.then_some(Code::Unreachable))
-    }
-
-    pub fn json(&self) -> Value {
-        let ended: BTreeMap<_, _> = self
-            .stepped
-            .iter()
-            .map(|it| (&it.role, it.json()))
-            .collect();
-        json!({
-            "instance_id": self.instance.instance_id,
-            "incarnation": self.instance.incarnation,
-            "order": self.order.word(),
-            "done": self.is_given(),
-            "ended": ended,
-            "still_leads": self.leads,
-            "error": self.failure.as_ref().map(ToString::to_string),
-        })
     }
 }

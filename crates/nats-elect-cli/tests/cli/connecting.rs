@@ -11,12 +11,10 @@ use crate::{ended, nats_elect};
 
 const USERS: &str =
     "authorization { users: [ { user: ada, password: s3cret }, { user: bob, password: b0b } ] }";
-/// Fits no proof; what counts is how far the command comes.
-const KEY: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
 
 /// A command that connects, and finds no bucket (3) if it could.
 fn asks(folder: &Path, more: &[&str]) -> Command {
-    let mut command = nats_elect(&["verify", "--key", KEY, "--role", "a", "--timeout", "3s"]);
+    let mut command = nats_elect(&["history", "a", "--timeout", "3s"]);
     command.env("XDG_CONFIG_HOME", folder).args(more);
     command
 }

@@ -9,9 +9,9 @@ use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, Un
 use super::asking::ask;
 use super::reasons;
 use super::{SHOWN, WAIT, find, group_json, read, state, unit_json};
-use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
-use crate::operating::operating;
+use crate::instances::operating;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::record::Written;
 use crate::text::{ago, cut, lasted, stamp, wall_clock};
@@ -147,8 +147,8 @@ impl Explain {
         };
         let written = shared.reading(read).await?;
         let sequence = unit.fencing_token.map(|token| token.sequence);
-        let written = written.filter(|it| Some(it.revision()) == sequence);
-        Ok(written.map(|it| it.time()))
+        let written = written.filter(|it| Some(it.revision) == sequence);
+        Ok(written.map(|it| it.time))
     }
 }
 

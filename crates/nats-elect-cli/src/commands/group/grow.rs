@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_nats::Client;
 use clap::Args;
 use nats_elect::{Error, GroupGrowth, GrowthError, GrowthProgress};
-use serde_json::json;
+use serde::Serialize;
 
-use crate::cli::{Shared, duration};
-use crate::confirm::{can_confirm, confirm};
+use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Code, Failure, Outcome};
 use crate::names;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
 use crate::text::lasted;
@@ -90,15 +90,26 @@ pub struct Grow {
     wait_timeout: Duration,
 }
 
+/// What came of it, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    group: &'a str,
+    shards: u32,
+    before: u32,
+    generation: u32,
+    /// Whether this command wrote the group's record.
+    written: bool,
+    unclosed: Option<usize>,
+    unowned: Option<usize>,
+    done: bool,
+}
+
 impl Grow {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        if !self.yes && !can_confirm() {
-            return Err(
-                Failure::usage("there is no terminal to confirm it on").advice(
-                    "--yes grows the group without a confirmation: all its units end and begin anew",
-                ),
-            );
-        }
+        can_be_confirmed(
+            self.yes,
+            "--yes grows the group without a confirmation: all its units end and begin anew",
+        )?;
         let growing = async |client, bucket: String| self.grow(client, &bucket, output).await;
         shared.reading(growing).await
     }
@@ -111,7 +122,7 @@ impl Grow {
             let what = format!(
                 "bucket {bucket} would have {units} units, those of earlier generations and of other groups among them, and is fit for about {FIT}"
             );
-            return Err(Failure::new(Code::Refused, what).advice(
+            return Err(Failure::refused(what).advice(
                 "nothing was done. Each instance that starts reads them all before it owns any; --force grows the group all the same",
             ));
         }
@@ -122,7 +133,7 @@ impl Grow {
                     "{} units of generation {generation} exist already, for {} shards at least: somebody has {group} grow to another number, or did not end that",
                     prepared.count, prepared.shards
                 );
-                Err(Failure::new(Code::Refused, what).advice(format!(
+                Err(Failure::refused(what).advice(format!(
                     "nothing was done. If somebody does, `nats-elect group show {group}` says generation {generation} within two minutes. \
                      If not, give their number to go on there, or --force to have {shards} shards: the other keys are left behind"
                 )))
@@ -173,26 +184,20 @@ impl Grow {
             Some(GrowthProgress::Changing { unclosed, unowned }) => Some((unclosed, unowned)),
             _ => None,
         };
-        if output.is_data() {
-            output.data(&json!({
-                "group": group,
-                "shards": shards,
-                "before": growth.before(),
-                "generation": growth.generation(),
-                "written": !goes_on,
-                "unclosed": left.map(|(unclosed, _)| unclosed),
-                "unowned": left.map(|(_, unowned)| unowned),
-                "done": is_done,
-            }))?;
-        } else {
-            output.line(format!(
-                "{group} has {shards} shards now, in generation {}",
-                growth.generation()
-            ))?;
-            if is_done {
-                output.line("all of them have owners")?;
-            }
-        }
+        let generation = growth.generation();
+        let told = Told {
+            group,
+            shards,
+            before: growth.before(),
+            generation,
+            written: !goes_on,
+            unclosed: left.map(|(unclosed, _)| unclosed),
+            unowned: left.map(|(_, unowned)| unowned),
+            done: is_done,
+        };
+        let has = format!("{group} has {shards} shards now, in generation {generation}");
+        let all = is_done.then(|| "all of them have owners".to_owned());
+        output.tell(&told, [has].into_iter().chain(all))?;
         if is_done || self.no_wait {
             return Ok(0);
         }
@@ -201,7 +206,7 @@ impl Grow {
             lasted(self.wait_timeout),
             last.get().map(words).unwrap_or_default()
         );
-        Err(Failure::new(Code::Unreachable, what).advice(
+        Err(Failure::unreachable(what).advice(
             "the members go on; `nats-elect group show GROUP` says what is missing, and the same command waits again",
         ))
     }
@@ -289,9 +294,5 @@ fn failure(error: GrowthError) -> Failure {
         ),
         _ => (Code::Refused, None),
     };
-    let failure = Failure::new(code, error.to_string());
-    match advice {
-        Some(advice) => failure.advice(advice),
-        None => failure,
-    }
+    Failure::new(code, error.to_string()).advised(advice)
 }

@@ -19,9 +19,9 @@ use nats_elect::duration::seconds::Seconds;
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
 use serde_json::{Value, json};
 
-use crate::cli::Shared;
 use crate::exit::{Code, Failure};
-use crate::operating::operating;
+use crate::instances::operating;
+use crate::options::Shared;
 use crate::text::cut;
 use crate::trust::Trust;
 

@@ -11,9 +11,9 @@ use super::{
     Member, SHOWN, WAIT, find, group_json, listed, member_json, owner, problems, ranges, read,
     unit_json,
 };
-use crate::cli::{Shared, duration};
-use crate::columns::{Chosen, Layout};
+use crate::columns::Layout;
 use crate::exit::Outcome;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::text::{cut, lasted, short};
 
@@ -201,7 +201,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
             Cell::new(text(&ranges(&it.units), output)),
         ]
     });
-    Chosen::usual(MEMBERS, output).show(rows, output)
+    MEMBERS.show(rows, output)
 }
 
 /// The units without an owner, by why that is so.
@@ -248,7 +248,7 @@ fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
             Cell::new(unit.owner.clone().unwrap_or_else(none)),
         ]
     });
-    Chosen::usual(UNITS, output).show(rows, output)
+    UNITS.show(rows, output)
 }
 
 /// Of lists of units so many characters are shown.
