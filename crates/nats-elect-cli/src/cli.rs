@@ -17,6 +17,7 @@ use crate::commands::{
 };
 use crate::connect::block_on;
 use crate::exit::{Code, Failure, Outcome};
+use crate::operating::orders::Order;
 use crate::options::Shared;
 use crate::output::Output;
 
@@ -50,7 +51,7 @@ NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIR
 authentication method clears the others.
 
 A command fails at once if no address takes a connection. Commands that follow (`watch`, `top`, \
-`history --follow`, `exec`) go on trying for --timeout.";
+`exec`) go on trying for --timeout.";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -186,9 +187,35 @@ pub enum Command {
     Top(top::Top),
     Serve(serve::Serve),
     StepDown(step_down::StepDown),
-    Pause(orders::Pause),
-    Resume(orders::Resume),
-    Cordon(orders::Cordon),
+    /// Stop instances from taking new terms
+    ///
+    /// A paused instance goes on leading, but takes no new term until it is resumed. To make it hand
+    /// over its roles, use `cordon`. The latest order counts. A warning on stderr says if no instance
+    /// that answers could take a role over from a leader that fails.
+    ///
+    /// The process keeps the order in memory: an instance that restarts is not paused.
+    #[command(after_long_help = orders::more(orders::LATE, "  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
+    Pause(orders::Target),
+    /// Let instances take part in elections again, after `pause` or `cordon`
+    ///
+    /// They take part at once, also if their terms kept failing. But a cool-down, or a hold-off of
+    /// `step-down`, goes on until its time is over. What `step-down --to` gave them can be taken by a higher
+    /// priority again.
+    #[command(after_long_help = orders::more(orders::LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
+    Resume(orders::Target),
+    /// Make instances hand over their roles and take no new terms, for maintenance
+    ///
+    /// The instance is paused. It also winds down each role that it leads and frees it, for an instance
+    /// that is ready to take it if there is one. The command waits for that, as long as the handlers may
+    /// take, and shows the result for each role. A warning on stderr says if no instance that answers
+    /// could take a role over then. With --all-instances nobody leads.
+    ///
+    /// Without --role units of groups move away, too. `nats-elect group drain` waits for them.
+    ///
+    /// The process keeps the order in memory: an instance that restarts is not paused. That suits a
+    /// restart. For longer work stop the instance as well, or `resume` it at the end.
+    #[command(after_long_help = orders::more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
+    Cordon(orders::Target),
     #[command(hide = true)]
     EndLease(end_lease::EndLease),
     /// Show and operate groups: their members, and who owns their units
@@ -295,9 +322,9 @@ impl Command {
             Self::Serve(serve) => block_on(serve.run(shared, output)),
             Self::Top(top) => block_on(top.run(shared, output)),
             Self::StepDown(down) => block_on(down.run(shared, output)),
-            Self::Pause(pause) => block_on(pause.run(shared, output)),
-            Self::Resume(resume) => block_on(resume.run(shared, output)),
-            Self::Cordon(cordon) => block_on(cordon.run(shared, output)),
+            Self::Pause(target) => block_on(target.order(Order::Pause, shared, output)),
+            Self::Resume(target) => block_on(target.order(Order::Resume, shared, output)),
+            Self::Cordon(target) => block_on(target.order(Order::Cordon, shared, output)),
             Self::EndLease(end) => block_on(end.run(shared, output)),
             Self::Role(RoleCommand::Retire(retire)) => block_on(retire.run(shared, output)),
             Self::Verify(verify) => verify.run(output),

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::context::{
-    GetStreamError, GetStreamErrorKind, KeyValueError, KeyValueErrorKind, RequestError,
-    RequestErrorKind,
+    GetStreamError, GetStreamErrorKind, KeyValueErrorKind, RequestError, RequestErrorKind,
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
 use nats_elect::admin::AdminClient;
@@ -293,52 +292,27 @@ pub async fn bucket_of(
         if error.kind() == KeyValueErrorKind::InvalidStoreName {
             return Failure::usage(format!("{name:?} is not a valid bucket name"));
         }
-        match WhyNot::of(&error, offered) {
-            WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
-                .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`"),
-            WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
-            WhyNot::Other => Failure::unreachable(format!("bucket {name:?} could not be read: {error}"),
-            )
-            .advice("`nats-elect doctor` finds the cause"),
-        }
-    })
-}
-
-/// Why a bucket was not found.
-enum WhyNot {
-    Missing,
-    JetStreamOff(String),
-    Other,
-}
-
-impl WhyNot {
-    /// `offered` is what the server says of JetStream.
-    fn of(error: &KeyValueError, offered: bool) -> Self {
-        let source = error.source();
-        let Some(error) = source.and_then(|source| source.downcast_ref::<GetStreamError>()) else {
-            return Self::Other;
-        };
-        match error.kind() {
-            GetStreamErrorKind::JetStream(said) => match said.error_code() {
-                ErrorCode::STREAM_NOT_FOUND => Self::Missing,
+        let why = error.source().and_then(|it| it.downcast_ref::<GetStreamError>());
+        if let Some(GetStreamErrorKind::JetStream(said)) = why.map(GetStreamError::kind) {
+            match said.error_code() {
+                ErrorCode::STREAM_NOT_FOUND => {
+                    return Failure::not_found(format!("bucket {name:?} does not exist"))
+                        .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`");
+                }
                 ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
-                    Self::JetStreamOff(said.to_string())
+                    return Error::JetStreamDisabled(said.to_string()).into();
                 }
-                _ => Self::Other,
-            },
-            GetStreamErrorKind::Request => {
-                let source = error.source();
-                let request = source.and_then(|source| source.downcast_ref::<RequestError>());
-                match request.map(RequestError::kind) {
-                    Some(RequestErrorKind::NoResponders) if !offered => {
-                        Self::JetStreamOff("the server does not offer it".into())
-                    }
-                    _ => Self::Other,
-                }
+                _ => {}
             }
-            _ => Self::Other,
         }
-    }
+        let request = why.and_then(|it| it.source()?.downcast_ref::<RequestError>());
+        let is_unheard = |it: &RequestError| it.kind() == RequestErrorKind::NoResponders;
+        if !offered && request.is_some_and(is_unheard) {
+            return Error::JetStreamDisabled("the server does not offer it".into()).into();
+        }
+        Failure::unreachable(format!("bucket {name:?} could not be read: {error}"))
+            .advice("`nats-elect doctor` finds the cause")
+    })
 }
 
 /// Runs a command that talks to NATS, on this thread.

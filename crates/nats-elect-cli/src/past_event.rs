@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
 use crate::options::Shared;
-use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
-use crate::text::{clean, lasted, stamp_of};
+use crate::text::{lasted, stamp_of};
 
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
@@ -153,26 +152,6 @@ impl PastEvent {
     pub fn began_at(&self) -> Option<u64> {
         let begins = matches!(self.event.change, LeaderChange::TermStarted { .. });
         begins.then_some(self.event.at_ms)
-    }
-
-    /// A line of its own.
-    pub fn tell(&self, output: Output) -> std::io::Result<()> {
-        if output.is_data() {
-            return output.data(&self.json());
-        }
-        let event = &self.event;
-        let gap = match self.gap() {
-            gap if gap.is_empty() => gap,
-            gap => format!(", gap {gap}"),
-        };
-        let at = stamp_of(event.at_ms);
-        let text = format!(
-            "{at}  {}  {}  {}{gap}",
-            event.role,
-            event.instance_id,
-            self.what()
-        );
-        output.line(clean(&text))
     }
 
     /// What happened, in words.

@@ -4,16 +4,13 @@ use std::time::SystemTime;
 
 use clap::Args;
 use comfy_table::Cell;
-use nats_elect::LeaderEvent;
 
 use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
-use crate::follow::Follow;
 use crate::options::{Shared, duration};
 use crate::output::Output;
-use crate::past_event::{MOST, PastEvent, past_events, with_gaps};
-use crate::reading::unread;
-use crate::roles::{Roles, is_pattern};
+use crate::past_event::{PastEvent, past_events};
+use crate::roles::is_pattern;
 use crate::text::{short, stamp_of, wall_clock};
 
 /// The table of all roles.
@@ -41,8 +38,6 @@ Columns:
   TERM      the correlation id of the term in logs and traces, if the table is about one role
 --output wide has both, whole tokens, and milliseconds.
 
-With --follow each event is a line, in the order in which the events arrive, until Ctrl-C.
-
 Exit codes:
   0  success, also if nothing has happened yet
   1  JetStream is off
@@ -50,14 +45,11 @@ Exit codes:
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
-Without --follow the command fails at once if no address takes a connection. With it, the command
-goes on trying for --timeout, and says so on stderr.
-
 Examples:
   nats-elect history
   nats-elect history scheduler -n 100
   nats-elect history scheduler --since 1h
-  nats-elect history 'worker-*' --follow
+  nats-elect history 'worker-*'
   nats-elect history --since 2026-03-01T08:00:00Z
   nats-elect history --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
 
@@ -88,17 +80,6 @@ pub struct History {
 }
 
 impl History {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        if !self.follow {
-            return self.show(shared, output).await;
-        }
-        tokio::select! {
-            ended = self.follow(shared, output) => ended,
-            _ = tokio::signal::ctrl_c() => Ok(0),
-            () = unread() => Ok(0),
-        }
-    }
-
     /// The events that were asked for, the oldest first.
     async fn events(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
         let mut events = past_events(shared, self.role.as_deref()).await?;
@@ -111,7 +92,7 @@ impl History {
         Ok(events)
     }
 
-    async fn show(&self, shared: &Shared, output: Output) -> Outcome {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let events = self.events(shared).await?;
         if output.is_data() {
             for one in &events {
@@ -139,40 +120,6 @@ impl History {
         format!(
             "the history has no event{of}{since}; instances with `events.publish = false` publish none"
         )
-    }
-
-    /// Tells the past, and then each event as it comes.
-    async fn follow(&self, shared: &Shared, output: Output) -> Outcome {
-        shared.await_nats(output).await?;
-        let following = async |client, bucket: String| {
-            // Events that are published while the past is read are in both.
-            let later = Follow::from_now(client, &bucket).await;
-            // If there is no history, the past says so better.
-            let past = self.events(shared).await?;
-            let mut known: Vec<LeaderEvent> = Vec::new();
-            for one in past {
-                one.tell(output)?;
-                known.push(one.event);
-            }
-            let words = self.role.as_slice();
-            let roles = Roles::of(words);
-            let tell = |event: LeaderEvent| -> Result<(), Failure> {
-                let is_new = !known.contains(&event);
-                if !is_new || !roles.has(&event.role) {
-                    return Ok(());
-                }
-                known.push(event);
-                // The end of the term before this one is among the last of them.
-                known.drain(..known.len().saturating_sub(MOST));
-                if let Some(one) = with_gaps(known.clone()).pop() {
-                    one.tell(output)?;
-                }
-                Ok(())
-            };
-            later?.each(tell).await
-        };
-        shared.reading(following).await?;
-        Ok(0)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::progress::progress;
 
 /// What help has below the options.
-fn more(late: &str, examples: &str) -> String {
+pub fn more(late: &str, examples: &str) -> String {
     format!(
         "\
 Exit codes:
@@ -29,56 +29,12 @@ Examples:
     )
 }
 
-const LATE: &str = "no answer in time";
-
-/// Stop instances from taking new terms
-///
-/// A paused instance goes on leading, but takes no new term until it is resumed. To make it hand
-/// over its roles, use `cordon`. The latest order counts. A warning on stderr says if no instance
-/// that answers could take a role over from a leader that fails.
-///
-/// The process keeps the order in memory: an instance that restarts is not paused.
-#[derive(Debug, Args)]
-#[command(after_long_help = more(LATE, "  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
-pub struct Pause {
-    #[command(flatten)]
-    target: Target,
-}
-
-/// Let instances take part in elections again, after `pause` or `cordon`
-///
-/// They take part at once, also if their terms kept failing. But a cool-down, or a hold-off of
-/// `step-down`, goes on until its time is over. What `step-down --to` gave them can be taken by a higher
-/// priority again.
-#[derive(Debug, Args)]
-#[command(after_long_help = more(LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
-pub struct Resume {
-    #[command(flatten)]
-    target: Target,
-}
-
-/// Make instances hand over their roles and take no new terms, for maintenance
-///
-/// The instance is paused. It also winds down each role that it leads and frees it, for an instance
-/// that is ready to take it if there is one. The command waits for that, as long as the handlers may
-/// take, and shows the result for each role. A warning on stderr says if no instance that answers
-/// could take a role over then. With --all-instances nobody leads.
-///
-/// Without --role units of groups move away, too. `nats-elect group drain` waits for them.
-///
-/// The process keeps the order in memory: an instance that restarts is not paused. That suits a
-/// restart. For longer work stop the instance as well, or `resume` it at the end.
-#[derive(Debug, Args)]
-#[command(after_long_help = more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
-pub struct Cordon {
-    #[command(flatten)]
-    target: Target,
-}
+pub const LATE: &str = "no answer in time";
 
 /// The instances and roles of an order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("whom").args(["instance", "all_instances"]).required(true))]
-struct Target {
+pub struct Target {
     /// The instance: its id, or its incarnation if several processes have that id
     #[arg(value_parser = names::instance)]
     instance: Option<String>,
@@ -92,26 +48,8 @@ struct Target {
     roles: Vec<String>,
 }
 
-impl Pause {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.target.order(Order::Pause, shared, output).await
-    }
-}
-
-impl Resume {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.target.order(Order::Resume, shared, output).await
-    }
-}
-
-impl Cordon {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.target.order(Order::Cordon, shared, output).await
-    }
-}
-
 impl Target {
-    async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
+    pub async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
         let request = Request::new(order, self.roles)?;
         let named = self.instance.as_deref();
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;

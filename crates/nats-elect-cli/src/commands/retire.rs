@@ -106,15 +106,6 @@ struct Found {
     max_age: Option<Duration>,
 }
 
-/// How far the removal has come, for whom it fails half-way.
-#[derive(Clone, Copy)]
-enum Stage {
-    Nothing,
-    Marked,
-    RecordRemoved,
-    KeysRemoved,
-}
-
 impl Retire {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         RoleName::new(&self.role)?;
@@ -155,13 +146,13 @@ impl Retire {
         };
         shared.reading(watch).await?;
         self.refuse_if_used(shared).await?;
-        let stage = Cell::new(Stage::Nothing);
+        let stage = Cell::new("nothing was removed");
         let remove = async |client: Client, name: String| {
             let bucket = shared.bucket_of(client.clone(), &name).await?;
             self.remove(client, &bucket, &found, &stage).await
         };
         let data_removed = shared.reading(remove).await.map_err(|mut failure| {
-            failure.what = format!("{}; {}", failure.what, stage.get().words(&self.role));
+            failure.what = format!("{}; {}", failure.what, stage.get());
             failure
         })?;
         let told = Told {
@@ -259,7 +250,7 @@ impl Retire {
         client: Client,
         bucket: &Store,
         found: &Found,
-        stage: &Cell<Stage>,
+        stage: &Cell<&str>,
     ) -> Result<u64, Failure> {
         let role = &self.role;
         // Where a bucket was made anew, or lost writes, its sequences may come again.
@@ -275,10 +266,10 @@ impl Retire {
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
         let over = found.record.as_ref().map_or(0, |it| it.revision);
         let marker = self.mark(client, bucket, over).await?;
-        stage.set(Stage::Marked);
+        stage.set("its key is marked as deleted, and nothing else was done: run the command again");
         tokio::time::sleep(SHOWN).await;
         purge(bucket, role, marker).await?;
-        stage.set(Stage::RecordRemoved);
+        stage.set("its record was removed, its fence record was not: run the command again if nobody uses the role");
         let (record, _) = Written::of_role(bucket, role).await?;
         if record.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -286,7 +277,7 @@ impl Retire {
         if let Some(fence) = &found.fence {
             purge(bucket, &format!("_fence.{role}"), fence.revision).await?;
         }
-        stage.set(Stage::KeysRemoved);
+        stage.set("the record and the fence record that stood there were removed");
         let (record, fence) = Written::of_role(bucket, role).await?;
         if record.is_some() || fence.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -395,23 +386,6 @@ impl Found {
             format!("  fence record  {}", title(&self.fence)),
             format!("  data          {} keys", self.data_keys),
         ]
-    }
-}
-
-impl Stage {
-    fn words(self, role: &str) -> String {
-        match self {
-            Self::Nothing => "nothing was removed".into(),
-            Self::Marked => format!(
-                "the key of {role:?} is marked as deleted, and nothing else was done: run the command again"
-            ),
-            Self::RecordRemoved => format!(
-                "the record of {role:?} was removed, its fence record was not: run the command again if nobody uses the role"
-            ),
-            Self::KeysRemoved => {
-                format!("the record and the fence record of {role:?} that stood there were removed")
-            }
-        }
     }
 }
 

@@ -243,56 +243,42 @@ fn words(progress: GrowthProgress) -> String {
 }
 
 fn failure(error: GrowthError) -> Failure {
-    let (code, advice) = match error {
+    let advice = match &error {
         GrowthError::Bucket(Error::BucketMissing(bucket)) => {
             return Failure::not_found(format!("bucket {bucket:?} does not exist")).advice(
                 "the instances of a group make its bucket: name theirs with --bucket or NATS_ELECT_BUCKET, or connect to their NATS with --context or --server",
             );
         }
-        GrowthError::Bucket(error) => return error.into(),
-        GrowthError::Name(_) | GrowthError::Shards(_) => (Code::Usage, None),
-        GrowthError::NoSuchGroup(_) => (
-            Code::NotFound,
-            Some("`nats-elect group ls` lists the groups"),
-        ),
-        GrowthError::RecordMissing(_) => (
-            Code::Refused,
-            Some(
-                "nothing was done. Members that know the record write it again, within five minutes: try again then. If none does, see the runbook: write a group's record again",
-            ),
-        ),
-        GrowthError::NotUnderstood(_) => (
-            Code::Refused,
-            Some(
-                "nothing was done. Use the command of the instances' version; if the record was deleted or written by hand, see the runbook",
-            ),
-        ),
-        GrowthError::SameNumber { .. } => (Code::Refused, Some("nothing was done")),
-        GrowthError::StillGrowing { .. } => (
-            Code::Refused,
-            Some(
-                "nothing was done. `nats-elect group show GROUP` says what is missing; the command with the number that the group has now waits for it",
-            ),
-        ),
-        GrowthError::InTheWay { .. } => (
-            Code::Refused,
-            Some(
-                "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again",
-            ),
-        ),
-        GrowthError::OtherGrowth { .. } => (
-            Code::Refused,
-            Some(
-                "the group goes on as before, and so does the other growth. `nats-elect group show GROUP` says when it has ended; agree on one number before you give the command again",
-            ),
-        ),
-        GrowthError::Changed(_) => (
-            Code::Refused,
-            Some(
-                "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first: the same command would change that number again",
-            ),
-        ),
-        _ => (Code::Refused, None),
+        GrowthError::NoSuchGroup(_) => "`nats-elect group ls` lists the groups",
+        GrowthError::RecordMissing(_) => {
+            "nothing was done. Members that know the record write it again, within five minutes: try again then. If none does, see the runbook: write a group's record again"
+        }
+        GrowthError::NotUnderstood(_) => {
+            "nothing was done. Use the command of the instances' version; if the record was deleted or written by hand, see the runbook"
+        }
+        GrowthError::SameNumber { .. } => "nothing was done",
+        GrowthError::StillGrowing { .. } => {
+            "nothing was done. `nats-elect group show GROUP` says what is missing; the command with the number that the group has now waits for it"
+        }
+        GrowthError::InTheWay { .. } => {
+            "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again"
+        }
+        GrowthError::OtherGrowth { .. } => {
+            "the group goes on as before, and so does the other growth. `nats-elect group show GROUP` says when it has ended; agree on one number before you give the command again"
+        }
+        GrowthError::Changed(_) => {
+            "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first: the same command would change that number again"
+        }
+        _ => "",
     };
-    Failure::new(code, error.to_string()).advised(advice)
+    let code = match &error {
+        GrowthError::Name(_) | GrowthError::Shards(_) => Code::Usage,
+        GrowthError::NoSuchGroup(_) => Code::NotFound,
+        _ => Code::Refused,
+    };
+    let what = error.to_string();
+    match error {
+        GrowthError::Bucket(error) => error.into(),
+        _ => Failure::new(code, what).advised((!advice.is_empty()).then_some(advice)),
+    }
 }
