@@ -166,8 +166,7 @@ impl Line {
             let tried = if denied.publish { publish } else { subscribe };
             tried.contains(&denied.subject)
         };
-        let all = || {
-            let heard = self.denied.borrow();
+        let found = |heard: &Vec<Denied>| {
             let mut found: Vec<Denied> = Vec::new();
             for denied in heard.iter().filter(|denied| wanted(denied)) {
                 if !found.contains(denied) {
@@ -176,15 +175,10 @@ impl Line {
             }
             found
         };
-        let everything = |heard: &Vec<Denied>| {
-            publish.iter().chain(subscribe).all(|subject| {
-                heard
-                    .iter()
-                    .any(|denied| wanted(denied) && denied.subject == *subject)
-            })
-        };
+        let everything =
+            |heard: &Vec<Denied>| found(heard).len() == publish.len() + subscribe.len();
         let _ = timeout(EVENT_DELAY, self.denied.clone().wait_for(everything)).await;
-        Some(all())
+        Some(found(&self.denied.borrow()))
     }
 
     /// Waits until the server has come to a request that nobody hears: by then it has said all that

@@ -128,7 +128,10 @@ pub async fn check(
     let prefix = format!("$KV.{bucket}.");
     let found = Found {
         replicas: usize::try_from(config["num_replicas"].as_u64().unwrap_or(1)).unwrap_or(1),
-        max_age: nanos(&config["max_age"]),
+        max_age: Some(Duration::from_nanos(
+            config["max_age"].as_u64().unwrap_or(0),
+        ))
+        .filter(|it| !it.is_zero()),
         memory: config["storage"] == "memory",
         clustered,
         now: answer["ts"]
@@ -191,11 +194,15 @@ fn settings(bucket: &str, answer: &Value, review: &BucketReview, findings: &mut 
             Some(note) => findings.warn(check, &note.risk, &note.remedy),
         }
     }
-    batches(
-        config,
-        &format!("`nats stream edit KV_{bucket} --allow-batch`"),
-        findings,
-    );
+    if config["allow_atomic"] == true {
+        findings.ok("batches", "several values can be written as one");
+    } else {
+        findings.warn(
+            "batches",
+            "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`)",
+            format!("nats-server 2.12 and `nats stream edit KV_{bucket} --allow-batch`"),
+        );
+    }
     for note in notes {
         findings.warn("other settings", &note.risk, &note.remedy);
     }
@@ -207,17 +214,6 @@ fn settings(bucket: &str, answer: &Value, review: &BucketReview, findings: &mut 
     };
     let others = format!("discard {discard}, per-message ttl {ttl}");
     findings.ok("other settings", others);
-}
-
-fn batches(config: &Value, edit: &str, findings: &mut Findings) {
-    if config["allow_atomic"] == true {
-        return findings.ok("batches", "several values can be written as one");
-    }
-    findings.warn(
-        "batches",
-        "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`)",
-        format!("nats-server 2.12 and {edit}"),
-    );
 }
 
 /// Whether its limits, if it has any, hold the keys of every role, and how full it is.
@@ -240,15 +236,7 @@ fn limits(
         );
     }
     let new = roles - standing.len() as u64;
-    fill(
-        answer,
-        review.spare.is_some_and(|spare| spare < new),
-        findings,
-    );
-}
-
-/// How full it is, if it can be.
-fn fill(answer: &Value, too_full: bool, findings: &mut Findings) {
+    let too_full = review.spare.is_some_and(|spare| spare < new);
     let (state, config) = (&answer["state"], &answer["config"]);
     for (what, used, limit) in [
         ("bytes", "bytes", "max_bytes"),
@@ -324,13 +312,6 @@ fn servers(answer: &Value, clustered: bool, findings: &mut Findings) {
             "check these servers: until they are back, the bucket survives fewer failures",
         );
     }
-}
-
-fn nanos(value: &Value) -> Option<Duration> {
-    value
-        .as_u64()
-        .filter(|&it| it > 0)
-        .map(Duration::from_nanos)
 }
 
 /// Whether keys live as long as leases, which a manager asks for when it starts.

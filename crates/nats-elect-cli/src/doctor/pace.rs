@@ -17,16 +17,6 @@ const ROUND_TRIPS: usize = 100;
 /// stream.
 const NODE_LOST: Duration = Duration::from_secs(6);
 
-/// Sorted answers.
-struct Measured(Vec<Duration>);
-
-impl Measured {
-    fn at(&self, percent: usize) -> Duration {
-        let rank = (self.0.len() * percent).div_ceil(100).max(1);
-        self.0.get(rank - 1).copied().unwrap_or_default()
-    }
-}
-
 /// Measures, one after the other, and compares: refused writes to a role's key where that may be
 /// written, else reads.
 pub async fn round_trips(
@@ -45,7 +35,11 @@ pub async fn round_trips(
     } else {
         "reads of the stream leader"
     };
-    let (median, p99, max) = (measured.at(50), measured.at(99), measured.at(100));
+    let at = |percent: usize| {
+        let rank = (measured.len() * percent).div_ceil(100).max(1);
+        measured.get(rank - 1).copied().unwrap_or_default()
+    };
+    let (median, p99, max) = (at(50), at(99), at(100));
     let text = format!(
         "median {}, 99 % {}, max {} of {ROUND_TRIPS} {what}",
         lasted(median),
@@ -83,7 +77,7 @@ pub async fn round_trips(
     clippy::disallowed_methods,
     reason = "what is measured is for people; no lease rests on it"
 )]
-async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Measured> {
+async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Vec<Duration>> {
     let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
     let nothing = json!({ "last_by_subj": format!("$KV.{bucket}._doctor") });
     let mut measured = Vec::with_capacity(ROUND_TRIPS);
@@ -99,7 +93,7 @@ async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Mea
         measured.push(sent.elapsed());
     }
     measured.sort_unstable();
-    Some(Measured(measured))
+    Some(measured)
 }
 
 /// What the times of a role survive, in words.

@@ -31,11 +31,37 @@ fn parsed<N: FromStr>(names: &[String]) -> Vec<N> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
+/// What is tried, and what is lost where it is denied.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    check: &'static str,
+    lost: &'a str,
+    /// Whether elections are held without it all the same.
+    dispensable: bool,
+}
+
+impl<'a> Trial<'a> {
+    const fn needed(check: &'static str, lost: &'a str) -> Self {
+        Self {
+            check,
+            lost,
+            dispensable: false,
+        }
+    }
+
+    const fn dispensable(check: &'static str, lost: &'a str) -> Self {
+        Self {
+            dispensable: true,
+            ..Self::needed(check, lost)
+        }
+    }
+}
+
 impl Examined<'_> {
     /// Reads and watches: what everybody needs who looks into the bucket.
     /// Returns whether records can be read.
     pub async fn reading(&self, findings: &mut Findings) -> bool {
-        let check = "may read";
+        let trial = Trial::needed("may read", "no record can be read");
         let (bucket, role) = (self.bucket(), &self.roles.names[0]);
         let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
         let key = json!({ "last_by_subj": format!("$KV.{bucket}.{role}") });
@@ -43,22 +69,22 @@ impl Examined<'_> {
         // That nothing stands there is an answer, too.
         let readable = matches!(answer, Answer::Json(_));
         match answer {
-            Answer::Json(_) => findings.ok(check, "from the stream leader"),
-            other => failed(check, &read, &other, "no record can be read", findings),
+            Answer::Json(_) => findings.ok(trial.check, "from the stream leader"),
+            other => failed(trial, &read, &other, findings),
         }
         self.watch(findings).await;
         let nobody = Uuid::from_u128(rand::random());
         let flow = format!("$JS.FC.KV_{bucket}.doctor.{nobody}");
-        let lost = "a watch of many keys stalls";
-        self.forbidden("may pace watches", &[flow], &[], lost, false, findings)
-            .await;
+        let trial = Trial::needed("may pace watches", "a watch of many keys stalls");
+        self.forbidden(trial, &[flow], &[], findings).await;
         readable
     }
 
     /// Makes a watch as the library does, over keys that do not exist; the server forgets it after
     /// a second.
     async fn watch(&self, findings: &mut Findings) {
-        let (check, bucket) = ("may watch", self.bucket());
+        let lost = "changes are not seen: failovers take a lease, or do not happen";
+        let (trial, bucket) = (Trial::needed("may watch", lost), self.bucket());
         let name = format!("elect-doctor-{}", Uuid::from_u128(rand::random()).simple());
         let filter = format!("$KV.{bucket}._doctor");
         let subject = format!("$JS.API.CONSUMER.CREATE.KV_{bucket}.{name}.{filter}");
@@ -73,15 +99,9 @@ impl Examined<'_> {
         });
         match self.line.ask(&subject, &body).await {
             Answer::Json(answer) if answer["error"].is_null() => {
-                findings.ok(check, "changes are seen as they come");
+                findings.ok(trial.check, "changes are seen as they come");
             }
-            other => failed(
-                check,
-                &subject,
-                &other,
-                "changes are not seen: failovers take a lease, or do not happen",
-                findings,
-            ),
+            other => failed(trial, &subject, &other, findings),
         }
     }
 
@@ -96,21 +116,22 @@ impl Examined<'_> {
         let mut first = None;
         for role in &self.roles.names {
             let lost = format!("role {role:?} can't be claimed or kept");
+            let trial = Trial::needed("may lead", &lost);
             let subjects = self.keys(Need::Lead, role, &[]);
-            match self.refused("may lead", &subjects, &lost, findings).await {
+            match self.refused(trial, &subjects, findings).await {
                 Some(denied) if denied.is_empty() => {
-                    findings.ok("may lead", self.granted(role));
+                    findings.ok(trial.check, self.granted(role));
                     first = first.or(Some(role.as_str()));
                 }
                 Some(_) if self.roles.made_up => first = self.any_of(standing, findings).await,
-                Some(denied) => self.tell("may lead", &denied, &lost, false, findings),
+                Some(denied) => self.tell(trial, &denied, findings),
                 None => {}
             }
             let lost = format!("the leader of {role:?} has no `Term::store()`");
-            let (check, subjects) = ("may keep data", self.keys(Need::KeepData, role, &[]));
+            let trial = Trial::dispensable("may keep data", &lost);
+            let subjects = self.keys(Need::KeepData, role, &[]);
             let granted = self.granted(role);
-            self.writes(check, &subjects, granted, &lost, true, findings)
-                .await;
+            self.writes(trial, &subjects, granted, findings).await;
         }
         first
     }
@@ -124,30 +145,26 @@ impl Examined<'_> {
             let generations = [present, present.saturating_add(1)];
             let no_unit = format!("no unit of group {group:?} is owned here");
             let no_store = format!("owners of units of {group:?} have no `Term::store()`");
-            for (check, need, lost, dispensable) in [
-                ("may own units", Need::Own, no_unit, false),
-                ("may keep data", Need::KeepUnitData, no_store, true),
-            ] {
+            let owns = Trial::needed("may own units", &no_unit);
+            let keeps = Trial::dispensable("may keep data", &no_store);
+            for (trial, need) in [(owns, Need::Own), (keeps, Need::KeepUnitData)] {
                 let subjects = self.keys(need, group, &generations);
                 let granted = format!("the keys of group {group:?}");
-                self.writes(check, &subjects, granted, &lost, dispensable, findings)
-                    .await;
+                self.writes(trial, &subjects, granted, findings).await;
             }
         }
     }
 
     async fn writes(
         &self,
-        check: &'static str,
+        trial: Trial<'_>,
         subjects: &[String],
         granted: String,
-        lost: &str,
-        dispensable: bool,
         findings: &mut Findings,
     ) {
-        match self.refused(check, subjects, lost, findings).await {
-            Some(denied) if denied.is_empty() => findings.ok(check, granted),
-            Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
+        match self.refused(trial, subjects, findings).await {
+            Some(denied) if denied.is_empty() => findings.ok(trial.check, granted),
+            Some(denied) => self.tell(trial, &denied, findings),
             None => {}
         }
     }
@@ -202,7 +219,8 @@ impl Examined<'_> {
         for role in standing.iter().take(MOST_ROLES) {
             let lost = format!("role {role:?} can't be claimed or kept");
             let subjects = self.keys(Need::Lead, role, &[]);
-            match self.refused(check, &subjects, &lost, findings).await {
+            let trial = Trial::needed(check, &lost);
+            match self.refused(trial, &subjects, findings).await {
                 Some(denied) if denied.is_empty() => {
                     let found = format!(
                         "the keys of role {role:?} in the bucket, but not those of every role; name yours with --role"
@@ -239,9 +257,8 @@ impl Examined<'_> {
     /// expected.
     async fn refused(
         &self,
-        check: &'static str,
+        trial: Trial<'_>,
         subjects: &[String],
-        lost: &str,
         findings: &mut Findings,
     ) -> Option<Vec<Denied>> {
         let mut denied = Vec::new();
@@ -250,15 +267,13 @@ impl Examined<'_> {
                 Answer::Json(answer) if is_the_refusal(&answer) => {}
                 // The keys of two generations need one permission.
                 Answer::Denied(denial) => {
-                    if denied
-                        .iter()
-                        .all(|it: &Denied| it.to_string() != denial.to_string())
-                    {
+                    let differs = |it: &Denied| it.to_string() != denial.to_string();
+                    if denied.iter().all(differs) {
                         denied.push(denial);
                     }
                 }
                 other => {
-                    failed(check, subject, &other, lost, findings);
+                    failed(trial, subject, &other, findings);
                     return None;
                 }
             }
@@ -279,9 +294,8 @@ impl Examined<'_> {
     pub async fn messages(&self, findings: &mut Findings) {
         if self.part == Part::Candidate {
             let lost = "no role can be handed to a named successor, or taken over by priority";
-            let needs = [Need::HandOver];
-            self.attempt("may hand over", &needs, lost, true, findings)
-                .await;
+            let trial = Trial::dispensable("may hand over", lost);
+            self.attempt(trial, &[Need::HandOver], findings).await;
         }
         if !self.config.admin.enabled {
             let why = "the configuration switches the admin service off";
@@ -290,30 +304,21 @@ impl Examined<'_> {
         if self.part == Part::Candidate {
             let needs = [Need::BeOperated, Need::BeOperatedInGroups];
             let lost = "operators can't send these requests to an instance of this user";
-            return self
-                .attempt("may be operated", &needs, lost, true, findings)
-                .await;
+            let trial = Trial::dispensable("may be operated", lost);
+            return self.attempt(trial, &needs, findings).await;
         }
         let lost = "instances can't be found, or asked for their status";
-        self.attempt("may ask instances", &[Need::Ask], lost, false, findings)
-            .await;
+        let trial = Trial::needed("may ask instances", lost);
+        self.attempt(trial, &[Need::Ask], findings).await;
         if self.part == Part::Operator {
-            let lost = "instances can't be sent these requests";
+            let trial = Trial::needed("may operate", "instances can't be sent these requests");
             let needs = [Need::Operate, Need::OperateGroups];
-            self.attempt("may operate", &needs, lost, false, findings)
-                .await;
+            self.attempt(trial, &needs, findings).await;
         }
     }
 
     /// Tries the subjects of these needs, as the table has them.
-    async fn attempt(
-        &self,
-        check: &'static str,
-        needs: &[Need],
-        lost: &'static str,
-        dispensable: bool,
-        findings: &mut Findings,
-    ) {
+    async fn attempt(&self, trial: Trial<'_>, needs: &[Need], findings: &mut Findings) {
         let part = match self.part {
             Part::Candidate => library::Part::Candidate,
             Part::Observer => library::Part::Observer,
@@ -332,25 +337,22 @@ impl Examined<'_> {
                 subscribe.extend(tried(right.subscribe));
             }
         }
-        self.forbidden(check, &publish, &subscribe, lost, dispensable, findings)
-            .await;
+        self.forbidden(trial, &publish, &subscribe, findings).await;
     }
 
     async fn forbidden(
         &self,
-        check: &'static str,
+        trial: Trial<'_>,
         publish: &[String],
         subscribe: &[String],
-        lost: &'static str,
-        dispensable: bool,
         findings: &mut Findings,
     ) {
         match self.line.forbidden(publish, subscribe).await {
-            None => findings.skipped(check, "the server did not answer in time"),
+            None => findings.skipped(trial.check, "the server did not answer in time"),
             Some(denied) if denied.is_empty() => {
-                findings.ok(check, "all permissions for it are granted");
+                findings.ok(trial.check, "all permissions for it are granted");
             }
-            Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
+            Some(denied) => self.tell(trial, &denied, findings),
         }
     }
 
@@ -375,28 +377,17 @@ impl Examined<'_> {
         vec![pattern.replace('*', &nobody)]
     }
 
-    fn tell(
-        &self,
-        check: &'static str,
-        denied: &[Denied],
-        lost: &str,
-        dispensable: bool,
-        findings: &mut Findings,
-    ) {
+    fn tell(&self, trial: Trial<'_>, denied: &[Denied], findings: &mut Findings) {
+        let (check, role) = (trial.check, &self.roles.names[0]);
         if self.roles.made_up && denied.iter().all(|it| self.is_of_role(it)) {
-            return findings.skipped(
-                check,
-                format!(
-                    "denied for a made-up role ({}); name one of yours with --role",
-                    self.roles.names[0]
-                ),
-            );
+            let why = format!("denied for a made-up role ({role}); name one of yours with --role");
+            return findings.skipped(check, why);
         }
-        let (found, advice) = (format!("{}: {lost}", folded(denied)), advice_on_all(denied));
-        if dispensable {
-            findings.warn(check, found, advice);
+        let found = format!("{}: {}", folded(denied), trial.lost);
+        if trial.dispensable {
+            findings.warn(check, found, advice_on_all(denied));
         } else {
-            findings.fail(check, found, advice);
+            findings.fail(check, found, advice_on_all(denied));
         }
     }
 
@@ -447,36 +438,26 @@ fn is_the_refusal(answer: &Value) -> bool {
     code.is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code))
 }
 
-fn failed(
-    check: &'static str,
-    subject: &str,
-    answer: &Answer,
-    lost: &str,
-    findings: &mut Findings,
-) {
-    match answer {
-        Answer::Denied(denied) => {
-            findings.fail(check, format!("{denied}: {lost}"), advice(denied));
-        }
-        Answer::Nobody => findings.fail(
-            check,
+fn failed(trial: Trial<'_>, subject: &str, answer: &Answer, findings: &mut Findings) {
+    let (check, lost) = (trial.check, trial.lost);
+    let (found, advice) = match answer {
+        Answer::Denied(denied) => (format!("{denied}: {lost}"), advice(denied)),
+        Answer::Nobody => (
             format!("no server answers {subject:?}: {lost}"),
-            "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why",
+            "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why".into(),
         ),
-        Answer::Silence => findings.fail(
-            check,
+        Answer::Silence => (
             format!("no answer to {subject:?} in time: {lost}"),
-            "check the servers' logs, or wait longer with --timeout",
+            "check the servers' logs, or wait longer with --timeout".into(),
         ),
         Answer::Json(answer) => {
-            let what = answer["error"]["description"]
-                .as_str()
-                .unwrap_or("an unexpected answer");
-            findings.fail(
-                check,
+            let what = answer["error"]["description"].as_str();
+            let what = what.unwrap_or("an unexpected answer");
+            (
                 format!("the server answers {subject:?}: {what}; {lost}"),
-                "check the limits of the bucket and of the account",
-            );
+                "check the limits of the bucket and of the account".into(),
+            )
         }
-    }
+    };
+    findings.fail(check, found, advice);
 }
