@@ -17,7 +17,7 @@ use crate::commands::{
 };
 use crate::connect::block_on;
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::orders::Order;
+
 use crate::options::Shared;
 use crate::output::Output;
 
@@ -322,9 +322,9 @@ impl Command {
             Self::Serve(serve) => block_on(serve.run(shared, output)),
             Self::Top(top) => block_on(top.run(shared, output)),
             Self::StepDown(down) => block_on(down.run(shared, output)),
-            Self::Pause(target) => block_on(target.order(Order::Pause, shared, output)),
-            Self::Resume(target) => block_on(target.order(Order::Resume, shared, output)),
-            Self::Cordon(target) => block_on(target.order(Order::Cordon, shared, output)),
+            Self::Pause(target) => block_on(target.order(orders::Order::Pause, shared, output)),
+            Self::Resume(target) => block_on(target.order(orders::Order::Resume, shared, output)),
+            Self::Cordon(target) => block_on(target.order(orders::Order::Cordon, shared, output)),
             Self::EndLease(end) => block_on(end.run(shared, output)),
             Self::Role(RoleCommand::Retire(retire)) => block_on(retire.run(shared, output)),
             Self::Verify(verify) => verify.run(output),

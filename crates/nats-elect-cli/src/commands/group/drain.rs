@@ -13,10 +13,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::operate;
+use crate::commands::orders::{Done, Order, Request, failure_of};
 use crate::exit::{Failure, Outcome};
 use crate::instances::asked;
 use crate::names;
-use crate::operating::orders::{Done, Order, Request, failure_of};
 use crate::operating::standby::UNSEEN;
 use crate::options::{Shared, duration};
 use crate::output::Output;

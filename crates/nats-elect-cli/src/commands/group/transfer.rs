@@ -6,10 +6,10 @@ use nats_elect::admin::{AdminClient, Instance, ProblemCode};
 use serde::Serialize;
 
 use super::operate;
+use crate::commands::orders::failure_of;
 use crate::exit::{Failure, Outcome};
 use crate::instances::named;
 use crate::names;
-use crate::operating::orders::failure_of;
 use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
