@@ -7,10 +7,10 @@ use crate::output::Output;
 /// The columns of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// All of them, in their order.
-    pub all: &'static [&'static str],
+    /// The names of all, in their order.
+    pub all: &'static str,
     /// Those that only a wide table has.
-    pub wide: &'static [&'static str],
+    pub wide: &'static str,
     /// The one that gives way on a narrow terminal.
     pub flexible: &'static str,
 }
@@ -22,13 +22,16 @@ impl Layout {
         rows: impl IntoIterator<Item = Vec<Cell>>,
         output: Output,
     ) -> std::io::Result<()> {
-        let is_shown = |at: &usize| output.is_wide() || !self.wide.contains(&self.all[*at]);
-        let shown: Vec<_> = (0..self.all.len()).filter(is_shown).collect();
-        let head = shown.iter().map(|&at| self.all[at]);
+        let is_wide = |name: &str| self.wide.split(' ').any(|it| it == name);
+        let all = self.all.split(' ').enumerate();
+        let shown: Vec<_> = all
+            .filter(|(_, name)| output.is_wide() || !is_wide(name))
+            .collect();
+        let head = shown.iter().map(|(_, name)| *name);
         let flexible = head.clone().position(|column| column == self.flexible);
         let mut table = output.table(head);
         for row in rows {
-            table.add_row(shown.iter().filter_map(|&at| row.get(at).cloned()));
+            table.add_row(shown.iter().filter_map(|(at, _)| row.get(*at).cloned()));
         }
         output.show_fitting(table, flexible)
     }

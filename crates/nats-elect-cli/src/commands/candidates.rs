@@ -20,18 +20,8 @@ use crate::roles::{Roles, is_pattern};
 use crate::text::{ago, lasted};
 
 const LAYOUT: Layout = Layout {
-    all: &[
-        "INSTANCE",
-        "ROLE",
-        "STATE",
-        "PRIORITY",
-        "HEALTH",
-        "NATS",
-        "UP",
-        "VERSION",
-        "INCARNATION",
-    ],
-    wide: &["INCARNATION"],
+    all: "INSTANCE ROLE STATE PRIORITY HEALTH NATS UP VERSION INCARNATION",
+    wide: "INCARNATION",
     flexible: "INSTANCE",
 };
 

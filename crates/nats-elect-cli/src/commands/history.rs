@@ -15,13 +15,13 @@ use crate::text::{short, stamp_of, wall_clock};
 
 /// The table of all roles.
 const OF_ALL: Layout = Layout {
-    all: &["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "ROLE", "TERM"],
-    wide: &["TERM"],
+    all: "WHEN INSTANCE WHAT GAP FENCING ROLE TERM",
+    wide: "TERM",
     flexible: "WHAT",
 };
 /// The table of one role.
 const OF_ONE: Layout = Layout {
-    wide: &["ROLE"],
+    wide: "ROLE",
     ..OF_ALL
 };
 

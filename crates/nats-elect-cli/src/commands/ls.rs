@@ -19,10 +19,8 @@ use crate::trust::Trust;
 const SHOWN: usize = 48;
 
 const LAYOUT: Layout = Layout {
-    all: &[
-        "ROLE", "STATE", "LEADER", "FOR", "LEASE", "FENCING", "REVISION", "PRIORITY", "SINCE",
-    ],
-    wide: &["PRIORITY", "SINCE"],
+    all: "ROLE STATE LEADER FOR LEASE FENCING REVISION PRIORITY SINCE",
+    wide: "PRIORITY SINCE",
     flexible: "LEADER",
 };
 

@@ -13,18 +13,8 @@ use crate::options::{Shared, duration};
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
-    all: &[
-        "GROUP",
-        "KIND",
-        "UNITS",
-        "OWNED",
-        "UNOWNED",
-        "MEMBERS",
-        "ALIVE",
-        "EACH",
-        "GENERATION",
-    ],
-    wide: &["GENERATION"],
+    all: "GROUP KIND UNITS OWNED UNOWNED MEMBERS ALIVE EACH GENERATION",
+    wide: "GENERATION",
     flexible: "GROUP",
 };
 

@@ -15,8 +15,8 @@ use crate::options::Shared;
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
-    all: &["UNIT", "FROM", "TO", "WHY", "WHEN"],
-    wide: &[],
+    all: "UNIT FROM TO WHY WHEN",
+    wide: "",
     flexible: "WHEN",
 };
 

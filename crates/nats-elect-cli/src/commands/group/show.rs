@@ -18,24 +18,14 @@ use crate::output::Output;
 use crate::text::{cut, lasted, short};
 
 const MEMBERS: Layout = Layout {
-    all: &[
-        "INSTANCE",
-        "STATE",
-        "UNITS",
-        "LOAD",
-        "ZONE",
-        "LEASE",
-        "EPOCH",
-        "INCARNATION",
-        "OWNS",
-    ],
-    wide: &["EPOCH", "INCARNATION"],
+    all: "INSTANCE STATE UNITS LOAD ZONE LEASE EPOCH INCARNATION OWNS",
+    wide: "EPOCH INCARNATION",
     flexible: "OWNS",
 };
 
 const UNITS: Layout = Layout {
-    all: &["UNIT", "STATE", "OWNER", "FENCING", "EPOCH"],
-    wide: &["EPOCH"],
+    all: "UNIT STATE OWNER FENCING EPOCH",
+    wide: "EPOCH",
     flexible: "OWNER",
 };
 
