@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
+// Fields of answers have the names of their JSON.
+#![allow(clippy::struct_field_names)]
 
 #[cfg(unix)]
 mod agent;
@@ -22,10 +24,12 @@ mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod fleet;
 mod follow;
 mod line;
 mod logs;
 mod names;
+mod openapi;
 mod operating;
 mod output;
 mod past_event;

@@ -90,11 +90,11 @@ impl Output {
     /// One value for programs. As JSON it is on one line, so that a stream of them can be read line
     /// by line.
     pub fn data(self, value: &impl Serialize) -> io::Result<()> {
-        let value = whole(serde_json::to_value(value).map_err(io::Error::other)?);
-        let json = json(&value);
+        let json = json(value);
         if self.format != Format::Yaml {
             return self.line(json);
         }
+        let value = whole(serde_json::to_value(value).map_err(io::Error::other)?);
         let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
         let yaml = yaml.trim_end();
         // JSON is YAML, too, and has an escape for everything that could act on a terminal.
@@ -178,8 +178,8 @@ impl Output {
 
 /// A value as text, in the one notation: no reader rounds a whole number of it, and no terminal
 /// acts on it.
-pub fn json(value: &Value) -> String {
-    clean_json(&whole(value.clone()).to_string())
+pub fn json(value: &impl Serialize) -> String {
+    clean_json(&whole(serde_json::json!(value)).to_string())
 }
 
 /// The same JSON, in which no reader rounds a whole number: larger ones are text.

@@ -18,6 +18,7 @@ use crate::applications::mixed;
 use crate::cli::Shared;
 use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::{Failure, Outcome};
+use crate::fleet::Instance as Told;
 use crate::operating::Whose;
 use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
@@ -197,7 +198,7 @@ impl Candidate {
     }
 
     pub fn json(&self) -> Value {
-        json_of(&self.instance, &self.report, self.namesakes)
+        json!(Told::of(&self.instance, &self.report, self.namesakes))
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
@@ -308,22 +309,6 @@ impl Candidate {
         }));
         remarks
     }
-}
-
-/// An instance for programs: the status is the instance's own, as `docs/admin.md` describes it.
-pub fn json_of(
-    instance: &Instance,
-    report: &Result<InstanceReport, AdminError>,
-    namesakes: usize,
-) -> Value {
-    json!({
-        "instance_id": instance.instance_id,
-        "incarnation": instance.incarnation,
-        "version": instance.version,
-        "processes_of_this_id": namesakes,
-        "status": report.as_ref().ok(),
-        "error": report.as_ref().err().map(ToString::to_string),
-    })
 }
 
 /// The table, and what there is to say beside it.

@@ -13,10 +13,11 @@ use serde_json::json;
 
 use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
+use crate::fleet::{Change as Told, Leader};
 use crate::output::Output;
 use crate::reading::unread;
 use crate::roles::Roles;
-use crate::seen::{change_json, leader_json, name, why_changed, why_nobody};
+use crate::seen::{name, why_changed, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
@@ -216,7 +217,7 @@ impl Printer<'_> {
                 "at": now,
                 "role": role,
                 "from": null,
-                "to": seen.leader.as_ref().map(leader_json),
+                "to": seen.leader.as_ref().map(Leader::from),
                 "standing": seen.standing,
                 "cause": null,
                 "confirmed": seen.confirmed,
@@ -266,7 +267,7 @@ impl Printer<'_> {
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
         self.unconfirmed.remove(&change.role);
         if self.output.is_data() {
-            return self.output.data(&change_json(change));
+            return self.output.data(&Told::from(change));
         }
         self.width = self.width.max(change.role.len());
         let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);

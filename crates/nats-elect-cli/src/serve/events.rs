@@ -10,7 +10,8 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::Served;
@@ -69,7 +70,7 @@ impl Default for Events {
 
 impl Events {
     /// Tells everyone.
-    pub fn tell(&self, kind: &'static str, data: &Value) {
+    pub fn tell(&self, kind: &'static str, data: &impl Serialize) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.number += 1;
         let event = Happening {

@@ -184,7 +184,7 @@ fn of_bucket(view: &View) {
         );
     }
     of_groups(view, bucket[0]);
-    let candidates = view.asked(|asked| of_instances(&bucket, asked));
+    let candidates = of_instances(&bucket, &view.asked());
     for (role, seen) in view.roles() {
         let able = candidates.by_role.get(&role).copied();
         // Nothing is left of it, and nobody wants it.
@@ -267,7 +267,7 @@ fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
     let mut answering = BTreeSet::new();
     let mut versions = BTreeMap::<String, usize>::new();
     let mut silent = 0;
-    for (instance, report) in &asked.reports {
+    for (instance, report) in &*asked.reports {
         let Ok(report) = report else {
             silent += 1;
             continue;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use nats_elect::duration::seconds::Seconds;
 use nats_elect::{LeaderEvent, Observer, RoleChange, WatchStatus};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::events::Events;
@@ -14,9 +13,10 @@ use super::group_view::GroupView;
 use super::kept::Kept;
 use super::now;
 use crate::asking::{Report, Reports};
+use crate::fleet::{self, Change, Event, In, Seconds};
 use crate::past_event::{PastEvent, with_gaps};
-use crate::seen::{Seen, change_json};
-use crate::text::{clean, stamp, wall_clock};
+use crate::seen::Seen;
+use crate::text::{clean, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
@@ -40,13 +40,16 @@ pub struct Freshness {
     pub read: bool,
 }
 
+/// Of what in a bucket it is asked whether it is current: its roles, or its groups.
+pub type Of = fn(&View) -> Freshness;
+
 /// What came of asking the instances.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Asked {
     /// When instances last could be asked, by both clocks.
     pub at: Option<(Instant, SystemTime)>,
     /// All that were found then.
-    pub reports: Vec<Report>,
+    pub reports: Arc<[Report]>,
     /// Why they could not be asked after that, if so.
     pub problem: Option<String>,
     /// Turns that succeeded, and turns that did not.
@@ -108,7 +111,7 @@ impl View {
             known.counts.retain(|role, _| observer.role(role).is_some());
         }
         drop(known);
-        self.events.tell("view", &self.json());
+        self.events.tell("view", &self.told(Self::freshness));
     }
 
     /// The bucket can't be looked at.
@@ -169,26 +172,23 @@ impl View {
         })
     }
 
-    /// For programs: which bucket, and whether its roles are current.
-    pub fn json(&self) -> Value {
-        self.freshness_json(&self.freshness())
+    /// For programs: which bucket, and whether its roles are current, or its groups.
+    pub fn told(&self, of: Of) -> fleet::View {
+        let (since, reason) = of(self).stale.unzip();
+        let at = since.and_then(|since| wall_clock().checked_sub(since));
+        fleet::View {
+            bucket: self.bucket.clone(),
+            current: since.is_none(),
+            stale_since: at.map(Into::into),
+            stale_seconds: since.map(Seconds),
+            reason,
+        }
     }
 
-    /// For programs: which bucket, and whether its groups are current.
-    pub fn groups_json(&self) -> Value {
-        self.freshness_json(&self.groups_freshness())
-    }
-
-    fn freshness_json(&self, freshness: &Freshness) -> Value {
-        let stale = freshness.stale.as_ref();
-        let since = stale.and_then(|(since, _)| wall_clock().checked_sub(*since));
-        json!({
-            "bucket": self.bucket,
-            "current": stale.is_none(),
-            "stale_since": since.map(stamp),
-            "stale_seconds": stale.map(|(since, _)| Seconds(*since)),
-            "reason": stale.map(|(_, why)| why),
-        })
+    /// What is told of this bucket.
+    pub fn of<T>(&self, it: T) -> In<T> {
+        let bucket = self.bucket.clone();
+        In { bucket, it }
     }
 
     /// A role changed.
@@ -201,17 +201,14 @@ impl View {
         }
         known.changes.push_back(change.clone());
         drop(known);
-        let mut json = change_json(change);
-        json["bucket"] = json!(self.bucket);
-        self.events.tell("change", &json);
+        self.events.tell("change", &self.of(Change::from(change)));
     }
 
     /// Takes note of units without known owners, and tells which groups have changed since the last
     /// look.
     pub fn look_at_groups(&self) {
-        for mut change in self.groups.look() {
-            change["bucket"] = json!(self.bucket);
-            self.events.tell("group", &change);
+        for change in self.groups.look() {
+            self.events.tell("group", &self.of(change));
         }
     }
 
@@ -238,7 +235,7 @@ impl View {
                 let is_new = asked.problem.take().is_some() || differ(&asked.reports, &reports);
                 asked.at = Some((now(), wall_clock()));
                 asked.turns.0 += 1;
-                asked.reports = reports;
+                asked.reports = reports.into();
                 is_new
             }
             Err(error) => {
@@ -255,9 +252,9 @@ impl View {
         }
     }
 
-    /// Looks at what the instances said.
-    pub fn asked<T>(&self, look: impl FnOnce(&Asked) -> T) -> T {
-        look(&self.known().asked)
+    /// What the instances said.
+    pub fn asked(&self) -> Asked {
+        self.known().asked.clone()
     }
 
     /// Looks at the changes that were seen, the newest last.
@@ -304,7 +301,7 @@ impl View {
         drop(known);
         let told = with_gaps(of_role).into_iter();
         for one in told.filter(|it| it.event == *event) {
-            self.events.tell("history", &one.json());
+            self.events.tell("history", &Event::from(&one));
         }
     }
 

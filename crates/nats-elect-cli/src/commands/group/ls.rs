@@ -6,10 +6,11 @@ use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
 
-use super::{Member, WAIT, group_json, problems, read};
+use super::{WAIT, read};
 use crate::cli::{Shared, duration};
 use crate::columns::{Chosen, Columns, Layout};
 use crate::exit::Outcome;
+use crate::fleet::{Group, Member, problems};
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
@@ -76,7 +77,7 @@ impl Ls {
         let all = read(shared, self.wait).await?;
         if output.is_data() {
             for (name, group) in &all.groups {
-                output.data(&group_json(&all, name, group))?;
+                output.data(&Group::of(&all, name, group))?;
             }
             return Ok(0);
         }

@@ -3,7 +3,8 @@
 use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
-use crate::commands::group::{Member, ranges};
+use crate::commands::group::ranges;
+use crate::fleet::Member;
 use crate::serve::group_view::Groups;
 use crate::serve::view::View;
 use crate::text::{clean, cut, lasted};

@@ -205,7 +205,7 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 }
 
 fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
-    let freshness = view.freshness();
+    let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
     let all_marks = all_marks(view, past.as_deref());
     let seen = view.roles().into_values().map(|seen| {
@@ -220,7 +220,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         let is_known = Kind::of(&seen.observed) != Kind::Doubtful;
         let picture = Picture::new(spans, marks, (from_ms, now_ms), &colours, is_known);
         let words = clean(&timeline::words(spans, now_ms, is_known));
-        view.asked(|asked| role(seen, asked, number, words, picture))
+        role(seen, &asked, number, words, picture)
     });
     let mut roles: Vec<_> = roles.collect();
     roles.sort_by_key(|role| role.kind);
@@ -277,7 +277,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let first: Vec<_> = first.collect();
     let stale_groups = view.groups_freshness().stale;
     let stale_groups = stale_groups.filter(|_| freshness.stale.is_none() && !groups.is_empty());
-    view.asked(|asked| Bucket {
+    Bucket {
         name: view.bucket.clone(),
         is_read: freshness.read,
         stale: freshness
@@ -289,7 +289,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         well: led,
         instances: asked.reports.iter().map(instance).collect(),
         asked: asked.at.map(|(at, _)| lasted(now().duration_since(at))),
-        problem: asked.problem.clone(),
+        problem: asked.problem,
         has_history: past.is_some(),
         changes,
         roles,
@@ -301,7 +301,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         ),
         stale_groups: stale_groups.map(|(since, why)| format!("{}: {why}.", lasted(since))),
         groups,
-    })
+    }
 }
 
 fn of_all(roles: usize) -> String {
