@@ -12,7 +12,7 @@ use async_nats::jetstream::context::{
     RequestErrorKind,
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
-use nats_elect::admin::{AdminClient, BucketId};
+use nats_elect::admin::BucketId;
 use nats_elect::limits::failed;
 use nats_elect::{AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer};
 
@@ -111,13 +111,6 @@ impl Shared {
         self.timeout.unwrap_or(PATIENCE)
     }
 
-    /// A connection, and what it was made by.
-    pub async fn connect(&self) -> Result<(Client, ManagerConfig), Failure> {
-        let config = self.config()?;
-        let line = Line::connect(&config, None, self.patience()).await?;
-        Ok((line.client, config))
-    }
-
     /// Waits until one of the addresses takes a connection, and says on stderr that it waits. For
     /// commands that follow: all others fail once no address takes one.
     pub async fn await_nats(&self, output: Output) -> Result<(), Failure> {
@@ -148,13 +141,6 @@ impl Shared {
             "{why}; tried for {}",
             lasted(patience)
         )))
-    }
-
-    /// What asks the instances, over a connection of its own.
-    pub async fn admin(&self) -> Result<AdminClient, Failure> {
-        let (client, config) = self.connect().await?;
-        let prefix = &config.admin.subject_prefix;
-        Ok(AdminClient::under(client, &config.bucket, prefix)?)
     }
 
     /// Whose instances a command asks that does not read the bucket.

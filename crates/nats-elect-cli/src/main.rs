@@ -2,7 +2,8 @@
 //!
 //! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and
 //! `context` say which NATS; `output`, `text`, `logs` and `exit` how it is told; `trust` whose
-//! signatures count, `top` the live screen, `serve` the server.
+//! signatures count. `fleet` is what is known of a bucket, `looking` finds it out for `top`, the live
+//! screen, and for `serve`, the server.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
@@ -28,6 +29,7 @@ mod fleet;
 mod follow;
 mod line;
 mod logs;
+mod looking;
 mod names;
 mod openapi;
 mod operating;

@@ -16,8 +16,9 @@ pub struct Document {
     generator: SchemaGenerator,
     /// What paths begin with.
     pub base: &'static str,
+    /// Why any operation may be refused.
+    pub always: Words,
     words: Words,
-    always: Words,
     problem: Value,
     json: Value,
 }
@@ -30,16 +31,16 @@ pub struct Operation<'a> {
 }
 
 impl Document {
-    /// A document without operations. Any of them may be refused as `always` says, with a `P`.
-    pub fn new<P: JsonSchema>(title: &str, about: &str, words: Words, always: Words) -> Self {
+    /// A document without operations. `P` is what refusals are.
+    pub fn new<P: JsonSchema>(title: &str, about: &str, words: Words) -> Self {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         let settings = settings.with(|it| it.definitions_path = "/components/schemas".into());
         let mut generator = settings.into_generator();
         let license = json!({ "name": "Apache-2.0", "identifier": "Apache-2.0" });
         Self {
             base: "",
+            always: &[],
             words,
-            always,
             problem: generator.subschema_for::<P>().to_value(),
             generator,
             json: json!({

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
-use nats_elect::{ChangeCause, FencingToken, LeaderInfo, Observed, Observer, RoleChange, Standing};
+use nats_elect::{ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing};
 use serde_json::{Value, json};
 
 use crate::fleet::Role;
@@ -148,13 +148,6 @@ pub fn why_changed(change: &RoleChange) -> &'static str {
         ChangeCause::BucketReplaced => "new bucket",
         other => other.as_str(),
     }
-}
-
-/// When a term began, by the server's clock: the fence record is written once, right after the
-/// claim.
-pub async fn began(bucket: &kv::Store, role: &str, token: FencingToken) -> Option<SystemTime> {
-    let fence = bucket.entry(format!("_fence.{role}")).await.ok()??;
-    (fence.revision == token.sequence).then(|| time_of(&fence))
 }
 
 /// When the server stored an entry, by its clock.

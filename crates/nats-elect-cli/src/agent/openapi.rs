@@ -25,8 +25,8 @@ const TOLD: &str = "Server-sent events: standing, leader, promoted, wind_down, e
 const BYTES: &str = "application/octet-stream";
 
 /// Why requests are refused.
-const OF_ALL: Words = &["401 The secret is missing or wrong"];
-const OF_ROLE: Words = &["404 No application stands for the role over this agent"];
+const UNAUTHORIZED: &str = "401 The secret is missing or wrong";
+const NOT_ATTACHED: &str = "404 No application stands for the role over this agent";
 const OF_STAND: Words = &[
     "400 The name or the settings break a rule",
     "403 The agent's file has no such role",
@@ -34,7 +34,8 @@ const OF_STAND: Words = &[
     "503 The agent is being stopped",
 ];
 const OF_TERM: Words = &[
-    "404 No application stands for the role over this agent",
+    UNAUTHORIZED,
+    NOT_ATTACHED,
     "400 The request can't be read",
     "409 `not_leader`: the term is over. Stop acting as its leader",
 ];
@@ -75,10 +76,10 @@ struct Settings {}
 
 /// `/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
-    let mut document = Document::new::<Problem>("nats-elect agent", ABOUT, WORDS, OF_ALL);
-    document.base = "/v1";
+    let mut document = Document::new::<Problem>("nats-elect agent", ABOUT, WORDS);
+    (document.base, document.always) = ("/v1", &[UNAUTHORIZED]);
     of_roles(&mut document);
-    document.base = "/v1/roles/{role}/terms/{token}";
+    (document.base, document.always) = ("/v1/roles/{role}/terms/{token}", OF_TERM);
     of_terms(&mut document);
     let mut described = document.finish();
     described["security"] = json!([{ "secret": [] }, {}]);
@@ -105,7 +106,7 @@ fn of_roles(document: &mut Document) {
     document
         .operation("get /roles/{role} role The status of a role")
         .ok::<RoleStatus>()
-        .refused(OF_ROLE);
+        .refused(&[NOT_ATTACHED]);
     document
         .operation("post /roles/{role} stand Stand for a role as long as the connection is open")
         .body::<Settings>(JSON)
@@ -125,32 +126,26 @@ fn of_roles(document: &mut Document) {
 fn of_terms(document: &mut Document) {
     document
         .operation("post /renew renew A new promise")
-        .ok::<Promise>()
-        .refused(OF_TERM);
+        .ok::<Promise>();
     document
         .operation("post /done done Say that all work of the term has ended")
         .body::<Done>(JSON)
-        .empty()
-        .refused(OF_TERM);
+        .empty();
     document
         .operation("post /validate validate Prove the lease by a compare-and-set")
         .ok::<Proved>()
-        .refused(OF_TERM)
         .refused(OF_PROOF);
     document
         .operation("post /authorize authorize Prove the lease, unless it was proved a moment ago")
         .ok::<Proved>()
-        .refused(OF_TERM)
         .refused(OF_PROOF);
     document
         .operation("get /keys listKeys The role's keys")
         .ok::<Keys>()
-        .refused(OF_TERM)
         .refused(OF_KEYS);
     document
         .operation("get /keys/{key} readKey The value of a key. ETag has its revision")
         .answer::<Value>(200, BYTES, "The value")
-        .refused(OF_TERM)
         .refused(OF_KEYS);
     document
         .operation("put /keys/{key} writeKey Write a key. NATS refuses it once a newer term exists")
@@ -158,13 +153,11 @@ fn of_terms(document: &mut Document) {
         .header("If-Match Write only if the key is at this revision, as an ETag has it")
         .body::<Value>(BYTES)
         .ok::<Written>()
-        .refused(OF_TERM)
         .refused(OF_KEYS)
         .refused(OF_WRITE);
     document
         .operation("delete /keys/{key} deleteKey Delete a key")
         .ok::<Written>()
-        .refused(OF_TERM)
         .refused(OF_KEYS)
         .refused(OF_WRITE);
 }

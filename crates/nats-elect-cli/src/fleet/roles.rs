@@ -1,6 +1,7 @@
 //! Roles, their leaders, and how they change.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nats_elect::{ChangeCause, LeaderInfo, RoleChange, Standing};
 use schemars::JsonSchema;
@@ -10,17 +11,17 @@ use uuid::Uuid;
 use super::{Seconds, Time, Token, Whole};
 use crate::seen::Seen;
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 pub struct Leader {
     /// Empty if its record tells none
-    instance_id: String,
+    pub instance_id: String,
     /// The start of that instance. Records of other libraries have none
-    incarnation: Option<Uuid>,
-    priority: Whole,
+    pub incarnation: Option<Uuid>,
+    pub priority: Whole,
     /// What it tells about itself
-    meta: BTreeMap<String, String>,
+    pub meta: BTreeMap<String, String>,
     /// The key that signed for it, if keys are trusted
-    signer: Option<String>,
+    pub signer: Option<String>,
 }
 
 impl From<&LeaderInfo> for Leader {
@@ -35,28 +36,31 @@ impl From<&LeaderInfo> for Leader {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 pub struct Role {
-    role: String,
+    pub role: String,
     #[schemars(with = "String", extend("enum" = Standing::ALL))]
-    standing: Standing,
-    leader: Option<Leader>,
+    pub standing: Standing,
+    pub leader: Option<Leader>,
     /// Whether the leader was seen alive while this process was watching
-    confirmed: bool,
+    pub confirmed: bool,
     /// When the term began, by the server's clock
-    since: Option<Time>,
-    ttl_seconds: Option<Seconds>,
+    pub since: Option<Time>,
+    pub ttl_seconds: Option<Seconds>,
     /// Time since the last record of the leader was received here
-    age_seconds: Option<Seconds>,
+    pub age_seconds: Option<Seconds>,
     /// Time until the lease has passed as seen from here, if no heartbeat comes
-    remaining_seconds: Option<Seconds>,
-    fencing_token: Option<Token>,
-    revision: Option<Whole>,
+    pub remaining_seconds: Option<Seconds>,
+    pub fencing_token: Option<Token>,
+    pub revision: Option<Whole>,
     /// Whether its record can be understood
-    readable: bool,
+    pub readable: bool,
     /// Why its record is not trusted, if keys are
-    distrust: Option<&'static str>,
-    last_leader: Option<Leader>,
+    pub distrust: Option<&'static str>,
+    pub last_leader: Option<Leader>,
+    /// For how long the leader has led, or has been seen to.
+    #[serde(skip)]
+    pub led_for: Option<Duration>,
 }
 
 impl From<&Seen> for Role {
@@ -75,6 +79,7 @@ impl From<&Seen> for Role {
             readable: !observed.opaque,
             distrust: observed.distrust.map(nats_elect::Distrust::as_str),
             last_leader: observed.last_leader.as_ref().map(Into::into),
+            led_for: observed.since,
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Seconds(
 );
 
 /// A time as RFC 3339 has it
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 #[schemars(extend("format" = "date-time"))]
 pub struct Time(pub String);
 

@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::problem::Problem;
-use super::view::{Of, View};
-use super::{Served, metrics, now};
+use super::{Served, metrics};
 use crate::commands::history::since;
-use crate::fleet::{self, Candidate, Event, In, Instance, Role, Seconds, Time, Token};
+use crate::fleet::{
+    self, Candidate, Event, In, Instance, Of, Role, Seconds, Time, Token, Watched, now,
+};
 use crate::openapi::JSON;
 use crate::output;
 use crate::seen::{Seen, is_known_alive};
@@ -117,7 +118,7 @@ pub struct Leadership {
 
 pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
     let bucket = query(asked)?.bucket;
-    let views = served.views(bucket.as_deref(), View::freshness)?;
+    let views = served.views(bucket.as_deref(), Watched::freshness)?;
     let views: Vec<_> = views.into_iter().cloned().collect();
     let make = move || {
         let roles = views.iter().flat_map(|view| {
@@ -126,7 +127,7 @@ pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer
         });
         line(&Roles {
             roles: roles.collect(),
-            views: views.iter().map(|it| it.told(View::freshness)).collect(),
+            views: views.iter().map(|it| it.told(Watched::freshness)).collect(),
         })
     };
     let answers = Arc::clone(&served.answers);
@@ -139,7 +140,7 @@ pub async fn role(
     Path(role): Path<String>,
     asked: Parsed<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref(), View::freshness)?;
+    let view = served.view(query(asked)?.bucket.as_deref(), Watched::freshness)?;
     let Some(seen) = view.role(&role) else {
         return Err(Problem::not_found("the bucket has no such role"));
     };
@@ -150,13 +151,13 @@ pub async fn role(
     });
     Ok(told(&RoleInFull {
         role: view.of(Role::from(&seen)),
-        view: view.told(View::freshness),
+        view: view.told(Watched::freshness),
         candidates: candidates.collect(),
     }))
 }
 
 pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref(), View::freshness)?;
+    let views = served.views(query(asked)?.bucket.as_deref(), Watched::freshness)?;
     let asked: Vec<_> = views.iter().map(|view| (view, view.asked())).collect();
     let turns = asked.iter().map(|(view, asked)| {
         let age = asked.at.map(|(at, _)| now().duration_since(at));
@@ -185,7 +186,7 @@ pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> An
 
 pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answer {
     let asked = query(asked)?;
-    let views = served.views(asked.bucket.as_deref(), View::freshness)?;
+    let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let since = asked.since.as_deref().map(since).transpose();
     let since = since.map_err(|why| Problem::bad_request(format!("since: {why}")))?;
     let since = since.map_or(0, |since| {
@@ -196,7 +197,7 @@ pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answe
     for view in &views {
         match view.history(asked.role.as_deref()) {
             Ok(past) => events.extend(past),
-            Err(reason) => missing.push(view.of(Missing { reason })),
+            Err(none) => missing.push(view.of(Missing { reason: none.why })),
         }
     }
     events.retain(|one| u128::from(one.event.at_ms) >= since);
@@ -218,7 +219,7 @@ pub async fn leader(
     Path((role, instance)): Path<(String, String)>,
     asked: Parsed<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref(), View::freshness)?;
+    let view = served.view(query(asked)?.bucket.as_deref(), Watched::freshness)?;
     let seen = view.role(&role);
     let reason = match &seen {
         Some(seen) => doubt(seen, &instance),
@@ -235,14 +236,14 @@ pub async fn leader(
         instance_id: instance,
         is_leader,
         reason,
-        view: view.told(View::freshness),
+        view: view.told(Watched::freshness),
     });
     Ok((ok_or_unavailable(is_leader), told(&body)).into_response())
 }
 
 /// Whether all buckets were read: then there is something to show.
 pub async fn ready(State(served): State<Served>) -> Answer {
-    for of in [View::freshness, View::groups_freshness] {
+    for of in [Watched::freshness, Watched::groups_freshness] {
         if let Some(view) = served.views.iter().find(|view| !of(view).read) {
             return Err(unread(view, of));
         }
@@ -275,8 +276,8 @@ fn doubt(seen: &Seen, instance: &str) -> Option<&'static str> {
 
 impl Served {
     /// The buckets that are meant. Of at least one of them this was read.
-    pub fn views(&self, bucket: Option<&str>, of: Of) -> Result<Vec<&Arc<View>>, Problem> {
-        let is_meant = |view: &&Arc<View>| bucket.is_none_or(|bucket| view.bucket == bucket);
+    pub fn views(&self, bucket: Option<&str>, of: Of) -> Result<Vec<&Arc<Watched>>, Problem> {
+        let is_meant = |view: &&Arc<Watched>| bucket.is_none_or(|bucket| view.bucket == bucket);
         let views: Vec<_> = self.views.iter().filter(is_meant).collect();
         if views.is_empty() {
             return Err(Problem::not_found(NOT_SERVED));
@@ -288,7 +289,7 @@ impl Served {
     }
 
     /// The one bucket that is meant.
-    pub fn view(&self, bucket: Option<&str>, of: Of) -> Result<&Arc<View>, Problem> {
+    pub fn view(&self, bucket: Option<&str>, of: Of) -> Result<&Arc<Watched>, Problem> {
         if bucket.is_none() && self.views.len() > 1 {
             let why = "several buckets are served here: name one, as in ?bucket=leaders";
             return Err(Problem::bad_request(why));
@@ -297,16 +298,16 @@ impl Served {
     }
 }
 
-fn unread(view: &View, of: Of) -> Problem {
+fn unread(view: &Watched, of: Of) -> Problem {
     let why = of(view).stale.map(|(_, why)| why);
     let why = why.unwrap_or_default();
     Problem::unavailable(format!("bucket {} was not read yet: {why}", view.bucket))
 }
 
-fn of_views(views: &[&Arc<View>]) -> Vec<fleet::View> {
+fn of_views(views: &[&Arc<Watched>]) -> Vec<fleet::View> {
     views
         .iter()
-        .map(|view| view.told(View::freshness))
+        .map(|view| view.told(Watched::freshness))
         .collect()
 }
 

@@ -11,11 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Served;
 use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
-use super::group_view::Groups;
 use super::problem::Problem;
-use super::view::View;
 use crate::commands::group::explain::Facts;
-use crate::fleet::{self, In, Member, MemberRecord, Seconds, Token};
+use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
 use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.
@@ -108,7 +106,7 @@ pub struct UnitOwner {
 
 pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
     let bucket = query(asked)?.bucket;
-    let views = served.views(bucket.as_deref(), View::groups_freshness)?;
+    let views = served.views(bucket.as_deref(), Watched::groups_freshness)?;
     let mut all = Vec::new();
     for view in &views {
         let groups = view.groups.groups();
@@ -118,7 +116,7 @@ pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answe
     Ok(told(&All {
         views: views
             .iter()
-            .map(|it| it.told(View::groups_freshness))
+            .map(|it| it.told(Watched::groups_freshness))
             .collect(),
         groups: all,
     }))
@@ -130,7 +128,7 @@ pub async fn group(
     asked: Parsed<Where>,
 ) -> Answer {
     let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), View::groups_freshness)?;
+    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
     let groups = view.groups.groups();
     let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
     let members = Member::all(&groups.all, &name, group);
@@ -143,7 +141,7 @@ pub async fn group(
         group: told_of(view, &groups, &name, group),
         members: members.collect(),
         without_owner: groups.lacking(group),
-        view: view.told(View::groups_freshness),
+        view: view.told(Watched::groups_freshness),
     }))
 }
 
@@ -153,7 +151,7 @@ pub async fn unit(
     asked: Parsed<Where>,
 ) -> Answer {
     let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), View::groups_freshness)?;
+    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
     let groups = view.groups.groups();
     let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
     let unit = group.unit(&unit).ok_or_else(no_unit)?;
@@ -166,7 +164,7 @@ pub async fn unit(
     };
     Ok(told(&UnitInFull {
         unit: view.of(facts.unit()),
-        view: view.told(View::groups_freshness),
+        view: view.told(Watched::groups_freshness),
     }))
 }
 
@@ -177,7 +175,7 @@ pub async fn owner(
     asked: Parsed<Which>,
 ) -> Answer {
     let asked = query(asked)?;
-    let view = served.view(asked.bucket.as_deref(), View::groups_freshness)?;
+    let view = served.view(asked.bucket.as_deref(), Watched::groups_freshness)?;
     let by_key = asked.key.is_some();
     let (unit, member) = match (asked.unit, asked.key) {
         (Some(unit), None) => of_unit(view, &name, &unit)?,
@@ -187,7 +185,7 @@ pub async fn owner(
             return Err(Problem::bad_request(why));
         }
     };
-    let freshness = view.told(View::groups_freshness);
+    let freshness = view.told(Watched::groups_freshness);
     let reason = lack(&unit, member.as_ref(), freshness.current);
     let body = view.of(UnitOwner {
         group: name,
@@ -208,7 +206,7 @@ pub async fn owner(
 /// A unit, and the member that its record names.
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
-fn of_unit(view: &View, name: &str, unit: &str) -> Result<Owned, Problem> {
+fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
     view.groups.unit(name, unit).ok_or_else(|| {
         let groups = view.groups.groups();
         let group = groups.all.groups.get(name);
@@ -220,7 +218,7 @@ fn of_unit(view: &View, name: &str, unit: &str) -> Result<Owned, Problem> {
 }
 
 /// The shard of a key, and the member that its record names.
-fn of_key(view: &View, name: &str, key: &str) -> Result<Owned, Problem> {
+fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
     // What is not UTF-8 was replaced by this, and belongs to another shard.
     if key.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Problem::bad_request("key: a key is text in UTF-8"));
@@ -239,7 +237,7 @@ fn of_key(view: &View, name: &str, key: &str) -> Result<Owned, Problem> {
     })
 }
 
-fn told_of(view: &View, groups: &Groups, name: &str, group: &ObservedGroup) -> In<Group> {
+fn told_of(view: &Watched, groups: &Groups, name: &str, group: &ObservedGroup) -> In<Group> {
     view.of(Group {
         group: fleet::Group::of(&groups.all, name, group),
         living_members: groups.living(name).count(),

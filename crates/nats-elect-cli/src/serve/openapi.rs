@@ -4,10 +4,9 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use super::api::{History, Instances, Leadership, RoleInFull, Roles, When, Where, told};
-use super::group_view::GroupChange;
 use super::groups::{All, GroupInFull, UnitInFull, UnitOwner, Which};
 use super::problem::Body;
-use crate::fleet::{Change, In};
+use crate::fleet::{Change, GroupChange, In};
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
 const ABOUT: &str = "Who leads what in the buckets of nats-elect. It is a view: only the fencing \
@@ -31,10 +30,8 @@ const EVENT_KINDS: &str = "Server-sent events: hello, change (Change), group (Gr
 
 /// `/api/v1/openapi.json`.
 pub async fn document() -> Response {
-    let mut document = Document::new::<Body<'_>>("nats-elect serve", ABOUT, WORDS, &[]);
+    let mut document = Document::new::<Body<'_>>("nats-elect serve", ABOUT, WORDS);
     document.base = "/api/v1";
-    of_roles(&mut document);
-    of_groups(&mut document);
     document
         .operation("get /events events What happens, as it happens")
         .header("Last-Event-ID The last event that was read: what came after it is told again")
@@ -45,6 +42,9 @@ pub async fn document() -> Response {
     document
         .operation("get /openapi.json document This document")
         .ok::<Map<String, Value>>();
+    document.always = UNREAD;
+    of_roles(&mut document);
+    of_groups(&mut document);
     told(&document.finish())
 }
 
@@ -52,57 +52,48 @@ fn of_roles(document: &mut Document) {
     document
         .operation("get /roles roles All roles")
         .query::<Where>()
-        .ok::<Roles>()
-        .refused(UNREAD);
+        .ok::<Roles>();
     document
         .operation("get /roles/{role} role A role, and its candidates")
         .query::<Where>()
-        .ok::<RoleInFull<'_>>()
-        .refused(UNREAD);
+        .ok::<RoleInFull<'_>>();
     document
         .operation(
             "get /leader/{role}/{instance} leader Whether an instance is known to lead a role",
         )
         .query::<Where>()
         .ok::<In<Leadership>>()
-        .refused(UNREAD)
         .answer::<In<Leadership>>(503, JSON, NO_LEADER);
     document
         .operation("get /instances instances What the instances say of themselves")
         .query::<Where>()
-        .ok::<Instances<'_>>()
-        .refused(UNREAD);
+        .ok::<Instances<'_>>();
     document
         .operation(
             "get /history history Past leaders, and why they changed: the last thousand events",
         )
         .query::<When>()
-        .ok::<History>()
-        .refused(UNREAD);
+        .ok::<History>();
 }
 
 fn of_groups(document: &mut Document) {
     document
         .operation("get /groups groups All groups")
         .query::<Where>()
-        .ok::<All>()
-        .refused(UNREAD);
+        .ok::<All>();
     document
         .operation(
             "get /groups/{group} group A group: who has its units, and those without an owner",
         )
         .query::<Where>()
-        .ok::<GroupInFull<'_>>()
-        .refused(UNREAD);
+        .ok::<GroupInFull<'_>>();
     document
         .operation("get /groups/{group}/units/{unit} unit A unit: its owner, or what it waits for")
         .query::<Where>()
-        .ok::<UnitInFull>()
-        .refused(UNREAD);
+        .ok::<UnitInFull>();
     document
         .operation("get /groups/{group}/owner owner The owner of a key, or of a unit")
         .query::<Which>()
         .ok::<In<UnitOwner>>()
-        .refused(UNREAD)
         .answer::<In<UnitOwner>>(503, JSON, NO_OWNER);
 }

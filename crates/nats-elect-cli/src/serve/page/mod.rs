@@ -17,13 +17,13 @@ use nats_elect::{Observed, RoleState, Standing};
 
 use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
+use super::Served;
 use super::problem::Problem;
 use super::timeline::{self, Mark};
-use super::view::{Asked, View};
-use super::{Served, now};
 use crate::asking::Report;
+use crate::fleet::{Asked, Watched, now};
 use crate::past_event::PastEvent;
-use crate::seen::{Seen, is_known_alive, led_for, name, state, why_changed, why_nobody};
+use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
 use crate::text::{clean, lasted, short, stamp, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
@@ -204,7 +204,7 @@ pub async fn asset(Path(file): Path<String>) -> Response {
     ([(CONTENT_TYPE, kind)], content).into_response()
 }
 
-fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
+fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
     let all_marks = all_marks(view, past.as_deref());
@@ -224,23 +224,17 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     });
     let mut roles: Vec<_> = roles.collect();
     roles.sort_by_key(|role| role.kind);
-    let changes = match &past {
-        Some(past) => past.iter().rev().take(MOST_CHANGES).map(told).collect(),
-        None => view.changes(|changes| {
-            let changes = changes.iter().rev().take(MOST_CHANGES);
-            let seen = changes.map(|change| Change {
-                at: stamp(change.at),
-                clock: clock(&stamp(change.at)),
-                role: clean(&change.role),
-                who: change
-                    .to
-                    .as_ref()
-                    .map_or_else(nobody, |to| clean(&name(to))),
-                what: why_changed(change).to_owned(),
-            });
-            seen.collect()
-        }),
-    };
+    let changes = view.latest(past.as_deref(), MOST_CHANGES).into_iter();
+    let changes = changes.map(|latest| {
+        let at = stamp(latest.at);
+        Change {
+            clock: clock(&at),
+            at,
+            role: latest.role,
+            who: latest.who,
+            what: latest.what,
+        }
+    });
     let of_kind = |kind: Kind| roles.iter().filter(move |role| role.kind == kind);
     let (unled, doubtful) = (
         of_kind(Kind::Unled).count(),
@@ -291,7 +285,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         asked: asked.at.map(|(at, _)| lasted(now().duration_since(at))),
         problem: asked.problem,
         has_history: past.is_some(),
-        changes,
+        changes: changes.collect(),
         roles,
         more_unowned: unowned - first.len(),
         unowned: first,
@@ -443,7 +437,7 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
 }
 
 /// When the leaders of roles changed: from the history, else as it was seen.
-fn all_marks(view: &View, past: Option<&[PastEvent]>) -> BTreeMap<String, Vec<Mark>> {
+fn all_marks(view: &Watched, past: Option<&[PastEvent]>) -> BTreeMap<String, Vec<Mark>> {
     fn by_role<'a, T>(all: impl Iterator<Item = (&'a String, T)>) -> BTreeMap<&'a String, Vec<T>> {
         let mut by_role = BTreeMap::<_, Vec<_>>::new();
         for (role, one) in all {
@@ -491,17 +485,6 @@ fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
         });
     }
     marks
-}
-
-fn told(one: &PastEvent) -> Change {
-    let gap = one.gap.map(|gap| format!(", nobody led for {gap}"));
-    Change {
-        at: stamp_of(one.event.at_ms),
-        clock: clock_of(one.event.at_ms),
-        role: clean(&one.event.role),
-        who: clean(&one.event.instance_id),
-        what: clean(&(one.what() + &gap.unwrap_or_default())),
-    }
 }
 
 fn nobody() -> String {

@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::Freshness;
 use super::now;
-use super::view::Freshness;
 use crate::text::clean;
-use crate::unowned::{lack, lives};
+use crate::unowned::{is_over, lack, lives};
 
 /// Units that an event names. Of more it tells the number.
 const MOST_NAMED: usize = 100;
@@ -184,6 +184,12 @@ impl Groups {
     pub fn living<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
         let members = self.all.members_of(group).map(|(_, member)| member);
         members.filter(|member| lives(member))
+    }
+
+    /// The members of a group whose lease may last.
+    pub fn lasting<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
+        let members = self.all.members_of(group).map(|(_, member)| member);
+        members.filter(|member| !is_over(member, self.is_current))
     }
 
     /// Takes note of the units of a group. Returns those that have changed since the last look, or
