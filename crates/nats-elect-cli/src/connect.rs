@@ -11,7 +11,6 @@ use async_nats::jetstream::context::{
     GetStreamError, GetStreamErrorKind, KeyValueErrorKind, RequestError, RequestErrorKind,
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
-use nats_elect::admin::AdminClient;
 use nats_elect::limits::failed;
 use nats_elect::{AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer};
 
@@ -113,13 +112,6 @@ impl Shared {
         self.connection.timeout.unwrap_or(PATIENCE)
     }
 
-    /// A connection, and what it was made by.
-    pub async fn connect(&self) -> Result<(Client, ManagerConfig), Failure> {
-        let config = self.config()?;
-        let line = Line::connect(&config, None, self.patience()).await?;
-        Ok((line.client, config))
-    }
-
     /// Waits until one of the addresses takes a connection, and says on stderr that it waits. For
     /// commands that follow: all others fail once no address takes one.
     pub async fn await_nats(&self, output: Output) -> Result<(), Failure> {
@@ -150,13 +142,6 @@ impl Shared {
             "{why}; tried for {}",
             lasted(patience)
         )))
-    }
-
-    /// What asks the instances, over a connection of its own.
-    pub async fn admin(&self) -> Result<AdminClient, Failure> {
-        let (client, config) = self.connect().await?;
-        let prefix = &config.admin.subject_prefix;
-        Ok(AdminClient::under(client, &config.bucket, prefix)?)
     }
 
     /// An observer of these roles, or of all: how they stand is known when it returns. With trusted

@@ -2,10 +2,13 @@
 //!
 //! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and
 //! `context` say which NATS; `output`, `text`, `logs` and `exit` how it is told; `trust` whose
-//! signatures count, `top` the live screen, `serve` the server.
+//! signatures count. `fleet` is what is known of a bucket, `looking` finds it out for `top`, the live
+//! screen, and for `serve`, the server.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
+// Fields of answers have the names of their JSON.
+#![allow(clippy::struct_field_names)]
 
 #[cfg(unix)]
 mod agent;
@@ -23,11 +26,14 @@ mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod fleet;
 mod follow;
 mod instances;
 mod line;
 mod logs;
+mod looking;
 mod names;
+mod openapi;
 mod operating;
 mod options;
 mod output;

@@ -82,8 +82,7 @@ impl Output {
 
     /// One value for programs, on one line, so that a stream of them can be read line by line.
     pub fn data(self, value: &impl Serialize) -> io::Result<()> {
-        let value = serde_json::to_value(value).map_err(io::Error::other)?;
-        self.line(json(&value))
+        self.line(json(value))
     }
 
     /// A result: a value for programs, lines for people.
@@ -174,8 +173,8 @@ impl Output {
 
 /// A value as text, in the one notation: no reader rounds a whole number of it, and no terminal
 /// acts on it.
-pub fn json(value: &Value) -> String {
-    clean_json(&whole(value.clone()).to_string())
+pub fn json(value: &impl Serialize) -> String {
+    clean_json(&whole(serde_json::json!(value)).to_string())
 }
 
 /// The same JSON, in which no reader rounds a whole number: larger ones are text.

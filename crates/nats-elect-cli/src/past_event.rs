@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use nats_elect::duration::seconds::Seconds;
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
+use crate::fleet::Event;
 use crate::options::Shared;
 use crate::roles::{Roles, is_pattern};
-use crate::text::{lasted, stamp_of};
+use crate::text::lasted;
 
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
@@ -131,21 +131,9 @@ pub fn with_gaps(events: Vec<LeaderEvent>) -> Vec<PastEvent> {
 }
 
 impl PastEvent {
-    /// The published event, and the gap.
+    /// For programs.
     pub fn json(&self) -> Value {
-        let published: Value = serde_json::from_str(&self.event.to_json()).unwrap_or_default();
-        let mut value = json!({ "at": stamp_of(self.event.at_ms) });
-        if let (Value::Object(value), Value::Object(published)) = (&mut value, published) {
-            value.extend(published);
-            let (gap, is_bound) = match self.gap {
-                Some(Gap::Of(gap)) => (Some(gap), false),
-                Some(Gap::AtMost(gap)) => (Some(gap), true),
-                None => (None, false),
-            };
-            value.insert("gap_seconds".into(), json!(gap.map(Seconds)));
-            value.insert("gap_is_at_most".into(), json!(is_bound));
-        }
-        value
+        json!(Event::from(self))
     }
 
     /// When a term began, if this event is the beginning of one, in milliseconds since 1970.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_nats::Client;
 use clap::Args;
 use comfy_table::{Cell, Color};
-use nats_elect::admin::{AdminError, Instance, InstanceReport, RoleReport};
+use nats_elect::admin::RoleReport;
 use nats_elect::duration::rounded;
 use nats_elect::{LastWillStatus, RoleState, TWO_APPLICATIONS};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::applications::mixed;
 use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
+use crate::fleet::Instance as Told;
 use crate::instances::{Candidate, Whose, asked};
 use crate::options::Shared;
 use crate::output::Output;
@@ -138,7 +139,7 @@ impl Candidate {
     }
 
     pub fn json(&self) -> Value {
-        json_of(&self.instance, &self.report, self.namesakes)
+        json!(Told::of(&self.instance, &self.report, self.namesakes))
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
@@ -249,22 +250,6 @@ impl Candidate {
         }));
         remarks
     }
-}
-
-/// An instance for programs: the status is the instance's own, as `docs/admin.md` describes it.
-pub fn json_of(
-    instance: &Instance,
-    report: &Result<InstanceReport, AdminError>,
-    namesakes: usize,
-) -> Value {
-    json!({
-        "instance_id": instance.instance_id,
-        "incarnation": instance.incarnation,
-        "version": instance.version,
-        "processes_of_this_id": namesakes,
-        "status": report.as_ref().ok(),
-        "error": report.as_ref().err().map(ToString::to_string),
-    })
 }
 
 /// The table, and what there is to say beside it.

@@ -12,11 +12,12 @@ use nats_elect::{Change, LeaderInfo, Observed, Observer, RoleChange, WatchStatus
 use serde_json::json;
 
 use crate::exit::{Failure, Outcome};
+use crate::fleet::{Change as Told, Leader};
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::reading::unread;
 use crate::roles::Roles;
-use crate::seen::{change_json, leader_json, name, why_changed, why_nobody};
+use crate::seen::{name, why_changed, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
@@ -213,7 +214,7 @@ impl Printer<'_> {
                 "at": now,
                 "role": role,
                 "from": null,
-                "to": seen.leader.as_ref().map(leader_json),
+                "to": seen.leader.as_ref().map(Leader::from),
                 "standing": seen.standing,
                 "cause": null,
                 "confirmed": seen.confirmed,
@@ -263,7 +264,7 @@ impl Printer<'_> {
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
         self.unconfirmed.remove(&change.role);
         if self.output.is_data() {
-            return self.output.data(&change_json(change));
+            return self.output.data(&Told::from(change));
         }
         self.width = self.width.max(change.role.len());
         let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);

@@ -6,9 +6,10 @@ use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
 
-use super::{Member, WAIT, group_json, problems, read};
+use super::{WAIT, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
+use crate::fleet::{Group, Member, problems};
 use crate::options::{Shared, duration};
 use crate::output::Output;
 
@@ -62,7 +63,7 @@ impl Ls {
         let all = read(shared, self.wait).await?;
         if output.is_data() {
             for (name, group) in &all.groups {
-                output.data(&group_json(&all, name, group))?;
+                output.data(&Group::of(&all, name, group))?;
             }
             return Ok(0);
         }
