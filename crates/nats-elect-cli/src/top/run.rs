@@ -51,13 +51,16 @@ pub struct How {
 
 impl How {
     /// What is looked at, and a task that finds it out.
-    async fn begin(&self) -> Result<(Arc<Watched>, impl Future<Output = Failure>), Failure> {
+    async fn begin(
+        &self,
+    ) -> Result<(Arc<Watched>, impl Future<Output = Failure> + Unpin), Failure> {
         let watched = Arc::new(Watched::new(&self.config.bucket, |_, _| ()));
         watched.observed_by(self.observer.clone());
         let client = self.config.connect("nats-elect").await?;
         let (config, observer) = (self.config.clone(), self.observer.clone());
         let (view, interval) = (Arc::clone(&watched), self.interval);
-        let finding = async move { go_on(&view, &config, observer, client, interval).await };
+        let finding =
+            Box::pin(async move { go_on(&view, &config, observer, client, interval).await });
         Ok((watched, finding))
     }
 
@@ -94,8 +97,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
 /// Shows everything until somebody quits.
 pub async fn watch(how: How) -> Outcome {
     let mut state = how.state();
-    let (watched, finding) = how.begin().await?;
-    let mut finding = Box::pin(finding);
+    let (watched, mut finding) = how.begin().await?;
     let mut stop = std::pin::pin!(stopped());
     let mut screen = Screen::open()?;
     let mut typed = typing();
