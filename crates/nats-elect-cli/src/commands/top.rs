@@ -87,7 +87,7 @@ impl Top {
             },
         };
         if self.once {
-            top::once(how, output).await
+            Box::pin(top::once(how, output)).await
         } else {
             top::watch(how).await
         }
