@@ -83,6 +83,21 @@ pub struct LeaderFound {
     pub report: RoleReport,
 }
 
+impl LeaderFound {
+    /// Returns the instance's term of the role, if it reports that it leads the role.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(instance: &Instance, role: &str, report: &InstanceReport) -> Option<Self> {
+        let report = report.roles.get(role).filter(|report| report.is_leader)?;
+        Some(Self {
+            instance: instance.clone(),
+            role: RoleName::new(role).ok()?,
+            fencing_token: report.fencing_token?,
+            report: report.clone(),
+        })
+    }
+}
+
 impl AdminClient {
     /// Makes a client for the instances of this bucket that have the default subject prefix.
     ///
@@ -272,15 +287,8 @@ impl AdminClient {
 
     /// Returns the instance's term of the role, if it leads the role.
     async fn leads(&self, instance: Instance, role: &RoleName) -> Option<LeaderFound> {
-        let mut report = self.status_of(&instance, role.as_str()).await.ok()?;
-        let report = report.roles.remove(role.as_str());
-        let report = report.filter(|report| report.is_leader)?;
-        Some(LeaderFound {
-            instance,
-            role: role.clone(),
-            fencing_token: report.fencing_token?,
-            report,
-        })
+        let report = self.status_of(&instance, role.as_str()).await.ok()?;
+        LeaderFound::of(&instance, role.as_str(), &report)
     }
 
     async fn discover(&self, within: Duration) -> Result<Discovery<'_>, AdminError> {

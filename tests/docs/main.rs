@@ -8,6 +8,7 @@ mod links;
 #[path = "../support/markdown.rs"]
 mod markdown;
 mod quick_start;
+#[allow(dead_code, reason = "the benchmark uses more of it")]
 #[path = "../../benches/peers/report/mod.rs"]
 mod report;
 mod settings;

@@ -3,15 +3,11 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-/// Parses a duration like `1500ms`, `15s` or `1m 30s`.
-pub use nats_elect::duration::parse as duration;
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::{agent, exec};
@@ -19,8 +15,11 @@ use crate::commands::{
     candidates, check, completions, create_bucket, doctor, end_lease, group, history, inspect, ls,
     orders, permissions, retire, serve, step_down, top, verify, watch,
 };
-use crate::exit::Code;
-use crate::output::{Format, Output};
+use crate::connect::block_on;
+use crate::exit::{Code, Failure, Outcome};
+
+use crate::options::Shared;
+use crate::output::Output;
 
 const ABOUT: &str = "Leader election over NATS: inspect it, operate it, run commands under it";
 
@@ -33,7 +32,7 @@ and their bucket, operates running instances, and runs a command only while it l
 
 /// Few need them, and not each day.
 const RARE: &str = "\
-Rare commands: end-lease, role retire, verify, man: see `nats-elect help COMMAND`";
+Rare commands: end-lease, role retire, verify: see `nats-elect help COMMAND`";
 
 const AFTER: &str = "\
 Exit codes:
@@ -52,7 +51,7 @@ NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CERT, NATS_KEY, NATS_CA and NATS_TLS_FIR
 authentication method clears the others.
 
 A command fails at once if no address takes a connection. Commands that follow (`watch`, `top`, \
-`history --follow`, `exec`) go on trying for --timeout.";
+`exec`) go on trying for --timeout.";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -109,14 +108,15 @@ fn is_said(option: &str) -> bool {
 
 /// Whether a program reads the output, also if the command line is wrong otherwise.
 fn wants_data() -> bool {
-    let is_data = |form: &str| form == "json" || form == "yaml";
-    let own: Vec<_> = own_words().filter_map(|it| it.into_string().ok()).collect();
-    let in_one = |word: &String| {
-        let form = word.strip_prefix("--output=").or(word.strip_prefix("-o"));
-        word == "--json" || form.is_some_and(is_data)
+    let own: Vec<_> = own_words().collect();
+    let said = |word: &OsString| {
+        ["--json", "-ojson", "--output=json"]
+            .iter()
+            .any(|it| word == it)
     };
-    let in_two = |words: &[String]| matches!(&*words[0], "-o" | "--output") && is_data(&words[1]);
-    own.iter().any(in_one) || own.windows(2).any(in_two)
+    let in_two =
+        |words: &[OsString]| (words[0] == "-o" || words[0] == "--output") && words[1] == "json";
+    own.iter().any(said) || own.windows(2).any(in_two)
 }
 
 /// The words that are not of the command that `exec` runs.
@@ -187,9 +187,35 @@ pub enum Command {
     Top(top::Top),
     Serve(serve::Serve),
     StepDown(step_down::StepDown),
-    Pause(orders::Pause),
-    Resume(orders::Resume),
-    Cordon(orders::Cordon),
+    /// Stop instances from taking new terms
+    ///
+    /// A paused instance goes on leading, but takes no new term until it is resumed. To make it hand
+    /// over its roles, use `cordon`. The latest order counts. A warning on stderr says if no instance
+    /// that answers could take a role over from a leader that fails.
+    ///
+    /// The process keeps the order in memory: an instance that restarts is not paused.
+    #[command(after_long_help = orders::more(orders::LATE, "  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
+    Pause(orders::Target),
+    /// Let instances take part in elections again, after `pause` or `cordon`
+    ///
+    /// They take part at once, also if their terms kept failing. But a cool-down, or a hold-off of
+    /// `step-down`, goes on until its time is over. What `step-down --to` gave them can be taken by a higher
+    /// priority again.
+    #[command(after_long_help = orders::more(orders::LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
+    Resume(orders::Target),
+    /// Make instances hand over their roles and take no new terms, for maintenance
+    ///
+    /// The instance is paused. It also winds down each role that it leads and frees it, for an instance
+    /// that is ready to take it if there is one. The command waits for that, as long as the handlers may
+    /// take, and shows the result for each role. A warning on stderr says if no instance that answers
+    /// could take a role over then. With --all-instances nobody leads.
+    ///
+    /// Without --role units of groups move away, too. `nats-elect group drain` waits for them.
+    ///
+    /// The process keeps the order in memory: an instance that restarts is not paused. That suits a
+    /// restart. For longer work stop the instance as well, or `resume` it at the end.
+    #[command(after_long_help = orders::more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
+    Cordon(orders::Target),
     #[command(hide = true)]
     EndLease(end_lease::EndLease),
     /// Show and operate groups: their members, and who owns their units
@@ -212,8 +238,6 @@ pub enum Command {
     #[command(hide = true)]
     Verify(verify::Verify),
     Completions(completions::Completions),
-    #[command(hide = true)]
-    Man(completions::Man),
 }
 
 /// What can be done to a role as a whole.
@@ -242,6 +266,16 @@ pub enum Inner {
     ExecStarter(exec::ExecStarter),
 }
 
+#[cfg(unix)]
+impl Inner {
+    pub fn run(&self) -> Outcome {
+        match self {
+            Self::ExecGuard(guard) => guard.run(),
+            Self::ExecStarter(starter) => starter.run(),
+        }
+    }
+}
+
 impl Command {
     /// Whether it asks instances of a bucket that it does not read: two buckets may have one name.
     pub fn takes_domain(&self) -> bool {
@@ -264,6 +298,46 @@ impl Command {
         )
     }
 
+    /// Does what was asked.
+    pub fn run(self, shared: &Shared, output: Output) -> Outcome {
+        if shared.connection.domain.is_some() && !self.takes_domain() {
+            let what = "--domain is for commands that ask instances and do not read the bucket";
+            return Err(Failure::usage(what).advice("connect to a server of that domain"));
+        }
+        match self {
+            Self::Candidates(candidates) => block_on(candidates.run(shared, output)),
+            Self::Check(check) => check.run(output),
+            Self::CreateBucket(create) => block_on(create.run(shared, output)),
+            Self::Doctor(doctor) => block_on(doctor.run(shared, output)),
+            Self::Group(GroupCommand::Ls(ls)) => block_on(ls.run(shared, output)),
+            Self::Group(GroupCommand::Show(show)) => block_on(show.run(shared, output)),
+            Self::Group(GroupCommand::Explain(explain)) => block_on(explain.run(shared, output)),
+            Self::Group(GroupCommand::Plan(plan)) => block_on(plan.run(shared, output)),
+            Self::Group(GroupCommand::Move(transfer)) => block_on(transfer.run(shared, output)),
+            Self::Group(GroupCommand::Drain(drain)) => block_on(drain.run(shared, output)),
+            Self::Group(GroupCommand::Grow(grow)) => block_on(grow.run(shared, output)),
+            Self::History(history) => block_on(history.run(shared, output)),
+            Self::Inspect(inspect) => block_on(inspect.run(shared, output)),
+            Self::Ls(ls) => block_on(ls.run(shared, output)),
+            Self::Serve(serve) => block_on(serve.run(shared, output)),
+            Self::Top(top) => block_on(top.run(shared, output)),
+            Self::StepDown(down) => block_on(down.run(shared, output)),
+            Self::Pause(target) => block_on(target.order(orders::Order::Pause, shared, output)),
+            Self::Resume(target) => block_on(target.order(orders::Order::Resume, shared, output)),
+            Self::Cordon(target) => block_on(target.order(orders::Order::Cordon, shared, output)),
+            Self::EndLease(end) => block_on(end.run(shared, output)),
+            Self::Role(RoleCommand::Retire(retire)) => block_on(retire.run(shared, output)),
+            Self::Verify(verify) => verify.run(output),
+            Self::Watch(watch) => block_on(watch.run(shared, output)),
+            #[cfg(unix)]
+            Self::Exec(exec) => block_on(exec.run(shared)),
+            #[cfg(unix)]
+            Self::Agent(agent) => block_on(agent.run(shared)),
+            Self::Permissions(permissions) => permissions.run(shared, output),
+            Self::Completions(completions) => completions.run(Cli::command()),
+        }
+    }
+
     /// Returns the log filter without `-v`; nothing may be logged if there is none. Commands that
     /// only look on print what matters themselves; the library's warnings are for leaders.
     pub fn logs(&self) -> Option<String> {
@@ -283,148 +357,6 @@ impl Command {
             _ => Some("error,async_nats=off".into()),
         }
     }
-}
-
-/// Options of every command.
-#[derive(Debug, Args)]
-pub struct Shared {
-    /// The address of NATS, or several addresses separated by commas [env: NATS_URL]
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "URL",
-        help_heading = "Connection"
-    )]
-    pub server: Option<String>,
-
-    /// The context of the `nats` command to connect with
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "NATS_CONTEXT",
-        hide_env_values = true,
-        help_heading = "Connection"
-    )]
-    pub context: Option<String>,
-
-    /// The user's name [env: NATS_USER]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
-    pub user: Option<String>,
-
-    /// The user's password. Other users of this machine can see it here: prefer the environment [env:
-    /// NATS_PASSWORD]
-    #[arg(
-        long,
-        global = true,
-        value_name = "SECRET",
-        help_heading = "Connection"
-    )]
-    pub password: Option<String>,
-
-    /// A token. Other users of this machine can see it here: prefer the environment [env:
-    /// NATS_TOKEN]
-    #[arg(
-        long,
-        global = true,
-        value_name = "SECRET",
-        help_heading = "Connection"
-    )]
-    pub token: Option<String>,
-
-    /// A file with a user's JWT and seed [env: NATS_CREDS]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
-    pub creds: Option<PathBuf>,
-
-    /// A file with the seed of a user's nkey [env: NATS_NKEY]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
-    pub nkey: Option<PathBuf>,
-
-    /// A PEM file with this client's certificate [env: NATS_CERT]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
-    pub tlscert: Option<PathBuf>,
-
-    /// A PEM file with that certificate's private key [env: NATS_KEY]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
-    pub tlskey: Option<PathBuf>,
-
-    /// A PEM file with the certificate authorities to trust [env: NATS_CA]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
-    pub tlsca: Option<PathBuf>,
-
-    /// Start TLS before the server's greeting [env: NATS_TLS_FIRST]
-    #[arg(long, global = true, help_heading = "Connection")]
-    pub tlsfirst: bool,
-
-    /// The prefix of reply subjects
-    #[arg(
-        long,
-        global = true,
-        value_name = "PREFIX",
-        help_heading = "Connection"
-    )]
-    pub inbox_prefix: Option<String>,
-
-    /// The Key-Value bucket of the elections [default: leaders]
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "NATS_ELECT_BUCKET",
-        help_heading = "Connection"
-    )]
-    pub bucket: Option<String>,
-
-    /// The prefix of the instances' admin subjects [default: nats-elect-admin]
-    #[arg(
-        long,
-        global = true,
-        value_name = "PREFIX",
-        env = "NATS_ELECT_ADMIN__SUBJECT_PREFIX",
-        help_heading = "Connection"
-    )]
-    pub admin_prefix: Option<String>,
-
-    /// The JetStream domain of the bucket, if instances of two buckets of one name answer. For
-    /// commands that ask instances and do not read the bucket
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
-    pub domain: Option<String>,
-
-    /// How long to wait for NATS and for answers, like 500ms or 10s [default: 5s; 30s for `exec`,
-    /// which waits for NATS when it starts]
-    #[arg(long, global = true, value_name = "TIME", env = "NATS_TIMEOUT", value_parser = duration, help_heading = "Connection")]
-    pub timeout: Option<Duration>,
-
-    /// The form of results on stdout. With json and yaml errors on stderr are JSON
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_enum,
-        value_name = "FORM",
-        default_value = "table",
-        help_heading = "Output"
-    )]
-    pub output: Format,
-
-    /// The same as --output json
-    #[arg(
-        long,
-        global = true,
-        conflicts_with = "output",
-        help_heading = "Output"
-    )]
-    pub json: bool,
-
-    /// Use no colours [env: NO_COLOR, CLICOLOR, CLICOLOR_FORCE]
-    #[arg(long, global = true, help_heading = "Output")]
-    pub no_color: bool,
-
-    /// Log to stderr; more with each v
-    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Output")]
-    pub verbose: u8,
 }
 
 #[cfg(test)]

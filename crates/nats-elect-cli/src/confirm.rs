@@ -5,11 +5,14 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 
-/// Returns whether there is a terminal to confirm something on.
-pub fn can_confirm() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+/// Fails unless there is a terminal to confirm something on, or that was said to be done already.
+pub fn can_be_confirmed(yes: bool, advice: &str) -> Result<(), Failure> {
+    if yes || io::stdin().is_terminal() && io::stderr().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::usage("there is no terminal to confirm it on").advice(advice))
 }
 
 /// Asks the user of the terminal. Fails unless the answer is yes.
@@ -29,9 +32,6 @@ pub async fn confirm(question: &str) -> Result<(), Failure> {
     let answer = answer.await.map_err(io::Error::other)??;
     match answer.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::new(
-            Code::Refused,
-            "not confirmed: nothing was done",
-        )),
+        _ => Err(Failure::refused("not confirmed: nothing was done")),
     }
 }

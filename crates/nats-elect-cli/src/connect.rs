@@ -8,21 +8,18 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::context::{
-    GetStreamError, GetStreamErrorKind, KeyValueError, KeyValueErrorKind, RequestError,
-    RequestErrorKind,
+    GetStreamError, GetStreamErrorKind, KeyValueErrorKind, RequestError, RequestErrorKind,
 };
 use async_nats::jetstream::{self, ErrorCode, kv};
 use futures::future::LocalBoxFuture;
-use nats_elect::admin::{AdminClient, BucketId};
 use nats_elect::limits::failed;
 use nats_elect::{AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer};
 
-use crate::cli::Shared;
 use crate::config_file::ConfigFile;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
-use crate::operating::Whose;
+use crate::options::Shared;
 use crate::output::Output;
 use crate::text::lasted;
 use crate::trust::Trust;
@@ -47,7 +44,7 @@ pub fn without_last_will(manager: &ManagerConfig) -> Result<(), Failure> {
 impl Shared {
     /// Returns the configuration: the options and the environment over the context.
     pub fn config(&self) -> Result<ManagerConfig, Failure> {
-        let base = match &self.context {
+        let base = match &self.connection.context {
             Some(name) => context::named(name)?,
             None => context::selected()?.unwrap_or_default(),
         };
@@ -60,7 +57,7 @@ impl Shared {
     /// `start_timeout` stays unless `--timeout` is given.
     pub fn over(&self, base: ManagerConfig) -> Result<ManagerConfig, Failure> {
         let mut config = base.with_env()?;
-        if let Some(servers) = &self.server {
+        if let Some(servers) = &self.connection.server {
             config.servers = servers.split(',').map(|one| one.trim().into()).collect();
             // The login of another address is not for this one.
             if servers.contains('@') {
@@ -72,18 +69,22 @@ impl Shared {
             config.auth = auth;
         }
         let tls = &mut config.tls;
-        tls.ca_file = self.tlsca.clone().or(tls.ca_file.take());
-        tls.cert_file = self.tlscert.clone().or(tls.cert_file.take());
-        tls.key_file = self.tlskey.clone().or(tls.key_file.take());
-        tls.first |= self.tlsfirst;
-        config.inbox_prefix = self.inbox_prefix.clone().or(config.inbox_prefix.take());
-        if let Some(bucket) = &self.bucket {
+        tls.ca_file = self.connection.tlsca.clone().or(tls.ca_file.take());
+        tls.cert_file = self.connection.tlscert.clone().or(tls.cert_file.take());
+        tls.key_file = self.connection.tlskey.clone().or(tls.key_file.take());
+        tls.first |= self.connection.tlsfirst;
+        config.inbox_prefix = self
+            .connection
+            .inbox_prefix
+            .clone()
+            .or(config.inbox_prefix.take());
+        if let Some(bucket) = &self.connection.bucket {
             config.bucket.clone_from(bucket);
         }
-        if let Some(prefix) = &self.admin_prefix {
+        if let Some(prefix) = &self.connection.admin_prefix {
             config.admin.subject_prefix.clone_from(prefix);
         }
-        if let Some(timeout) = self.timeout {
+        if let Some(timeout) = self.connection.timeout {
             config.start_timeout = timeout;
         }
         config.validate()?;
@@ -94,7 +95,7 @@ impl Shared {
     /// `[manager]`. Without that table, or without a file, they are over the context.
     pub fn over_file(&self, file: Option<&ConfigFile>) -> Result<ManagerConfig, Failure> {
         let said = file.filter(|file| file.has_manager);
-        let base = match (said, &self.context) {
+        let base = match (said, &self.connection.context) {
             (Some(file), None) => file.config.manager.clone(),
             (Some(_), Some(_)) => {
                 return Err(Failure::usage(
@@ -109,14 +110,7 @@ impl Shared {
 
     /// How long to wait for an answer.
     pub fn patience(&self) -> Duration {
-        self.timeout.unwrap_or(PATIENCE)
-    }
-
-    /// A connection, and what it was made by.
-    pub async fn connect(&self) -> Result<(Client, ManagerConfig), Failure> {
-        let config = self.config()?;
-        let line = Line::connect(&config, None, self.patience()).await?;
-        Ok((line.client, config))
+        self.connection.timeout.unwrap_or(PATIENCE)
     }
 
     /// Waits until one of the addresses takes a connection, and says on stderr that it waits. For
@@ -151,18 +145,6 @@ impl Shared {
         )))
     }
 
-    /// What asks the instances, over a connection of its own.
-    pub async fn admin(&self) -> Result<AdminClient, Failure> {
-        let (client, config) = self.connect().await?;
-        let prefix = &config.admin.subject_prefix;
-        Ok(AdminClient::under(client, &config.bucket, prefix)?)
-    }
-
-    /// Whose instances a command asks that does not read the bucket.
-    pub fn whose(&self) -> Whose<'_> {
-        Whose::Named(self.domain.as_deref())
-    }
-
     /// An observer of these roles, or of all: how they stand is known when it returns. With trusted
     /// keys it tells of leaders who signed alone.
     pub async fn observer(
@@ -190,7 +172,7 @@ impl Shared {
         tokio::select! {
             started = Box::pin(builder.start()) => started.map_err(|error| match error {
                 Error::Unavailable { .. } if answers.get() => {
-                    Failure::new(Code::Unreachable, error.to_string())
+                    Failure::unreachable(error.to_string())
                         .advice("NATS itself answers at that address: `nats-elect doctor` finds the cause")
                 }
                 error => error.into(),
@@ -245,11 +227,11 @@ impl Shared {
 
     fn auth(&self) -> AuthConfig {
         let mut auth = AuthConfig::default();
-        auth.user.clone_from(&self.user);
-        auth.password = self.password.clone().map(Into::into);
-        auth.token = self.token.clone().map(Into::into);
-        auth.nkey_file.clone_from(&self.nkey);
-        auth.creds_file.clone_from(&self.creds);
+        auth.user.clone_from(&self.connection.user);
+        auth.password = self.connection.password.clone().map(Into::into);
+        auth.token = self.connection.token.clone().map(Into::into);
+        auth.nkey_file.clone_from(&self.connection.nkey);
+        auth.creds_file.clone_from(&self.connection.creds);
         auth
     }
 }
@@ -270,13 +252,17 @@ pub async fn reading<T>(
     }
 }
 
-/// What tells the bucket apart from others of its name. `None` if this user may not read it, or it
-/// is out of reach.
-pub async fn bucket_id(client: &Client, name: &str, patience: Duration) -> Option<BucketId> {
+/// The bucket as it stands there, if it does. `None` if this user may not read it, or it is out of
+/// reach.
+pub async fn review(
+    client: &Client,
+    name: &str,
+    patience: Duration,
+) -> Option<Option<BucketReview>> {
     let subject = format!("$JS.API.STREAM.INFO.KV_{name}");
     let asked = tokio::time::timeout(patience, client.request(subject, "".into()));
     let answer = asked.await.ok()?.ok()?;
-    BucketReview::of_answer(name, &answer.payload).ok()??.id
+    BucketReview::of_answer(name, &answer.payload).ok()
 }
 
 /// The election's bucket, over this connection; each request waits for so long.
@@ -292,54 +278,27 @@ pub async fn bucket_of(
         if error.kind() == KeyValueErrorKind::InvalidStoreName {
             return Failure::usage(format!("{name:?} is not a valid bucket name"));
         }
-        match WhyNot::of(&error, offered) {
-            WhyNot::Missing => Failure::not_found(format!("bucket {name:?} does not exist"))
-                .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`"),
-            WhyNot::JetStreamOff(why) => Error::JetStreamDisabled(why).into(),
-            WhyNot::Other => Failure::new(
-                Code::Unreachable,
-                format!("bucket {name:?} could not be read: {error}"),
-            )
-            .advice("`nats-elect doctor` finds the cause"),
-        }
-    })
-}
-
-/// Why a bucket was not found.
-enum WhyNot {
-    Missing,
-    JetStreamOff(String),
-    Other,
-}
-
-impl WhyNot {
-    /// `offered` is what the server says of JetStream.
-    fn of(error: &KeyValueError, offered: bool) -> Self {
-        let source = error.source();
-        let Some(error) = source.and_then(|source| source.downcast_ref::<GetStreamError>()) else {
-            return Self::Other;
-        };
-        match error.kind() {
-            GetStreamErrorKind::JetStream(said) => match said.error_code() {
-                ErrorCode::STREAM_NOT_FOUND => Self::Missing,
+        let why = error.source().and_then(|it| it.downcast_ref::<GetStreamError>());
+        if let Some(GetStreamErrorKind::JetStream(said)) = why.map(GetStreamError::kind) {
+            match said.error_code() {
+                ErrorCode::STREAM_NOT_FOUND => {
+                    return Failure::not_found(format!("bucket {name:?} does not exist"))
+                        .advice("name another with --bucket or NATS_ELECT_BUCKET, or create it: `nats-elect create-bucket`");
+                }
                 ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
-                    Self::JetStreamOff(said.to_string())
+                    return Error::JetStreamDisabled(said.to_string()).into();
                 }
-                _ => Self::Other,
-            },
-            GetStreamErrorKind::Request => {
-                let source = error.source();
-                let request = source.and_then(|source| source.downcast_ref::<RequestError>());
-                match request.map(RequestError::kind) {
-                    Some(RequestErrorKind::NoResponders) if !offered => {
-                        Self::JetStreamOff("the server does not offer it".into())
-                    }
-                    _ => Self::Other,
-                }
+                _ => {}
             }
-            _ => Self::Other,
         }
-    }
+        let request = why.and_then(|it| it.source()?.downcast_ref::<RequestError>());
+        let is_unheard = |it: &RequestError| it.kind() == RequestErrorKind::NoResponders;
+        if !offered && request.is_some_and(is_unheard) {
+            return Error::JetStreamDisabled("the server does not offer it".into()).into();
+        }
+        Failure::unreachable(format!("bucket {name:?} could not be read: {error}"))
+            .advice("`nats-elect doctor` finds the cause")
+    })
 }
 
 /// Runs a command that talks to NATS, on this thread.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nats_elect::{AuthConfig, ManagerConfig};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::exit::Failure;
 
@@ -24,14 +25,19 @@ struct Context {
     ca: String,
     tls_first: bool,
     inbox_prefix: String,
-    // Settings of a connection that can't be had here: passed over, they would lead elsewhere.
-    nsc: String,
-    socks_proxy: String,
-    user_jwt: String,
-    jetstream_domain: String,
-    jetstream_api_prefix: String,
-    windows_cert_store: String,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
+
+/// Settings of a connection that can't be had here: passed over, they would lead elsewhere.
+const UNKNOWN: [&str; 6] = [
+    "nsc",
+    "socks_proxy",
+    "user_jwt",
+    "jetstream_domain",
+    "jetstream_api_prefix",
+    "windows_cert_store",
+];
 
 /// The configuration of a named context.
 pub fn named(name: &str) -> Result<ManagerConfig, Failure> {
@@ -102,15 +108,12 @@ fn read(folder: &Path, name: &str) -> Result<ManagerConfig, Failure> {
 
 impl Context {
     fn config(self, name: &str) -> Result<ManagerConfig, Failure> {
-        for (field, value) in [
-            ("nsc", &self.nsc),
-            ("socks_proxy", &self.socks_proxy),
-            ("user_jwt", &self.user_jwt),
-            ("jetstream_domain", &self.jetstream_domain),
-            ("jetstream_api_prefix", &self.jetstream_api_prefix),
-            ("windows_cert_store", &self.windows_cert_store),
-        ] {
-            if !value.is_empty() {
+        for field in UNKNOWN {
+            if self
+                .others
+                .get(field)
+                .is_some_and(|it| !it.is_null() && it != "")
+            {
                 return Err(Failure::usage(format!(
                     "context {name:?} sets `{field}`, which nats-elect does not know"
                 ))

@@ -7,9 +7,9 @@ use std::{sync::mpsc::channel, thread};
 
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::limits::in_words;
-use nats_elect::{ConfigError, Denied, Error, HistoryError};
+use nats_elect::{ConfigError, Denied, Error, HistoryError, NameError};
 
-use crate::line;
+use crate::denied::advice;
 #[cfg(unix)]
 use crate::logs::LAST;
 use crate::output::Output;
@@ -67,6 +67,18 @@ impl Failure {
         Self::new(Code::NotFound, what)
     }
 
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self::new(Code::Failed, what)
+    }
+
+    pub fn refused(what: impl Into<String>) -> Self {
+        Self::new(Code::Refused, what)
+    }
+
+    pub fn unreachable(what: impl Into<String>) -> Self {
+        Self::new(Code::Unreachable, what)
+    }
+
     /// No connection to NATS could be made.
     pub fn no_nats(why: impl Into<String>) -> Self {
         Self::new(Code::Unreachable, why).advice(ADDRESS)
@@ -76,6 +88,15 @@ impl Failure {
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// As [`advice`](Self::advice), if there is any.
+    #[must_use]
+    pub fn advised(self, advice: Option<impl Into<String>>) -> Self {
+        match advice {
+            Some(advice) => self.advice(advice),
+            None => self,
+        }
     }
 }
 
@@ -120,11 +141,13 @@ impl From<Error> for Failure {
             }
             _ => None,
         };
-        let failure = Self::new(code, error.to_string());
-        match advice {
-            Some(advice) => failure.advice(advice),
-            None => failure,
-        }
+        Self::new(code, error.to_string()).advised(advice)
+    }
+}
+
+impl From<NameError> for Failure {
+    fn from(error: NameError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 
@@ -184,7 +207,7 @@ impl From<HistoryError> for Failure {
 
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
-        Self::new(Code::Refused, denied.to_string()).advice(line::advice(&denied))
+        Self::new(Code::Refused, denied.to_string()).advice(advice(&denied))
     }
 }
 

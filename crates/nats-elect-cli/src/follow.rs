@@ -8,7 +8,7 @@ use async_nats::jetstream::{self, stream::Stream};
 use futures::StreamExt;
 use nats_elect::{BucketName, Error, LeaderEvent, events_stream};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 
 /// The pause after an interruption. The consumer makes itself anew.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -64,8 +64,5 @@ impl Follow {
 }
 
 fn failed(why: impl std::fmt::Display) -> Failure {
-    Failure::new(
-        Code::Unreachable,
-        format!("the history can't be followed: {why}"),
-    )
+    Failure::unreachable(format!("the history can't be followed: {why}"))
 }

@@ -2,10 +2,13 @@
 //!
 //! `cli` says what can be typed, `commands` has one file per command. `connect`, `line` and
 //! `context` say which NATS; `output`, `text`, `logs` and `exit` how it is told; `trust` whose
-//! signatures count, `top` the live screen, `serve` the server.
+//! signatures count. `fleet` is what is known of a bucket, `looking` finds it out for `top`, the live
+//! screen, and for `serve`, the server.
 #![forbid(unsafe_code)]
 // Comments on options are the help text, which is no Markdown.
 #![allow(clippy::doc_markdown)]
+// Fields of answers have the names of their JSON.
+#![allow(clippy::struct_field_names)]
 
 #[cfg(unix)]
 mod agent;
@@ -18,15 +21,21 @@ mod config_file;
 mod confirm;
 mod connect;
 mod context;
+mod denied;
 mod doctor;
 #[cfg(unix)]
 mod exec;
 mod exit;
+mod fleet;
 mod follow;
+mod instances;
 mod line;
 mod logs;
+mod looking;
 mod names;
+mod openapi;
 mod operating;
+mod options;
 mod output;
 mod past_event;
 mod progress;
@@ -54,14 +63,14 @@ fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|it| it == "exec-guard" || it == "exec-starter")
     {
-        let ended = commands::run_inner(&cli::Inner::parse());
+        let ended = cli::Inner::parse().run();
         return exit::report_in_time(ended, output::Output::bare(false));
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    let output = output::Output::new(&cli.shared);
+    let output = cli.shared.display.to_output();
     #[cfg(unix)]
     if matches!(cli.command, cli::Command::Exec(_)) {
         return exit::report_in_time(run(cli, output), output);
@@ -72,7 +81,7 @@ fn main() -> ExitCode {
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
     let _logs = match cli.command.logs() {
         Some(level) => Some(logs::to_stderr(
-            cli.shared.verbose,
+            cli.shared.display.verbose,
             &level,
             output.colours(),
         )?),
@@ -86,5 +95,5 @@ fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
             output.warning(&unknown.to_string());
         }
     }
-    commands::run(cli.command, &cli.shared, output)
+    cli.command.run(&cli.shared, output)
 }

@@ -9,7 +9,6 @@ use nats_elect::whole::Whole;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::Shared;
 use crate::text::{clean, clean_json};
 
 /// The form of results.
@@ -22,8 +21,6 @@ pub enum Format {
     Wide,
     /// JSON, one value per line
     Json,
-    /// YAML, one document per value
-    Yaml,
 }
 
 /// Where and how things are shown. Everything goes through it, so that nothing panics when nobody
@@ -35,14 +32,10 @@ pub struct Output {
 }
 
 impl Output {
-    pub fn new(shared: &Shared) -> Self {
+    pub fn new(format: Format, no_color: bool) -> Self {
         Self {
-            format: if shared.json {
-                Format::Json
-            } else {
-                shared.output
-            },
-            colours: !shared.no_color && wanted(io::stdout().is_terminal()),
+            format,
+            colours: !no_color && wanted(io::stdout().is_terminal()),
         }
     }
 
@@ -56,7 +49,7 @@ impl Output {
 
     /// Whether a program reads it.
     pub const fn is_data(self) -> bool {
-        matches!(self.format, Format::Json | Format::Yaml)
+        matches!(self.format, Format::Json)
     }
 
     /// Whether tables have all columns, and whole names.
@@ -87,19 +80,21 @@ impl Output {
         writeln!(io::stdout().lock(), "{}", text.as_ref())
     }
 
-    /// One value for programs. As JSON it is on one line, so that a stream of them can be read line
-    /// by line.
+    /// One value for programs, on one line, so that a stream of them can be read line by line.
     pub fn data(self, value: &impl Serialize) -> io::Result<()> {
-        let value = whole(serde_json::to_value(value).map_err(io::Error::other)?);
-        let json = json(&value);
-        if self.format != Format::Yaml {
-            return self.line(json);
+        self.line(json(value))
+    }
+
+    /// A result: a value for programs, lines for people.
+    pub fn tell(
+        self,
+        value: &impl Serialize,
+        lines: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> io::Result<()> {
+        if self.is_data() {
+            return self.data(value);
         }
-        let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
-        let yaml = yaml.trim_end();
-        // JSON is YAML, too, and has an escape for everything that could act on a terminal.
-        let is_clean = yaml.lines().all(|line| clean(line) == line);
-        self.line(format!("---\n{}", if is_clean { yaml } else { &json }))
+        lines.into_iter().try_for_each(|line| self.line(line))
     }
 
     /// A table in the house style, to be filled and [shown](Self::show).
@@ -178,8 +173,8 @@ impl Output {
 
 /// A value as text, in the one notation: no reader rounds a whole number of it, and no terminal
 /// acts on it.
-pub fn json(value: &Value) -> String {
-    clean_json(&whole(value.clone()).to_string())
+pub fn json(value: &impl Serialize) -> String {
+    clean_json(&whole(serde_json::json!(value)).to_string())
 }
 
 /// The same JSON, in which no reader rounds a whole number: larger ones are text.

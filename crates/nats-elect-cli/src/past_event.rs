@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use nats_elect::duration::seconds::Seconds;
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
 use serde_json::{Value, json};
 
-use crate::cli::Shared;
 use crate::exit::{Code, Failure};
-use crate::output::Output;
+use crate::fleet::Event;
+use crate::options::Shared;
 use crate::roles::{Roles, is_pattern};
-use crate::text::{clean, lasted, stamp_of};
+use crate::text::lasted;
 
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
@@ -56,7 +55,7 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
     let kept = async |client, bucket: String| {
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
-        let history = opened.map_err(|_| Failure::new(Code::Unreachable, late))??;
+        let history = opened.map_err(|_| Failure::unreachable(late))??;
         let Some(role) = role else {
             return Ok(history.of_all(MOST).await?);
         };
@@ -132,47 +131,15 @@ pub fn with_gaps(events: Vec<LeaderEvent>) -> Vec<PastEvent> {
 }
 
 impl PastEvent {
-    /// The published event, and the gap.
+    /// For programs.
     pub fn json(&self) -> Value {
-        let published: Value = serde_json::from_str(&self.event.to_json()).unwrap_or_default();
-        let mut value = json!({ "at": stamp_of(self.event.at_ms) });
-        if let (Value::Object(value), Value::Object(published)) = (&mut value, published) {
-            value.extend(published);
-            let (gap, is_bound) = match self.gap {
-                Some(Gap::Of(gap)) => (Some(gap), false),
-                Some(Gap::AtMost(gap)) => (Some(gap), true),
-                None => (None, false),
-            };
-            value.insert("gap_seconds".into(), json!(gap.map(Seconds)));
-            value.insert("gap_is_at_most".into(), json!(is_bound));
-        }
-        value
+        json!(Event::from(self))
     }
 
     /// When a term began, if this event is the beginning of one, in milliseconds since 1970.
     pub fn began_at(&self) -> Option<u64> {
         let begins = matches!(self.event.change, LeaderChange::TermStarted { .. });
         begins.then_some(self.event.at_ms)
-    }
-
-    /// A line of its own.
-    pub fn tell(&self, output: Output) -> std::io::Result<()> {
-        if output.is_data() {
-            return output.data(&self.json());
-        }
-        let event = &self.event;
-        let gap = match self.gap() {
-            gap if gap.is_empty() => gap,
-            gap => format!(", gap {gap}"),
-        };
-        let at = stamp_of(event.at_ms);
-        let text = format!(
-            "{at}  {}  {}  {}{gap}",
-            event.role,
-            event.instance_id,
-            self.what()
-        );
-        output.line(clean(&text))
     }
 
     /// What happened, in words.

@@ -3,22 +3,32 @@
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::kv::{self, Operation};
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::seen::time_of;
 use crate::text::{clean, stamp};
 
 /// Longer values are not shown to people in full, in characters.
 const SHOWN: usize = 120;
 
+/// The operation of a message that has a value.
+const PUT: &str = "put";
+
 /// The last message under a key.
+#[derive(Serialize)]
 pub struct Written {
-    entry: kv::Entry,
+    pub revision: u64,
+    /// When the server stored it, by its clock.
+    #[serde(rename = "written_at", serialize_with = "stamped")]
+    pub time: SystemTime,
+    /// put, delete or purge.
+    operation: &'static str,
+    bytes: usize,
     /// Its JSON object, if it is one. No token is left in it.
+    #[serde(rename = "value")]
     pub fields: Option<Map<String, Value>>,
-    /// What it shows as the leader's signed word.
-    pub proof: Option<String>,
 }
 
 impl Written {
@@ -26,25 +36,35 @@ impl Written {
     pub async fn read(bucket: &kv::Store, key: &str) -> Result<Option<Self>, Failure> {
         let entry = bucket.entry(key).await.map_err(|error| {
             let what = format!("the key {key:?} could not be read: {error}");
-            Failure::new(Code::Unreachable, what)
+            Failure::unreachable(what)
         })?;
         Ok(entry.map(|entry| {
-            let mut fields = fields(&entry);
-            if let Some(fields) = &mut fields {
-                mask(fields);
-            }
-            let proof = fields.as_ref().and_then(|fields| fields.get("proof"));
-            let proof = proof.and_then(Value::as_str).map(ToOwned::to_owned);
+            let operation = match entry.operation {
+                Operation::Put => PUT,
+                Operation::Delete => "delete",
+                Operation::Purge => "purge",
+            };
+            let value = Some(&entry.value).filter(|_| operation == PUT);
+            let mut fields = value.and_then(|value| serde_json::from_slice(value).ok());
+            fields.iter_mut().for_each(mask);
             Self {
-                entry,
+                revision: entry.revision,
+                time: time_of(&entry),
+                operation,
+                bytes: entry.value.len(),
                 fields,
-                proof,
             }
         }))
     }
 
-    pub const fn revision(&self) -> u64 {
-        self.entry.revision
+    /// The record of a role, and its fence record.
+    pub async fn of_role(
+        bucket: &kv::Store,
+        role: &str,
+    ) -> Result<(Option<Self>, Option<Self>), Failure> {
+        let record = Self::read(bucket, role).await?;
+        let fence = Self::read(bucket, &format!("_fence.{role}")).await?;
+        Ok((record, fence))
     }
 
     /// The instance id that it tells.
@@ -64,62 +84,35 @@ impl Written {
     }
 
     /// Whether it says that its key is deleted.
-    pub const fn is_marker(&self) -> bool {
-        !matches!(self.entry.operation, Operation::Put)
-    }
-
-    /// When the server stored it, by its clock.
-    pub fn time(&self) -> SystemTime {
-        time_of(&self.entry)
+    pub fn is_marker(&self) -> bool {
+        self.operation != PUT
     }
 
     /// What it is, on one line.
     pub fn title(&self) -> String {
-        let what = match self.entry.operation {
-            Operation::Put => format!("{} bytes", self.entry.value.len()),
-            Operation::Delete => "a marker that frees or deletes it".into(),
-            Operation::Purge => "a marker that purges it".into(),
+        let what = match self.operation {
+            PUT => format!("{} bytes", self.bytes),
+            "delete" => "a marker that frees or deletes it".into(),
+            _ => "a marker that purges it".into(),
         };
-        let (revision, at) = (self.entry.revision, stamp(time_of(&self.entry)));
+        let (revision, at) = (self.revision, stamp(self.time));
         format!("revision {revision}, {at}, {what}")
     }
 
     /// Its fields with their values, or a word on why there are none.
     pub fn lines(&self) -> Vec<String> {
+        let why =
+            "not readable: it is no JSON object; it is not shown, because it may contain secrets";
         match &self.fields {
             Some(fields) => fields.iter().map(line).collect(),
-            None if self.entry.operation == Operation::Put => {
-                vec![
-                    "not readable: it is no JSON object; it is not shown, because it may contain secrets"
-                        .into(),
-                ]
-            }
-            None => Vec::new(),
+            None if self.is_marker() => Vec::new(),
+            None => vec![why.into()],
         }
-    }
-
-    /// For programs.
-    pub fn json(&self) -> Value {
-        let operation = match self.entry.operation {
-            Operation::Put => "put",
-            Operation::Delete => "delete",
-            Operation::Purge => "purge",
-        };
-        json!({
-            "revision": self.entry.revision,
-            "written_at": stamp(time_of(&self.entry)),
-            "operation": operation,
-            "bytes": self.entry.value.len(),
-            "value": self.fields,
-        })
     }
 }
 
-fn fields(entry: &kv::Entry) -> Option<Map<String, Value>> {
-    if entry.operation != Operation::Put {
-        return None;
-    }
-    serde_json::from_slice(&entry.value).ok()
+fn stamped<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&stamp(*time))
 }
 
 fn line((name, value): (&String, &Value)) -> String {
@@ -159,6 +152,8 @@ fn mask_within(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

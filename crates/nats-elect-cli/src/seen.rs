@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
-use nats_elect::duration::seconds::Seconds;
-use nats_elect::{ChangeCause, FencingToken, LeaderInfo, Observed, Observer, RoleChange, Standing};
+use nats_elect::{ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing};
 use serde_json::{Value, json};
 
-use crate::text::{bar, lasted, stamp};
+use crate::fleet::Role;
+use crate::text::{bar, lasted};
 
 /// How often heartbeats are looked for.
 const LOOK: Duration = Duration::from_millis(25);
@@ -30,24 +30,9 @@ impl Seen {
             .collect()
     }
 
-    /// The JSON for programs. Durations are in fields that end in `_seconds`.
+    /// For programs.
     pub fn json(&self) -> Value {
-        let seen = &self.observed;
-        json!({
-            "role": self.role,
-            "standing": seen.standing,
-            "leader": seen.leader.as_ref().map(leader_json),
-            "confirmed": seen.confirmed,
-            "since": seen.since_at.map(stamp),
-            "ttl_seconds": seen.ttl.map(Seconds),
-            "age_seconds": seen.age.map(Seconds),
-            "remaining_seconds": seen.remaining.map(Seconds),
-            "fencing_token": seen.fencing_token,
-            "revision": seen.revision,
-            "readable": !seen.opaque,
-            "distrust": seen.distrust.map(nats_elect::Distrust::as_str),
-            "last_leader": seen.last_leader.as_ref().map(leader_json),
-        })
+        json!(Role::from(self))
     }
 
     /// Its state, as one word.
@@ -163,38 +148,6 @@ pub fn why_changed(change: &RoleChange) -> &'static str {
         ChangeCause::BucketReplaced => "new bucket",
         other => other.as_str(),
     }
-}
-
-/// A change, for programs.
-pub fn change_json(change: &RoleChange) -> Value {
-    json!({
-        "event": "change",
-        "at": stamp(change.at),
-        "role": change.role,
-        "from": change.from.as_ref().map(leader_json),
-        "to": change.to.as_ref().map(leader_json),
-        "standing": change.standing,
-        "cause": change.cause,
-        "silence_seconds": change.silence.map(Seconds),
-    })
-}
-
-/// A leader, for programs.
-pub fn leader_json(leader: &LeaderInfo) -> Value {
-    json!({
-        "instance_id": leader.instance_id,
-        "incarnation": leader.incarnation,
-        "priority": leader.priority,
-        "meta": leader.meta,
-        "signer": leader.signer,
-    })
-}
-
-/// When a term began, by the server's clock: the fence record is written once, right after the
-/// claim.
-pub async fn began(bucket: &kv::Store, role: &str, token: FencingToken) -> Option<SystemTime> {
-    let fence = bucket.entry(format!("_fence.{role}")).await.ok()??;
-    (fence.revision == token.sequence).then(|| time_of(&fence))
 }
 
 /// When the server stored an entry, by its clock.

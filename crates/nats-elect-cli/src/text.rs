@@ -41,6 +41,33 @@ pub fn cut(text: &str, most: usize) -> String {
     kept.chain(['…']).collect()
 }
 
+/// The servers' addresses, without what is a secret in them.
+pub fn hosts(servers: &[String]) -> String {
+    let host = |server: &String| {
+        let address = server
+            .rsplit_once('@')
+            .map_or(server.as_str(), |(_, host)| host);
+        let address = address.rsplit_once("://").map_or(address, |(_, host)| host);
+        address.to_owned()
+    };
+    servers.iter().map(host).collect::<Vec<_>>().join(", ")
+}
+
+/// Lines of at most that many characters, but for words that are longer.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::<String>::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// A time as RFC 3339 has it, to the millisecond.
 pub fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use nats_elect::TrustedKeys;
 
-use crate::cli::duration;
 use crate::exit::Failure;
+use crate::options::duration;
 
 /// The keys to trust, as they are named on the command line.
 #[derive(Debug, Default, Args)]

@@ -1,7 +1,6 @@
 //! Requests and answers.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,18 +15,21 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
 use futures::Stream;
 use nats_elect::{
-    FencingToken, LeaderInfo, Overrun, RoleConfig, RoleManager, RoleStatus, StepDown, Term,
+    EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleManager, RoleStatus,
+    StepDown, Term,
 };
-use serde::Deserialize;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::application::{self, Application};
 use super::attach::{Attached, NotAttached};
-use super::keys;
 use super::problem::Problem;
+use super::{keys, openapi};
+use crate::fleet::{LeaderKnown, Token, or_null};
 use crate::secret::Secret;
 
 /// The largest body of a request, and that of a fenced key: NATS takes no larger message.
@@ -88,13 +90,50 @@ impl Agent {
 
 /// A fencing token in a path.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Token(pub FencingToken);
+pub struct OfPath(pub FencingToken);
+
+// Answers: their fields are in alphabetical order, in which they were always sent.
+
+#[derive(Serialize, JsonSchema)]
+pub struct Instance {
+    bucket: String,
+    instance_id: String,
+    version: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Ready {
+    ready: bool,
+}
+
+/// Counts from before the request was sent
+#[derive(Serialize, JsonSchema)]
+pub struct Promise {
+    fencing_token: Token,
+    remaining_seconds: f64,
+    /// Whether to finish the work: there will be no longer promise
+    winding_down: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Proved {
+    fencing_token: Token,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct SteppedDown {
+    /// What became of the handoff, if there was one
+    #[schemars(with = "Option<String>", extend("enum" = or_null(Handoff::ALL)))]
+    handoff: Option<Handoff>,
+    /// Whether the role was freed at once
+    released: bool,
+}
 
 pub fn router(agent: Agent) -> Router {
     Router::new()
         .route("/v1", routing::get(instance))
         .route("/v1/ready", routing::get(ready))
-        .route("/v1/openapi.json", routing::get(document))
+        .route("/v1/openapi.json", routing::get(openapi::document))
         .route("/v1/roles", routing::get(roles))
         .route("/v1/roles/{role}", routing::get(role).post(stand))
         .route("/v1/roles/{role}/step-down", routing::post(step_down))
@@ -202,12 +241,12 @@ fn body<T: DeserializeOwned + Default>(bytes: &Bytes) -> Result<T, Problem> {
     read.map_err(|error| Problem::bad_request(format!("the body can't be read: {error}")))
 }
 
-async fn instance(State(agent): State<Agent>) -> Json<Value> {
-    Json(json!({
-        "instance_id": agent.manager().instance_id(),
-        "bucket": &*agent.bucket,
-        "version": env!("CARGO_PKG_VERSION"),
-    }))
+async fn instance(State(agent): State<Agent>) -> Json<Instance> {
+    Json(Instance {
+        bucket: agent.bucket.to_string(),
+        instance_id: agent.manager().instance_id().to_string(),
+        version: env!("CARGO_PKG_VERSION"),
+    })
 }
 
 async fn ready(State(agent): State<Agent>) -> Response {
@@ -217,12 +256,8 @@ async fn ready(State(agent): State<Agent>) -> Response {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    (status, Json(json!({"ready": readiness.ready}))).into_response()
-}
-
-async fn document() -> Response {
-    let kind = [(header::CONTENT_TYPE, "application/json")];
-    (kind, include_str!("openapi.json")).into_response()
+    let ready = readiness.ready;
+    (status, Json(Ready { ready })).into_response()
 }
 
 async fn roles(State(agent): State<Agent>) -> Json<BTreeMap<String, RoleStatus>> {
@@ -292,15 +327,43 @@ async fn stand(
         ),
         NotAttached::Refused(error) => error.into(),
     })?;
-    let first = json!({
-        "role": application.role,
-        "bucket": &*agent.bucket,
-        "instance_id": agent.manager().instance_id(),
-    });
+    let first = Told::Standing {
+        bucket: agent.bucket.to_string(),
+        instance_id: agent.manager().instance_id().to_string(),
+        role,
+    };
     // A client that sent more than its request hides the end of its connection: a write finds it.
     let alive = sse::KeepAlive::new().interval(ALIVE);
-    let stream = Sse::new(stream(&application, &first)).keep_alive(alive);
+    let stream = Sse::new(stream(&application, first)).keep_alive(alive);
     Ok(([(header::CACHE_CONTROL, "no-store")], stream).into_response())
+}
+
+/// What the stream of an application tells it
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "StreamEvent")]
+pub enum Told {
+    /// `standing`: the first one
+    Standing {
+        bucket: String,
+        instance_id: String,
+        role: String,
+    },
+    /// `promoted`: it leads, once it has asked for a promise
+    Promoted {
+        fencing_token: Token,
+        renew_every_seconds: f64,
+    },
+    /// `wind_down`: it should end its work; and `ended`: its term is over
+    Over {
+        cause: &'static str,
+        fencing_token: Token,
+    },
+    /// `leader`: who leads now
+    Leader {
+        #[schemars(with = "Option<LeaderKnown>")]
+        leader: Value,
+    },
 }
 
 /// What is told of an application's terms. States that follow one another faster than the
@@ -308,33 +371,33 @@ async fn stand(
 struct Telling {
     states: watch::Receiver<application::State>,
     leaders: watch::Receiver<Option<LeaderInfo>>,
-    ready: VecDeque<(&'static str, Value)>,
+    first: Option<Told>,
     renew_every: f64,
 }
 
 fn stream(
     application: &Arc<Application>,
-    first: &Value,
-) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
+    first: Told,
+) -> impl Stream<Item = Result<sse::Event, axum::Error>> + use<> {
     let telling = Telling {
         states: application.states(),
         leaders: application.leaders(),
-        ready: [("standing", first.clone())].into(),
+        first: Some(first),
         renew_every: application.pace().as_secs_f64(),
     };
     futures::stream::unfold(telling, async |mut telling| {
-        let (name, data) = telling.next().await?;
-        let event = sse::Event::default().event(name).data(data.to_string());
-        Some((Ok(event), telling))
+        let (name, told) = telling.next().await?;
+        let event = sse::Event::default().event(name).json_data(told);
+        Some((event, telling))
     })
 }
 
 impl Telling {
-    async fn next(&mut self) -> Option<(&'static str, Value)> {
-        if let Some(ready) = self.ready.pop_front() {
+    async fn next(&mut self) -> Option<(&'static str, Told)> {
+        if let Some(first) = self.first.take() {
             // What was so before this stream began.
             self.states.mark_changed();
-            return Some(ready);
+            return Some(("standing", first));
         }
         loop {
             tokio::select! {
@@ -348,58 +411,60 @@ impl Telling {
                 }
                 changed = self.leaders.changed() => {
                     changed.ok()?;
-                    let leader = self.leaders.borrow_and_update().clone();
-                    return Some(("leader", json!({"leader": leader})));
+                    let leader = json!(*self.leaders.borrow_and_update());
+                    return Some(("leader", Told::Leader { leader }));
                 }
             }
         }
     }
 
-    fn event(&self, state: application::State) -> Option<(&'static str, Value)> {
+    fn event(&self, state: application::State) -> Option<(&'static str, Told)> {
         use application::State::{Ended, Leading, Standing, WindingDown};
+        let over = |token, cause: EndCause| Told::Over {
+            cause: cause.as_str(),
+            fencing_token: Token(token),
+        };
         Some(match state {
             Standing => return None,
-            Leading(token) => (
-                "promoted",
-                json!({"fencing_token": token, "renew_every_seconds": self.renew_every}),
-            ),
-            WindingDown(token, cause) => (
-                "wind_down",
-                json!({"fencing_token": token, "cause": cause.as_str()}),
-            ),
-            Ended(token, cause) => (
-                "ended",
-                json!({"fencing_token": token, "cause": cause.as_str()}),
-            ),
+            Leading(token) => {
+                let promoted = Told::Promoted {
+                    fencing_token: Token(token),
+                    renew_every_seconds: self.renew_every,
+                };
+                ("promoted", promoted)
+            }
+            WindingDown(token, cause) => ("wind_down", over(token, cause)),
+            Ended(token, cause) => ("ended", over(token, cause)),
         })
     }
 }
 
-type OfTerm = Path<(String, Token)>;
+type OfTerm = Path<(String, OfPath)>;
 
 async fn renew(
     State(agent): State<Agent>,
-    Path((role, Token(token))): OfTerm,
-) -> Result<Json<Value>, Problem> {
+    Path((role, OfPath(token))): OfTerm,
+) -> Result<Json<Promise>, Problem> {
     let promise = agent.application(&role)?.renew(token);
     let promise = promise.ok_or_else(Problem::not_leader)?;
-    Ok(Json(json!({
-        "fencing_token": token,
-        "remaining_seconds": promise.remaining.as_secs_f64(),
-        "winding_down": promise.winding_down,
-    })))
+    Ok(Json(Promise {
+        fencing_token: Token(token),
+        remaining_seconds: promise.remaining.as_secs_f64(),
+        winding_down: promise.winding_down,
+    }))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Done {
-    /// Why the application could not go on.
+pub struct Done {
+    /// Why the application could not go on. The instance then stays out of the election for its
+    /// cool-down
     error: Option<String>,
 }
 
 async fn done(
     State(agent): State<Agent>,
-    Path((role, Token(token))): OfTerm,
+    Path((role, OfPath(token))): OfTerm,
     bytes: Bytes,
 ) -> Result<StatusCode, Problem> {
     let Done { error } = body(&bytes)?;
@@ -411,32 +476,37 @@ async fn done(
     }
 }
 
-async fn validate(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Value>, Problem> {
+async fn validate(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Proved>, Problem> {
     proved(&agent, path, async |term| term.validate().await).await
 }
 
-async fn authorize(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Value>, Problem> {
+async fn authorize(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Proved>, Problem> {
     proved(&agent, path, async |term| term.authorize().await).await
 }
 
 async fn proved<F>(
     agent: &Agent,
-    Path((role, Token(token))): OfTerm,
+    Path((role, OfPath(token))): OfTerm,
     prove: impl FnOnce(Term) -> F,
-) -> Result<Json<Value>, Problem>
+) -> Result<Json<Proved>, Problem>
 where
     F: Future<Output = Result<FencingToken, nats_elect::TermError>>,
 {
     let token = prove(agent.term(&role, token)?).await?;
-    Ok(Json(json!({"fencing_token": token})))
+    let fencing_token = Token(token);
+    Ok(Json(Proved { fencing_token }))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SteppingDown {
+pub struct SteppingDown {
+    /// The instance id of the next leader
     to: Option<String>,
+    /// The time for which this instance stays out of the election
     #[serde(default, with = "nats_elect::duration::seconds::option")]
-    hold_off_seconds: Option<std::time::Duration>,
+    #[schemars(with = "Option<f64>")]
+    hold_off_seconds: Option<Duration>,
+    #[schemars(with = "Option<Token>")]
     expected_fencing_token: Option<FencingToken>,
 }
 
@@ -444,7 +514,7 @@ async fn step_down(
     State(agent): State<Agent>,
     Path(role): Path<String>,
     bytes: Bytes,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<SteppedDown>, Problem> {
     let said: SteppingDown = body(&bytes)?;
     let handle = agent.manager().role(&role);
     let handle = handle.map_err(|_| Problem::not_attached(&role))?;
@@ -459,8 +529,8 @@ async fn step_down(
         how = how.expecting(token);
     }
     let stepped = handle.step_down(how).await?;
-    Ok(Json(json!({
-        "released": stepped.released,
-        "handoff": stepped.handoff.map(nats_elect::Handoff::as_str),
-    })))
+    Ok(Json(SteppedDown {
+        handoff: stepped.handoff,
+        released: stepped.released,
+    }))
 }

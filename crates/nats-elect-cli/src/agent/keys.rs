@@ -5,20 +5,31 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
-use nats_elect::whole::Whole;
 use nats_elect::{FencedStore, FencingToken};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::api::{Agent, Token};
+use super::api::{Agent, OfPath};
 use super::problem::Problem;
+use crate::fleet::Whole;
 
-type Key = Path<(String, Token, String)>;
+type Key = Path<(String, OfPath, String)>;
 
 pub fn routes() -> Router<Agent> {
     let key = routing::get(read).put(write).delete(delete);
     Router::new()
         .route("/v1/roles/{role}/terms/{token}/keys", routing::get(list))
         .route("/v1/roles/{role}/terms/{token}/keys/{*key}", key)
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Keys {
+    keys: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Written {
+    revision: Whole,
 }
 
 /// What a write requires of its key.
@@ -59,15 +70,15 @@ fn store(agent: &Agent, role: &str, token: FencingToken) -> Result<FencedStore, 
 
 async fn list(
     State(agent): State<Agent>,
-    Path((role, Token(token))): Path<(String, Token)>,
+    Path((role, OfPath(token))): Path<(String, OfPath)>,
 ) -> Result<Response, Problem> {
     let keys = store(&agent, &role, token)?.list().await?;
-    Ok(Json(json!({"keys": keys})).into_response())
+    Ok(Json(Keys { keys }).into_response())
 }
 
 async fn read(
     State(agent): State<Agent>,
-    Path((role, Token(token), key)): Key,
+    Path((role, OfPath(token), key)): Key,
 ) -> Result<Response, Problem> {
     let entry = store(&agent, &role, token)?.get(&key).await?;
     let entry = entry.ok_or_else(|| {
@@ -86,7 +97,7 @@ async fn read(
 
 async fn write(
     State(agent): State<Agent>,
-    Path((role, Token(token), key)): Key,
+    Path((role, OfPath(token), key)): Key,
     headers: HeaderMap,
     value: Bytes,
 ) -> Result<Response, Problem> {
@@ -101,7 +112,7 @@ async fn write(
 
 async fn delete(
     State(agent): State<Agent>,
-    Path((role, Token(token), key)): Key,
+    Path((role, OfPath(token), key)): Key,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let Requires::Nothing = Requires::of(&headers)? else {
@@ -112,6 +123,6 @@ async fn delete(
 
 fn written(revision: u64) -> Response {
     let tag = [(header::ETAG, format!("\"{revision}\""))];
-    let body = Json(json!({"revision": Whole(revision)}));
-    (tag, body).into_response()
+    let revision = revision.into();
+    (tag, Json(Written { revision })).into_response()
 }

@@ -18,6 +18,7 @@ mod application;
 mod attach;
 mod keys;
 pub mod listen;
+mod openapi;
 mod problem;
 
 pub use self::api::{Agent, router};

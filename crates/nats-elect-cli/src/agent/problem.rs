@@ -4,20 +4,26 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nats_elect::{Error, FencedError, TermError};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
-/// Why a request was refused.
-#[derive(Debug, Serialize)]
+/// Why a request was refused, as RFC 9457 has it
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Problem {
     #[serde(skip)]
     status: StatusCode,
-    /// What programs compare.
+    /// For programs
     code: &'static str,
-    /// What people read.
+    /// For people
     detail: String,
-    #[serde(flatten)]
-    more: Map<String, Value>,
+    /// The revision that a key is at, if it is not the one that was required. Null: the key is
+    /// missing
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[expect(clippy::option_option, reason = "nothing is said, or null")]
+    revision: Option<Option<String>>,
+    #[serde(rename = "status")]
+    number: u16,
+    title: &'static str,
 }
 
 impl Problem {
@@ -26,7 +32,9 @@ impl Problem {
             status,
             code,
             detail: detail.into(),
-            more: Map::new(),
+            revision: None,
+            number: status.as_u16(),
+            title: status.canonical_reason().unwrap_or("Refused"),
         }
     }
 
@@ -52,21 +60,11 @@ impl Problem {
             "this term is over, or was never this application's: stop acting as its leader",
         )
     }
-
-    fn with(mut self, name: &str, value: Value) -> Self {
-        self.more.insert(name.to_owned(), value);
-        self
-    }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.status;
-        let title = status.canonical_reason().unwrap_or("Refused");
-        let body = self
-            .with("title", json!(title))
-            .with("status", json!(status.as_u16()));
-        let mut response = (status, Json(body)).into_response();
+        let mut response = (self.status, Json(self)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
@@ -112,8 +110,11 @@ impl From<FencedError> for Problem {
             FencedError::Superseded { .. } => (StatusCode::CONFLICT, "superseded"),
             FencedError::Conflict { current, .. } => {
                 let revision = current.as_ref().map(|entry| entry.revision.to_string());
-                return Self::new(StatusCode::PRECONDITION_FAILED, "conflict", detail)
-                    .with("revision", json!(revision));
+                let status = StatusCode::PRECONDITION_FAILED;
+                return Self {
+                    revision: Some(revision),
+                    ..Self::new(status, "conflict", detail)
+                };
             }
             FencedError::Unconfirmed { .. } => (StatusCode::GATEWAY_TIMEOUT, "unconfirmed"),
             FencedError::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::listen::{self, Address, Listener};
 use crate::agent::{self, Attached};
-use crate::cli::Shared;
 use crate::config_file::Source;
 use crate::connect::without_last_will;
 use crate::context;
 use crate::exec::listener::Listener as Health;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
+use crate::options::Shared;
 use crate::secret::Secret;
 
 /// How long the agent waits for its roles to be freed, beyond their stop budgets.
@@ -94,7 +94,7 @@ impl Agent {
         let listener = Listener::bind(&self.listen, self.socket_mode).await;
         let listener = listener.map_err(|error| {
             let what = format!("can't listen on {}: {error}", self.listen);
-            Failure::new(Code::Failed, what).advice("is another agent running there?")
+            Failure::failed(what).advice("is another agent running there?")
         })?;
         let health = self.health.map(|it| Health::bind(it, "--health"));
         let health = health.transpose()?;
@@ -158,7 +158,7 @@ impl Agent {
             None => None,
         };
         let said = file.as_ref().filter(|file| file.has_manager);
-        let manager = match (said, &shared.context) {
+        let manager = match (said, &shared.connection.context) {
             (Some(file), None) => file.config.manager.clone(),
             (Some(_), Some(_)) => {
                 return Err(Failure::usage(

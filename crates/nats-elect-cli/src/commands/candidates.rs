@@ -1,41 +1,28 @@
 //! `candidates`: the instances that take part in elections, as they report themselves.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use async_nats::Client;
 use clap::Args;
 use comfy_table::{Cell, Color};
-use futures::future::join_all;
-use nats_elect::admin::{
-    AdminClient, AdminError, Instance, InstanceReport, ProblemCode, RoleReport,
-};
+use nats_elect::admin::RoleReport;
 use nats_elect::duration::rounded;
 use nats_elect::{LastWillStatus, RoleState, TWO_APPLICATIONS};
 use serde_json::{Value, json};
 
 use crate::applications::mixed;
-use crate::cli::Shared;
-use crate::columns::{Chosen, Columns, Layout};
+use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
-use crate::operating::Whose;
+use crate::fleet::Instance as Told;
+use crate::instances::{Candidate, Whose, asked};
+use crate::options::Shared;
 use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
 use crate::text::{ago, lasted};
 
 const LAYOUT: Layout = Layout {
-    all: &[
-        "INSTANCE",
-        "ROLE",
-        "STATE",
-        "PRIORITY",
-        "HEALTH",
-        "NATS",
-        "UP",
-        "VERSION",
-        "INCARNATION",
-    ],
-    wide: &["INCARNATION"],
+    all: "INSTANCE ROLE STATE PRIORITY HEALTH NATS UP VERSION INCARNATION",
+    wide: "INCARNATION",
     flexible: "INSTANCE",
 };
 
@@ -66,7 +53,7 @@ Exit codes:
 Examples:
   nats-elect candidates
   nats-elect candidates scheduler
-  nats-elect candidates 'worker-*' --columns role,instance,state
+  nats-elect candidates 'worker-*'
   nats-elect candidates --json | jq -r 'select(.status.trouble) | .instance_id'";
 
 /// List the instances that take part in elections, with their state and health
@@ -79,22 +66,10 @@ Examples:
 pub struct Candidates {
     /// Only the instances that take part in the election of this role. With * and ? it is a pattern
     role: Option<String>,
-
-    #[command(flatten)]
-    columns: Columns,
-}
-
-/// An instance, and what it says.
-pub struct Candidate {
-    pub instance: Instance,
-    pub report: Result<InstanceReport, AdminError>,
-    /// How many of those who answered have its id.
-    namesakes: usize,
 }
 
 impl Candidates {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let columns = self.columns.of(LAYOUT, output)?;
         let found = candidates(shared, self.role.as_deref(), shared.whose()).await?;
         if found.is_empty() {
             if let Some(failure) = shared.jetstream_off().await {
@@ -119,7 +94,7 @@ impl Candidates {
                 output.data(&one.json())?;
             }
         } else {
-            show_columns(&found, &columns, output)?;
+            show(&found, output)?;
         }
         Ok(0)
     }
@@ -134,14 +109,13 @@ pub async fn candidates(
     let pattern = role.filter(|role| is_pattern(role)).map(ToOwned::to_owned);
     let role = role.filter(|role| !is_pattern(role));
     if let Some(role) = role {
-        nats_elect::RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
+        nats_elect::RoleName::new(role)?;
     }
     let config = shared.config()?;
-    let asking = async |client: Client, bucket: String| {
-        let prefix = &config.admin.subject_prefix;
-        let admin = AdminClient::under(client.clone(), &bucket, prefix)?;
-        let admin = whose.asked_by(admin, &client, &config).await;
-        asked(&admin, role, shared.patience()).await
+    let asking = async |client: Client, _| {
+        let admin = whose.asked_by(&client, &config).await?;
+        let instances = admin.instances(shared.patience()).await?;
+        Ok(asked(&admin, role, instances).await)
     };
     let mut found = shared.reading(asking).await?;
     if pattern.is_some() {
@@ -151,38 +125,6 @@ pub async fn candidates(
         }
         found.retain(|one| one.report.as_ref().is_ok_and(|it| !it.roles.is_empty()));
     }
-    Ok(found)
-}
-
-/// Asks all who answer over this connection. With a role, those who do not stand for it are left
-/// out.
-pub async fn asked(
-    admin: &AdminClient,
-    role: Option<&str>,
-    patience: Duration,
-) -> Result<Vec<Candidate>, Failure> {
-    let instances = admin.instances(patience).await?;
-    let mut ids = BTreeMap::new();
-    for instance in &instances {
-        *ids.entry(instance.instance_id.clone()).or_default() += 1;
-    }
-    let asked = instances.into_iter().map(async |instance| {
-        let report = match role {
-            Some(role) => admin.status_of(&instance, role).await,
-            None => admin.status(&instance).await,
-        };
-        let namesakes = ids[&instance.instance_id];
-        Candidate {
-            instance,
-            report,
-            namesakes,
-        }
-    });
-    let mut found = join_all(asked).await;
-    found.retain(|one| {
-        let refusal = one.report.as_ref().err().and_then(AdminError::refusal);
-        refusal != Some(ProblemCode::UnknownRole)
-    });
     Ok(found)
 }
 
@@ -197,7 +139,7 @@ impl Candidate {
     }
 
     pub fn json(&self) -> Value {
-        json_of(&self.instance, &self.report, self.namesakes)
+        json!(Told::of(&self.instance, &self.report, self.namesakes))
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
@@ -310,29 +252,9 @@ impl Candidate {
     }
 }
 
-/// An instance for programs: the status is the instance's own, as `docs/admin.md` describes it.
-pub fn json_of(
-    instance: &Instance,
-    report: &Result<InstanceReport, AdminError>,
-    namesakes: usize,
-) -> Value {
-    json!({
-        "instance_id": instance.instance_id,
-        "incarnation": instance.incarnation,
-        "version": instance.version,
-        "processes_of_this_id": namesakes,
-        "status": report.as_ref().ok(),
-        "error": report.as_ref().err().map(ToString::to_string),
-    })
-}
-
 /// The table, and what there is to say beside it.
 pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
-    show_columns(found, &Chosen::usual(LAYOUT, output), output)
-}
-
-fn show_columns(found: &[Candidate], columns: &Chosen, output: Output) -> std::io::Result<()> {
-    columns.show(found.iter().flat_map(Candidate::rows), output)?;
+    LAYOUT.show(found.iter().flat_map(Candidate::rows), output)?;
     let remarks: Vec<_> = found.iter().flat_map(Candidate::remarks).collect();
     let doubles: BTreeMap<_, _> = found
         .iter()

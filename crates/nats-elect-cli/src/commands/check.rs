@@ -276,8 +276,7 @@ fn values(
     of: &str,
     environment: &[FromEnv],
 ) -> Result<(), Failure> {
-    let value = serde_json::to_value(values)
-        .map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    let value = serde_json::to_value(values).map_err(|error| Failure::failed(error.to_string()))?;
     let mut rows = Vec::new();
     flatten("", &value, &mut rows);
     let width = rows.iter().map(|(path, _)| path.len()).max().unwrap_or(0);

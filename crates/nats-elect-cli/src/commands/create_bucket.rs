@@ -3,12 +3,13 @@
 use clap::{Args, ValueEnum};
 use nats_elect::{Error, History, ManagerConfig, RoleManager, StopOptions, Storage};
 
-use crate::cli::Shared;
-use crate::doctor::bucket::{self, Existence, Found};
+use crate::connect::review;
+use crate::doctor::bucket::{self, Found};
 use crate::doctor::findings::Findings;
 use crate::doctor::server;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
+use crate::options::Shared;
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
@@ -61,28 +62,29 @@ impl CreateBucket {
             return Err(error.into());
         }
         let mut findings = Findings::new(output);
-        match bucket::standing(&line, &config.bucket).await {
-            Existence::There => {
-                let what = format!("bucket {:?} exists already; unchanged", config.bucket);
-                findings.skipped("created", what)?;
+        let name = &config.bucket;
+        let patience = shared.patience();
+        let look = async |client, name: String| Ok(review(&client, &name, patience).await);
+        match shared.reading(look).await? {
+            Some(Some(_)) => {
+                findings.skipped(
+                    "created",
+                    format!("bucket {name:?} exists already; unchanged"),
+                );
             }
-            Existence::Missing => {
+            Some(None) => {
                 make(config.clone()).await?;
-                findings.ok("created", format!("bucket {:?}", config.bucket))?;
+                findings.ok("created", format!("bucket {name:?}"));
             }
             // A cluster that is just starting is waited for.
-            Existence::Unclear => {
+            None => {
                 make(config.clone()).await?;
-                findings.ok(
-                    "created",
-                    format!("bucket {:?}, if it did not exist", config.bucket),
-                )?;
+                findings.ok("created", format!("bucket {name:?}, if it did not exist"));
             }
-            Existence::Denied(denied) => return Err(denied.into()),
         }
-        if let Some(found) = bucket::check(&line, &config.bucket, &[], &mut findings).await? {
-            self.compare(&found, &mut findings)?;
-            keep_history(&config, shared, &mut findings).await?;
+        if let Some(found) = bucket::check(&line, name, &[], &mut findings).await {
+            self.compare(&found, &mut findings);
+            keep_history(&config, shared, &mut findings).await;
         }
         let failed = findings.sum_up(false)?;
         Ok(if failed { Code::Failed as u8 } else { 0 })
@@ -108,13 +110,13 @@ impl CreateBucket {
     }
 
     /// Says what was asked for and is otherwise in a bucket that was there.
-    fn compare(&self, found: &Found, findings: &mut Findings) -> std::io::Result<()> {
+    fn compare(&self, found: &Found, findings: &mut Findings) {
         if let Some(wanted) = self.replicas.filter(|wanted| *wanted != found.replicas) {
             findings.warn(
                 "as asked for",
                 format!("it has {} replicas, not {wanted}", found.replicas),
                 format!("`nats stream edit` with `--replicas {wanted}`"),
-            )?;
+            );
         }
         let in_memory = self.storage.map(|kept| matches!(kept, Kept::Memory));
         if in_memory.is_some_and(|wanted| wanted != found.memory) {
@@ -122,18 +124,13 @@ impl CreateBucket {
                 "as asked for",
                 "its storage is another one",
                 "storage can't be changed: create the bucket again while no role is led",
-            )?;
+            );
         }
-        Ok(())
     }
 }
 
 /// Says whether leader changes are kept. A bucket that was there gets its history now.
-async fn keep_history(
-    config: &ManagerConfig,
-    shared: &Shared,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
+async fn keep_history(config: &ManagerConfig, shared: &Shared, findings: &mut Findings) {
     let find = async |client, bucket: String| Ok(History::open(client, &bucket).await?);
     let mut kept = shared.reading(find).await;
     if kept.as_ref().is_err_and(|it| it.code == Code::NotFound) {
@@ -146,7 +143,7 @@ async fn keep_history(
         Ok(_) => findings.ok(
             "leader changes",
             "a stream keeps them, for `nats-elect history`",
-        )?,
+        ),
         Err(failure) => findings.warn(
             "leader changes",
             format!("no history is kept: {}", failure.what),
@@ -154,9 +151,8 @@ async fn keep_history(
                 "deploy/nats/admin.conf has the permissions of a user that may make its stream"
                     .into()
             }),
-        )?,
+        ),
     }
-    Ok(())
 }
 
 /// A manager without a role makes it when it starts.

@@ -4,19 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{GroupName, ManagerConfig, RoleConfig, RoleName};
+use nats_elect::{GroupName, RoleConfig, RoleName};
 
-use crate::cli::{Shared, duration};
 use crate::config_file::{ConfigFile, Source};
+use crate::doctor::examined::{Examined, Part, Roles, Times};
 use crate::doctor::findings::Findings;
-use crate::doctor::pace::Times;
-use crate::doctor::permissions::Trial;
-use crate::doctor::records::Left;
-use crate::doctor::{Part, Roles, bucket, fleet, groups, pace, records, server};
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 use crate::names;
-use crate::operating::Whose;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 
 /// A name that nobody gives a role.
@@ -104,7 +100,7 @@ impl Doctor {
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
         for group in &self.groups {
-            GroupName::new(group).map_err(|error| Failure::usage(error.to_string()))?;
+            GroupName::new(group)?;
         }
         let config = match file.filter(|file| file.has_manager) {
             Some(file) => {
@@ -114,7 +110,7 @@ impl Doctor {
             }
             None => shared.config()?,
         };
-        let prefix = config.admin.subject_prefix.clone();
+        let prefix = &config.admin.subject_prefix;
         let answers =
             (self.part == Part::Operator).then(|| format!("{prefix}.{}._answer", config.bucket));
         let mut findings = Findings::new(output);
@@ -123,21 +119,20 @@ impl Doctor {
                 let examined = Examined {
                     line: &line,
                     config: &config,
-                    prefix: &prefix,
                     part: self.part,
                     roles: &roles,
                     groups: &self.groups,
                     times: &times,
                     operates: shared.whose(),
                 };
-                examined.examine(&mut findings).await?;
+                examined.examine(&mut findings).await;
             }
             Err(failure) if failure.code == Code::Usage => return Err(failure),
             Err(failure) => {
                 let advice = failure.advice.unwrap_or_else(|| {
                     "docs/security.md describes authentication and encryption".into()
                 });
-                findings.fail("connection", failure.what, advice)?;
+                findings.fail("connection", failure.what, advice);
             }
         }
         let failed = findings.sum_up(self.strict)?;
@@ -179,116 +174,12 @@ impl Doctor {
             );
         }
         for name in &names {
-            RoleName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+            RoleName::new(name)?;
         }
         let made_up = names.is_empty();
         if made_up {
             names.push(MADE_UP.to_owned());
         }
         Ok(Roles { names, made_up })
-    }
-}
-
-/// What is looked at, and by which measure.
-struct Examined<'a> {
-    line: &'a Line,
-    config: &'a ManagerConfig,
-    prefix: &'a str,
-    part: Part,
-    roles: &'a Roles,
-    groups: &'a [String],
-    times: &'a [Times],
-    /// Whose instances an operator asks.
-    operates: Whose<'a>,
-}
-
-impl Examined<'_> {
-    async fn examine(&self, findings: &mut Findings) -> std::io::Result<()> {
-        let (line, name) = (self.line, self.config.bucket.as_str());
-        server::check(line, self.config, findings)?;
-        if self.part != Part::Operator {
-            server::user(line, findings).await?;
-        }
-        let trial = Trial {
-            line,
-            bucket: name,
-            admin: self.config.admin.enabled.then_some(self.prefix),
-            part: self.part,
-            roles: self.roles,
-            groups: self.groups,
-        };
-        let left = if self.part == Part::Operator {
-            findings.skipped("bucket", "an operator needs none")?;
-            Vec::new()
-        } else {
-            self.bucket(&trial, findings).await?
-        };
-        trial.messages(findings).await?;
-        let whose = match self.part {
-            Part::Operator => self.operates,
-            _ => Whose::Read,
-        };
-        let times = self.times;
-        fleet::check(
-            line,
-            self.config,
-            self.prefix,
-            whose,
-            &left,
-            times,
-            findings,
-        )
-        .await
-    }
-
-    /// Returns the roles that nobody claims.
-    async fn bucket(
-        &self,
-        trial: &Trial<'_>,
-        findings: &mut Findings,
-    ) -> std::io::Result<Vec<Left>> {
-        let (line, name) = (self.line, self.config.bucket.as_str());
-        let found = bucket::check(line, name, self.roles.named(), findings).await?;
-        server::limits(line, findings).await?;
-        let Some(found) = found else {
-            return Ok(Vec::new());
-        };
-        let readable = trial.reading(findings).await?;
-        let seen = if readable {
-            groups::read(self.config, findings).await?
-        } else {
-            None
-        };
-        let candidate = self.part == Part::Candidate;
-        let mut written = None;
-        if candidate {
-            if self.groups.is_empty() || !self.roles.made_up {
-                let standing: Vec<_> = found.roles().map(String::as_str).collect();
-                written = trial.writing(&standing, findings).await?;
-            }
-            trial.owning(seen.as_ref(), findings).await?;
-            let standing = seen.iter().flat_map(|seen| seen.groups.keys());
-            let first = self.groups.iter().chain(standing).next();
-            bucket::max_age_of_groups(first, &found, findings)?;
-        }
-        if readable || written.is_some() {
-            pace::round_trips(line, name, written, self.times, findings).await?;
-        }
-        if candidate {
-            for times in self.times {
-                bucket::max_age_against(&times.role, times.settings.ttl, &found, findings)?;
-                pace::tolerance(times, &found, findings)?;
-            }
-        }
-        pace::survives(&found, findings)?;
-        let left = if readable {
-            records::check(line, name, &found, findings).await?
-        } else {
-            Vec::new()
-        };
-        if let Some(seen) = &seen {
-            groups::check(seen, self.groups, findings)?;
-        }
-        Ok(left)
     }
 }

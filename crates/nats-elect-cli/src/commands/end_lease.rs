@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::join_all;
-use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
-use nats_elect::duration::seconds::Seconds;
+use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
+use nats_elect::duration::seconds;
 use nats_elect::{RoleName, RoleState};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::cli::Shared;
-use crate::confirm::{can_confirm, confirm};
-use crate::exit::{Code, Failure, Outcome};
-use crate::operating::stepped::{leader_json, new_leader};
-use crate::operating::{Member, Whose, members, operating};
+use crate::confirm::{can_be_confirmed, confirm};
+use crate::exit::{Failure, Outcome};
+use crate::instances::{Candidate, Whose, in_words, members, named, operating};
+use crate::operating::stepped::{Leads, new_leader};
+use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
 use crate::record::Written;
@@ -68,34 +68,52 @@ pub struct EndLease {
 
 /// The message under the role's key. Revision 0 stands for a missing one: then the instances wait
 /// for the last lease that they saw.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Holding {
     revision: u64,
+    #[serde(skip)]
     title: Option<String>,
     written_at: Option<String>,
     /// By the record; nothing if it does not tell.
+    #[serde(rename = "instance_id")]
     id: Option<String>,
     incarnation: Option<String>,
+    #[serde(rename = "ttl_seconds", with = "seconds::option")]
     ttl: Option<Duration>,
+    /// How long those may still wait who saw it when it was written.
+    #[serde(rename = "remaining_seconds", with = "seconds::option")]
+    left: Option<Duration>,
+    #[serde(skip)]
     age: Duration,
 }
 
 /// What an instance made of the request.
+#[derive(Serialize)]
 struct Answered {
+    #[serde(flatten, serialize_with = "named")]
     instance: Instance,
-    result: Result<(), AdminError>,
+    answer: &'static str,
+    #[serde(serialize_with = "in_words")]
+    error: Option<AdminError>,
+}
+
+/// What came of it, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    role: &'a str,
+    #[serde(flatten)]
+    holding: &'a Holding,
+    answers: &'a [Answered],
+    leader: &'a Option<Leads>,
 }
 
 impl EndLease {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role).map_err(|error| Failure::usage(error.to_string()))?;
-        if !self.yes && !can_confirm() {
-            return Err(
-                Failure::usage("there is no terminal to confirm it on").advice(
-                    "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
-                ),
-            );
-        }
+        RoleName::new(&self.role)?;
+        can_be_confirmed(
+            self.yes,
+            "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
+        )?;
         let read = async |client, name: String| {
             let bucket = shared.bucket_of(client, &name).await?;
             Written::read(&bucket, &self.role).await
@@ -129,14 +147,13 @@ impl EndLease {
             ))
             .await?;
         }
-        let asked = members.into_iter().map(async |member| Answered {
-            result: admin
-                .end_lease(&member.instance, role, holding.revision)
-                .await,
-            instance: member.instance,
+        let asked = members.into_iter().map(async |member| {
+            let instance = member.instance;
+            let ended = admin.end_lease(&instance, role, holding.revision).await;
+            Answered::of(instance, ended.err())
         });
         let answers = join_all(asked).await;
-        let noted = answers.iter().any(|it| it.result.is_ok());
+        let noted = answers.iter().any(|it| it.error.is_none());
         let leader = if noted {
             progress(
                 output,
@@ -146,24 +163,23 @@ impl EndLease {
         } else {
             None
         };
-        if output.is_data() {
-            let mut json = holding.json(role);
-            json["answers"] = answers.iter().map(Answered::json).collect();
-            json["leader"] = leader.as_ref().map(leader_json).into();
-            output.data(&json)?;
-        } else {
-            for answer in &answers {
-                output.line(answer.words())?;
-            }
-            if noted {
-                output.line(next_words(role, leader.as_ref()))?;
-            }
-        }
+        let next = noted.then(|| next_words(role, leader.as_ref()));
+        let told = Told {
+            role,
+            holding,
+            answers: &answers,
+            leader: &leader,
+        };
+        output.tell(&told, answers.iter().map(Answered::words).chain(next))?;
         outcome(answers, noted)
     }
 
     /// The instances that may wait for the lease.
-    async fn members(&self, admin: &AdminClient, shared: &Shared) -> Result<Vec<Member>, Failure> {
+    async fn members(
+        &self,
+        admin: &AdminClient,
+        shared: &Shared,
+    ) -> Result<Vec<Candidate>, Failure> {
         let members = members(admin, &self.role, shared.patience()).await?;
         if members.is_empty() {
             return Err(Failure::not_found(format!(
@@ -176,22 +192,23 @@ impl EndLease {
     }
 
     /// Whether the lease may be in use.
-    fn check(&self, members: &[Member], holding: &Holding) -> Result<(), Failure> {
+    fn check(&self, members: &[Candidate], holding: &Holding) -> Result<(), Failure> {
         let in_use = |why: String, advice: &str| {
-            Err(Failure::new(Code::Refused, why).advice(format!(
+            Err(Failure::refused(why).advice(format!(
                 "nothing was done. {advice} --force ends the lease nevertheless"
             )))
         };
         for member in members {
             let who = &member.instance;
-            match &member.role {
-                Ok(report) if report.is_leader => {
+            let role = member.role(&self.role);
+            match (&member.report, role) {
+                (_, Some(report)) if report.is_leader => {
                     return in_use(
                         format!("{who} reports that it leads {:?}", self.role),
                         "`nats-elect step-down` makes it hand the role over.",
                     );
                 }
-                Ok(report) if report.state == Some(RoleState::Draining) => {
+                (_, Some(report)) if report.state == Some(RoleState::Draining) => {
                     return in_use(
                         format!(
                             "{who} reports that it led {:?} and winds it down now",
@@ -200,7 +217,7 @@ impl EndLease {
                         "It will free the role, or its lease will end.",
                     );
                 }
-                Err(error) if holding.is_of(who) => {
+                (Err(error), _) if holding.is_of(who) => {
                     return in_use(
                         format!(
                             "{who} holds the lease and runs, but does not report its status: {error}"
@@ -220,16 +237,17 @@ impl Holding {
         let Some(written) = written else {
             return Self::default();
         };
+        let age = wall_clock().duration_since(written.time);
+        let (age, ttl) = (age.unwrap_or_default(), written.ttl());
         Self {
-            revision: written.revision(),
+            revision: written.revision,
             title: Some(written.title()),
-            written_at: Some(stamp(written.time())),
+            written_at: Some(stamp(written.time)),
             id: written.id(),
             incarnation: written.text("incarnation"),
-            ttl: written.ttl(),
-            age: wall_clock()
-                .duration_since(written.time())
-                .unwrap_or_default(),
+            ttl,
+            left: ttl.map(|ttl| ttl.saturating_sub(age)),
+            age,
         }
     }
 
@@ -238,11 +256,6 @@ impl Holding {
             Some(incarnation) => *incarnation == instance.incarnation.to_string(),
             None => self.id.as_ref() == Some(&instance.instance_id),
         }
-    }
-
-    /// How long those may still wait who saw it when it was written.
-    fn left(&self) -> Option<Duration> {
-        Some(self.ttl?.saturating_sub(self.age))
     }
 
     fn words(&self, role: &str) -> Vec<String> {
@@ -256,7 +269,7 @@ impl Holding {
             (Some(id), None) => format!("{id:?}, by a record without an incarnation"),
             (None, _) => "an unknown instance".into(),
         };
-        let wait = match (self.ttl, self.left()) {
+        let wait = match (self.ttl, self.left) {
             (Some(ttl), Some(left)) => format!(
                 "{}, by its ttl_ms; candidates that saw it arrive wait for another {} at most, others for longer",
                 lasted(ttl),
@@ -271,61 +284,43 @@ impl Holding {
             format!("  lease    {wait}"),
         ]
     }
-
-    fn json(&self, role: &str) -> Value {
-        json!({
-            "role": role,
-            "revision": self.revision,
-            "instance_id": self.id,
-            "incarnation": self.incarnation,
-            "written_at": self.written_at,
-            "ttl_seconds": self.ttl.map(Seconds),
-            "remaining_seconds": self.left().map(Seconds),
-        })
-    }
 }
 
 impl Answered {
-    fn word(&self) -> &'static str {
-        match &self.result {
-            Ok(()) => "noted",
-            Err(error) => match error.refusal() {
-                Some(ProblemCode::Changed) => "changed",
-                Some(ProblemCode::UnknownRole) => "not_a_candidate",
-                Some(_) => "refused",
-                None => "no_answer",
-            },
+    fn of(instance: Instance, error: Option<AdminError>) -> Self {
+        let answer = match error.as_ref().map(AdminError::refusal) {
+            None => "noted",
+            Some(Some(ProblemCode::Changed)) => "changed",
+            Some(Some(ProblemCode::UnknownRole)) => "not_a_candidate",
+            Some(Some(_)) => "refused",
+            Some(None) => "no_answer",
+        };
+        Self {
+            instance,
+            answer,
+            error,
         }
     }
 
     fn words(&self) -> String {
         let who = &self.instance;
-        match (&self.result, self.word()) {
-            (Ok(()), _) => format!("{who}: it no longer waits for this lease"),
+        match (&self.error, self.answer) {
+            (None, _) => format!("{who}: it no longer waits for this lease"),
             (_, "changed") => format!(
                 "{who}: nothing was done, because it does not wait for the role or sees another record"
             ),
             (_, "not_a_candidate") => {
                 format!("{who}: it does not take part in the role's election")
             }
-            (Err(AdminError::NoSuchInstance(_)), _) => {
+            (Some(AdminError::NoSuchInstance(_)), _) => {
                 format!("{who}: it has ended, or its version does not know this request")
             }
-            (Err(error), _) => format!("{who}: {error}"),
+            (Some(error), _) => format!("{who}: {error}"),
         }
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "instance_id": self.instance.instance_id,
-            "incarnation": self.instance.incarnation,
-            "answer": self.word(),
-            "error": self.result.as_ref().err().map(ToString::to_string),
-        })
     }
 }
 
-fn next_words(role: &str, leader: Option<&LeaderFound>) -> String {
+fn next_words(role: &str, leader: Option<&Leads>) -> String {
     match leader {
         Some(leader) => format!("{role}: {} leads now", leader.instance),
         None => format!(
@@ -337,7 +332,7 @@ fn next_words(role: &str, leader: Option<&LeaderFound>) -> String {
 /// What it ends with: the failure of one who was asked, unless another one is as good.
 fn outcome(answers: Vec<Answered>, noted: bool) -> Outcome {
     for answer in answers {
-        let Err(error) = answer.result else { continue };
+        let Some(error) = answer.error else { continue };
         let refused = error.refusal().is_some();
         // It saw what came after, or does not stand any more.
         if noted && refused {

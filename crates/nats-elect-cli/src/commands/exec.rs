@@ -23,7 +23,6 @@ use rustix::process::{Pid, Signal};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Shared, duration};
 use crate::exec::alarm::Alarm;
 use crate::exec::gate::Gate;
 use crate::exec::guarded::{End, Program};
@@ -34,6 +33,7 @@ use crate::exec::spared::Spared;
 use crate::exec::standing::{NotLed, Standing};
 use crate::exec::{Instant, guard, killing, report, starter};
 use crate::exit::{Code, Failure, Outcome};
+use crate::options::{Shared, duration};
 use configuration::{Role, signal, takeover};
 
 /// A command that ended so shortly before a signal has heard it first, from a supervisor that
@@ -464,10 +464,9 @@ fn outcome(why: Why, end: Option<End>) -> Outcome {
     match (why, end) {
         (Why::Done(Done::Ended(end)), _) | (Why::Signal(_), Some(end)) => Ok(end.code()),
         (Why::Signal(signal), None) => Ok(by_signal(signal)),
-        (Why::Done(Done::Lost(role)), _) => Err(Failure::new(
-            Code::Failed,
-            format!("leadership of {role} was lost, and its command has ended"),
-        )),
+        (Why::Done(Done::Lost(role)), _) => Err(Failure::failed(format!(
+            "leadership of {role} was lost, and its command has ended"
+        ))),
         (Why::NotLed(failure), _) => Err(failure),
         (Why::Broken(error), _) => Err(error.into()),
     }

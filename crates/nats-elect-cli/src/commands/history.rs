@@ -4,27 +4,24 @@ use std::time::SystemTime;
 
 use clap::Args;
 use comfy_table::Cell;
-use nats_elect::LeaderEvent;
 
-use crate::cli::{Shared, duration};
-use crate::columns::{Chosen, Columns, Layout};
+use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
-use crate::follow::Follow;
+use crate::options::{Shared, duration};
 use crate::output::Output;
-use crate::past_event::{MOST, PastEvent, past_events, with_gaps};
-use crate::reading::unread;
-use crate::roles::{Roles, is_pattern};
+use crate::past_event::{PastEvent, past_events};
+use crate::roles::is_pattern;
 use crate::text::{short, stamp_of, wall_clock};
 
 /// The table of all roles.
 const OF_ALL: Layout = Layout {
-    all: &["WHEN", "INSTANCE", "WHAT", "GAP", "FENCING", "ROLE", "TERM"],
-    wide: &["TERM"],
+    all: "WHEN INSTANCE WHAT GAP FENCING ROLE TERM",
+    wide: "TERM",
     flexible: "WHAT",
 };
 /// The table of one role.
 const OF_ONE: Layout = Layout {
-    wide: &["ROLE"],
+    wide: "ROLE",
     ..OF_ALL
 };
 
@@ -41,8 +38,6 @@ Columns:
   TERM      the correlation id of the term in logs and traces, if the table is about one role
 --output wide has both, whole tokens, and milliseconds.
 
-With --follow each event is a line, in the order in which the events arrive, until Ctrl-C.
-
 Exit codes:
   0  success, also if nothing has happened yet
   1  JetStream is off
@@ -50,14 +45,11 @@ Exit codes:
   4  NATS refused the credentials or a permission
   5  NATS did not answer in time
 
-Without --follow the command fails at once if no address takes a connection. With it, the command
-goes on trying for --timeout, and says so on stderr.
-
 Examples:
   nats-elect history
   nats-elect history scheduler -n 100
   nats-elect history scheduler --since 1h
-  nats-elect history 'worker-*' --follow
+  nats-elect history 'worker-*'
   nats-elect history --since 2026-03-01T08:00:00Z
   nats-elect history --json | jq -r 'select(.cause == \"lease_expired\") | .instance_id'";
 
@@ -83,29 +75,11 @@ pub struct History {
     since: Option<SystemTime>,
 
     /// Go on with each event that comes, as lines
-    #[arg(short, long, conflicts_with = "columns")]
+    #[arg(short, long)]
     follow: bool,
-
-    #[command(flatten)]
-    columns: Columns,
 }
 
 impl History {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let of_one = self.role.as_deref().is_some_and(|role| !is_pattern(role));
-        let columns = self
-            .columns
-            .of(if of_one { OF_ONE } else { OF_ALL }, output)?;
-        if !self.follow {
-            return self.show(shared, &columns, output).await;
-        }
-        tokio::select! {
-            ended = self.follow(shared, output) => ended,
-            _ = tokio::signal::ctrl_c() => Ok(0),
-            () = unread() => Ok(0),
-        }
-    }
-
     /// The events that were asked for, the oldest first.
     async fn events(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
         let mut events = past_events(shared, self.role.as_deref()).await?;
@@ -118,7 +92,7 @@ impl History {
         Ok(events)
     }
 
-    async fn show(&self, shared: &Shared, columns: &Chosen, output: Output) -> Outcome {
+    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let events = self.events(shared).await?;
         if output.is_data() {
             for one in &events {
@@ -127,7 +101,9 @@ impl History {
         } else if events.is_empty() {
             output.note(&self.nothing());
         } else {
-            show_columns(&events, columns, output)?;
+            let is_one = |role: &str| !is_pattern(role);
+            let of_one = self.role.as_deref().is_some_and(is_one);
+            show(&events, !of_one, output)?;
         }
         Ok(0)
     }
@@ -145,49 +121,11 @@ impl History {
             "the history has no event{of}{since}; instances with `events.publish = false` publish none"
         )
     }
-
-    /// Tells the past, and then each event as it comes.
-    async fn follow(&self, shared: &Shared, output: Output) -> Outcome {
-        shared.await_nats(output).await?;
-        let following = async |client, bucket: String| {
-            // Events that are published while the past is read are in both.
-            let later = Follow::from_now(client, &bucket).await;
-            // If there is no history, the past says so better.
-            let past = self.events(shared).await?;
-            let mut known: Vec<LeaderEvent> = Vec::new();
-            for one in past {
-                one.tell(output)?;
-                known.push(one.event);
-            }
-            let words = self.role.as_slice();
-            let roles = Roles::of(words);
-            let tell = |event: LeaderEvent| -> Result<(), Failure> {
-                let is_new = !known.contains(&event);
-                if !is_new || !roles.has(&event.role) {
-                    return Ok(());
-                }
-                known.push(event);
-                // The end of the term before this one is among the last of them.
-                known.drain(..known.len().saturating_sub(MOST));
-                if let Some(one) = with_gaps(known.clone()).pop() {
-                    one.tell(output)?;
-                }
-                Ok(())
-            };
-            later?.each(tell).await
-        };
-        shared.reading(following).await?;
-        Ok(0)
-    }
 }
 
 /// The table: of one role it names the terms, of all roles the roles.
 pub fn show(events: &[PastEvent], of_all: bool, output: Output) -> std::io::Result<()> {
     let layout = if of_all { OF_ALL } else { OF_ONE };
-    show_columns(events, &Chosen::usual(layout, output), output)
-}
-
-fn show_columns(events: &[PastEvent], columns: &Chosen, output: Output) -> std::io::Result<()> {
     let rows = events.iter().map(|one| {
         let event = &one.event;
         let (when, token) = if output.is_wide() {
@@ -205,7 +143,7 @@ fn show_columns(events: &[PastEvent], columns: &Chosen, output: Output) -> std::
             Cell::new(event.correlation_id.to_string()),
         ]
     });
-    columns.show(rows, output)
+    layout.show(rows, output)
 }
 
 /// Milliseconds are for programs: two clocks differ by more.

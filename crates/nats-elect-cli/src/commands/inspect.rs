@@ -3,36 +3,30 @@
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::duration::seconds::Seconds;
-use nats_elect::{
-    Error, LeaderProof, Observed, Observer, RoleName, Standing, TrustedKeys, VerifiedLeader,
-};
-use serde_json::{Value, json};
+use nats_elect::{LeaderProof, RoleName, TrustedKeys, VerifiedLeader};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::candidates::{self, Candidate, candidates};
+use super::candidates::{self, candidates};
 use super::history;
-use crate::cli::{Shared, duration};
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::Whose;
+use crate::instances::{Candidate, Whose};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::roles::unknown;
-use crate::seen::{Seen, led_for, state, why_nobody};
+use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
 use crate::text::{ago, bar, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
-/// Heartbeats that are watched.
-const BEATS: usize = 3;
-/// How often they are looked for.
-const LOOK: Duration = Duration::from_millis(10);
 /// Events of the history that are shown.
 const EVENTS: usize = 5;
 
 const MORE: &str = "\
 The command shows:
   the leader, since when it leads by the server's clock, and the whole fencing token
-  the lease, and how regularly heartbeats come
+  the lease
   the record as its leader wrote it, with four characters of the lease token; the fence record
   whether the leader's signature is valid, if there are keys to check it with
   the candidates for the role, as the instances report it (`nats-elect candidates`)
@@ -53,7 +47,7 @@ Examples:
 
 /// Show everything about one role
 ///
-/// The command watches a few heartbeats, reads the role's keys, and asks the instances. If instances
+/// The command waits for a heartbeat, reads the role's keys, and asks the instances. If instances
 /// do not answer or no history is kept, a note says so.
 #[derive(Debug, Args)]
 #[command(after_long_help = MORE)]
@@ -61,8 +55,8 @@ pub struct Inspect {
     /// The role
     role: String,
 
-    /// How long to watch heartbeats at most. The command watches three of them
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3500ms")]
+    /// How long to wait at most for a heartbeat of the leader. Heartbeats come each second by default
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
     wait: Duration,
 
     #[command(flatten)]
@@ -73,7 +67,6 @@ pub struct Inspect {
 struct Findings {
     bucket: String,
     seen: Seen,
-    beats: Beats,
     record: Option<Written>,
     fence: Option<Written>,
     signature: Signature,
@@ -81,14 +74,26 @@ struct Findings {
     history: Result<Vec<PastEvent>, Failure>,
 }
 
-/// What was seen of heartbeats.
-#[derive(Default)]
-struct Beats {
-    seen: usize,
-    shortest: Option<Duration>,
-    longest: Option<Duration>,
-    /// The greatest age that the lease had.
-    oldest: Option<Duration>,
+/// The same for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    seen: Value,
+    bucket: &'a str,
+    record: &'a Option<Written>,
+    fence: &'a Option<Written>,
+    signature: ToldSignature<'a>,
+    candidates: Option<Vec<Value>>,
+    candidates_error: Option<&'a str>,
+    history: Option<Vec<Value>>,
+    history_error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ToldSignature<'a> {
+    state: &'static str,
+    signer: Option<&'a str>,
+    why: Option<&'a str>,
 }
 
 /// What the record's proof is worth.
@@ -102,23 +107,21 @@ enum Signature {
 
 impl Inspect {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role).map_err(Error::from)?;
+        RoleName::new(&self.role)?;
         let keys = self.trust.keys()?;
         let role = std::slice::from_ref(&self.role);
         let observer = shared.observer(Some(role), &self.trust).await?;
-        let (beats, candidates, history) = tokio::join!(
-            Beats::watched(&observer, &self.role, self.wait),
+        let ((), candidates, history) = tokio::join!(
+            confirmed(&observer, self.wait),
             candidates(shared, Some(&self.role), Whose::Read),
             self.history(shared),
         );
         let Some(seen) = observer.role(&self.role) else {
-            return Err(Failure::new(Code::Failed, "the role is not watched"));
+            return Err(Failure::failed("the role is not watched"));
         };
         let stands = async |client, name: String| {
             let bucket = shared.bucket_of(client, &name).await?;
-            let record = Written::read(&bucket, &self.role).await?;
-            let fence = Written::read(&bucket, &format!("_fence.{}", self.role)).await?;
-            Ok((record, fence))
+            Written::of_role(&bucket, &self.role).await
         };
         let (record, fence) = shared.reading(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
@@ -131,7 +134,6 @@ impl Inspect {
                 role: self.role.clone(),
                 observed: seen,
             },
-            beats,
             signature: Signature::of(record.as_ref(), keys.as_ref(), &self),
             record,
             fence,
@@ -139,7 +141,7 @@ impl Inspect {
             history,
         };
         if output.is_data() {
-            output.data(&findings.json())?;
+            output.data(&findings.told())?;
         } else {
             findings.show(output)?;
         }
@@ -149,64 +151,17 @@ impl Inspect {
     async fn history(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
         let reading = past_events(shared, Some(&self.role));
         let in_time = tokio::time::timeout(shared.patience(), reading).await;
-        let late = || Failure::new(Code::Unreachable, "no answer in time");
+        let late = || Failure::unreachable("no answer in time");
         let mut events = in_time.map_err(|_| late())??;
         events.drain(..events.len().saturating_sub(EVENTS));
         Ok(events)
     }
 }
 
-impl Beats {
-    /// Watches until so many were seen, or the time is over.
-    async fn watched(observer: &Observer, role: &str, within: Duration) -> Self {
-        let mut beats = Self::default();
-        let _ = tokio::time::timeout(within, beats.watch(observer, role)).await;
-        beats
-    }
-
-    async fn watch(&mut self, observer: &Observer, role: &str) {
-        let mut last: Option<(u64, Duration)> = None;
-        while self.seen < BEATS {
-            let seen = observer.role(role);
-            if let Some(now) = seen.and_then(|it| Some((it.revision?, it.age?))) {
-                self.oldest = self.oldest.max(Some(now.1));
-                if let Some((_, age)) = last.filter(|last| last.0 != now.0) {
-                    self.count(age);
-                }
-                last = Some(now);
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// A heartbeat came when the one before it was so old.
-    fn count(&mut self, age: Duration) {
-        self.seen += 1;
-        // The first one that was shown may have been written long before.
-        if self.seen > 1 {
-            self.shortest = Some(self.shortest.map_or(age, |it| it.min(age)));
-            self.longest = self.longest.max(Some(age));
-        }
-    }
-
-    fn words(&self) -> String {
-        match (self.seen, self.shortest.zip(self.longest)) {
-            (0, _) => "none seen".into(),
-            (seen, None) => format!("{seen} seen"),
-            (seen, Some((shortest, longest))) => {
-                format!(
-                    "{seen} seen, {} to {} apart",
-                    lasted(shortest),
-                    lasted(longest)
-                )
-            }
-        }
-    }
-}
-
 impl Signature {
     fn of(record: Option<&Written>, keys: Option<&TrustedKeys>, inspect: &Inspect) -> Self {
-        let Some(proof) = record.and_then(|record| record.proof.as_ref()) else {
+        let proof = record.and_then(|record| record.fields.as_ref()?.get("proof")?.as_str());
+        let Some(proof) = proof else {
             return Self::None;
         };
         let Some(keys) = keys else {
@@ -230,41 +185,36 @@ impl Signature {
         }
     }
 
-    fn json(&self) -> Value {
-        let (word, signer, why) = match self {
+    fn told(&self) -> ToldSignature<'_> {
+        let (state, signer, why) = match self {
             Self::None => ("none", None, None),
             Self::Unchecked => ("unchecked", None, None),
             Self::Valid(leader) => ("valid", Some(leader.signer.as_str()), None),
-            Self::Invalid(why) => ("invalid", None, Some(why)),
+            Self::Invalid(why) => ("invalid", None, Some(why.as_str())),
         };
-        json!({ "state": word, "signer": signer, "why": why })
+        ToldSignature { state, signer, why }
     }
 }
 
 impl Findings {
-    fn json(&self) -> Value {
-        let mut value = self.seen.json();
-        let beats = &self.beats;
-        let rest = json!({
-            "bucket": self.bucket,
-            "heartbeats": {
-                "seen": beats.seen,
-                "shortest_seconds": beats.shortest.map(Seconds),
-                "longest_seconds": beats.longest.map(Seconds),
-                "oldest_seconds": beats.oldest.map(Seconds),
-            },
-            "record": self.record.as_ref().map(Written::json),
-            "fence": self.fence.as_ref().map(Written::json),
-            "signature": self.signature.json(),
-            "candidates": self.candidates.as_ref().ok().map(|it| it.iter().map(Candidate::json).collect::<Vec<_>>()),
-            "candidates_error": self.candidates.as_ref().err().map(|error| &error.what),
-            "history": self.history.as_ref().ok().map(|it| it.iter().map(PastEvent::json).collect::<Vec<_>>()),
-            "history_error": self.history.as_ref().err().map(|error| &error.what),
-        });
-        if let (Value::Object(value), Value::Object(rest)) = (&mut value, rest) {
-            value.extend(rest);
+    fn told(&self) -> Told<'_> {
+        let candidates = self.candidates.as_ref();
+        let history = self.history.as_ref();
+        Told {
+            seen: self.seen.json(),
+            bucket: &self.bucket,
+            record: &self.record,
+            fence: &self.fence,
+            signature: self.signature.told(),
+            candidates: candidates
+                .ok()
+                .map(|it| it.iter().map(Candidate::json).collect()),
+            candidates_error: candidates.err().map(|it| it.what.as_str()),
+            history: history
+                .ok()
+                .map(|it| it.iter().map(PastEvent::json).collect()),
+            history_error: history.err().map(|it| it.what.as_str()),
         }
-        value
     }
 
     fn show(&self, output: Output) -> std::io::Result<()> {
@@ -338,26 +288,10 @@ impl Findings {
         rows
     }
 
-    fn lease(&self) -> Vec<(String, String)> {
-        let Observed {
-            ttl,
-            remaining,
-            standing,
-            ..
-        } = self.seen.observed;
-        let mut rows = Vec::new();
-        if let Some((left, ttl)) = remaining.zip(ttl) {
-            let text = format!(
-                "{} {} of {} left",
-                bar(left, ttl, 10),
-                lasted(left),
-                lasted(ttl)
-            );
-            rows.push(("lease".to_owned(), text));
-        }
-        if standing == Standing::Led || self.beats.seen > 0 {
-            rows.push(("heartbeats".to_owned(), self.beats.words()));
-        }
-        rows
+    fn lease(&self) -> Option<(String, String)> {
+        let seen = &self.seen.observed;
+        let (left, ttl) = seen.remaining.zip(seen.ttl)?;
+        let (bar, left, ttl) = (bar(left, ttl, 10), lasted(left), lasted(ttl));
+        Some(("lease".to_owned(), format!("{bar} {left} of {ttl} left")))
     }
 }

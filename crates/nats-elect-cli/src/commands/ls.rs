@@ -6,9 +6,9 @@ use clap::Args;
 use comfy_table::Cell;
 use nats_elect::{FencingToken, Standing};
 
-use crate::cli::{Shared, duration};
-use crate::columns::{Chosen, Columns, Layout};
+use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::roles::Roles;
 use crate::seen::{Seen, confirmed, led_for};
@@ -19,10 +19,8 @@ use crate::trust::Trust;
 const SHOWN: usize = 48;
 
 const LAYOUT: Layout = Layout {
-    all: &[
-        "ROLE", "STATE", "LEADER", "FOR", "LEASE", "FENCING", "REVISION", "PRIORITY", "SINCE",
-    ],
-    wide: &["PRIORITY", "SINCE"],
+    all: "ROLE STATE LEADER FOR LEASE FENCING REVISION PRIORITY SINCE",
+    wide: "PRIORITY SINCE",
     flexible: "LEADER",
 };
 
@@ -54,7 +52,7 @@ Exit codes:
 Examples:
   nats-elect ls
   nats-elect ls --role scheduler && echo it has a leader
-  nats-elect ls --role 'worker-*' --columns role,leader
+  nats-elect ls --role 'worker-*'
   nats-elect ls --keys-file trusted.txt
   nats-elect ls --json | jq -r 'select(.confirmed) | [.role, .leader.instance_id] | @tsv'";
 
@@ -79,15 +77,11 @@ pub struct Ls {
     wait: Duration,
 
     #[command(flatten)]
-    columns: Columns,
-
-    #[command(flatten)]
     trust: Trust,
 }
 
 impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let columns = self.columns.of(LAYOUT, output)?;
         let roles = Roles::of(&self.roles);
         let observer = shared.observer(roles.names(), &self.trust).await?;
         confirmed(&observer, self.wait).await;
@@ -104,7 +98,7 @@ impl Ls {
                 "no role was ever led in bucket {name:?}; `nats-elect group ls` shows its groups"
             ));
         } else if !seen.is_empty() {
-            table(&seen, &columns, output)?;
+            table(&seen, output)?;
         }
         let is_unled = |seen: &&Seen| seen.observed.standing != Standing::Led;
         let mut unled: Vec<_> = seen.iter().filter(is_unled).map(|one| &*one.role).collect();
@@ -120,7 +114,7 @@ impl Ls {
     }
 }
 
-fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()> {
+fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
     let wide = output.is_wide();
     let name = |name: &str| {
@@ -154,7 +148,7 @@ fn table(seen: &[Seen], columns: &Chosen, output: Output) -> std::io::Result<()>
             observed.since_at.map_or_else(none, stamp).into(),
         ]
     });
-    columns.show(rows, output)?;
+    LAYOUT.show(rows, output)?;
     let unproven = |one: &&Seen| one.observed.leader.is_some() && !one.observed.confirmed;
     let unproven = seen.iter().filter(unproven).count();
     if unproven > 0 {

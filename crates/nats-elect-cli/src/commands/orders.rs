@@ -1,19 +1,25 @@
 //! `pause`, `resume`, `cordon`: whether instances stand for election.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use clap::{ArgGroup, Args};
 use futures::future::join_all;
-use nats_elect::admin::{AdminClient, ProblemCode};
+use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
+use nats_elect::{RoleName, SteppedDown};
+use serde::Serialize;
 
-use crate::cli::Shared;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
+use crate::instances::{asked, everyone, in_words, named, operating};
 use crate::names;
-use crate::operating::orders::{Done, Order, Request, failure_of};
-use crate::operating::{everyone, operating};
+use crate::operating::standby::{UNSEEN, hindrance};
+use crate::operating::stepped::Stepped;
+use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
 
 /// What help has below the options.
-fn more(late: &str, examples: &str) -> String {
+pub fn more(late: &str, examples: &str) -> String {
     format!(
         "\
 Exit codes:
@@ -29,56 +35,12 @@ Examples:
     )
 }
 
-const LATE: &str = "no answer in time";
-
-/// Stop instances from taking new terms
-///
-/// A paused instance goes on leading, but takes no new term until it is resumed. To make it hand
-/// over its roles, use `cordon`. The latest order counts. A warning on stderr says if no instance
-/// that answers could take a role over from a leader that fails.
-///
-/// The process keeps the order in memory: an instance that restarts is not paused.
-#[derive(Debug, Args)]
-#[command(after_long_help = more(LATE, "  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
-pub struct Pause {
-    #[command(flatten)]
-    target: Target,
-}
-
-/// Let instances take part in elections again, after `pause` or `cordon`
-///
-/// They take part at once, also if their terms kept failing. But a cool-down, or a hold-off of
-/// `step-down`, goes on until its time is over. What `step-down --to` gave them can be taken by a higher
-/// priority again.
-#[derive(Debug, Args)]
-#[command(after_long_help = more(LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
-pub struct Resume {
-    #[command(flatten)]
-    target: Target,
-}
-
-/// Make instances hand over their roles and take no new terms, for maintenance
-///
-/// The instance is paused. It also winds down each role that it leads and frees it, for an instance
-/// that is ready to take it if there is one. The command waits for that, as long as the handlers may
-/// take, and shows the result for each role. A warning on stderr says if no instance that answers
-/// could take a role over then. With --all-instances nobody leads.
-///
-/// Without --role units of groups move away, too. `nats-elect group drain` waits for them.
-///
-/// The process keeps the order in memory: an instance that restarts is not paused. That suits a
-/// restart. For longer work stop the instance as well, or `resume` it at the end.
-#[derive(Debug, Args)]
-#[command(after_long_help = more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
-pub struct Cordon {
-    #[command(flatten)]
-    target: Target,
-}
+pub const LATE: &str = "no answer in time";
 
 /// The instances and roles of an order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("whom").args(["instance", "all_instances"]).required(true))]
-struct Target {
+pub struct Target {
     /// The instance: its id, or its incarnation if several processes have that id
     #[arg(value_parser = names::instance)]
     instance: Option<String>,
@@ -92,26 +54,8 @@ struct Target {
     roles: Vec<String>,
 }
 
-impl Pause {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.target.order(Order::Pause, shared, output).await
-    }
-}
-
-impl Resume {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.target.order(Order::Resume, shared, output).await
-    }
-}
-
-impl Cordon {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        self.target.order(Order::Cordon, shared, output).await
-    }
-}
-
 impl Target {
-    async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
+    pub async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
         let request = Request::new(order, self.roles)?;
         let named = self.instance.as_deref();
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;
@@ -149,19 +93,13 @@ async fn act(
         .into_iter()
         .map(|it| request.give(admin, it, patience));
     let mut done = join_all(given).await;
-    if named.is_none() && done.iter().any(Done::is_given) {
+    if named.is_none() && done.iter().any(|it| it.is_given) {
         // Not everyone has every role.
         done.retain(|it| it.refusal() != Some(ProblemCode::UnknownRole));
     }
     let mut code = 0;
     for done in &done {
-        if output.is_data() {
-            output.data(&done.json())?;
-        } else {
-            for line in request.words(done) {
-                output.line(line)?;
-            }
-        }
+        output.tell(done, request.words(done))?;
         if let Some(failure) = done.failure() {
             output.failure(
                 failure.code.word(),
@@ -172,10 +110,238 @@ async fn act(
         let failed = done.shortfall().map_or(0, |code| code as u8);
         code = if code == 0 { failed } else { code };
     }
-    let did = done.into_iter().filter(Done::is_given);
+    let did = done.into_iter().filter(|it| it.is_given);
     let did: Vec<_> = did.map(|it| it.instance).collect();
     if let Some(warning) = request.warning(admin, &did, patience).await {
         output.warning(&warning);
     }
     Ok(code)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    Pause,
+    Resume,
+    Cordon,
+}
+
+/// What is ordered.
+#[derive(Debug)]
+pub struct Request {
+    pub order: Order,
+    /// Only for these roles. Without one, for all roles, also those that are added later.
+    pub roles: Vec<String>,
+}
+
+/// What came of an order to one instance.
+#[derive(Serialize)]
+pub struct Done {
+    #[serde(flatten, serialize_with = "named")]
+    pub instance: Instance,
+    order: Order,
+    /// Whether the instance took the order.
+    #[serde(rename = "done")]
+    pub is_given: bool,
+    ended: BTreeMap<String, Stepped>,
+    /// Where that matters.
+    still_leads: Vec<String>,
+    #[serde(rename = "error", serialize_with = "in_words")]
+    failure: Option<AdminError>,
+}
+
+impl Order {
+    async fn give(
+        self,
+        admin: &AdminClient,
+        instance: &Instance,
+        role: Option<&str>,
+    ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
+        match self {
+            Self::Pause => admin.pause(instance, role).await?,
+            Self::Resume => admin.resume(instance, role).await?,
+            Self::Cordon => return admin.cordon(instance, role).await,
+        }
+        Ok(BTreeMap::new())
+    }
+}
+
+impl Request {
+    /// # Errors
+    /// If a role can't have that name.
+    pub fn new(order: Order, mut roles: Vec<String>) -> Result<Self, Failure> {
+        let mut named = BTreeSet::new();
+        roles.retain(|role| named.insert(role.clone()));
+        for role in &roles {
+            RoleName::new(role)?;
+        }
+        Ok(Self { order, roles })
+    }
+
+    /// Gives the order to an instance.
+    pub async fn give(&self, admin: &AdminClient, instance: Instance, patience: Duration) -> Done {
+        let order = self.order;
+        let roles: Vec<_> = if self.roles.is_empty() {
+            vec![None]
+        } else {
+            self.roles.iter().map(|role| Some(role.as_str())).collect()
+        };
+        let asked = roles
+            .into_iter()
+            .map(|role| order.give(admin, &instance, role));
+        let (mut ended, mut failure) = (BTreeMap::new(), None);
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(more) => ended.extend(more),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        // The order comes first: a status waits for health checks.
+        let mut reports = match order {
+            Order::Pause => reports(admin, &instance).await,
+            // How long a lease lasts that was not freed.
+            Order::Cordon if ended.values().any(|it| !it.released) => {
+                reports(admin, &instance).await
+            }
+            Order::Cordon | Order::Resume => BTreeMap::new(),
+        };
+        let waited = ended.into_iter().map(|(role, ended)| {
+            let report = reports.remove(&role);
+            let mut stepped = Stepped::of(&role, ended, report.as_ref());
+            let term = report.and_then(|it| it.fencing_token);
+            async move {
+                stepped.wait(admin, term, &[], patience).await;
+                (role, stepped)
+            }
+        });
+        let waited: Vec<_> = waited.collect();
+        let ended = join_all(waited).await.into_iter().collect();
+        let still_leads = match order {
+            Order::Pause => reports
+                .into_iter()
+                .filter(|(role, it)| it.is_leader && self.is_for(role))
+                .map(|(role, _)| role)
+                .collect(),
+            Order::Resume | Order::Cordon => Vec::new(),
+        };
+        Done {
+            instance,
+            order,
+            is_given: failure.is_none(),
+            ended,
+            still_leads,
+            failure,
+        }
+    }
+
+    /// What to know of the roles of these instances that no instance could take over now.
+    pub async fn warning(
+        &self,
+        admin: &AdminClient,
+        did: &[Instance],
+        patience: Duration,
+    ) -> Option<String> {
+        if self.order == Order::Resume || did.is_empty() {
+            return None;
+        }
+        // The order is done. If nobody says how things are, nothing is known to warn of.
+        let instances = admin.instances(patience).await.ok()?;
+        let found = asked(admin, None, instances).await;
+        let reports = || {
+            let reports = found.iter();
+            reports.filter_map(|one| Some((&one.instance, &one.report.as_ref().ok()?.roles)))
+        };
+        let of_these = reports().filter(|(instance, _)| did.contains(instance));
+        let roles: BTreeSet<_> = of_these.flat_map(|(_, roles)| roles.keys()).collect();
+        let is_standby = |it: &RoleReport| !it.is_leader && hindrance(it).is_none();
+        let has_one =
+            |role: &String| reports().any(|(_, roles)| roles.get(role).is_some_and(is_standby));
+        let wanting: Vec<_> = roles
+            .into_iter()
+            .filter(|role| self.is_for(role) && !has_one(role))
+            .map(String::as_str)
+            .collect();
+        (!wanting.is_empty()).then(|| {
+            let wanting = wanting.join(", ");
+            format!(
+                "no instance that answers could take over now: {wanting}. `resume` ends a pause; {UNSEEN}"
+            )
+        })
+    }
+
+    fn is_for(&self, role: &String) -> bool {
+        self.roles.is_empty() || self.roles.contains(role)
+    }
+
+    pub fn words(&self, done: &Done) -> Vec<String> {
+        let name = &done.instance;
+        let mut lines: Vec<_> = done.ended.values().map(|it| it.words(name)).collect();
+        if !done.is_given {
+            return lines;
+        }
+        let what = match &*self.roles {
+            [] => "any role".to_owned(),
+            roles => roles.join(", "),
+        };
+        let nothing = if self.order == Order::Cordon && done.ended.is_empty() {
+            "led none of these roles and "
+        } else {
+            ""
+        };
+        lines.push(match (self.order, &*self.roles) {
+            (Order::Resume, []) => {
+                format!("{name} takes part in the elections of all its roles again")
+            }
+            (Order::Resume, _) => format!("{name} takes part in the elections of {what} again"),
+            (Order::Pause | Order::Cordon, _) => {
+                format!("{name} {nothing}takes no new term of {what} until it is resumed")
+            }
+        });
+        if !done.still_leads.is_empty() {
+            let leads = done.still_leads.join(", ");
+            lines.push(format!(
+                "{name} still leads {leads}: `cordon` makes it hand over"
+            ));
+        }
+        lines
+    }
+}
+
+/// How its roles are; nothing if it does not say.
+async fn reports(admin: &AdminClient, instance: &Instance) -> BTreeMap<String, RoleReport> {
+    admin
+        .status(instance)
+        .await
+        .map(|it| it.roles)
+        .unwrap_or_default()
+}
+
+/// Why an order could not be given, and what to do about it.
+pub fn failure_of(error: &AdminError) -> Failure {
+    let advice = match error {
+        AdminError::NoSuchInstance(_) => Some("`nats-elect candidates` lists the instances"),
+        AdminError::Timeout { .. } => Some(
+            "the request may have been carried out: `nats-elect candidates` shows which instances are paused",
+        ),
+        _ => None,
+    };
+    Failure::from(error).advised(advice)
+}
+
+impl Done {
+    pub fn refusal(&self) -> Option<ProblemCode> {
+        self.failure.as_ref().and_then(AdminError::refusal)
+    }
+
+    /// Why the instance did not take the order, if it did not.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.as_ref().map(failure_of)
+    }
+
+    /// Why it is no success, if it is none.
+    pub fn shortfall(&self) -> Option<Code> {
+        let unfreed = self.ended.values().any(|it| !it.is_done());
+        let failed = self.failure().map(|it| it.code);
+        failed.or(unfreed.then_some(Code::Unreachable))
+    }
 }

@@ -6,11 +6,12 @@ use std::str::FromStr;
 use clap::Args;
 use nats_elect::NameError;
 use nats_elect::permissions::{Part, Right, Scope};
-use serde_json::json;
+use serde::Serialize;
 
-use crate::cli::Shared;
 use crate::exit::{Failure, Outcome};
+use crate::options::Shared;
 use crate::output::Output;
+use crate::text::wrapped;
 
 /// The width of comments.
 const WIDTH: usize = 100;
@@ -73,6 +74,13 @@ struct Who {
     grow: bool,
 }
 
+/// What is granted, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    publish: Vec<&'a String>,
+    subscribe: Vec<&'a String>,
+}
+
 impl Who {
     fn part(&self) -> Part {
         let parts = [
@@ -117,17 +125,15 @@ impl Permissions {
         (scope.admin_prefix, scope.inbox_prefix) = (config.admin.subject_prefix, inbox);
         scope.events_prefix = config.events.subject_prefix;
         let rights: Vec<_> = scope.rights(part).collect();
-        if output.is_data() {
-            let publish: Vec<_> = rights.iter().flat_map(|it| &it.publish).collect();
-            let subscribe: Vec<_> = rights.iter().flat_map(|it| &it.subscribe).collect();
-            output.data(&json!({ "publish": publish, "subscribe": subscribe }))?;
-        } else {
-            let text = match &self.nsc {
-                Some(user) => for_nsc(user, &rights),
-                None => for_server(&rights),
-            };
-            output.line(text.trim_end())?;
-        }
+        let told = Told {
+            publish: rights.iter().flat_map(|it| &it.publish).collect(),
+            subscribe: rights.iter().flat_map(|it| &it.subscribe).collect(),
+        };
+        let text = match &self.nsc {
+            Some(user) => for_nsc(user, &rights),
+            None => for_server(&rights),
+        };
+        output.tell(&told, [text.trim_end()])?;
         Ok(0)
     }
 }
@@ -153,7 +159,7 @@ fn for_server(rights: &[Right]) -> String {
     for (name, list) in lists {
         let _ = writeln!(text, "  {name}: [");
         for right in rights.iter().filter(|it| !list(it).is_empty()) {
-            for line in wrapped(right.why) {
+            for line in wrapped(right.why, WIDTH) {
                 let _ = writeln!(text, "    # {line}");
             }
             for subject in list(right) {
@@ -181,18 +187,4 @@ fn for_nsc(user: &str, rights: &[Right]) -> String {
 /// As a shell reads it.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = Vec::<String>::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.len() + word.len() < WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -9,14 +9,14 @@ use async_nats::jetstream::stream::PurgeErrorKind;
 use async_nats::{Client, HeaderMap, jetstream};
 use clap::Args;
 use futures::StreamExt;
+use nats_elect::RoleName;
 use nats_elect::admin::AdminClient;
-use nats_elect::{Error, RoleName};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::cli::Shared;
-use crate::confirm::{can_confirm, confirm};
+use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Code, Failure, Outcome};
-use crate::operating::{Whose, members, operating};
+use crate::instances::{Whose, members, operating};
+use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
 use crate::record::Written;
@@ -83,6 +83,16 @@ pub struct Retire {
     data: bool,
 }
 
+/// What was removed, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    role: &'a str,
+    revision: Option<u64>,
+    fence_revision: Option<u64>,
+    data_keys: usize,
+    data_keys_removed: u64,
+}
+
 /// What a role has in the bucket.
 struct Found {
     record: Option<Written>,
@@ -96,25 +106,13 @@ struct Found {
     max_age: Option<Duration>,
 }
 
-/// How far the removal has come, for whom it fails half-way.
-#[derive(Clone, Copy)]
-enum Stage {
-    Nothing,
-    Marked,
-    RecordRemoved,
-    KeysRemoved,
-}
-
 impl Retire {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role).map_err(Error::from)?;
-        if !self.yes && !can_confirm() {
-            return Err(
-                Failure::usage("there is no terminal to confirm it on").advice(
-                    "--yes retires the role without a confirmation: use it only if no program uses the role any more",
-                ),
-            );
-        }
+        RoleName::new(&self.role)?;
+        can_be_confirmed(
+            self.yes,
+            "--yes retires the role without a confirmation: use it only if no program uses the role any more",
+        )?;
         progress(output, "asking the instances whether they use the role");
         self.refuse_if_used(shared).await?;
         let look = async |client, name: String| {
@@ -148,27 +146,31 @@ impl Retire {
         };
         shared.reading(watch).await?;
         self.refuse_if_used(shared).await?;
-        let stage = Cell::new(Stage::Nothing);
+        let stage = Cell::new("nothing was removed");
         let remove = async |client: Client, name: String| {
             let bucket = shared.bucket_of(client.clone(), &name).await?;
             self.remove(client, &bucket, &found, &stage).await
         };
         let data_removed = shared.reading(remove).await.map_err(|mut failure| {
-            failure.what = format!("{}; {}", failure.what, stage.get().words(&self.role));
+            failure.what = format!("{}; {}", failure.what, stage.get());
             failure
         })?;
-        if output.is_data() {
-            output.data(&found.json(&self.role, data_removed))?;
-        } else {
-            output.line(format!("{}: retired", self.role))?;
-            if self.data {
-                output.line(format!("{}: {data_removed} data keys removed", self.role))?;
-            } else if found.data_keys > 0 {
-                output.note(&format!(
-                    "{} data keys of its leaders remain: the same command with --data removes them",
-                    found.data_keys
-                ));
-            }
+        let told = Told {
+            role: &self.role,
+            revision: found.record.as_ref().map(|it| it.revision),
+            fence_revision: found.fence.as_ref().map(|it| it.revision),
+            data_keys: found.data_keys,
+            data_keys_removed: data_removed,
+        };
+        let removed = format!("{}: {data_removed} data keys removed", self.role);
+        let removed = self.data.then_some(removed);
+        let retired = format!("{}: retired", self.role);
+        output.tell(&told, [retired].into_iter().chain(removed))?;
+        if !self.data && found.data_keys > 0 {
+            output.note(&format!(
+                "{} data keys of its leaders remain: the same command with --data removes them",
+                found.data_keys
+            ));
         }
         Ok(0)
     }
@@ -182,21 +184,18 @@ impl Retire {
             return Ok(());
         };
         let who = &member.instance;
-        Err(match &member.role {
-            Ok(_) => Failure::new(
-                Code::Refused,
-                format!("{who} takes part in the election of {:?}", self.role),
-            )
+        Err(match &member.report {
+            Ok(_) => Failure::refused(format!(
+                "{who} takes part in the election of {:?}",
+                self.role
+            ))
             .advice(
                 "nothing was done. Take the role out of the configuration of all instances first",
             ),
-            Err(error) => Failure::new(
-                Code::Refused,
-                format!(
-                    "{who} runs, but does not report whether it uses {:?}: {error}",
-                    self.role
-                ),
-            )
+            Err(error) => Failure::refused(format!(
+                "{who} runs, but does not report whether it uses {:?}: {error}",
+                self.role
+            ))
             .advice("nothing was done. `nats-elect candidates` shows the instances"),
         })
     }
@@ -225,7 +224,7 @@ impl Retire {
         let changed = async {
             loop {
                 tokio::time::sleep(LOOK).await;
-                let (record, fence) = keys(bucket, &self.role).await?;
+                let (record, fence) = Written::of_role(bucket, &self.role).await?;
                 found.require_same(self, record.as_ref(), fence.as_ref())?;
             }
         };
@@ -239,9 +238,7 @@ impl Retire {
             Some(id) => format!(", and the record is of {id:?}"),
             None => String::new(),
         };
-        Failure::new(
-            Code::Refused,
-            format!("somebody wrote to the keys of {role:?}{by}: the role is in use"),
+        Failure::refused(format!("somebody wrote to the keys of {role:?}{by}: the role is in use"),
         )
         .advice("an instance whose admin service is off, or of another --admin-prefix, uses it: stop it first")
     }
@@ -253,36 +250,35 @@ impl Retire {
         client: Client,
         bucket: &Store,
         found: &Found,
-        stage: &Cell<Stage>,
+        stage: &Cell<&str>,
     ) -> Result<u64, Failure> {
         let role = &self.role;
         // Where a bucket was made anew, or lost writes, its sequences may come again.
         if bucket.stream.cached_info().created.unix_timestamp_nanos() != found.made {
-            return Err(Failure::new(
-                Code::Refused,
+            return Err(Failure::refused(
                 "the bucket was deleted and made anew meanwhile",
             ));
         }
-        let (record, fence) = keys(bucket, role).await?;
+        let (record, fence) = Written::of_role(bucket, role).await?;
         found.require_same(self, record.as_ref(), fence.as_ref())?;
         // It guards nothing any more. So this shows whether the user may purge at all.
         purge(bucket, &format!("_guard.{role}"), found.last_sequence).await?;
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
-        let over = revision(found.record.as_ref());
+        let over = found.record.as_ref().map_or(0, |it| it.revision);
         let marker = self.mark(client, bucket, over).await?;
-        stage.set(Stage::Marked);
+        stage.set("its key is marked as deleted, and nothing else was done: run the command again");
         tokio::time::sleep(SHOWN).await;
         purge(bucket, role, marker).await?;
-        stage.set(Stage::RecordRemoved);
-        let (record, _) = keys(bucket, role).await?;
+        stage.set("its record was removed, its fence record was not: run the command again if nobody uses the role");
+        let (record, _) = Written::of_role(bucket, role).await?;
         if record.is_some() {
             return Err(self.in_use(record.as_ref()));
         }
         if let Some(fence) = &found.fence {
-            purge(bucket, &format!("_fence.{role}"), fence.revision()).await?;
+            purge(bucket, &format!("_fence.{role}"), fence.revision).await?;
         }
-        stage.set(Stage::KeysRemoved);
-        let (record, fence) = keys(bucket, role).await?;
+        stage.set("the record and the fence record that stood there were removed");
+        let (record, fence) = Written::of_role(bucket, role).await?;
         if record.is_some() || fence.is_some() {
             return Err(self.in_use(record.as_ref()));
         }
@@ -294,10 +290,9 @@ impl Retire {
         let removed = purge(bucket, &data, found.last_sequence).await?;
         let left = data_keys(bucket, role).await?;
         if left > 0 {
-            return Err(Failure::new(
-                Code::Refused,
-                format!("{left} data keys of {role:?} were written meanwhile"),
-            )
+            return Err(Failure::refused(format!(
+                "{left} data keys of {role:?} were written meanwhile"
+            ))
             .advice("run the command again to remove them"));
         }
         Ok(removed)
@@ -320,10 +315,9 @@ impl Retire {
             if error.kind() == PublishErrorKind::WrongLastSequence {
                 return self.in_use(None);
             }
-            Failure::new(
-                Code::Unreachable,
-                format!("the role's key could not be marked as deleted: {error}"),
-            )
+            Failure::unreachable(format!(
+                "the role's key could not be marked as deleted: {error}"
+            ))
             .advice("run the command again")
         })
     }
@@ -333,7 +327,7 @@ impl Found {
     async fn read(bucket: &Store, role: &str) -> Result<Self, Failure> {
         // As of the moment when the bucket was opened.
         let info = bucket.stream.cached_info();
-        let (record, fence) = keys(bucket, role).await?;
+        let (record, fence) = Written::of_role(bucket, role).await?;
         let guard = Written::read(bucket, &format!("_guard.{role}")).await?;
         let max_age = info.config.max_age;
         Ok(Self {
@@ -354,7 +348,7 @@ impl Found {
         record: Option<&Written>,
         fence: Option<&Written>,
     ) -> Result<(), Failure> {
-        let message = |written: Option<&Written>| Some((written?.revision(), written?.time()));
+        let message = |written: Option<&Written>| Some((written?.revision, written?.time));
         let is_same = message(record) == message(self.record.as_ref())
             && message(fence) == message(self.fence.as_ref());
         if is_same {
@@ -393,50 +387,12 @@ impl Found {
             format!("  data          {} keys", self.data_keys),
         ]
     }
-
-    fn json(&self, role: &str, data_removed: u64) -> Value {
-        json!({
-            "role": role,
-            "revision": self.record.as_ref().map(Written::revision),
-            "fence_revision": self.fence.as_ref().map(Written::revision),
-            "data_keys": self.data_keys,
-            "data_keys_removed": data_removed,
-        })
-    }
-}
-
-impl Stage {
-    fn words(self, role: &str) -> String {
-        match self {
-            Self::Nothing => "nothing was removed".into(),
-            Self::Marked => format!(
-                "the key of {role:?} is marked as deleted, and nothing else was done: run the command again"
-            ),
-            Self::RecordRemoved => format!(
-                "the record of {role:?} was removed, its fence record was not: run the command again if nobody uses the role"
-            ),
-            Self::KeysRemoved => {
-                format!("the record and the fence record of {role:?} that stood there were removed")
-            }
-        }
-    }
-}
-
-/// The last messages under a role's key and its fence key.
-async fn keys(bucket: &Store, role: &str) -> Result<(Option<Written>, Option<Written>), Failure> {
-    let record = Written::read(bucket, role).await?;
-    let fence = Written::read(bucket, &format!("_fence.{role}")).await?;
-    Ok((record, fence))
-}
-
-fn revision(written: Option<&Written>) -> u64 {
-    written.map_or(0, Written::revision)
 }
 
 async fn data_keys(bucket: &Store, role: &str) -> Result<usize, Failure> {
     let unread = |error: &dyn std::fmt::Display| {
         let what = format!("the role's data could not be counted: {error}");
-        Failure::new(Code::Unreachable, what)
+        Failure::unreachable(what)
     };
     let filter = format!("{}_data.{role}.>", bucket.prefix);
     let subjects = bucket.stream.info_with_subjects(filter).await;

@@ -9,8 +9,8 @@ use nats_elect::ManagerConfig;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::cli::{Shared, duration};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::serve::{self, How};
 use crate::trust::Trust;
@@ -119,6 +119,6 @@ impl Serve {
 
     fn deaf(&self, error: &io::Error) -> Failure {
         let why = format!("{} can't be listened on: {error}", self.listen);
-        Failure::new(Code::Failed, why).advice("choose another address with --listen")
+        Failure::failed(why).advice("choose another address with --listen")
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::{Shared, duration};
 use crate::exit::{Failure, Outcome};
-use crate::line::hosts;
+use crate::options::{Shared, duration};
 use crate::output::Output;
+use crate::text::hosts;
 use crate::top::{self, How, Look};
 use crate::trust::Trust;
 
@@ -26,10 +26,9 @@ Keys: q quits, arrows select, / filters, s sorts, f freezes, ? shows help.";
 
 /// Show roles and leaders live
 ///
-/// The screen shows all roles and instances. A role has its leader, the fencing token, the rest of
-/// the lease, the number of changes in 24 hours, how long the leader has led, and how long its last
-/// heartbeat took. An instance has its state in each role. Below are the latest changes. A high
-/// screen has the candidates of the selected role, too.
+/// The screen shows all roles. A role has its leader, the fencing token, the rest of the lease, the
+/// number of changes in 24 hours, how long the leader has led, and how long its last heartbeat took.
+/// Below are the groups, the candidates of the selected role, and the latest changes.
 ///
 /// Leaders and leases come from the bucket, changes before the start from the stream of published
 /// events, and the rest from the instances. If a part can't be had, because a permission is missing,
@@ -75,22 +74,20 @@ impl Top {
         if !self.once {
             shared.await_nats(output).await?;
         }
-        let admin = shared.admin().await?;
         let observer = shared.observer(None, &self.trust).await?;
         let how = How {
-            shared,
             observer,
-            admin,
-            bucket: config.bucket,
             server: hosts(&config.servers),
+            config,
             interval: self.interval,
+            patience: shared.patience(),
             look: Look {
                 colours: output.colours(),
                 ascii: self.ascii,
             },
         };
         if self.once {
-            top::once(how, output).await
+            Box::pin(top::once(how, output)).await
         } else {
             top::watch(how).await
         }

@@ -1,15 +1,14 @@
 //! `verify`: whether a leader proof is true.
 
-use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
-use std::time::SystemTime;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Read, stdin};
 
 use clap::Args;
-use nats_elect::{LeaderProof, ProofError, RoleName, VerifiedLeader};
-use serde::Deserialize;
+use nats_elect::{FencingToken, LeaderProof, ProofError, VerifiedLeader};
+use serde::Serialize;
+use uuid::Uuid;
 
-use crate::cli::Shared;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::text::{lasted, stamp, wall_clock};
 use crate::trust::Trust;
@@ -17,166 +16,111 @@ use crate::trust::Trust;
 const EXAMPLES: &str = "\
 Examples:
   nats-elect verify --key UABC... leader-proof-1.eyJi...
-  nats-elect verify --keys-file trusted.txt --role scheduler
+  nats-elect verify --keys-file trusted.txt < proof
   curl -s https://leader/proof | nats-elect verify --keys-file trusted.txt";
 
 /// Verify a leader's proof
 ///
 /// A leader with a signing key signs a statement: the role, its instance id, its fencing token and
-/// an expiry. Anyone who has the public key can check this proof. It may come from the argument, a
-/// file, stdin, or the role's record in the bucket. The command connects to NATS only with --role.
+/// an expiry. Anyone who has the public key can check this proof. It may come from the argument or
+/// from stdin. The command does not connect to NATS. `inspect` checks the proof in a role's record.
 ///
-/// The exit code is 0 if a trusted key signed the proof and it is valid now. It is 2 if a file can't
-/// be read, 3 if there is no proof, as with an empty input, and 4 if the proof is not valid; stderr
-/// says why. A valid proof does not show that the instance still leads: see docs/signing.md.
+/// The exit code is 0 if a trusted key signed the proof and it is valid now. It is 3 if there is no
+/// proof, as with an empty input, and 4 if the proof is not valid; stderr says why. A valid proof does
+/// not show that the instance still leads: see docs/signing.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Verify {
-    /// The proof. Without it, --file and --role, the command reads stdin
-    #[arg(conflicts_with_all = ["file", "role"])]
+    /// The proof. Without it, the command reads stdin
     proof: Option<String>,
-
-    /// A file with the proof, or - for stdin
-    #[arg(short, long, conflicts_with = "role")]
-    file: Option<PathBuf>,
-
-    /// Take the proof from this role's record in the bucket
-    #[arg(short, long)]
-    role: Option<String>,
 
     #[command(flatten)]
     trust: Trust,
 }
 
-/// What of a role's record is looked at.
-#[derive(Deserialize)]
-struct Record {
-    proof: Option<String>,
+/// What a proof says, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    valid: bool,
+    bucket: &'a str,
+    role: &'a str,
+    leader: &'a str,
+    incarnation: Uuid,
+    fencing_token: FencingToken,
+    priority: i64,
+    meta: &'a BTreeMap<String, String>,
+    issued_at: String,
+    expires_at: String,
+    signer: &'a str,
 }
 
 impl Verify {
-    pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
+    pub fn run(self, output: Output) -> Outcome {
         let trusted = self.trust.keys()?.ok_or_else(|| {
             Failure::usage("there is no key to trust")
                 .advice("give the signers' public nkeys with --key or --keys-file")
         })?;
-        let text = self.text(shared).await?;
+        let text = match self.proof {
+            Some(proof) => proof,
+            None => typed()?,
+        };
         if text.trim().is_empty() {
-            return Err(Failure::not_found(
-                "there is no proof to verify: the input is empty",
-            ));
+            let what = "there is no proof to verify: the input is empty";
+            return Err(Failure::not_found(what));
         }
-        let proof: LeaderProof = text.trim().parse().map_err(|error| refused(&error))?;
-        let now = wall_clock();
-        let leader = proof
-            .verify(&trusted, now, self.trust.max_skew)
-            .map_err(|error| refused(&error))?;
-        if let Some(role) = &self.role
-            && leader.role.as_str() != role
-        {
-            return Err(Failure::new(
-                Code::Refused,
-                format!(
-                    "the record of role {role:?} has a proof for role {:?}: somebody copied it there",
-                    leader.role.as_str()
-                ),
-            ));
-        }
-        tell(&leader, now, output)?;
+        let refused =
+            |error: ProofError| Failure::refused(format!("the proof is not valid: {error}"));
+        let proof: LeaderProof = text.trim().parse().map_err(refused)?;
+        let leader = proof.verify(&trusted, wall_clock(), self.trust.max_skew);
+        tell(&leader.map_err(refused)?, output)?;
         Ok(0)
     }
-
-    async fn text(&self, shared: &Shared) -> Result<String, Failure> {
-        if let Some(role) = &self.role {
-            return of_record(role, shared).await;
-        }
-        if let Some(proof) = &self.proof {
-            return Ok(proof.clone());
-        }
-        let read = match &self.file {
-            Some(path) if path.as_os_str() != "-" => std::fs::read(path),
-            _ if self.file.is_none() && std::io::stdin().is_terminal() => {
-                return Err(Failure::usage("there is no proof to verify")
-                    .advice("pass it as an argument, with --file or on stdin, or name a --role"));
-            }
-            _ => all_of(std::io::stdin().lock()),
-        };
-        let read =
-            read.map_err(|error| Failure::usage(format!("the proof can't be read: {error}")))?;
-        // What is no text is no proof, as other rubbish.
-        Ok(String::from_utf8_lossy(&read).into_owned())
-    }
 }
 
-fn all_of(mut input: impl Read) -> std::io::Result<Vec<u8>> {
+/// What stdin has.
+fn typed() -> Result<String, Failure> {
+    if stdin().is_terminal() {
+        return Err(Failure::usage("there is no proof to verify")
+            .advice("pass it as an argument or on stdin"));
+    }
     let mut read = Vec::new();
-    input.read_to_end(&mut read)?;
-    Ok(read)
+    stdin().lock().read_to_end(&mut read)?;
+    // What is no text is no proof, as other rubbish.
+    Ok(String::from_utf8_lossy(&read).into_owned())
 }
 
-async fn of_record(role: &str, shared: &Shared) -> Result<String, Failure> {
-    RoleName::new(role).map_err(|error| Failure::usage(error.to_string()))?;
-    let reading = async |client, name: String| {
-        let bucket = shared.bucket_of(client, &name).await?;
-        bucket.get(role).await.map_err(|error| {
-            Failure::new(
-                Code::Unreachable,
-                format!("the record of role {role:?} could not be read: {error}"),
-            )
-        })
+fn tell(leader: &VerifiedLeader, output: Output) -> std::io::Result<()> {
+    let left = leader.expires_at.duration_since(wall_clock());
+    let left = lasted(left.unwrap_or_default());
+    let told = Told {
+        valid: true,
+        bucket: leader.bucket.as_str(),
+        role: leader.role.as_str(),
+        leader: leader.instance_id.as_str(),
+        incarnation: leader.incarnation,
+        fencing_token: leader.fencing_token,
+        priority: leader.priority,
+        meta: &leader.meta,
+        issued_at: stamp(leader.issued_at),
+        expires_at: stamp(leader.expires_at),
+        signer: leader.signer.as_str(),
     };
-    let value = shared.reading(reading).await?;
-    let value = value.ok_or_else(|| {
-        Failure::not_found(format!("role {role:?} has no leader: there is no record"))
-    })?;
-    let record = serde_json::from_slice::<Record>(&value).ok();
-    record.and_then(|record| record.proof).ok_or_else(|| {
-        Failure::not_found(format!("the record of role {role:?} has no proof")).advice(
-            "its leader has no signing key, is winding down, or was just elected: then try again",
-        )
-    })
-}
-
-fn refused(error: &ProofError) -> Failure {
-    Failure::new(Code::Refused, format!("the proof is not valid: {error}"))
-}
-
-fn tell(leader: &VerifiedLeader, now: SystemTime, output: Output) -> std::io::Result<()> {
-    let left = leader.expires_at.duration_since(now).unwrap_or_default();
-    if output.is_data() {
-        return output.data(&serde_json::json!({
-            "valid": true,
-            "bucket": leader.bucket.as_str(),
-            "role": leader.role.as_str(),
-            "leader": leader.instance_id.as_str(),
-            "incarnation": leader.incarnation,
-            "fencing_token": leader.fencing_token,
-            "priority": leader.priority,
-            "meta": leader.meta,
-            "issued_at": stamp(leader.issued_at),
-            "expires_at": stamp(leader.expires_at),
-            "signer": leader.signer.as_str(),
-        }));
-    }
-    output.line("valid")?;
-    for (name, value) in [
-        ("role", leader.role.to_string()),
-        ("bucket", leader.bucket.to_string()),
-        ("leader", leader.instance_id.to_string()),
-        ("incarnation", leader.incarnation.to_string()),
-        ("fencing token", leader.fencing_token.to_string()),
-        ("priority", leader.priority.to_string()),
-        ("issued at", stamp(leader.issued_at)),
-        (
-            "expires at",
-            format!("{} (in {})", stamp(leader.expires_at), lasted(left)),
-        ),
-        ("signed by", leader.signer.to_string()),
-    ] {
-        output.line(format!("  {name:<14} {value}"))?;
-    }
-    for (key, value) in &leader.meta {
-        output.line(format!("  meta.{key:<9} {value}"))?;
-    }
-    Ok(())
+    let rows = [
+        ("role", told.role.to_owned()),
+        ("bucket", told.bucket.to_owned()),
+        ("leader", told.leader.to_owned()),
+        ("incarnation", told.incarnation.to_string()),
+        ("fencing token", told.fencing_token.to_string()),
+        ("priority", told.priority.to_string()),
+        ("issued at", told.issued_at.clone()),
+        ("expires at", format!("{} (in {left})", told.expires_at)),
+        ("signed by", told.signer.to_owned()),
+    ];
+    let rows = rows
+        .iter()
+        .map(|(name, value)| format!("  {name:<14} {value}"));
+    let meta = leader.meta.iter();
+    let meta = meta.map(|(key, value)| format!("  meta.{key:<9} {value}"));
+    let lines = ["valid".to_owned()].into_iter().chain(rows).chain(meta);
+    output.tell(&told, lines)
 }

@@ -11,12 +11,13 @@ use futures::future::try_join_all;
 use nats_elect::{Change, LeaderInfo, Observed, Observer, RoleChange, WatchStatus};
 use serde_json::json;
 
-use crate::cli::{Shared, duration};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
+use crate::fleet::{Change as Told, Leader};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::reading::unread;
 use crate::roles::Roles;
-use crate::seen::{change_json, leader_json, name, why_changed, why_nobody};
+use crate::seen::{name, why_changed, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
@@ -120,7 +121,7 @@ impl Watch {
                 biased;
                 change = changes.next() => match change {
                     Some(change) => printer.tell(&change, &observer)?,
-                    None => return Err(Failure::new(Code::Failed, "the observer has ended: start again")),
+                    None => return Err(Failure::failed("the observer has ended: start again")),
                 },
                 ended = &mut led => {
                     printer.present(&observer)?;
@@ -149,13 +150,10 @@ impl Watch {
     fn too_late(&self, observer: &Observer) -> Failure {
         let roles = self.roles.join(", ");
         match observer.connection() {
-            WatchStatus::Stale { since, reason } => Failure::new(
-                Code::Unreachable,
-                format!(
-                    "no leader of {roles} was seen in time; nothing arrived for {}: {reason}",
-                    lasted(since)
-                ),
-            ),
+            WatchStatus::Stale { since, reason } => Failure::unreachable(format!(
+                "no leader of {roles} was seen in time; nothing arrived for {}: {reason}",
+                lasted(since)
+            )),
             _ => Failure::not_found(format!("no leader of {roles} was seen in time")),
         }
     }
@@ -216,7 +214,7 @@ impl Printer<'_> {
                 "at": now,
                 "role": role,
                 "from": null,
-                "to": seen.leader.as_ref().map(leader_json),
+                "to": seen.leader.as_ref().map(Leader::from),
                 "standing": seen.standing,
                 "cause": null,
                 "confirmed": seen.confirmed,
@@ -266,7 +264,7 @@ impl Printer<'_> {
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
         self.unconfirmed.remove(&change.role);
         if self.output.is_data() {
-            return self.output.data(&change_json(change));
+            return self.output.data(&Told::from(change));
         }
         self.width = self.width.max(change.role.len());
         let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);

@@ -4,15 +4,15 @@
 //! a manager starts.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nats_elect::duration::exact;
-use nats_elect::{BucketNote, BucketReview, Denied, RoleName};
+use nats_elect::{BucketNote, BucketReview, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use crate::line::{Answer, Line, advice};
+use crate::denied::advice;
+use crate::line::{Answer, Line};
 
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
 const CLOSE: u64 = 80;
@@ -26,6 +26,8 @@ pub struct Found {
     pub max_age: Option<Duration>,
     pub memory: bool,
     pub clustered: bool,
+    /// When it answered, by its server's clock.
+    pub now: Option<SystemTime>,
     /// Its keys that are no other than roles' may be.
     pub keys: Vec<String>,
 }
@@ -38,27 +40,6 @@ impl Found {
     }
 }
 
-/// What the server says of whether it exists.
-pub enum Existence {
-    There,
-    Missing,
-    /// This user may not know.
-    Denied(Denied),
-    /// The server can't tell just now.
-    Unclear,
-}
-
-/// Whether it exists.
-pub async fn standing(line: &Line, bucket: &str) -> Existence {
-    let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
-    match line.ask(&subject, &json!({})).await {
-        Answer::Json(answer) if answer["error"].is_null() => Existence::There,
-        Answer::Json(answer) if answer["error"]["err_code"] == NOT_FOUND => Existence::Missing,
-        Answer::Denied(denied) => Existence::Denied(denied),
-        Answer::Json(_) | Answer::Nobody | Answer::Silence => Existence::Unclear,
-    }
-}
-
 /// Looks at it, as a place for these roles and for those that stand in it; nothing if no election
 /// can be held there.
 pub async fn check(
@@ -66,30 +47,30 @@ pub async fn check(
     bucket: &str,
     named: &[String],
     findings: &mut Findings,
-) -> io::Result<Option<Found>> {
+) -> Option<Found> {
     let subject = format!("$JS.API.STREAM.INFO.KV_{bucket}");
     let filter = json!({ "subjects_filter": format!("$KV.{bucket}.*") });
     let answer = match line.ask(&subject, &filter).await {
         Answer::Json(answer) => answer,
         Answer::Denied(denied) => {
-            findings.fail("bucket", denied.to_string(), advice(&denied))?;
-            return Ok(None);
+            findings.fail("bucket", denied.to_string(), advice(&denied));
+            return None;
         }
         Answer::Nobody => {
             findings.fail(
                 "JetStream",
                 "no server answers for it: it is off on this server or for this account, or the cluster has no leader just now",
                 "set `jetstream {}` in the server's configuration, and `jetstream: enabled` for the account",
-            )?;
-            return Ok(None);
+            );
+            return None;
         }
         Answer::Silence => {
             findings.fail(
                 "JetStream",
                 format!("no answer to {subject:?} in time"),
                 "check the servers' logs: a cluster without a majority does not answer",
-            )?;
-            return Ok(None);
+            );
+            return None;
         }
     };
     if let Some(error) = answer["error"].as_object() {
@@ -100,43 +81,43 @@ pub async fn check(
             .unwrap_or("no reason");
         match code {
             Some(NOT_FOUND) => {
-                findings.ok("JetStream", "it is on")?;
+                findings.ok("JetStream", "it is on");
                 findings.fail(
                     "bucket",
                     format!("{bucket:?} does not exist"),
                     "name another with --bucket, or create it: `nats-elect create-bucket`, or `bucket_auto_create`",
-                )?;
+                );
             }
             Some(10039 | 10076) => findings.fail(
                 "JetStream",
                 what,
                 "enable it on the server and for this account",
-            )?,
+            ),
             _ => findings.fail(
                 "bucket",
                 format!("the server says: {what}"),
                 "check the servers' logs",
-            )?,
+            ),
         }
-        return Ok(None);
+        return None;
     }
-    findings.ok("JetStream", "it is on")?;
+    findings.ok("JetStream", "it is on");
     let review = BucketReview::of_answer(bucket, answer.to_string().as_bytes());
     let Ok(Some(review)) = review else {
         findings.fail(
             "bucket",
             "the server's answer can't be read",
             "try a newer nats-elect",
-        )?;
-        return Ok(None);
+        );
+        return None;
     };
     if let Some(why) = &review.unfit {
         findings.fail(
             "bucket",
             format!("{bucket:?} is unfit: {why}"),
             "change that setting, or use another bucket",
-        )?;
-        return Ok(None);
+        );
+        return None;
     }
     let clustered = line.server().cluster.is_some();
     let config = &answer["config"];
@@ -147,27 +128,28 @@ pub async fn check(
     let prefix = format!("$KV.{bucket}.");
     let found = Found {
         replicas: usize::try_from(config["num_replicas"].as_u64().unwrap_or(1)).unwrap_or(1),
-        max_age: nanos(&config["max_age"]),
+        max_age: Some(Duration::from_nanos(
+            config["max_age"].as_u64().unwrap_or(0),
+        ))
+        .filter(|it| !it.is_zero()),
         memory: config["storage"] == "memory",
         clustered,
+        now: answer["ts"]
+            .as_str()
+            .and_then(|it| humantime::parse_rfc3339(it).ok()),
         keys: keys
             .filter_map(|(key, _)| key.strip_prefix(&prefix))
             .map(str::to_owned)
             .collect(),
     };
-    settings(bucket, &answer, &review, findings)?;
-    limits(&answer, &review, named, &found, findings)?;
-    servers(&answer, clustered, findings)?;
-    Ok(Some(found))
+    settings(bucket, &answer, &review, findings);
+    limits(&answer, &review, named, &found, findings);
+    servers(&answer, clustered, findings);
+    Some(found)
 }
 
 /// One line for each setting that something depends on.
-fn settings(
-    bucket: &str,
-    answer: &Value,
-    review: &BucketReview,
-    findings: &mut Findings,
-) -> io::Result<()> {
+fn settings(bucket: &str, answer: &Value, review: &BucketReview, findings: &mut Findings) {
     let config = &answer["config"];
     let mut notes: Vec<&BucketNote> = review.notes.iter().collect();
     let placed = match config["placement"].as_object() {
@@ -177,7 +159,7 @@ fn settings(
     findings.ok(
         "bucket",
         format!("{bucket:?} exists, and elections can be held in it{placed}"),
-    )?;
+    );
     for (check, settings, good) in [
         ("replicas", &["num_replicas"][..], format!("{}", config["num_replicas"])),
         (
@@ -208,17 +190,21 @@ fn settings(
         let told = notes.iter().copied().find(of_it);
         notes.retain(|note| !of_it(note));
         match told {
-            None => findings.ok(check, good)?,
-            Some(note) => findings.warn(check, &note.risk, &note.remedy)?,
+            None => findings.ok(check, good),
+            Some(note) => findings.warn(check, &note.risk, &note.remedy),
         }
     }
-    batches(
-        config,
-        &format!("`nats stream edit KV_{bucket} --allow-batch`"),
-        findings,
-    )?;
+    if config["allow_atomic"] == true {
+        findings.ok("batches", "several values can be written as one");
+    } else {
+        findings.warn(
+            "batches",
+            "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`)",
+            format!("nats-server 2.12 and `nats stream edit KV_{bucket} --allow-batch`"),
+        );
+    }
     for note in notes {
-        findings.warn("other settings", &note.risk, &note.remedy)?;
+        findings.warn("other settings", &note.risk, &note.remedy);
     }
     let discard = config["discard"].as_str().unwrap_or("old");
     let ttl = if config["allow_msg_ttl"] == true {
@@ -227,18 +213,7 @@ fn settings(
         "off"
     };
     let others = format!("discard {discard}, per-message ttl {ttl}");
-    findings.ok("other settings", others)
-}
-
-fn batches(config: &Value, edit: &str, findings: &mut Findings) -> io::Result<()> {
-    if config["allow_atomic"] == true {
-        return findings.ok("batches", "several values can be written as one");
-    }
-    findings.warn(
-        "batches",
-        "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`)",
-        format!("nats-server 2.12 and {edit}"),
-    )
+    findings.ok("other settings", others);
 }
 
 /// Whether its limits, if it has any, hold the keys of every role, and how full it is.
@@ -248,7 +223,7 @@ fn limits(
     named: &[String],
     found: &Found,
     findings: &mut Findings,
-) -> io::Result<()> {
+) {
     let standing: BTreeSet<_> = found.roles().collect();
     let new = named.iter().filter(|name| !standing.contains(name));
     let new: BTreeSet<_> = new.collect();
@@ -258,18 +233,10 @@ fn limits(
             "size limits",
             format!("they have room for the keys of {room} of {roles} roles: a role needs two keys and at least 1 KiB, and half as much again with several replicas"),
             "remove the limits, or raise them: `max_bytes`, `max_msgs`",
-        )?;
+        );
     }
     let new = roles - standing.len() as u64;
-    fill(
-        answer,
-        review.spare.is_some_and(|spare| spare < new),
-        findings,
-    )
-}
-
-/// How full it is, if it can be.
-fn fill(answer: &Value, too_full: bool, findings: &mut Findings) -> io::Result<()> {
+    let too_full = review.spare.is_some_and(|spare| spare < new);
     let (state, config) = (&answer["state"], &answer["config"]);
     for (what, used, limit) in [
         ("bytes", "bytes", "max_bytes"),
@@ -289,32 +256,31 @@ fn fill(answer: &Value, too_full: bool, findings: &mut Findings) -> io::Result<(
                 "fill",
                 format!("{found}: a full bucket refuses heartbeats, or drops the keys of leaders"),
                 advice,
-            )?,
+            ),
             _ if too_full => findings.fail(
                 "fill",
                 format!("{found}: there may be no room for the keys of a new role"),
                 advice,
-            )?,
-            CLOSE.. => findings.warn("fill", found, advice)?,
-            _ => findings.ok("fill", found)?,
+            ),
+            CLOSE.. => findings.warn("fill", found, advice),
+            _ => findings.ok("fill", found),
         }
     }
-    Ok(())
 }
 
 /// The servers that keep it.
-fn servers(answer: &Value, clustered: bool, findings: &mut Findings) -> io::Result<()> {
+fn servers(answer: &Value, clustered: bool, findings: &mut Findings) {
     let cluster = &answer["cluster"];
     let replicas = answer["config"]["num_replicas"].as_u64().unwrap_or(1);
     if !clustered {
-        return Ok(());
+        return;
     }
     if replicas == 2 {
         findings.warn(
             "quorum",
             "two replicas survive less than one: if either is down, no write succeeds",
             "three replicas",
-        )?;
+        );
     }
     let Some(leader) = cluster["leader"].as_str() else {
         return findings.fail(
@@ -338,53 +304,37 @@ fn servers(answer: &Value, clustered: bool, findings: &mut Findings) -> io::Resu
         findings.ok(
             "stream leader",
             format!("{leader:?}; {peers} more replicas are current"),
-        )
+        );
     } else {
         findings.warn(
             "stream leader",
             format!("{leader:?}; {}", behind.join(", ")),
             "check these servers: until they are back, the bucket survives fewer failures",
-        )
+        );
     }
 }
 
-fn nanos(value: &Value) -> Option<Duration> {
-    value
-        .as_u64()
-        .filter(|&it| it > 0)
-        .map(Duration::from_nanos)
-}
-
 /// Whether keys live as long as leases, which a manager asks for when it starts.
-pub fn max_age_against(
-    role: &str,
-    ttl: Duration,
-    found: &Found,
-    findings: &mut Findings,
-) -> io::Result<()> {
+pub fn max_age_against(role: &str, ttl: Duration, found: &Found, findings: &mut Findings) {
     let Some(max_age) = found.max_age.filter(|age| *age < ttl) else {
-        return Ok(());
+        return;
     };
     findings.fail(
         "max age and ttl",
         format!("keys expire after {}, before the lease of {role} ends ({}): a manager does not start with these settings", exact(max_age), exact(ttl)),
         "choose a shorter ttl, or a longer max age",
-    )
+    );
 }
 
 /// Whether keys live as long as units have owners, which a manager with groups asks for when it
 /// starts.
-pub fn max_age_of_groups(
-    group: Option<&String>,
-    found: &Found,
-    findings: &mut Findings,
-) -> io::Result<()> {
+pub fn max_age_of_groups(group: Option<&String>, found: &Found, findings: &mut Findings) {
     let (Some(max_age), Some(group)) = (found.max_age, group) else {
-        return Ok(());
+        return;
     };
     findings.fail(
         "max age and groups",
         format!("keys expire after {}, and the owner of a unit of {group:?} is written only when it changes: a manager does not start with these settings", exact(max_age)),
         "a bucket without a max age",
-    )
+    );
 }

@@ -1,7 +1,6 @@
 //! A crash of a leader's process, and its consequences as the instances' reports show them.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use nats_elect::LastWillStatus;
 use nats_elect::admin::InstanceReport;
@@ -12,20 +11,19 @@ use super::findings::Findings;
 /// So many names are told, and the number of the others.
 const NAMES: usize = 5;
 
-pub fn check(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+pub fn check(reports: &[InstanceReport], findings: &mut Findings) {
     let has_roles = reports.iter().any(|it| !it.roles.is_empty());
     let has_groups = reports.iter().any(|it| !it.groups.is_empty());
     if has_roles || has_groups {
-        last_wills(reports, has_groups, findings)?;
+        last_wills(reports, has_groups, findings);
     }
     if has_roles {
-        candidates(reports, findings)?;
+        candidates(reports, findings);
     }
-    Ok(())
 }
 
 /// Whose terms keep failing.
-pub fn failing(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+pub fn failing(reports: &[InstanceReport], findings: &mut Findings) {
     for report in reports {
         let roles = report
             .roles
@@ -42,18 +40,13 @@ pub fn failing(reports: &[InstanceReport], findings: &mut Findings) -> io::Resul
                 ),
                 "its log says why its handler failed; once that is mended, `nats-elect resume` gives \
                  it another chance at once",
-            )?;
+            );
         }
     }
-    Ok(())
 }
 
 /// How soon the others learn of it.
-fn last_wills(
-    reports: &[InstanceReport],
-    has_groups: bool,
-    findings: &mut Findings,
-) -> io::Result<()> {
+fn last_wills(reports: &[InstanceReport], has_groups: bool, findings: &mut Findings) {
     let check = "last will";
     let roles = reports.iter().flat_map(|report| report.roles.values());
     let longest = roles.map(|role| role.ttl).max();
@@ -85,7 +78,7 @@ fn last_wills(
         let ids: Vec<_> = these.map(|it| it.instance_id.as_str()).collect();
         if !ids.is_empty() {
             let found = format!("{what}: {}; until then {wait} after a crash", listed(&ids));
-            findings.warn(check, found, advice)?;
+            findings.warn(check, found, advice);
         }
     }
     let ready = |report: &&&InstanceReport| report.last_will == Some(LastWillStatus::Ready);
@@ -97,11 +90,11 @@ fn last_wills(
         let ids = listed(&ids);
         found = format!("{found}; `last_will` is off for {ids}, where {wait}");
     }
-    findings.ok(check, found)
+    findings.ok(check, found);
 }
 
 /// Whether another instance takes over.
-fn candidates(reports: &[InstanceReport], findings: &mut Findings) -> io::Result<()> {
+fn candidates(reports: &[InstanceReport], findings: &mut Findings) {
     let check = "candidates";
     let mut standing = BTreeMap::<&str, Vec<&str>>::new();
     for report in reports {
@@ -130,15 +123,14 @@ fn candidates(reports: &[InstanceReport], findings: &mut Findings) -> io::Result
                 "`nats-elect resume` lets them stand again",
             ),
         };
-        findings.warn(check, found, advice)?;
+        findings.warn(check, found, advice);
     }
     if alone.is_empty() {
         findings.ok(
             check,
             format!("two or more stand for each of {count} roles"),
-        )?;
+        );
     }
-    Ok(())
 }
 
 fn listed(names: &[&str]) -> String {

@@ -5,7 +5,10 @@ use std::io;
 use serde::Serialize;
 
 use crate::output::Output;
-use crate::text::clean;
+use crate::text::{clean, wrapped};
+
+/// The width of lines, in characters.
+const WIDTH: usize = 90;
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,10 +33,22 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
+/// All of them, for programs.
+#[derive(Serialize)]
+struct Sum {
+    checks: Vec<Finding>,
+    ok: usize,
+    warn: usize,
+    fail: usize,
+    skipped: usize,
+}
+
 /// All that was found so far. People see it as it is found.
 pub struct Findings {
     output: Output,
     all: Vec<Finding>,
+    /// Whether all of it was written.
+    written: io::Result<()>,
 }
 
 impl Findings {
@@ -41,11 +56,12 @@ impl Findings {
         Self {
             output,
             all: Vec::new(),
+            written: Ok(()),
         }
     }
 
-    pub fn ok(&mut self, check: &'static str, found: impl Into<String>) -> io::Result<()> {
-        self.add(check, Verdict::Ok, found.into(), None)
+    pub fn ok(&mut self, check: &'static str, found: impl Into<String>) {
+        self.add(check, Verdict::Ok, found.into(), None);
     }
 
     pub fn warn(
@@ -53,8 +69,8 @@ impl Findings {
         check: &'static str,
         found: impl Into<String>,
         advice: impl Into<String>,
-    ) -> io::Result<()> {
-        self.add(check, Verdict::Warn, found.into(), Some(advice.into()))
+    ) {
+        self.add(check, Verdict::Warn, found.into(), Some(advice.into()));
     }
 
     pub fn fail(
@@ -62,12 +78,12 @@ impl Findings {
         check: &'static str,
         found: impl Into<String>,
         advice: impl Into<String>,
-    ) -> io::Result<()> {
-        self.add(check, Verdict::Fail, found.into(), Some(advice.into()))
+    ) {
+        self.add(check, Verdict::Fail, found.into(), Some(advice.into()));
     }
 
-    pub fn skipped(&mut self, check: &'static str, why: impl Into<String>) -> io::Result<()> {
-        self.add(check, Verdict::Skipped, why.into(), None)
+    pub fn skipped(&mut self, check: &'static str, why: impl Into<String>) {
+        self.add(check, Verdict::Skipped, why.into(), None);
     }
 
     fn add(
@@ -76,38 +92,45 @@ impl Findings {
         verdict: Verdict,
         found: String,
         advice: Option<String>,
-    ) -> io::Result<()> {
-        if !self.output.is_data() {
-            let shown = self.coloured(verdict);
-            let mut head = format!("{shown} {check:<17} ");
-            let advice = advice.iter().map(|advice| format!("-> {advice}"));
-            for line in wrapped(&clean(&found))
-                .into_iter()
-                .chain(advice.flat_map(|it| wrapped(&it)))
-            {
-                self.output.line(format!("{head}{line}"))?;
-                head = " ".repeat(26);
-            }
-        }
-        self.all.push(Finding {
+    ) {
+        let finding = Finding {
             check,
             verdict,
             found,
             advice,
-        });
+        };
+        if !self.output.is_data() && self.written.is_ok() {
+            self.written = self.show(&finding);
+        }
+        self.all.push(finding);
+    }
+
+    fn show(&self, finding: &Finding) -> io::Result<()> {
+        let shown = self.coloured(finding.verdict);
+        let mut head = format!("{shown} {:<17} ", finding.check);
+        let advice = finding.advice.iter().map(|advice| format!("-> {advice}"));
+        let lines = wrapped(&clean(&finding.found), WIDTH).into_iter();
+        for line in lines.chain(advice.flat_map(|it| wrapped(&it, WIDTH))) {
+            self.output.line(format!("{head}{line}"))?;
+            head = " ".repeat(26);
+        }
         Ok(())
     }
 
     /// Ends with the sum of it. Whether it counts as a failure: with `strict` warnings do.
     pub fn sum_up(self, strict: bool) -> io::Result<bool> {
+        self.written?;
         let count = |verdict| self.all.iter().filter(|it| it.verdict == verdict).count();
         let [ok, warn, fail, skipped] =
             [Verdict::Ok, Verdict::Warn, Verdict::Fail, Verdict::Skipped].map(count);
         if self.output.is_data() {
-            self.output.data(&serde_json::json!({
-                "checks": self.all,
-                "ok": ok, "warn": warn, "fail": fail, "skipped": skipped,
-            }))?;
+            self.output.data(&Sum {
+                checks: self.all,
+                ok,
+                warn,
+                fail,
+                skipped,
+            })?;
         } else {
             self.output.line(format!(
                 "\n{ok} ok, {warn} to look at, {fail} failed, {skipped} skipped"
@@ -129,21 +152,4 @@ impl Findings {
             format!("{word:<7}")
         }
     }
-}
-
-/// Lines of at most that many characters, but for words that are longer.
-fn wrapped(text: &str) -> Vec<String> {
-    const WIDTH: usize = 90;
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

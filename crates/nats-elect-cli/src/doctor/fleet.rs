@@ -1,52 +1,81 @@
 //! The instances that run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::time::Duration;
 
-use futures::future::join_all;
-use nats_elect::admin::{AdminClient, AdminError, Instance, InstanceReport};
-use nats_elect::{Denied, ManagerConfig, TWO_APPLICATIONS};
+use nats_elect::admin::{AdminError, InstanceReport};
+use nats_elect::{Denied, TWO_APPLICATIONS};
 
 use super::crash;
+use super::examined::{Examined, Part, Times};
 use super::findings::Findings;
-use super::pace::Times;
 use super::records::Left;
 use crate::applications::mixed;
 use crate::exit::Failure;
-use crate::line::Line;
-use crate::operating::Whose;
+use crate::instances::{Candidate, Whose, asked};
+
+const CHECK: &str = "instances";
 
 /// How long is waited for instances to answer.
 const SEARCH: Duration = Duration::from_secs(2);
 /// A failure is told for so long at least. A candidate with longer pauses tries twice in longer.
 const RECENT: Duration = Duration::from_secs(15);
 
-pub async fn check(
-    line: &Line,
-    config: &ManagerConfig,
-    prefix: &str,
-    whose: Whose<'_>,
-    left: &[Left],
-    times: &[Times],
-    findings: &mut Findings,
-) -> io::Result<()> {
-    let check = "instances";
-    let found = search(line, config, prefix, whose).await;
-    for left in left {
-        let found = found.as_deref().unwrap_or_default();
-        abandoned(&config.bucket, left, found, findings)?;
+impl Examined<'_> {
+    /// Looks at the instances, and tells of roles that nobody claims.
+    pub async fn instances(&self, left: &[Left], findings: &mut Findings) {
+        let found = self.search().await;
+        for left in left {
+            let found = found.as_deref().unwrap_or_default();
+            abandoned(self.bucket(), left, found, findings);
+        }
+        match found {
+            Ok(found) => look(found, self.times, findings),
+            Err(why) => findings.skipped(CHECK, why),
+        }
     }
-    let (instances, reports) = match found {
-        Ok(found) => found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>(),
-        Err(why) => return findings.skipped(check, why),
-    };
-    if instances.is_empty() {
-        return findings.ok(check, "none runs, or all have their admin service off");
+
+    /// Those that run, each with what it reports.
+    async fn search(&self) -> Result<Vec<Candidate>, String> {
+        let (line, config) = (self.line, self.config);
+        let whose = match self.part {
+            Part::Operator => self.operates,
+            _ => Whose::Read,
+        };
+        let prefix = &config.admin.subject_prefix;
+        let bucket = &config.bucket;
+        let admin = whose.asked_by(&line.client, config).await;
+        let admin = admin.map_err(|failure| failure.what)?;
+        let subject = format!("{prefix}.{bucket}.instances");
+        let answers = format!("{prefix}.{bucket}._answer.");
+        let forbids = |denied: &Denied| {
+            denied.publish && denied.subject == subject
+                || !denied.publish && denied.subject.starts_with(&answers)
+        };
+        let forbidden = line.hears(&forbids);
+        let asking = async { Ok(asked(&admin, None, admin.instances(SEARCH).await?).await) };
+        tokio::select! {
+            biased;
+            denied = forbidden => Err(format!("{denied}; a candidate does not need it")),
+            found = asking => match found {
+                Ok(found) => Ok(found),
+                Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),
+                Err(error) => {
+                    let Failure { what, advice, .. } = error.into();
+                    Err(advice.map_or(what.clone(), |it| format!("{what}; {it}")))
+                }
+            },
+        }
+    }
+}
+
+fn look(found: Vec<Candidate>, times: &[Times], findings: &mut Findings) {
+    if found.is_empty() {
+        return findings.ok(CHECK, "none runs, or all have their admin service off");
     }
     let mut by_id = BTreeMap::<_, Vec<_>>::new();
     let mut versions = BTreeSet::new();
-    for instance in &instances {
+    for instance in found.iter().map(|it| &it.instance) {
         by_id
             .entry(&instance.instance_id)
             .or_default()
@@ -55,39 +84,36 @@ pub async fn check(
     }
     for (id, incarnations) in by_id.iter().filter(|(_, all)| all.len() > 1) {
         findings.warn(
-            check,
+            CHECK,
             format!("{} processes have the id {id:?} ({})", incarnations.len(), incarnations.join(", ")),
             "give each its own instance id: no role can be handed to them, and logs and metrics mix them up",
-        )?;
+        );
     }
     if versions.len() > 1 {
         let versions: Vec<_> = versions.into_iter().collect();
         findings.warn(
-            check,
+            CHECK,
             format!("they run different versions: {}", versions.join(", ")),
             "that is fine during an upgrade; then run one version",
-        )?;
+        );
     } else if let Some(version) = versions.first() {
-        findings.ok(
-            check,
-            format!("{} found, version {version}", instances.len()),
-        )?;
+        findings.ok(CHECK, format!("{} found, version {version}", found.len()));
     }
-    let known = instances.iter().zip(&reports);
-    for mixed in mixed(known.filter_map(|(it, report)| Some((it, report.as_ref().ok()?)))) {
-        findings.warn("applications", mixed, TWO_APPLICATIONS)?;
+    let known = found.iter();
+    for mixed in mixed(known.filter_map(|it| Some((&it.instance, it.report.as_ref().ok()?)))) {
+        findings.warn("applications", mixed, TWO_APPLICATIONS);
     }
     let (mut known, mut silent) = (Vec::new(), None);
-    for report in reports {
-        match report {
+    for one in found {
+        match one.report {
             Ok(report) => known.push(report),
             Err(error) => silent = Some(error),
         }
     }
     let pauses = times.iter().map(|it| it.settings.retry.max_backoff);
     let recent = RECENT.max(2 * pauses.max().unwrap_or_default());
-    writes(&known, recent, findings)?;
-    crash::failing(&known, findings)?;
+    writes(&known, recent, findings);
+    crash::failing(&known, findings);
     match silent {
         None => crash::check(&known, findings),
         // Who can't be asked might stand for any role.
@@ -99,20 +125,15 @@ pub async fn check(
 }
 
 /// Tells of a role that nobody claims, and what the instances that stand for it wait for.
-fn abandoned(
-    bucket: &str,
-    left: &Left,
-    found: &[(Instance, Result<InstanceReport, AdminError>)],
-    findings: &mut Findings,
-) -> io::Result<()> {
+fn abandoned(bucket: &str, left: &Left, found: &[Candidate], findings: &mut Findings) {
     let role = &left.role;
     let (mut paused, mut standing) = (Vec::new(), Vec::new());
-    for (instance, report) in found {
-        let id = instance.instance_id.as_str();
-        match report.as_ref().map(|report| report.roles.get(role)) {
-            Ok(Some(report)) if report.paused => paused.push(id),
-            Ok(Some(_)) => standing.push(id),
-            _ => {}
+    for one in found {
+        let id = one.instance.instance_id.as_str();
+        match one.role(role) {
+            Some(report) if report.paused => paused.push(id),
+            Some(_) => standing.push(id),
+            None => {}
         }
     }
     let (more, advice) = if !standing.is_empty() {
@@ -133,7 +154,7 @@ fn abandoned(
             ),
         )
     };
-    findings.warn("records", format!("{}{more}", left.what), advice)
+    findings.warn("records", format!("{}{more}", left.what), advice);
 }
 
 /// The roles of each failure that repeats, as of the instances' last attempts. A role whose leader
@@ -154,7 +175,7 @@ fn failures(reports: &[InstanceReport], recent: Duration) -> BTreeMap<&str, BTre
     failing
 }
 
-fn writes(reports: &[InstanceReport], recent: Duration, findings: &mut Findings) -> io::Result<()> {
+fn writes(reports: &[InstanceReport], recent: Duration, findings: &mut Findings) {
     for (detail, roles) in failures(reports, recent) {
         let some: Vec<_> = roles.iter().copied().take(5).collect();
         let more = match roles.len() - some.len() {
@@ -170,48 +191,7 @@ fn writes(reports: &[InstanceReport], recent: Duration, findings: &mut Findings)
             found,
             "candidates try on and lead soon after the cause is gone: look for a full disk and for \
              limits of the bucket, the account and the server",
-        )?;
-    }
-    Ok(())
-}
-
-/// Those that run, each with what it reports.
-async fn search(
-    line: &Line,
-    config: &ManagerConfig,
-    prefix: &str,
-    whose: Whose<'_>,
-) -> Result<Vec<(Instance, Result<InstanceReport, AdminError>)>, String> {
-    let bucket = &config.bucket;
-    let asked = AdminClient::under(line.client.clone(), bucket, prefix);
-    let admin = asked.map_err(|error| error.to_string())?;
-    let admin = whose.asked_by(admin, &line.client, config).await;
-    let subject = format!("{prefix}.{bucket}.instances");
-    let answers = format!("{prefix}.{bucket}._answer.");
-    let forbids = |denied: &Denied| {
-        denied.publish && denied.subject == subject
-            || !denied.publish && denied.subject.starts_with(&answers)
-    };
-    let forbidden = line.hears(&forbids);
-    let asking = async {
-        let instances = admin.instances(SEARCH).await?;
-        let asked = instances.into_iter().map(async |instance| {
-            let report = admin.status(&instance).await;
-            (instance, report)
-        });
-        Ok(join_all(asked).await)
-    };
-    tokio::select! {
-        biased;
-        denied = forbidden => Err(format!("{denied}; a candidate does not need it")),
-        found = asking => match found {
-            Ok(found) => Ok(found),
-            Err(AdminError::Timeout { .. }) => Err("they did not answer in time".into()),
-            Err(error) => {
-                let Failure { what, advice, .. } = error.into();
-                Err(advice.map_or(what.clone(), |it| format!("{what}; {it}")))
-            }
-        },
+        );
     }
 }
 

@@ -1,7 +1,6 @@
 //! What stands of groups in the bucket.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::time::Duration;
 
 use nats_elect::{ManagerConfig, ObservedGroup, ObservedGroups, Observer, UnitStanding};
@@ -14,44 +13,35 @@ const WAIT: Duration = Duration::from_secs(2);
 const CHECK: &str = "groups";
 
 /// Reads the groups. Nothing if they can't be read.
-pub async fn read(
-    config: &ManagerConfig,
-    findings: &mut Findings,
-) -> io::Result<Option<ObservedGroups>> {
+pub async fn read(config: &ManagerConfig, findings: &mut Findings) -> Option<ObservedGroups> {
     let observer = Observer::builder().config(config.clone());
     let observer = observer.roles(std::iter::empty::<&str>());
     // The future's state is large.
     let read = Box::pin(async { observer.start().await?.groups(WAIT).await });
     match read.await {
-        Ok(groups) => Ok(Some(groups)),
+        Ok(groups) => Some(groups),
         Err(error) => {
-            findings.skipped(CHECK, format!("they could not be read: {error}"))?;
-            Ok(None)
+            findings.skipped(CHECK, format!("they could not be read: {error}"));
+            None
         }
     }
 }
 
 /// Looks at the groups of these names, and at all others that stand there.
-pub fn check(seen: &ObservedGroups, wanted: &[String], findings: &mut Findings) -> io::Result<()> {
+pub fn check(seen: &ObservedGroups, wanted: &[String], findings: &mut Findings) {
     let names = wanted.iter().chain(seen.groups.keys());
     for name in names.collect::<BTreeSet<_>>() {
         match seen.groups.get(name) {
-            Some(group) => look(seen, name, group, findings)?,
+            Some(group) => look(seen, name, group, findings),
             None => findings.skipped(
                 CHECK,
                 format!("{name:?} is not in the bucket: the first member makes it"),
-            )?,
+            ),
         }
     }
-    Ok(())
 }
 
-fn look(
-    seen: &ObservedGroups,
-    name: &str,
-    group: &ObservedGroup,
-    findings: &mut Findings,
-) -> io::Result<()> {
+fn look(seen: &ObservedGroups, name: &str, group: &ObservedGroup, findings: &mut Findings) {
     let mut wrong: Vec<_> = seen
         .problems_of(name)
         .iter()
@@ -87,7 +77,6 @@ fn look(
         let advice = format!(
             "`nats-elect group show {name}`; after instances started or stopped, look again a minute later"
         );
-        findings.warn(CHECK, what, advice)?;
+        findings.warn(CHECK, what, advice);
     }
-    Ok(())
 }

@@ -5,6 +5,7 @@
 
 pub mod bucket;
 pub mod crash;
+pub mod examined;
 pub mod findings;
 pub mod fleet;
 pub mod groups;
@@ -13,29 +14,66 @@ pub mod permissions;
 pub mod records;
 pub mod server;
 
-use clap::ValueEnum;
+use self::examined::{Examined, Part};
+use self::findings::Findings;
+use self::records::Left;
 
-/// Whose permissions are tried: a file of `deploy/nats` each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
-    /// Stands for election
-    Candidate,
-    /// Reads the bucket, and asks instances how they are
-    Observer,
-    /// Asks instances, and has them step down, pause, resume and cordon
-    Operator,
-}
+impl Examined<'_> {
+    pub async fn examine(&self, findings: &mut Findings) {
+        server::check(self.line, self.config, findings);
+        let mut left = Vec::new();
+        if self.part == Part::Operator {
+            findings.skipped("bucket", "an operator needs none");
+        } else {
+            server::user(self.line, findings).await;
+            left = self.place(findings).await;
+        }
+        self.messages(findings).await;
+        self.instances(&left, findings).await;
+    }
 
-/// The roles that are checked.
-pub struct Roles {
-    pub names: Vec<String>,
-    /// Nobody named one: what is denied for this name proves nothing about others.
-    pub made_up: bool,
-}
-
-impl Roles {
-    /// Those that somebody named.
-    pub fn named(&self) -> &[String] {
-        if self.made_up { &[] } else { &self.names }
+    /// Looks at the bucket. Returns the roles that nobody claims.
+    async fn place(&self, findings: &mut Findings) -> Vec<Left> {
+        let line = self.line;
+        let found = bucket::check(line, self.bucket(), self.roles.named(), findings).await;
+        server::limits(line, findings).await;
+        let Some(found) = found else {
+            return Vec::new();
+        };
+        let readable = self.reading(findings).await;
+        let mut seen = None;
+        if readable {
+            seen = groups::read(self.config, findings).await;
+        }
+        let candidate = self.part == Part::Candidate;
+        let mut written = None;
+        if candidate {
+            if self.groups.is_empty() || !self.roles.made_up {
+                let standing: Vec<_> = found.roles().map(String::as_str).collect();
+                written = self.writing(&standing, findings).await;
+            }
+            self.owning(seen.as_ref(), findings).await;
+            let standing = seen.iter().flat_map(|seen| seen.groups.keys());
+            let first = self.groups.iter().chain(standing).next();
+            bucket::max_age_of_groups(first, &found, findings);
+        }
+        if readable || written.is_some() {
+            pace::round_trips(line, self.bucket(), written, self.times, findings).await;
+        }
+        if candidate {
+            for times in self.times {
+                bucket::max_age_against(&times.role, times.settings.ttl, &found, findings);
+                pace::tolerance(times, &found, findings);
+            }
+        }
+        pace::survives(&found, findings);
+        let mut left = Vec::new();
+        if readable {
+            left = records::check(self, &found, findings).await;
+        }
+        if let Some(seen) = &seen {
+            groups::check(seen, self.groups, findings);
+        }
+        left
     }
 }

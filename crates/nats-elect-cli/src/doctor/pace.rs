@@ -1,14 +1,13 @@
 //! How long NATS takes to answer, against what roles are configured to; and which failures their
 //! times survive.
 
-use std::io;
 use std::time::{Duration, Instant};
 
-use nats_elect::RoleSettings;
 use nats_elect::duration::{exact, rounded_down, rounded_up};
 use serde_json::json;
 
 use super::bucket::Found;
+use super::examined::Times;
 use super::findings::Findings;
 use crate::line::{Answer, Line};
 use crate::text::lasted;
@@ -18,22 +17,6 @@ const ROUND_TRIPS: usize = 100;
 /// stream.
 const NODE_LOST: Duration = Duration::from_secs(6);
 
-/// A role, as lines call it, and its settings.
-pub struct Times {
-    pub role: String,
-    pub settings: RoleSettings,
-}
-
-/// Sorted answers.
-struct Measured(Vec<Duration>);
-
-impl Measured {
-    fn at(&self, percent: usize) -> Duration {
-        let rank = (self.0.len() * percent).div_ceil(100).max(1);
-        self.0.get(rank - 1).copied().unwrap_or_default()
-    }
-}
-
 /// Measures, one after the other, and compares: refused writes to a role's key where that may be
 /// written, else reads.
 pub async fn round_trips(
@@ -42,7 +25,7 @@ pub async fn round_trips(
     written: Option<&str>,
     times: &[Times],
     findings: &mut Findings,
-) -> io::Result<()> {
+) {
     let check = "round trips";
     let Some(measured) = measure(line, bucket, written).await else {
         return findings.skipped(check, "some requests got no answer");
@@ -52,7 +35,11 @@ pub async fn round_trips(
     } else {
         "reads of the stream leader"
     };
-    let (median, p99, max) = (measured.at(50), measured.at(99), measured.at(100));
+    let at = |percent: usize| {
+        let rank = (measured.len() * percent).div_ceil(100).max(1);
+        measured.get(rank - 1).copied().unwrap_or_default()
+    };
+    let (median, p99, max) = (at(50), at(99), at(100));
     let text = format!(
         "median {}, 99 % {}, max {} of {ROUND_TRIPS} {what}",
         lasted(median),
@@ -74,15 +61,15 @@ pub async fn round_trips(
             check,
             text,
             "heartbeats will fail: choose a longer ttl (or heartbeat and request timeout), or run closer to NATS",
-        )
+        );
     } else if max * 2 >= limit {
         findings.warn(
             check,
             text,
             "some heartbeats will fail: choose a longer ttl, or find out what slows NATS down",
-        )
+        );
     } else {
-        findings.ok(check, text)
+        findings.ok(check, text);
     }
 }
 
@@ -90,7 +77,7 @@ pub async fn round_trips(
     clippy::disallowed_methods,
     reason = "what is measured is for people; no lease rests on it"
 )]
-async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Measured> {
+async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Vec<Duration>> {
     let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
     let nothing = json!({ "last_by_subj": format!("$KV.{bucket}._doctor") });
     let mut measured = Vec::with_capacity(ROUND_TRIPS);
@@ -106,11 +93,11 @@ async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Mea
         measured.push(sent.elapsed());
     }
     measured.sort_unstable();
-    Some(Measured(measured))
+    Some(measured)
 }
 
 /// What the times of a role survive, in words.
-pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::Result<()> {
+pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) {
     let Times { role, settings } = times;
     let check = "ttl";
     let winds_down = settings
@@ -140,13 +127,12 @@ pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) -> io::R
             check,
             format!("{role}: {warning}"),
             "choose a ttl of 10s or more, or accept that roles change hands",
-        )?;
+        );
     }
-    Ok(())
 }
 
 /// What the bucket survives, in words.
-pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
+pub fn survives(found: &Found, findings: &mut Findings) {
     let check = "survives";
     let kept = if found.memory {
         ""
@@ -169,7 +155,7 @@ pub fn survives(found: &Found, findings: &mut Findings) -> io::Result<()> {
             findings.ok(
                 check,
                 format!("the loss of {losses} {nodes} of {replicas}: 4 to 6 seconds without writes if it is the stream leader, none otherwise"),
-            )
+            );
         }
     }
 }

@@ -5,7 +5,6 @@
 //! moment: meanwhile a candidate that looks for another one is not told at once that nobody is
 //! there, but waits for as long as it would if somebody were.
 
-use std::io;
 use std::str::FromStr;
 
 use nats_elect::permissions::{self as library, Need, Scope};
@@ -13,9 +12,10 @@ use nats_elect::{Denied, ObservedGroups};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::examined::{Examined, Part};
 use super::findings::Findings;
-use super::{Part, Roles};
-use crate::line::{Answer, Line, advice, permission};
+use crate::denied::{advice, permission};
+use crate::line::Answer;
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
@@ -31,47 +31,60 @@ fn parsed<N: FromStr>(names: &[String]) -> Vec<N> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-pub struct Trial<'a> {
-    pub line: &'a Line,
-    pub bucket: &'a str,
-    /// What subjects of the admin service begin with; none where it is switched off.
-    pub admin: Option<&'a str>,
-    pub part: Part,
-    pub roles: &'a Roles,
-    /// The groups that somebody named.
-    pub groups: &'a [String],
+/// What is tried, and what is lost where it is denied.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    check: &'static str,
+    lost: &'a str,
+    /// Whether elections are held without it all the same.
+    dispensable: bool,
 }
 
-impl Trial<'_> {
+impl<'a> Trial<'a> {
+    const fn needed(check: &'static str, lost: &'a str) -> Self {
+        Self {
+            check,
+            lost,
+            dispensable: false,
+        }
+    }
+
+    const fn dispensable(check: &'static str, lost: &'a str) -> Self {
+        Self {
+            dispensable: true,
+            ..Self::needed(check, lost)
+        }
+    }
+}
+
+impl Examined<'_> {
     /// Reads and watches: what everybody needs who looks into the bucket.
     /// Returns whether records can be read.
-    pub async fn reading(&self, findings: &mut Findings) -> io::Result<bool> {
-        let check = "may read";
-        let read = format!("$JS.API.STREAM.MSG.GET.KV_{}", self.bucket);
-        let key = json!({ "last_by_subj": format!("$KV.{}.{}", self.bucket, self.roles.names[0]) });
+    pub async fn reading(&self, findings: &mut Findings) -> bool {
+        let trial = Trial::needed("may read", "no record can be read");
+        let (bucket, role) = (self.bucket(), &self.roles.names[0]);
+        let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
+        let key = json!({ "last_by_subj": format!("$KV.{bucket}.{role}") });
         let answer = self.line.ask(&read, &key).await;
         // That nothing stands there is an answer, too.
         let readable = matches!(answer, Answer::Json(_));
         match answer {
-            Answer::Json(_) => findings.ok(check, "from the stream leader")?,
-            other => failed(check, &read, &other, "no record can be read", findings)?,
+            Answer::Json(_) => findings.ok(trial.check, "from the stream leader"),
+            other => failed(trial, &read, &other, findings),
         }
-        self.watch(findings).await?;
-        let flow = format!(
-            "$JS.FC.KV_{}.doctor.{}",
-            self.bucket,
-            Uuid::from_u128(rand::random())
-        );
-        let lost = "a watch of many keys stalls";
-        self.forbidden("may pace watches", &[flow], &[], lost, false, findings)
-            .await?;
-        Ok(readable)
+        self.watch(findings).await;
+        let nobody = Uuid::from_u128(rand::random());
+        let flow = format!("$JS.FC.KV_{bucket}.doctor.{nobody}");
+        let trial = Trial::needed("may pace watches", "a watch of many keys stalls");
+        self.forbidden(trial, &[flow], &[], findings).await;
+        readable
     }
 
     /// Makes a watch as the library does, over keys that do not exist; the server forgets it after
     /// a second.
-    async fn watch(&self, findings: &mut Findings) -> io::Result<()> {
-        let (check, bucket) = ("may watch", self.bucket);
+    async fn watch(&self, findings: &mut Findings) {
+        let lost = "changes are not seen: failovers take a lease, or do not happen";
+        let (trial, bucket) = (Trial::needed("may watch", lost), self.bucket());
         let name = format!("elect-doctor-{}", Uuid::from_u128(rand::random()).simple());
         let filter = format!("$KV.{bucket}._doctor");
         let subject = format!("$JS.API.CONSUMER.CREATE.KV_{bucket}.{name}.{filter}");
@@ -86,15 +99,9 @@ impl Trial<'_> {
         });
         match self.line.ask(&subject, &body).await {
             Answer::Json(answer) if answer["error"].is_null() => {
-                findings.ok(check, "changes are seen as they come")
+                findings.ok(trial.check, "changes are seen as they come");
             }
-            other => failed(
-                check,
-                &subject,
-                &other,
-                "changes are not seen: failovers take a lease, or do not happen",
-                findings,
-            ),
+            other => failed(trial, &subject, &other, findings),
         }
     }
 
@@ -105,86 +112,60 @@ impl Trial<'_> {
         &'r self,
         standing: &[&'r str],
         findings: &mut Findings,
-    ) -> io::Result<Option<&'r str>> {
+    ) -> Option<&'r str> {
         let mut first = None;
         for role in &self.roles.names {
             let lost = format!("role {role:?} can't be claimed or kept");
-            let refused = self
-                .refused(
-                    "may lead",
-                    &self.keys(Need::Lead, role, &[]),
-                    &lost,
-                    findings,
-                )
-                .await?;
-            match refused {
+            let trial = Trial::needed("may lead", &lost);
+            let subjects = self.keys(Need::Lead, role, &[]);
+            match self.refused(trial, &subjects, findings).await {
                 Some(denied) if denied.is_empty() => {
-                    self.may("may lead", role, findings)?;
+                    findings.ok(trial.check, self.granted(role));
                     first = first.or(Some(role.as_str()));
                 }
-                Some(_) if self.roles.made_up => first = self.any_of(standing, findings).await?,
-                Some(denied) => self.tell("may lead", &denied, &lost, false, findings)?,
+                Some(_) if self.roles.made_up => first = self.any_of(standing, findings).await,
+                Some(denied) => self.tell(trial, &denied, findings),
                 None => {}
             }
             let lost = format!("the leader of {role:?} has no `Term::store()`");
-            let refused = self
-                .refused(
-                    "may keep data",
-                    &self.keys(Need::KeepData, role, &[]),
-                    &lost,
-                    findings,
-                )
-                .await?;
-            match refused {
-                Some(denied) if denied.is_empty() => self.may("may keep data", role, findings)?,
-                Some(denied) => self.tell("may keep data", &denied, &lost, true, findings)?,
-                None => {}
-            }
+            let trial = Trial::dispensable("may keep data", &lost);
+            let subjects = self.keys(Need::KeepData, role, &[]);
+            let granted = self.granted(role);
+            self.writes(trial, &subjects, granted, findings).await;
         }
-        Ok(first)
+        first
     }
 
     /// Writes what members of groups write, so that it is refused: in the present generation of each
     /// and in the next one.
-    pub async fn owning(
-        &self,
-        seen: Option<&ObservedGroups>,
-        findings: &mut Findings,
-    ) -> io::Result<()> {
+    pub async fn owning(&self, seen: Option<&ObservedGroups>, findings: &mut Findings) {
         for group in self.groups {
             let known = seen.and_then(|seen| seen.groups.get(group));
             let present = known.map_or(1, |it| it.generation.max(1));
             let generations = [present, present.saturating_add(1)];
-            let lost = format!("no unit of group {group:?} is owned here");
-            let (check, subjects) = ("may own units", self.keys(Need::Own, group, &generations));
-            self.owns(check, group, &subjects, &lost, false, findings)
-                .await?;
-            let lost = format!("owners of units of {group:?} have no `Term::store()`");
-            let (check, subjects) = (
-                "may keep data",
-                self.keys(Need::KeepUnitData, group, &generations),
-            );
-            self.owns(check, group, &subjects, &lost, true, findings)
-                .await?;
+            let no_unit = format!("no unit of group {group:?} is owned here");
+            let no_store = format!("owners of units of {group:?} have no `Term::store()`");
+            let owns = Trial::needed("may own units", &no_unit);
+            let keeps = Trial::dispensable("may keep data", &no_store);
+            for (trial, need) in [(owns, Need::Own), (keeps, Need::KeepUnitData)] {
+                let subjects = self.keys(need, group, &generations);
+                let granted = format!("the keys of group {group:?}");
+                self.writes(trial, &subjects, granted, findings).await;
+            }
         }
-        Ok(())
     }
 
-    async fn owns(
+    async fn writes(
         &self,
-        check: &'static str,
-        group: &str,
+        trial: Trial<'_>,
         subjects: &[String],
-        lost: &str,
-        dispensable: bool,
+        granted: String,
         findings: &mut Findings,
-    ) -> io::Result<()> {
-        match self.refused(check, subjects, lost, findings).await? {
-            Some(denied) if denied.is_empty() => {
-                findings.ok(check, format!("the keys of group {group:?}"))
-            }
-            Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
-            None => Ok(()),
+    ) {
+        match self.refused(trial, subjects, findings).await {
+            Some(denied) if denied.is_empty() => findings.ok(trial.check, granted),
+            Some(denied) => self.tell(trial, &denied, findings),
+            None => {}
         }
     }
 
@@ -216,7 +197,7 @@ impl Trial<'_> {
     /// What the table is filled in with.
     fn scope(&self) -> Scope {
         let mut scope = Scope::default();
-        if let Ok(bucket) = self.bucket.parse() {
+        if let Ok(bucket) = self.bucket().parse() {
             scope.bucket = bucket;
         }
         scope.groups = parsed(self.groups);
@@ -224,33 +205,31 @@ impl Trial<'_> {
             Part::Candidate => parsed(&self.roles.names),
             _ => parsed(self.roles.named()),
         };
-        if let Some(prefix) = self.admin {
-            prefix.clone_into(&mut scope.admin_prefix);
+        if self.config.admin.enabled {
+            let prefix = &self.config.admin.subject_prefix;
+            scope.admin_prefix.clone_from(prefix);
         }
         scope
     }
 
     /// Looks for a role of the bucket that this user may lead.
-    async fn any_of<'r>(
-        &self,
-        standing: &[&'r str],
-        findings: &mut Findings,
-    ) -> io::Result<Option<&'r str>> {
+    async fn any_of<'r>(&self, standing: &[&'r str], findings: &mut Findings) -> Option<&'r str> {
         let check = "may lead";
         let mut latest = None;
         for role in standing.iter().take(MOST_ROLES) {
             let lost = format!("role {role:?} can't be claimed or kept");
             let subjects = self.keys(Need::Lead, role, &[]);
-            match self.refused(check, &subjects, &lost, findings).await? {
+            let trial = Trial::needed(check, &lost);
+            match self.refused(trial, &subjects, findings).await {
                 Some(denied) if denied.is_empty() => {
                     let found = format!(
                         "the keys of role {role:?} in the bucket, but not those of every role; name yours with --role"
                     );
-                    findings.ok(check, found)?;
-                    return Ok(Some(role));
+                    findings.ok(check, found);
+                    return Some(role);
                 }
                 Some(denied) => latest = denied.into_iter().next(),
-                None => return Ok(None),
+                None => return None,
             }
         }
         match latest {
@@ -261,7 +240,7 @@ impl Trial<'_> {
                     standing.len().min(MOST_ROLES)
                 ),
                 format!("{}; or name another role with --role", advice(&denied)),
-            )?,
+            ),
             None => findings.warn(
                 check,
                 format!(
@@ -269,91 +248,77 @@ impl Trial<'_> {
                     self.roles.names[0]
                 ),
                 "name one of yours with --role",
-            )?,
+            ),
         }
-        Ok(None)
+        None
     }
 
     /// What is denied of these; nothing, and it is told, where the answer is another one than
     /// expected.
     async fn refused(
         &self,
-        check: &'static str,
+        trial: Trial<'_>,
         subjects: &[String],
-        lost: &str,
         findings: &mut Findings,
-    ) -> io::Result<Option<Vec<Denied>>> {
+    ) -> Option<Vec<Denied>> {
         let mut denied = Vec::new();
         for subject in subjects {
             match self.line.ask_for_refusal(subject).await {
                 Answer::Json(answer) if is_the_refusal(&answer) => {}
                 // The keys of two generations need one permission.
                 Answer::Denied(denial) => {
-                    if denied
-                        .iter()
-                        .all(|it: &Denied| it.to_string() != denial.to_string())
-                    {
+                    let differs = |it: &Denied| it.to_string() != denial.to_string();
+                    if denied.iter().all(differs) {
                         denied.push(denial);
                     }
                 }
                 other => {
-                    failed(check, subject, &other, lost, findings)?;
-                    return Ok(None);
+                    failed(trial, subject, &other, findings);
+                    return None;
                 }
             }
         }
-        Ok(Some(denied))
+        Some(denied)
     }
 
-    fn may(&self, check: &'static str, role: &str, findings: &mut Findings) -> io::Result<()> {
+    /// What may be done where nothing is denied.
+    fn granted(&self, role: &str) -> String {
         if self.roles.made_up {
-            let found = "the keys of a role; name yours with --role, if permissions differ by role";
-            return findings.ok(check, found);
+            "the keys of a role; name yours with --role, if permissions differ by role".into()
+        } else {
+            format!("the keys of role {role:?}")
         }
-        findings.ok(check, format!("the keys of role {role:?}"))
     }
 
     /// Everything else: letters between candidates, and the admin service.
-    pub async fn messages(&self, findings: &mut Findings) -> io::Result<()> {
+    pub async fn messages(&self, findings: &mut Findings) {
         if self.part == Part::Candidate {
             let lost = "no role can be handed to a named successor, or taken over by priority";
-            self.attempt("may hand over", &[Need::HandOver], lost, true, findings)
-                .await?;
+            let trial = Trial::dispensable("may hand over", lost);
+            self.attempt(trial, &[Need::HandOver], findings).await;
         }
-        if self.admin.is_none() {
-            return findings.skipped(
-                "may be operated",
-                "the configuration switches the admin service off",
-            );
+        if !self.config.admin.enabled {
+            let why = "the configuration switches the admin service off";
+            return findings.skipped("may be operated", why);
         }
         if self.part == Part::Candidate {
             let needs = [Need::BeOperated, Need::BeOperatedInGroups];
             let lost = "operators can't send these requests to an instance of this user";
-            return self
-                .attempt("may be operated", &needs, lost, true, findings)
-                .await;
+            let trial = Trial::dispensable("may be operated", lost);
+            return self.attempt(trial, &needs, findings).await;
         }
         let lost = "instances can't be found, or asked for their status";
-        self.attempt("may ask instances", &[Need::Ask], lost, false, findings)
-            .await?;
+        let trial = Trial::needed("may ask instances", lost);
+        self.attempt(trial, &[Need::Ask], findings).await;
         if self.part == Part::Operator {
-            let lost = "instances can't be sent these requests";
+            let trial = Trial::needed("may operate", "instances can't be sent these requests");
             let needs = [Need::Operate, Need::OperateGroups];
-            self.attempt("may operate", &needs, lost, false, findings)
-                .await?;
+            self.attempt(trial, &needs, findings).await;
         }
-        Ok(())
     }
 
     /// Tries the subjects of these needs, as the table has them.
-    async fn attempt(
-        &self,
-        check: &'static str,
-        needs: &[Need],
-        lost: &'static str,
-        dispensable: bool,
-        findings: &mut Findings,
-    ) -> io::Result<()> {
+    async fn attempt(&self, trial: Trial<'_>, needs: &[Need], findings: &mut Findings) {
         let part = match self.part {
             Part::Candidate => library::Part::Candidate,
             Part::Observer => library::Part::Observer,
@@ -372,25 +337,22 @@ impl Trial<'_> {
                 subscribe.extend(tried(right.subscribe));
             }
         }
-        self.forbidden(check, &publish, &subscribe, lost, dispensable, findings)
-            .await
+        self.forbidden(trial, &publish, &subscribe, findings).await;
     }
 
     async fn forbidden(
         &self,
-        check: &'static str,
+        trial: Trial<'_>,
         publish: &[String],
         subscribe: &[String],
-        lost: &'static str,
-        dispensable: bool,
         findings: &mut Findings,
-    ) -> io::Result<()> {
+    ) {
         match self.line.forbidden(publish, subscribe).await {
-            None => findings.skipped(check, "the server did not answer in time"),
+            None => findings.skipped(trial.check, "the server did not answer in time"),
             Some(denied) if denied.is_empty() => {
-                findings.ok(check, "all permissions for it are granted")
+                findings.ok(trial.check, "all permissions for it are granted");
             }
-            Some(denied) => self.tell(check, &denied, lost, dispensable, findings),
+            Some(denied) => self.tell(trial, &denied, findings),
         }
     }
 
@@ -415,28 +377,17 @@ impl Trial<'_> {
         vec![pattern.replace('*', &nobody)]
     }
 
-    fn tell(
-        &self,
-        check: &'static str,
-        denied: &[Denied],
-        lost: &str,
-        dispensable: bool,
-        findings: &mut Findings,
-    ) -> io::Result<()> {
+    fn tell(&self, trial: Trial<'_>, denied: &[Denied], findings: &mut Findings) {
+        let (check, role) = (trial.check, &self.roles.names[0]);
         if self.roles.made_up && denied.iter().all(|it| self.is_of_role(it)) {
-            return findings.skipped(
-                check,
-                format!(
-                    "denied for a made-up role ({}); name one of yours with --role",
-                    self.roles.names[0]
-                ),
-            );
+            let why = format!("denied for a made-up role ({role}); name one of yours with --role");
+            return findings.skipped(check, why);
         }
-        let (found, advice) = (format!("{}: {lost}", folded(denied)), advice_on_all(denied));
-        if dispensable {
-            findings.warn(check, found, advice)
+        let found = format!("{}: {}", folded(denied), trial.lost);
+        if trial.dispensable {
+            findings.warn(check, found, advice_on_all(denied));
         } else {
-            findings.fail(check, found, advice)
+            findings.fail(check, found, advice_on_all(denied));
         }
     }
 
@@ -487,36 +438,26 @@ fn is_the_refusal(answer: &Value) -> bool {
     code.is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code))
 }
 
-fn failed(
-    check: &'static str,
-    subject: &str,
-    answer: &Answer,
-    lost: &str,
-    findings: &mut Findings,
-) -> io::Result<()> {
-    match answer {
-        Answer::Denied(denied) => {
-            findings.fail(check, format!("{denied}: {lost}"), advice(denied))
-        }
-        Answer::Nobody => findings.fail(
-            check,
+fn failed(trial: Trial<'_>, subject: &str, answer: &Answer, findings: &mut Findings) {
+    let (check, lost) = (trial.check, trial.lost);
+    let (found, advice) = match answer {
+        Answer::Denied(denied) => (format!("{denied}: {lost}"), advice(denied)),
+        Answer::Nobody => (
             format!("no server answers {subject:?}: {lost}"),
-            "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why",
+            "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why".into(),
         ),
-        Answer::Silence => findings.fail(
-            check,
+        Answer::Silence => (
             format!("no answer to {subject:?} in time: {lost}"),
-            "check the servers' logs, or wait longer with --timeout",
+            "check the servers' logs, or wait longer with --timeout".into(),
         ),
         Answer::Json(answer) => {
-            let what = answer["error"]["description"]
-                .as_str()
-                .unwrap_or("an unexpected answer");
-            findings.fail(
-                check,
+            let what = answer["error"]["description"].as_str();
+            let what = what.unwrap_or("an unexpected answer");
+            (
                 format!("the server answers {subject:?}: {what}; {lost}"),
-                "check the limits of the bucket and of the account",
+                "check the limits of the bucket and of the account".into(),
             )
         }
-    }
+    };
+    findings.fail(check, found, advice);
 }

@@ -1,26 +1,18 @@
 //! What stands under the roles' keys.
 
-use std::io;
-use std::time::{Duration, SystemTime};
-
-use data_encoding::BASE64;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use std::time::Duration;
 
 use super::bucket::Found;
+use super::examined::Examined;
 use super::findings::Findings;
-use crate::line::{Answer, Line};
+use crate::connect::bucket_of;
+use crate::record::Written;
 use crate::text::lasted;
 
 /// More are not read one by one.
 const MOST: usize = 500;
 
-/// What of a record is looked at.
-#[derive(Deserialize)]
-struct Record {
-    id: String,
-    ttl_ms: Option<u64>,
-}
+const CHECK: &str = "records";
 
 /// A role whose leader is gone, and which nobody claims.
 pub struct Left {
@@ -30,71 +22,62 @@ pub struct Left {
 
 /// Looks at every role's record; the server's clock, which stamped them, says how old they are.
 /// Returns the roles that nobody claims.
-pub async fn check(
-    line: &Line,
-    bucket: &str,
-    found: &Found,
-    findings: &mut Findings,
-) -> io::Result<Vec<Left>> {
-    let check = "records";
+pub async fn check(of: &Examined<'_>, found: &Found, findings: &mut Findings) -> Vec<Left> {
+    let (client, patience) = (of.line.client.clone(), of.config.start_timeout);
+    let mut left = Vec::new();
+    let Ok(bucket) = bucket_of(client, of.bucket(), patience).await else {
+        findings.skipped(CHECK, "they could not be read");
+        return left;
+    };
     let roles: Vec<_> = found.roles().collect();
     let (mut led, mut free) = (0, 0);
-    let mut left = Vec::new();
     for role in roles.iter().take(MOST) {
-        let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
-        let key = json!({ "last_by_subj": format!("$KV.{bucket}.{role}") });
-        let Answer::Json(answer) = line.ask(&read, &key).await else {
-            findings.skipped(check, "they could not be read")?;
-            return Ok(left);
+        let Ok(written) = Written::read(&bucket, role).await else {
+            findings.skipped(CHECK, "they could not be read");
+            return left;
         };
-        let message = &answer["message"];
-        if message.is_null() || is_marker(message) {
+        let Some(written) = written.filter(|it| !it.is_marker()) else {
             free += 1;
             continue;
-        }
-        let Some(record) = record_of(message) else {
+        };
+        let Some(id) = written.id() else {
             findings.warn(
-                check,
+                CHECK,
                 format!("the value under {role:?} can't be read: candidates treat it as a leader's record while it is renewed"),
-                format!("find its writer; `nats kv del {bucket} {role}` frees the role"),
-            )?;
+                format!("find its writer; `nats kv del {} {role}` frees the role", of.bucket()),
+            );
             continue;
         };
         led += 1;
-        if record.ttl_ms.is_none() {
+        if written.ttl().is_none() {
             findings.warn(
-                check,
-                format!("{role:?} is led by {:?}, a candidate of another library: its record does not state the lease", record.id),
+                CHECK,
+                format!("{role:?} is led by {id:?}, a candidate of another library: its record does not state the lease"),
                 "docs/mixed-fleets.md has the guarantees between them, and the migration",
-            )?;
-        }
-        let lease = record.ttl_ms.map(Duration::from_millis).or(found.max_age);
-        if let (Some(lease), Some(max_age)) = (lease, found.max_age)
-            && max_age < lease
-        {
-            findings.fail(
-                check,
-                format!(
-                    "the lease of {role:?} is {}, but keys expire after {}",
-                    lasted(lease),
-                    lasted(max_age)
-                ),
-                "choose a shorter ttl, or a longer max age",
-            )?;
-        }
-        let age = age(line, bucket, message).await;
-        if let (Some(age), Some(lease)) = (age, lease)
-            && age > lease + lease / 10 + Duration::from_secs(1)
-        {
-            let what = format!(
-                "{role:?}: the last heartbeat of {:?} was {} ago, and its lease was {}: the leader is gone, and nobody claims the role",
-                record.id,
-                lasted(age),
-                lasted(lease)
             );
+        }
+        let Some(lease) = written.ttl().or(found.max_age) else {
+            continue;
+        };
+        if let Some(max_age) = found.max_age.filter(|it| *it < lease) {
+            let (lease, max_age) = (lasted(lease), lasted(max_age));
+            findings.fail(
+                CHECK,
+                format!("the lease of {role:?} is {lease}, but keys expire after {max_age}"),
+                "choose a shorter ttl, or a longer max age",
+            );
+        }
+        let age = found
+            .now
+            .and_then(|now| now.duration_since(written.time).ok());
+        let is_left = |age: &Duration| *age > lease + lease / 10 + Duration::from_secs(1);
+        if let Some(age) = age.filter(is_left) {
+            let (age, lease) = (lasted(age), lasted(lease));
             left.push(Left {
                 role: (*role).clone(),
-                what,
+                what: format!(
+                    "{role:?}: the last heartbeat of {id:?} was {age} ago, and its lease was {lease}: the leader is gone, and nobody claims the role"
+                ),
             });
         }
     }
@@ -102,33 +85,6 @@ pub async fn check(
         0 => String::new(),
         more => format!(", {more} more were not checked"),
     };
-    findings.ok(check, format!("{led} led, {free} free{more}"))?;
-    Ok(left)
-}
-
-/// Time since it was stored; both times are the stream leader's.
-async fn age(line: &Line, bucket: &str, message: &Value) -> Option<Duration> {
-    let info = format!("$JS.API.STREAM.INFO.KV_{bucket}");
-    let Answer::Json(answer) = line.ask(&info, &Value::Null).await else {
-        return None;
-    };
-    let time =
-        |value: &Value| -> Option<SystemTime> { humantime::parse_rfc3339(value.as_str()?).ok() };
-    let (now, stored) = (time(&answer["ts"])?, time(&message["time"])?);
-    now.duration_since(stored).ok()
-}
-
-/// Whether it says that the key is deleted: by its leader, by hand, or by expiry.
-fn is_marker(message: &Value) -> bool {
-    let headers = decoded(&message["hdrs"]).unwrap_or_default();
-    let headers = String::from_utf8_lossy(&headers);
-    headers.contains("KV-Operation:") || headers.contains("Nats-Marker-Reason:")
-}
-
-fn record_of(message: &Value) -> Option<Record> {
-    serde_json::from_slice(&decoded(&message["data"])?).ok()
-}
-
-fn decoded(text: &Value) -> Option<Vec<u8>> {
-    BASE64.decode(text.as_str()?.as_bytes()).ok()
+    findings.ok(CHECK, format!("{led} led, {free} free{more}"));
+    left
 }

@@ -11,7 +11,7 @@ use crate::line::{Answer, Line};
 /// A limit of the account is close from here on, in percent.
 const CLOSE: u64 = 80;
 
-pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> std::io::Result<()> {
+pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) {
     let server = line.server();
     let cluster = match &server.cluster {
         Some(cluster) => format!(
@@ -26,8 +26,8 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> st
             "nats-server {} {:?}, {cluster}",
             server.version, server.server_name
         ),
-    )?;
-    version(line, findings)?;
+    );
+    version(line, findings);
     let encrypted = server.tls_required || config.tls.required || config.tls.first;
     let local = server.client_ip.starts_with("127.") || server.client_ip == "::1";
     match (encrypted, local) {
@@ -41,7 +41,7 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) -> st
     }
 }
 
-fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
+fn version(line: &Line, findings: &mut Findings) {
     let server = line.server();
     let check = "server version";
     if line.client.is_server_compatible(2, 12, 0) {
@@ -51,13 +51,13 @@ fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
                 "{}: leases, fenced writes and batches are supported",
                 server.version
             ),
-        )
+        );
     } else if too_old(line).is_none() {
         findings.warn(
             check,
             format!("{}: no batches, so no conditional fenced writes (`create`, `update`, batches of `Term::store()`)", server.version),
             "upgrade to nats-server 2.12, and edit the bucket to allow atomic batches or create it again",
-        )
+        );
     } else {
         findings.fail(
             check,
@@ -66,7 +66,7 @@ fn version(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
                 server.version
             ),
             "upgrade to nats-server 2.12, at least to 2.11.2",
-        )
+        );
     }
 }
 
@@ -78,20 +78,20 @@ pub fn too_old(line: &Line) -> Option<Error> {
 }
 
 /// Who this is, if it is told.
-pub async fn user(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
+pub async fn user(line: &Line, findings: &mut Findings) {
     let check = "user";
     match line.ask("$SYS.REQ.USER.INFO", &Value::Null).await {
         Answer::Json(answer) => {
             let data = &answer["data"];
             let (user, account) = (text(&data["user"]), text(&data["account"]));
             if line.server().auth_required {
-                findings.ok(check, format!("{user:?} of account {account:?}"))
+                findings.ok(check, format!("{user:?} of account {account:?}"));
             } else {
                 findings.warn(
                     check,
                     format!("account {account:?}; the server needs no credentials"),
                     "anyone who reaches it can take and delete every role: docs/security.md has users with few permissions",
-                )
+                );
             }
         }
         Answer::Denied(denied) if !denied.publish => findings.fail(
@@ -104,7 +104,7 @@ pub async fn user(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
 }
 
 /// Whether `JetStream` is on for this account, and how much of it is left.
-pub async fn limits(line: &Line, findings: &mut Findings) -> std::io::Result<()> {
+pub async fn limits(line: &Line, findings: &mut Findings) {
     let check = "account limits";
     match line.ask("$JS.API.INFO", &json!(null)).await {
         Answer::Json(answer) if answer["error"].is_null() => {
@@ -116,10 +116,10 @@ pub async fn limits(line: &Line, findings: &mut Findings) -> std::io::Result<()>
                 check,
                 close.join(", "),
                 "raise the account's limits, or delete unused data: a full account refuses heartbeats and watches",
-            )
+            );
         }
         Answer::Denied(denied) => {
-            findings.skipped(check, format!("{denied}; no other check needs it"))
+            findings.skipped(check, format!("{denied}; no other check needs it"));
         }
         _ => findings.skipped(check, "JetStream does not report them"),
     }

@@ -12,7 +12,7 @@ use nats_elect::limits::failed;
 use nats_elect::{METRICS, Probe};
 use tokio::runtime::Builder;
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 
 /// What sets the address, besides the option. The command does not inherit it: an `exec` below it
 /// could not listen there.
@@ -32,10 +32,7 @@ impl Listener {
     /// Listens, and records metrics from now on. The library's are described when a manager starts.
     pub fn bind(address: SocketAddr, option: &str) -> Result<Self, Failure> {
         let failed = |error: String| {
-            Failure::new(
-                Code::Failed,
-                format!("can't listen on {address} ({option}): {error}"),
-            )
+            Failure::failed(format!("can't listen on {address} ({option}): {error}"))
         };
         // No child inherits it: the standard library opens it so.
         let socket = TcpListener::bind(address).map_err(|error| failed(error.to_string()))?;

@@ -9,7 +9,7 @@ use nats_elect::limits::failed;
 use rustix::process::{Signal, getpid, getppid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::{Code, Failure, in_time};
+use crate::exit::{Failure, in_time};
 
 /// What shells return for a command that is not there, and for one that can't be run.
 const NOT_FOUND: u8 = 127;
@@ -46,7 +46,7 @@ fn die_with(guard: i32) -> Result<(), Failure> {
         .map_err(io::Error::from)?;
     // It may have died before.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(guard) {
-        return Err(Failure::new(Code::Failed, "the guard is gone"));
+        return Err(Failure::failed("the guard is gone"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use nats_elect::admin::{Instance, RoleReport};
 use nats_elect::{ConnectionStatus, RoleState};
 
-use crate::commands::candidates::Candidate;
+use crate::instances::Candidate;
 
 /// To be said wherever the want of a candidate is told.
 pub const UNSEEN: &str = "instances without an admin service can't be seen";

@@ -11,59 +11,124 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use nats_elect::Standing;
-use nats_elect::duration::seconds::Seconds;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::problem::Problem;
-use super::view::{Asked, Freshness, View};
-use super::{Served, metrics, now};
-use crate::commands::candidates::json_of;
+use super::{Served, metrics};
 use crate::commands::history::since;
+use crate::fleet::{
+    self, Candidate, Event, In, Instance, Of, Role, Seconds, Time, Token, Watched, now,
+};
+use crate::openapi::JSON;
 use crate::output;
-use crate::past_event::PastEvent;
 use crate::seen::{Seen, is_known_alive};
-use crate::text::stamp;
 
 /// Events of the history in one answer: the latest ones.
 const MOST_EVENTS: usize = 1000;
 
 const NOT_SERVED: &str = "that bucket is not served here";
 
-pub const JSON: &str = "application/json";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub type Answer = Result<Response, Problem>;
 
 /// Which bucket is meant, where several are served.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Where {
+    /// Needed for a single role or group if several buckets are served
     pub bucket: Option<String>,
 }
 
 /// Which part of the past is meant.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct When {
+    /// Only this one, if several buckets are served
     bucket: Option<String>,
+    /// Only the events of this one
     role: Option<String>,
+    /// A time like 2026-03-01T08:00:00Z, or an age like 90m
     since: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Roles {
+    views: Vec<fleet::View>,
+    roles: Vec<In<Role>>,
+}
+
+/// A role, and its candidates
+#[derive(Serialize, JsonSchema)]
+pub struct RoleInFull<'a> {
+    #[serde(flatten)]
+    role: In<Role>,
+    view: fleet::View,
+    candidates: Vec<Candidate<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Instances<'a> {
+    views: Vec<fleet::View>,
+    asked: Vec<In<Turn>>,
+    instances: Vec<In<Instance<'a>>>,
+}
+
+/// When the instances of a bucket were asked last
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Asked")]
+pub struct Turn {
+    at: Option<Time>,
+    age_seconds: Option<Seconds>,
+    /// Why the instances can't be asked now
+    problem: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct History {
+    views: Vec<fleet::View>,
+    /// Why there is nothing of a bucket
+    missing: Vec<In<Missing>>,
+    /// Older events that the bucket keeps
+    left_out: usize,
+    events: Vec<Event>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Missing {
+    reason: String,
+}
+
+/// Whether an instance is known to lead a role
+#[derive(Serialize, JsonSchema)]
+pub struct Leadership {
+    role: String,
+    instance_id: String,
+    is_leader: bool,
+    /// Why it is not known to lead
+    reason: Option<&'static str>,
+    leader: Option<String>,
+    fencing_token: Option<Token>,
+    remaining_seconds: Option<Seconds>,
+    view: fleet::View,
 }
 
 pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
     let bucket = query(asked)?.bucket;
-    let views = served.views(bucket.as_deref(), View::freshness)?;
+    let views = served.views(bucket.as_deref(), Watched::freshness)?;
     let views: Vec<_> = views.into_iter().cloned().collect();
     let make = move || {
         let roles = views.iter().flat_map(|view| {
             let roles = view.roles().into_values();
-            roles.map(|seen| role_json(view, &seen)).collect::<Vec<_>>()
+            roles.map(|seen| view.of(Role::from(&seen)))
         });
-        let roles: Vec<_> = roles.collect();
-        let views: Vec<_> = views.iter().collect();
-        line(&json!({ "views": of_views(&views), "roles": roles }))
+        line(&Roles {
+            roles: roles.collect(),
+            views: views.iter().map(|it| it.told(Watched::freshness)).collect(),
+        })
     };
     let answers = Arc::clone(&served.answers);
     let answer = answers.roles[&bucket].get(make).await;
@@ -75,54 +140,64 @@ pub async fn role(
     Path(role): Path<String>,
     asked: Parsed<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref(), View::freshness)?;
+    let view = served.view(query(asked)?.bucket.as_deref(), Watched::freshness)?;
     let Some(seen) = view.role(&role) else {
         return Err(Problem::not_found("the bucket has no such role"));
     };
-    let mut answer = role_json(view, &seen);
-    answer["view"] = view.json();
-    answer["candidates"] = view.asked(|asked| candidates(asked, &role));
-    Ok(told(&answer))
+    let asked = view.asked();
+    let candidates = asked.reports.iter().filter_map(|(instance, report)| {
+        let status = report.as_ref().ok()?.roles.get(&role)?;
+        Some(Candidate { instance, status })
+    });
+    Ok(told(&RoleInFull {
+        role: view.of(Role::from(&seen)),
+        view: view.told(Watched::freshness),
+        candidates: candidates.collect(),
+    }))
 }
 
 pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref(), View::freshness)?;
-    let mut instances = Vec::new();
-    for view in &views {
-        view.asked(|asked| {
-            let mut namesakes = BTreeMap::<_, usize>::new();
-            for (instance, _) in &asked.reports {
-                *namesakes.entry(&instance.instance_id).or_default() += 1;
-            }
-            instances.extend(asked.reports.iter().map(|(instance, report)| {
-                let mut json = json_of(instance, report, namesakes[&instance.instance_id]);
-                json["bucket"] = json!(view.bucket);
-                json
-            }));
-        });
-    }
-    let asked: Vec<_> = views
-        .iter()
-        .map(|view| view.asked(asked_json(view)))
-        .collect();
-    let answer = json!({ "views": of_views(&views), "asked": asked, "instances": instances });
-    Ok(told(&answer))
+    let views = served.views(query(asked)?.bucket.as_deref(), Watched::freshness)?;
+    let asked: Vec<_> = views.iter().map(|view| (view, view.asked())).collect();
+    let turns = asked.iter().map(|(view, asked)| {
+        let age = asked.at.map(|(at, _)| now().duration_since(at));
+        view.of(Turn {
+            at: asked.at.map(|(_, at)| at.into()),
+            age_seconds: age.map(Seconds),
+            problem: asked.problem.clone(),
+        })
+    });
+    let instances = asked.iter().flat_map(|(view, asked)| {
+        let mut namesakes = BTreeMap::<_, usize>::new();
+        for (instance, _) in &*asked.reports {
+            *namesakes.entry(&instance.instance_id).or_default() += 1;
+        }
+        asked.reports.iter().map(move |(instance, report)| {
+            let namesakes = namesakes[&instance.instance_id];
+            view.of(Instance::of(instance, report, namesakes))
+        })
+    });
+    Ok(told(&Instances {
+        views: of_views(&views),
+        asked: turns.collect(),
+        instances: instances.collect(),
+    }))
 }
 
 pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answer {
     let asked = query(asked)?;
-    let views = served.views(asked.bucket.as_deref(), View::freshness)?;
+    let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let since = asked.since.as_deref().map(since).transpose();
     let since = since.map_err(|why| Problem::bad_request(format!("since: {why}")))?;
     let since = since.map_or(0, |since| {
         let since = since.duration_since(SystemTime::UNIX_EPOCH);
         since.unwrap_or_default().as_millis()
     });
-    let (mut events, mut problems) = (Vec::new(), Vec::new());
+    let (mut events, mut missing) = (Vec::new(), Vec::new());
     for view in &views {
         match view.history(asked.role.as_deref()) {
             Ok(past) => events.extend(past),
-            Err(why) => problems.push(json!({ "bucket": view.bucket, "reason": why })),
+            Err(none) => missing.push(view.of(Missing { reason: none.why })),
         }
     }
     events.retain(|one| u128::from(one.event.at_ms) >= since);
@@ -130,13 +205,12 @@ pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answe
         events.sort_by_key(|one| one.event.at_ms);
     }
     let left_out = events.len().saturating_sub(MOST_EVENTS);
-    let events: Vec<_> = events.iter().skip(left_out).map(PastEvent::json).collect();
-    Ok(told(&json!({
-        "views": of_views(&views),
-        "missing": problems,
-        "left_out": left_out,
-        "events": events,
-    })))
+    Ok(told(&History {
+        views: of_views(&views),
+        missing,
+        left_out,
+        events: events[left_out..].iter().map(Event::from).collect(),
+    }))
 }
 
 /// 200 if this instance is known to lead the role, else 503.
@@ -145,35 +219,31 @@ pub async fn leader(
     Path((role, instance)): Path<(String, String)>,
     asked: Parsed<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref(), View::freshness)?;
+    let view = served.view(query(asked)?.bucket.as_deref(), Watched::freshness)?;
     let seen = view.role(&role);
     let reason = match &seen {
         Some(seen) => doubt(seen, &instance),
         None => Some("the bucket has no such role"),
     };
-    let status = if reason.is_none() {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    let leader = seen.as_ref().and_then(|seen| seen.observed.leader.as_ref());
-    let body = json!({
-        "bucket": view.bucket,
-        "role": role,
-        "instance_id": instance,
-        "is_leader": reason.is_none(),
-        "reason": reason,
-        "leader": leader.map(|leader| &leader.instance_id),
-        "fencing_token": seen.as_ref().and_then(|seen| seen.observed.fencing_token),
-        "remaining_seconds": seen.as_ref().and_then(|seen| seen.observed.remaining).map(Seconds),
-        "view": view.json(),
+    let is_leader = reason.is_none();
+    let observed = seen.as_ref().map(|seen| &seen.observed);
+    let leader = observed.and_then(|it| it.leader.as_ref());
+    let body = view.of(Leadership {
+        leader: leader.map(|it| it.instance_id.clone()),
+        fencing_token: observed.and_then(|it| it.fencing_token).map(Token),
+        remaining_seconds: observed.and_then(|it| it.remaining).map(Seconds),
+        role,
+        instance_id: instance,
+        is_leader,
+        reason,
+        view: view.told(Watched::freshness),
     });
-    Ok((status, told(&body)).into_response())
+    Ok((ok_or_unavailable(is_leader), told(&body)).into_response())
 }
 
 /// Whether all buckets were read: then there is something to show.
 pub async fn ready(State(served): State<Served>) -> Answer {
-    for of in [View::freshness, View::groups_freshness] {
+    for of in [Watched::freshness, Watched::groups_freshness] {
         if let Some(view) = served.views.iter().find(|view| !of(view).read) {
             return Err(unread(view, of));
         }
@@ -204,13 +274,10 @@ fn doubt(seen: &Seen, instance: &str) -> Option<&'static str> {
     }
 }
 
-/// Of what in a bucket it is asked whether it is current: its roles, or its groups.
-type Of = fn(&View) -> Freshness;
-
 impl Served {
     /// The buckets that are meant. Of at least one of them this was read.
-    pub fn views(&self, bucket: Option<&str>, of: Of) -> Result<Vec<&Arc<View>>, Problem> {
-        let is_meant = |view: &&Arc<View>| bucket.is_none_or(|bucket| view.bucket == bucket);
+    pub fn views(&self, bucket: Option<&str>, of: Of) -> Result<Vec<&Arc<Watched>>, Problem> {
+        let is_meant = |view: &&Arc<Watched>| bucket.is_none_or(|bucket| view.bucket == bucket);
         let views: Vec<_> = self.views.iter().filter(is_meant).collect();
         if views.is_empty() {
             return Err(Problem::not_found(NOT_SERVED));
@@ -222,7 +289,7 @@ impl Served {
     }
 
     /// The one bucket that is meant.
-    pub fn view(&self, bucket: Option<&str>, of: Of) -> Result<&Arc<View>, Problem> {
+    pub fn view(&self, bucket: Option<&str>, of: Of) -> Result<&Arc<Watched>, Problem> {
         if bucket.is_none() && self.views.len() > 1 {
             let why = "several buckets are served here: name one, as in ?bucket=leaders";
             return Err(Problem::bad_request(why));
@@ -231,46 +298,25 @@ impl Served {
     }
 }
 
-fn unread(view: &View, of: Of) -> Problem {
+fn unread(view: &Watched, of: Of) -> Problem {
     let why = of(view).stale.map(|(_, why)| why);
     let why = why.unwrap_or_default();
     Problem::unavailable(format!("bucket {} was not read yet: {why}", view.bucket))
 }
 
-fn of_views(views: &[&Arc<View>]) -> Vec<Value> {
-    views.iter().map(|view| view.json()).collect()
+fn of_views(views: &[&Arc<Watched>]) -> Vec<fleet::View> {
+    views
+        .iter()
+        .map(|view| view.told(Watched::freshness))
+        .collect()
 }
 
-fn role_json(view: &View, seen: &Seen) -> Value {
-    let mut json = seen.json();
-    json["bucket"] = json!(view.bucket);
-    json
-}
-
-/// When the instances were asked last, and why they can't be asked now, if so.
-fn asked_json(view: &View) -> impl FnOnce(&Asked) -> Value {
-    |asked| {
-        json!({
-            "bucket": view.bucket,
-            "at": asked.at.map(|(_, at)| stamp(at)),
-            "age_seconds": asked.at.map(|(at, _)| Seconds(now().duration_since(at))),
-            "problem": asked.problem,
-        })
+pub const fn ok_or_unavailable(is_so: bool) -> StatusCode {
+    if is_so {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     }
-}
-
-/// The instances that take part in the election of a role, and what they say of it.
-fn candidates(asked: &Asked, role: &str) -> Value {
-    let candidates = asked.reports.iter().filter_map(|(instance, report)| {
-        let says = report.as_ref().ok()?.roles.get(role)?;
-        Some(json!({
-            "instance_id": instance.instance_id,
-            "incarnation": instance.incarnation,
-            "version": instance.version,
-            "status": says,
-        }))
-    });
-    candidates.collect()
 }
 
 /// The parameters of a query, or what is wrong with them.
@@ -281,11 +327,11 @@ pub fn query<T>(asked: Parsed<T>) -> Result<T, Problem> {
     asked.map(|Query(asked)| asked).map_err(wrong)
 }
 
-pub fn told(body: &Value) -> Response {
+pub fn told(body: &impl Serialize) -> Response {
     in_json(line(body))
 }
 
-fn line(body: &Value) -> String {
+fn line(body: &impl Serialize) -> String {
     output::json(body) + "\n"
 }
 

@@ -1,43 +1,125 @@
 //! Groups in JSON: a group has the fields that `group ls --json` shows, and those of `group show
 //! --json`, a unit those of `group explain --json`.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use nats_elect::duration::seconds::Seconds;
 use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitKind};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::Served;
-use super::api::{Answer, Parsed, Where, query, told};
-use super::group_view::Groups;
+use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
 use super::problem::Problem;
-use super::view::View;
 use crate::commands::group::explain::Facts;
-use crate::commands::group::{Member, group_json, member_json};
+use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
 use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
+    /// Needed if several buckets are served
     bucket: Option<String>,
+    /// Text in UTF-8: the owner of its shard is meant
     key: Option<String>,
+    /// Instead of a key: the unit
     unit: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Groups")]
+pub struct All {
+    views: Vec<fleet::View>,
+    groups: Vec<In<Group>>,
+}
+
+/// A group, and how many of its units have an owner
+#[derive(Serialize, JsonSchema)]
+pub struct Group {
+    #[serde(flatten)]
+    group: fleet::Group,
+    /// Members that are known to live
+    living_members: usize,
+    /// Units without an owner that is known to live
+    unowned: usize,
+    /// The longest time for which a unit has been one of these, as far as this process has watched.
+    /// Null while the groups are not current
+    unowned_seconds: Option<Seconds>,
+}
+
+/// A group: its members with their units, and the units without an owner
+#[derive(Serialize, JsonSchema)]
+pub struct GroupInFull<'a> {
+    #[serde(flatten)]
+    group: In<Group>,
+    members: Vec<MemberInFull<'a>>,
+    /// The units without an owner that is known to live, by why that is so: free, abandoned,
+    /// owner_missing, unknown, missing or closed as the unit stands; unconfirmed if its owner was
+    /// not seen alive yet; expired if no heartbeat of its owner was seen for its whole lease
+    without_owner: BTreeMap<&'a str, Vec<&'a str>>,
+    view: fleet::View,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct MemberInFull<'a> {
+    #[serde(flatten)]
+    member: MemberRecord,
+    /// Time until its lease has passed as seen from here, if no heartbeat comes
+    remaining_seconds: Option<Seconds>,
+    /// The units of this group that name it
+    units: Vec<&'a str>,
+}
+
+/// A unit: its owner, or what it waits for
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Unit")]
+pub struct UnitInFull {
+    #[serde(flatten)]
+    unit: In<fleet::Unit>,
+    view: fleet::View,
+}
+
+/// Whether a unit has an owner, or the shard of a key
+#[derive(Serialize, JsonSchema)]
+pub struct UnitOwner {
+    group: String,
+    unit: String,
+    /// That of the key, if a key was given
+    shard: Option<u32>,
+    /// Whether it has an owner that is known to live
+    has_owner: bool,
+    /// Why it has none, in the words of `without_owner`
+    reason: Option<&'static str>,
+    /// The owner, or the last one
+    instance_id: Option<String>,
+    /// The epoch that its record names
+    owner: Option<String>,
+    fencing_token: Option<Token>,
+    /// Time since the owner's last heartbeat was received here
+    age_seconds: Option<Seconds>,
+    /// Time until its lease has passed as seen from here, if no heartbeat comes
+    remaining_seconds: Option<Seconds>,
+    view: fleet::View,
 }
 
 pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
     let bucket = query(asked)?.bucket;
-    let views = served.views(bucket.as_deref(), View::groups_freshness)?;
+    let views = served.views(bucket.as_deref(), Watched::groups_freshness)?;
     let mut all = Vec::new();
     for view in &views {
         let groups = view.groups.groups();
         let each = groups.all.groups.iter();
-        all.extend(each.map(|(name, group)| json_of(view, &groups, name, group)));
+        all.extend(each.map(|(name, group)| told_of(view, &groups, name, group)));
     }
-    let views: Vec<_> = views.iter().map(|view| view.groups_json()).collect();
-    Ok(told(&json!({ "views": views, "groups": all })))
+    Ok(told(&All {
+        views: views
+            .iter()
+            .map(|it| it.told(Watched::groups_freshness))
+            .collect(),
+        groups: all,
+    }))
 }
 
 pub async fn group(
@@ -46,21 +128,21 @@ pub async fn group(
     asked: Parsed<Where>,
 ) -> Answer {
     let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), View::groups_freshness)?;
+    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
     let groups = view.groups.groups();
     let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
-    let mut answer = json_of(view, &groups, &name, group);
     let members = Member::all(&groups.all, &name, group);
-    let members = members.iter().map(|member| {
-        let mut json = member_json(member, &name);
-        json["remaining_seconds"] = remaining(member.seen);
-        json["units"] = json!(member.units);
-        json
+    let members = members.into_iter().map(|member| MemberInFull {
+        member: MemberRecord::of(&member, &name),
+        remaining_seconds: remaining(member.seen),
+        units: member.units,
     });
-    answer["members"] = members.collect();
-    answer["without_owner"] = json!(groups.lacking(group));
-    answer["view"] = view.groups_json();
-    Ok(told(&answer))
+    Ok(told(&GroupInFull {
+        group: told_of(view, &groups, &name, group),
+        members: members.collect(),
+        without_owner: groups.lacking(group),
+        view: view.told(Watched::groups_freshness),
+    }))
 }
 
 pub async fn unit(
@@ -69,7 +151,7 @@ pub async fn unit(
     asked: Parsed<Where>,
 ) -> Answer {
     let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), View::groups_freshness)?;
+    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
     let groups = view.groups.groups();
     let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
     let unit = group.unit(&unit).ok_or_else(no_unit)?;
@@ -80,10 +162,10 @@ pub async fn unit(
         unit,
         planned: None,
     };
-    let mut answer = facts.json();
-    answer["bucket"] = json!(view.bucket);
-    answer["view"] = view.groups_json();
-    Ok(told(&answer))
+    Ok(told(&UnitInFull {
+        unit: view.of(facts.unit()),
+        view: view.told(Watched::groups_freshness),
+    }))
 }
 
 /// 200 if the unit has an owner that is known to live, else 503.
@@ -93,7 +175,7 @@ pub async fn owner(
     asked: Parsed<Which>,
 ) -> Answer {
     let asked = query(asked)?;
-    let view = served.view(asked.bucket.as_deref(), View::groups_freshness)?;
+    let view = served.view(asked.bucket.as_deref(), Watched::groups_freshness)?;
     let by_key = asked.key.is_some();
     let (unit, member) = match (asked.unit, asked.key) {
         (Some(unit), None) => of_unit(view, &name, &unit)?,
@@ -103,33 +185,28 @@ pub async fn owner(
             return Err(Problem::bad_request(why));
         }
     };
-    let freshness = view.groups_freshness();
-    let reason = lack(&unit, member.as_ref(), freshness.stale.is_none());
-    let status = match reason {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let body = json!({
-        "bucket": view.bucket,
-        "group": name,
-        "unit": unit.unit,
-        "shard": unit.unit.parse::<u32>().ok().filter(|_| by_key),
-        "has_owner": reason.is_none(),
-        "reason": reason,
-        "instance_id": unit.instance_id,
-        "owner": unit.owner,
-        "fencing_token": unit.fencing_token,
-        "age_seconds": member.as_ref().map(|it| Seconds(it.age)),
-        "remaining_seconds": member.as_ref().map_or(Value::Null, remaining),
-        "view": view.groups_json(),
+    let freshness = view.told(Watched::groups_freshness);
+    let reason = lack(&unit, member.as_ref(), freshness.current);
+    let body = view.of(UnitOwner {
+        group: name,
+        shard: unit.unit.parse().ok().filter(|_| by_key),
+        unit: unit.unit,
+        has_owner: reason.is_none(),
+        reason,
+        instance_id: unit.instance_id,
+        owner: unit.owner,
+        fencing_token: unit.fencing_token.map(Token),
+        age_seconds: member.as_ref().map(|it| Seconds(it.age)),
+        remaining_seconds: member.as_ref().and_then(remaining),
+        view: freshness,
     });
-    Ok((status, told(&body)).into_response())
+    Ok((ok_or_unavailable(reason.is_none()), told(&body)).into_response())
 }
 
 /// A unit, and the member that its record names.
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
-fn of_unit(view: &View, name: &str, unit: &str) -> Result<Owned, Problem> {
+fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
     view.groups.unit(name, unit).ok_or_else(|| {
         let groups = view.groups.groups();
         let group = groups.all.groups.get(name);
@@ -141,7 +218,7 @@ fn of_unit(view: &View, name: &str, unit: &str) -> Result<Owned, Problem> {
 }
 
 /// The shard of a key, and the member that its record names.
-fn of_key(view: &View, name: &str, key: &str) -> Result<Owned, Problem> {
+fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
     // What is not UTF-8 was replaced by this, and belongs to another shard.
     if key.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Problem::bad_request("key: a key is text in UTF-8"));
@@ -160,20 +237,19 @@ fn of_key(view: &View, name: &str, key: &str) -> Result<Owned, Problem> {
     })
 }
 
-fn json_of(view: &View, groups: &Groups, name: &str, group: &ObservedGroup) -> Value {
-    let mut json = group_json(&groups.all, name, group);
-    let unowned: usize = groups.unowned(group).values().sum();
-    json["bucket"] = json!(view.bucket);
-    json["living_members"] = json!(groups.living(name).count());
-    json["unowned"] = json!(unowned);
-    json["unowned_seconds"] = json!(view.groups.unowned_for(name).map(Seconds));
-    json
+fn told_of(view: &Watched, groups: &Groups, name: &str, group: &ObservedGroup) -> In<Group> {
+    view.of(Group {
+        group: fleet::Group::of(&groups.all, name, group),
+        living_members: groups.living(name).count(),
+        unowned: groups.unowned(group).values().sum(),
+        unowned_seconds: view.groups.unowned_for(name).map(Seconds),
+    })
 }
 
 /// Time until its lease has passed as seen from here, if no heartbeat comes.
-fn remaining(member: &ObservedMember) -> Value {
+fn remaining(member: &ObservedMember) -> Option<Seconds> {
     let left = member.ttl.map(|ttl| ttl.saturating_sub(member.age));
-    json!(left.filter(|_| lives(member)).map(Seconds))
+    left.filter(|_| lives(member)).map(Seconds)
 }
 
 fn no_group() -> Problem {

@@ -11,8 +11,8 @@ use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
 
 use uuid::Uuid;
 
-use super::view::{Asked, View};
-use super::{Served, now};
+use super::Served;
+use crate::fleet::{Asked, Watched, now};
 use crate::seen::{Seen, is_known_alive};
 use crate::text::clean;
 use crate::unowned::lacks;
@@ -152,7 +152,7 @@ pub fn render(served: &Served) -> String {
     handle.render()
 }
 
-fn of_bucket(view: &View) {
+fn of_bucket(view: &Watched) {
     let bucket = [("bucket", view.bucket.as_str())];
     let freshness = view.freshness();
     let stale = freshness.stale.map(|(since, _)| since);
@@ -184,7 +184,7 @@ fn of_bucket(view: &View) {
         );
     }
     of_groups(view, bucket[0]);
-    let candidates = view.asked(|asked| of_instances(&bucket, asked));
+    let candidates = of_instances(&bucket, &view.asked());
     for (role, seen) in view.roles() {
         let able = candidates.by_role.get(&role).copied();
         // Nothing is left of it, and nobody wants it.
@@ -204,7 +204,7 @@ fn of_bucket(view: &View) {
     }
 }
 
-fn of_groups(view: &View, bucket: (&'static str, &str)) {
+fn of_groups(view: &Watched, bucket: (&'static str, &str)) {
     let groups = view.groups.groups();
     let mut told: Vec<_> = groups.all.groups.iter().collect();
     told.sort_by_cached_key(|(name, group)| {
@@ -267,7 +267,7 @@ fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
     let mut answering = BTreeSet::new();
     let mut versions = BTreeMap::<String, usize>::new();
     let mut silent = 0;
-    for (instance, report) in &asked.reports {
+    for (instance, report) in &*asked.reports {
         let Ok(report) = report else {
             silent += 1;
             continue;
@@ -308,7 +308,7 @@ fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
     }
 }
 
-fn of_role(view: &View, seen: &Seen, labels: &[(&'static str, &str); 2]) {
+fn of_role(view: &Watched, seen: &Seen, labels: &[(&'static str, &str); 2]) {
     let counts = view.counts(&seen.role);
     let observed = &seen.observed;
     let is_known = is_known_alive(observed);

@@ -10,20 +10,13 @@
 //! ├─ openapi   all paths, described
 //! ├─ names     the names of this server
 //! ├─ problem   answers that are errors
-//! ├─ spaced    answers about everything, made a few times a second at most
-//! └─ view      what is known of one bucket
-//!    ├─ kept  its past
-//!    ├─ group_view  its groups
-//!    └─ looking  tasks that find it out: an observer, questions to instances, the history
+//! └─ spaced    answers about everything, made a few times a second at most
 //! ```
 
 mod api;
 mod events;
-mod group_view;
 mod groups;
-mod kept;
 mod limits;
-mod looking;
 mod metrics;
 mod names;
 mod openapi;
@@ -32,7 +25,6 @@ mod problem;
 mod server;
 mod spaced;
 mod timeline;
-mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,15 +32,15 @@ use std::sync::Arc;
 use futures::future::select_all;
 use nats_elect::{ManagerConfig, TrustedKeys};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
 
 use self::events::Events;
 use self::limits::Limits;
 use self::metrics::Counts;
 use self::names::Names;
 use self::spaced::Spaced;
-use self::view::View;
 use crate::exit::Outcome;
+use crate::fleet::Watched;
+use crate::looking;
 use crate::stopped::stopped;
 
 /// What to serve.
@@ -67,7 +59,7 @@ pub struct How {
 /// What every answer is made from.
 #[derive(Clone)]
 struct Served {
-    views: Arc<[Arc<View>]>,
+    views: Arc<[Arc<Watched>]>,
     counts: Arc<Counts>,
     events: Arc<Events>,
     answers: Arc<Answers>,
@@ -85,7 +77,10 @@ struct Answers {
 /// Serves until this process is told to end, or until NATS refuses what this is to show.
 pub async fn serve(how: How) -> Outcome {
     let events = Arc::<Events>::default();
-    let view = |config: &ManagerConfig| View::new(&config.bucket, Arc::clone(&events));
+    let view = |config: &ManagerConfig| {
+        let events = Arc::clone(&events);
+        Watched::new(&config.bucket, move |kind, data| events.tell(kind, data))
+    };
     let views: Arc<[_]> = how.buckets.iter().map(|it| Arc::new(view(it))).collect();
     let (names, limits) = (Names::new(how.hosts), Limits::default());
     let names_of_buckets = how.buckets.iter().map(|it| Some(it.bucket.clone()));
@@ -111,13 +106,4 @@ pub async fn serve(how: How) -> Outcome {
         () = server::run(how.listener, names, served, limits) => Ok(0),
         () = stopped() => Ok(0),
     }
-}
-
-/// The clock by which ages are told.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "for people to read; no lease rests on it"
-)]
-fn now() -> Instant {
-    Instant::now()
 }

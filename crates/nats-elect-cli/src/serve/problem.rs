@@ -3,7 +3,8 @@
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::output;
 
@@ -12,6 +13,17 @@ use crate::output;
 pub struct Problem {
     status: StatusCode,
     detail: String,
+}
+
+/// RFC 9457
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct Body<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    title: Option<&'a str>,
+    status: u16,
+    detail: &'a str,
 }
 
 impl Problem {
@@ -38,12 +50,12 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason(),
-            "status": self.status.as_u16(),
-            "detail": self.detail,
-        });
+        let body = Body {
+            kind: "about:blank",
+            title: self.status.canonical_reason(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+        };
         let mut response = (self.status, output::json(&body) + "\n").into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::now;
+use crate::fleet::now;
 
 /// The pause after an answer was made, as a multiple of the time that this took.
 const PAUSE: u32 = 4;

@@ -1,4 +1,9 @@
-//! What is known of a group: from the bucket, and from what the instances say.
+//! How a group stands, in words.
+
+use nats_elect::ObservedGroup;
+
+use crate::fleet::Groups;
+use crate::unowned::UNCONFIRMED;
 
 /// A group as it stands in the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,18 +21,20 @@ pub struct Group {
     pub making: bool,
 }
 
-/// The words of an instance about one of its groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owns {
-    pub units: usize,
-    /// Handlers that still run of units that it owns no more.
-    pub still_running: usize,
-    /// The loads that its handlers report, together.
-    pub load: Option<u64>,
-    pub takes_units: bool,
-}
-
 impl Group {
+    pub fn of(groups: &Groups, name: &str, group: &ObservedGroup) -> Self {
+        let unowned = groups.unowned(group);
+        let unconfirmed = unowned.get(UNCONFIRMED).copied().unwrap_or(0);
+        Self {
+            units: group.unit_count(),
+            unowned: unowned.values().sum::<usize>() - unconfirmed,
+            unconfirmed,
+            members: groups.lasting(name).count(),
+            understood: group.kind.is_some(),
+            making: group.making,
+        }
+    }
+
     /// Whether somebody has to look after it.
     pub const fn is_bad(&self) -> bool {
         self.members == 0 || !self.understood || (self.unowned > 0 && !self.making)

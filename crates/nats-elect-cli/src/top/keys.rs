@@ -23,8 +23,6 @@ pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
         KeyCode::Enter => Action::Keep,
         KeyCode::Home | KeyCode::Char('g') => Action::First,
         KeyCode::End | KeyCode::Char('G') => Action::Last,
-        KeyCode::Left | KeyCode::Char('h') => Action::Left,
-        KeyCode::Right | KeyCode::Char('l') => Action::Right,
         KeyCode::Char('/') => Action::Filter,
         KeyCode::Char('s') => Action::Sort,
         KeyCode::Char('f' | ' ') => Action::Freeze,

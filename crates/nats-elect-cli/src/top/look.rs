@@ -1,8 +1,8 @@
 //! Colours and signs.
 
+use nats_elect::RoleState;
+use nats_elect::admin::RoleReport;
 use ratatui::style::{Color, Modifier, Style};
-
-use super::facts::Cell;
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug)]
@@ -46,27 +46,25 @@ impl Look {
         self.coloured(Color::DarkGray)
     }
 
-    /// Text for a cell of the matrix.
-    pub fn cell(self, cell: Cell) -> (String, Style) {
-        let (sign, plain, word, style) = match cell {
-            Cell::Leader => ("●", "*", "leader", self.good().add_modifier(Modifier::BOLD)),
-            Cell::LeaderPaused => ("●", "*", "leader, paused", self.doubtful()),
-            Cell::LeaderUnhealthy => ("●", "*", "leader, unwell", self.bad()),
-            Cell::Follower => ("○", "o", "follower", Style::new()),
-            Cell::Candidate => ("◌", "c", "candidate", self.coloured(Color::Cyan)),
-            Cell::Draining => ("◐", "d", "draining", self.doubtful()),
-            Cell::Demoted => ("◐", "d", "cooling down", self.doubtful()),
-            Cell::Paused => ("=", "=", "paused", self.doubtful()),
-            Cell::Unhealthy => ("✗", "x", "unhealthy", self.bad()),
-            Cell::Failing => ("✗", "x", "failing", self.bad()),
-            Cell::Starting => ("…", ".", "starting", self.faint()),
-            Cell::Stopped => ("-", "-", "stopped", self.faint()),
-            Cell::Unknown => ("?", "?", "not known", self.doubtful()),
-            Cell::NoAnswer => ("?", "?", "no answer", self.faint()),
-            Cell::Absent => ("·", ".", "", self.faint()),
+    /// What an instance says of its state in a role.
+    pub fn state(self, says: &RoleReport) -> (String, Style) {
+        let (sign, plain, style) = match says.state {
+            _ if says.healthy == Some(false) || says.failing.is_some() => ("✗", "x", self.bad()),
+            _ if says.paused => ("=", "=", self.doubtful()),
+            Some(RoleState::Leader) => ("●", "*", self.good()),
+            Some(RoleState::Follower) => ("○", "o", Style::new()),
+            Some(RoleState::Candidate) => ("◌", "c", self.coloured(Color::Cyan)),
+            Some(RoleState::Draining | RoleState::Demoted) => ("◐", "d", self.doubtful()),
+            Some(_) => ("·", ".", self.faint()),
+            None => ("?", "?", self.doubtful()),
         };
-        let sign = self.sign(sign, plain);
-        (format!("{sign} {word}").trim_end().to_owned(), style)
+        let state = says.state.map_or("not known", RoleState::as_str);
+        let paused = if says.paused { ", paused" } else { "" };
+        let failing = says.failing.map_or("", |_| ", failing");
+        (
+            format!("{} {state}{paused}{failing}", self.sign(sign, plain)),
+            style,
+        )
     }
 
     /// A text of this program, with plain signs where there are no others.

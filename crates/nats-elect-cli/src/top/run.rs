@@ -1,87 +1,92 @@
 //! The loop: what is seen, what the instances say and what is typed go into the state; the state
 //! goes onto the screen.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::future::Future;
 use std::io;
 use std::panic;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use futures::{StreamExt, stream};
-use nats_elect::admin::AdminClient;
-use nats_elect::{Change, FencingToken, FollowedGroups, Observer};
+use nats_elect::{ManagerConfig, Observer};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{MissedTickBehavior, timeout};
 
-use super::facts::{Facts, Now, Seen, Told};
+use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
-use super::{convert, keys, view};
-use crate::asking::{ask, keep_asking};
-use crate::cli::Shared;
+use super::{keys, view};
 use crate::exit::{Code, Failure, Outcome};
+use crate::fleet::Watched;
+use crate::looking::go_on;
 use crate::output::Output;
-use crate::past_event::{MOST, past_events};
-use crate::seen::began;
 use crate::stopped::stopped;
-use crate::text::{clean, wall_clock};
+use crate::text::wall_clock;
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
-/// Time between two looks at groups, which may have many units.
-const GROUPS: Duration = Duration::from_secs(1);
+/// Between two looks at groups, instances and the past, of which there may be much.
+const FRAMES: u32 = 5;
 /// How long one picture waits for a heartbeat of each member. They come each second by default.
 const HEARTBEATS: Duration = Duration::from_millis(2500);
-/// So many fence records are read at a time.
-const READS: usize = 16;
+/// How often it is looked whether everything is known.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether anything has panicked while there was a screen.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Whom to look at, and how.
-pub struct How<'a> {
-    pub shared: &'a Shared,
+/// What to look at, and how.
+pub struct How {
     pub observer: Observer,
-    pub admin: AdminClient,
-    pub bucket: String,
+    pub config: ManagerConfig,
     pub server: String,
     pub interval: Duration,
+    /// How long one picture waits for what is known.
+    pub patience: Duration,
     pub look: Look,
 }
 
+impl How {
+    /// What is looked at, and a task that finds it out.
+    async fn begin(
+        &self,
+    ) -> Result<(Arc<Watched>, impl Future<Output = Failure> + Unpin), Failure> {
+        let watched = Arc::new(Watched::new(&self.config.bucket, |_, _| ()));
+        watched.observed_by(self.observer.clone());
+        let client = self.config.connect("nats-elect").await?;
+        let (config, observer) = (self.config.clone(), self.observer.clone());
+        let (view, interval) = (Arc::clone(&watched), self.interval);
+        let finding =
+            Box::pin(async move { go_on(&view, &config, observer, client, interval).await });
+        Ok((watched, finding))
+    }
+
+    fn state(&self) -> State {
+        let bucket = self.config.bucket.clone();
+        State::new(Facts::new(wall_clock(), bucket, self.server.clone()))
+    }
+}
+
 /// Shows everything once, as text.
-pub async fn once(how: How<'_>, output: Output) -> Outcome {
-    let clock = Clock::start();
-    let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
-    let (reports, history, groups) = tokio::join!(
-        ask(&how.admin, &how.observer),
-        history(how.shared),
-        how.observer.groups(HEARTBEATS)
-    );
-    let answers = convert::answers(reports);
-    let facts = state.facts_mut();
-    facts.answers(clock.now(), answers);
-    match groups {
-        Ok(groups) => facts.seen_groups = convert::groups(&groups, true),
-        Err(error) => facts.stale_groups = Some(clean(&error.to_string())),
+pub async fn once(how: How, output: Output) -> Outcome {
+    let mut state = how.state();
+    let (watched, finding) = how.begin().await?;
+    let known = async {
+        let _ = timeout(how.patience + HEARTBEATS, until(|| is_known(&watched))).await;
+        let _ = timeout(HEARTBEATS, until(|| are_confirmed(&watched))).await;
+    };
+    tokio::select! {
+        failure = finding => return Err(failure),
+        () = known => {}
     }
-    look_on(&how.observer, facts, clock);
-    learn(facts, clock.now(), history);
-    let (tell, mut learned) = mpsc::unbounded_channel();
-    let (want, wanted) = mpsc::unbounded_channel();
-    let _ = want.send(facts.unfenced());
-    drop(want);
-    read_fences(how.shared, &tell, wanted).await;
-    while let Ok(past) = learned.try_recv() {
-        learn(facts, clock.now(), past);
-    }
+    state.facts.look(&watched, wall_clock());
+    state.facts.look_further(&watched);
     let width = match ratatui::crossterm::terminal::size() {
         Ok((width, _)) if output.is_terminal() => width.into(),
-        _ => view::page_width(&state),
+        _ => view::PAGE,
     };
     for line in view::page(&state, how.look, width) {
         output.line(line.to_string().trim_end())?;
@@ -90,32 +95,17 @@ pub async fn once(how: How<'_>, output: Output) -> Outcome {
 }
 
 /// Shows everything until somebody quits.
-pub async fn watch(how: How<'_>) -> Outcome {
-    let clock = Clock::start();
-    let mut state = State::new(Facts::new(clock.now(), how.bucket, how.server));
-    let mut changes = how.observer.changes();
-    let groups = how.observer.follow_groups()?;
-    let mut looks = tokio::time::interval(GROUPS);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (tell, mut reports) = mpsc::channel(1);
-    tokio::spawn(keep_asking(
-        how.admin,
-        how.observer.clone(),
-        how.interval,
-        tell,
-    ));
-    let (learns, mut learned) = mpsc::unbounded_channel();
-    let (want, wanted) = mpsc::unbounded_channel();
-    let mut reading = Box::pin(read_past(how.shared, learns, wanted));
+pub async fn watch(how: How) -> Outcome {
+    let mut state = how.state();
+    let (watched, mut finding) = how.begin().await?;
     let mut stop = std::pin::pin!(stopped());
     let mut screen = Screen::open()?;
     let mut typed = typing();
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut number: u32 = 0;
     loop {
         tokio::select! {
-            // A change that was seen goes before the history, which may have it, too.
-            biased;
             event = typed.recv() => match event {
                 Some(Ok(Event::Key(key))) => {
                     let action = keys::action(key, state.typing);
@@ -128,117 +118,38 @@ pub async fn watch(how: How<'_>) -> Outcome {
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(Failure::new(Code::Failed, "the keyboard can't be read")),
             },
-            change = changes.next() => match change {
-                Some(change) => changed(state.facts_mut(), clock.now(), change),
-                None => return Err(Failure::new(Code::Failed, "the observer ended")),
-            },
-            Some(reports) = reports.recv() => {
-                let answers = convert::answers(reports);
-                state.facts_mut().answers(clock.now(), answers);
-            }
-            _ = frames.tick() => {
-                let facts = state.facts_mut();
-                look_on(&how.observer, facts, clock);
-                let unfenced = facts.unfenced();
-                if !unfenced.is_empty() {
-                    let _ = want.send(unfenced);
+            _ = frames.tick() => if !state.is_frozen {
+                state.facts.look(&watched, wall_clock());
+                if number.is_multiple_of(FRAMES) {
+                    state.facts.look_further(&watched);
                 }
+                number = number.wrapping_add(1);
             },
-            _ = looks.tick() => look_on_groups(&groups, state.facts_mut()),
-            Some(past) = learned.recv() => learn(state.facts_mut(), clock.now(), past),
-            never = &mut reading => match never {},
+            failure = &mut finding => return Err(failure),
             () = &mut stop => return Ok(0),
         }
         screen.show(&state, how.look)?;
     }
 }
 
-/// Takes in how all roles stand.
-fn look_on(observer: &Observer, facts: &mut Facts, clock: Clock) {
-    let roles = observer.roles();
-    let roles: BTreeMap<_, _> = roles
-        .iter()
-        .map(|(name, observed)| (name.clone(), Seen::from(observed)))
-        .collect();
-    facts.sight(clock.now(), roles, convert::stale(observer.connection()));
-}
-
-/// Takes in how all groups stand.
-fn look_on_groups(followed: &FollowedGroups, facts: &mut Facts) {
-    let connection = followed.connection();
-    let all = followed.groups().unwrap_or_default();
-    facts.seen_groups = convert::groups(&all, connection.is_current());
-    facts.stale_groups = convert::stale(connection).map(|(_, why)| why);
-}
-
-/// What was before the start.
-enum Past {
-    /// What instances published, and whether that is all that is kept.
-    History(Result<Vec<Told>, &'static str>, bool),
-    Fences(Vec<Fence>),
-}
-
-/// When NATS stored the fence record of this role's term.
-type Fence = (String, FencingToken, SystemTime);
-
-fn learn(facts: &mut Facts, now: Now, past: Past) {
-    match past {
-        Past::History(told, is_all) => facts.past(now, told, is_all),
-        Past::Fences(fences) => facts.fenced(fences),
-    }
-}
-
-/// Reads the history once, and the fence records of terms that are wanted.
-async fn read_past(
-    shared: &Shared,
-    tell: mpsc::UnboundedSender<Past>,
-    wanted: mpsc::UnboundedReceiver<Vec<(String, FencingToken)>>,
-) -> Infallible {
-    let reading = async {
-        let _ = tell.send(history(shared).await);
+/// Whether the instances were asked, and the history and the groups read, as far as they can be.
+fn is_known(watched: &Watched) -> bool {
+    let is_past_known = match watched.history(None) {
+        Ok(_) => true,
+        Err(none) => none.code.is_some(),
     };
-    tokio::join!(reading, read_fences(shared, &tell, wanted));
-    std::future::pending().await
+    is_past_known && watched.asked().turns != (0, 0) && watched.groups_freshness().read
 }
 
-async fn history(shared: &Shared) -> Past {
-    match past_events(shared, None).await {
-        Ok(events) => {
-            let is_all = events.len() < MOST;
-            Past::History(Ok(events.into_iter().map(Told::from).collect()), is_all)
-        }
-        Err(failure) => Past::History(Err(convert::without_history(&failure)), true),
-    }
+/// Whether a heartbeat of each member was seen.
+fn are_confirmed(watched: &Watched) -> bool {
+    let groups = watched.groups.groups();
+    groups.all.members.values().all(|member| member.confirmed)
 }
 
-/// Reads when terms began, until nobody wants to know any more. A term whose fence record can't be
-/// read is left out.
-async fn read_fences(
-    shared: &Shared,
-    tell: &mpsc::UnboundedSender<Past>,
-    mut wanted: mpsc::UnboundedReceiver<Vec<(String, FencingToken)>>,
-) {
-    let Ok(bucket) = shared.bucket().await else {
-        return;
-    };
-    let bucket = &bucket;
-    while let Some(terms) = wanted.recv().await {
-        let reads = stream::iter(terms).map(|(role, token)| async move {
-            let at = began(bucket, &role, token).await?;
-            Some((role, token, at))
-        });
-        let found = reads.buffered(READS).filter_map(std::future::ready);
-        let _ = tell.send(Past::Fences(found.collect().await));
-    }
-}
-
-fn changed(facts: &mut Facts, now: Now, change: Change) {
-    match change {
-        Change::Role(change) => facts.happened(now, &(*change).into()),
-        Change::Current => facts.note(now, "the view is current again".into()),
-        Change::Stale { reason } => facts.note(now, format!("the view is stale: {reason}")),
-        Change::Lagged { missed } => facts.note(now, format!("{missed} changes were missed")),
-        _ => {}
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -290,26 +201,5 @@ impl Drop for Screen {
     fn drop(&mut self) {
         let _ = self.0.show_cursor();
         let _ = ratatui::try_restore();
-    }
-}
-
-/// Counts from the start.
-#[derive(Clone, Copy)]
-struct Clock(Instant);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "for people to read; no lease rests on it"
-)]
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    fn now(self) -> Now {
-        Now {
-            since_start: self.0.elapsed(),
-            wall: wall_clock(),
-        }
     }
 }

@@ -1,7 +1,5 @@
 //! What of all that is known is looked at.
 
-use std::cmp::Reverse;
-
 use super::facts::Facts;
 
 /// What was typed means.
@@ -14,10 +12,6 @@ pub enum Action {
     PageDown,
     First,
     Last,
-    /// Instances further to the left.
-    Left,
-    /// Instances further to the right.
-    Right,
     /// Begins to type a filter.
     Filter,
     Typed(char),
@@ -45,14 +39,11 @@ pub enum Sort {
 }
 
 /// What is shown.
-#[derive(Debug)]
 pub struct State {
-    facts: Facts,
-    /// The picture that stands still, if it does.
-    still: Option<Facts>,
+    pub facts: Facts,
+    /// Whether the picture stands still.
+    pub is_frozen: bool,
     selected: Option<String>,
-    /// How many instances are out of sight on the left.
-    pub column: usize,
     pub filter: String,
     pub typing: bool,
     pub sort: Sort,
@@ -66,9 +57,8 @@ impl State {
     pub fn new(facts: Facts) -> Self {
         Self {
             facts,
-            still: None,
+            is_frozen: false,
             selected: None,
-            column: 0,
             filter: String::new(),
             typing: false,
             sort: Sort::default(),
@@ -76,28 +66,14 @@ impl State {
         }
     }
 
-    /// What is known: for what is learned, also while the picture stands still.
-    pub const fn facts_mut(&mut self) -> &mut Facts {
-        &mut self.facts
-    }
-
-    /// What is shown.
-    pub fn facts(&self) -> &Facts {
-        self.still.as_ref().unwrap_or(&self.facts)
-    }
-
-    pub const fn is_frozen(&self) -> bool {
-        self.still.is_some()
-    }
-
     /// The roles that pass the filter, in order.
     pub fn roles(&self) -> Vec<&str> {
-        let facts = self.facts();
+        let facts = &self.facts;
         let wanted = self.filter.to_lowercase();
         let passes = |name: &str| {
             let leader = facts.roles[name].leader.as_ref();
             name.to_lowercase().contains(&wanted)
-                || leader.is_some_and(|leader| leader.id.to_lowercase().contains(&wanted))
+                || leader.is_some_and(|leader| leader.instance_id.to_lowercase().contains(&wanted))
         };
         let names = facts.roles.keys().map(String::as_str);
         let mut names: Vec<&str> = names.filter(|name| passes(name)).collect();
@@ -106,10 +82,15 @@ impl State {
             Sort::Name => {}
             Sort::Leader => names.sort_by_key(|name| {
                 let leader = facts.roles[*name].leader.as_ref();
-                (leader.is_some(), leader)
+                leader.map(|leader| &leader.instance_id)
             }),
-            Sort::Lease => names.sort_by_key(|name| facts.roles[*name].remaining),
-            Sort::Change => names.sort_by_key(|name| Reverse(facts.last_change(name))),
+            Sort::Lease => {
+                names.sort_by_key(|name| facts.roles[*name].remaining_seconds.map(|it| it.0));
+            }
+            Sort::Change => names.sort_by_key(|name| {
+                let led_for = facts.roles[*name].led_for;
+                (led_for.is_none(), led_for)
+            }),
         }
         names
     }
@@ -131,11 +112,6 @@ impl State {
             Action::PageDown => self.go(|at, _| at + PAGE),
             Action::First => self.go(|_, _| 0),
             Action::Last => self.go(|_, last| last),
-            Action::Left => self.column = self.column.saturating_sub(1),
-            Action::Right => {
-                let last = self.facts().columns().len().saturating_sub(1);
-                self.column = (self.column + 1).min(last);
-            }
             Action::Filter => self.typing = true,
             Action::Typed(character) => self.filter.push(character),
             Action::Erase => {
@@ -155,12 +131,7 @@ impl State {
                     Sort::Change => Sort::Name,
                 }
             }
-            Action::Freeze => {
-                self.still = match self.still.take() {
-                    Some(_) => None,
-                    None => Some(self.facts.clone()),
-                }
-            }
+            Action::Freeze => self.is_frozen = !self.is_frozen,
             Action::Help => self.help = !self.help,
         }
         true

@@ -1,14 +1,9 @@
 //! `history`: who led, and why it changed.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-
-use nats_elect::{RoleConfig, RoleManager, StepDown, StopOptions, Term, handler_fn};
+use nats_elect::{RoleConfig, RoleManager, StopOptions, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::{
-    ROLE, SOON, at, hand_over, instance, is_fit_for_a_terminal, leader, lines, output,
-};
+use crate::fleet::{ROLE, SOON, hand_over, instance, is_fit_for_a_terminal, leader, lines, output};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
@@ -83,41 +78,6 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     );
     let wrong = output(&server, &["history", "--since", "yesterday"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_followed_as_they_come_after_those_of_the_past() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
-    eventually(SOON, "an event", async || {
-        (lines(&output(&server, &["history", "--json"])).len() == 1).then_some(())
-    })
-    .await;
-    let mut following = at(&server, &["history", "sched*", "--follow"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start");
-    let mut told = BufReader::new(following.stdout.take().expect("a pipe")).lines();
-    let mut next = || told.next().expect("a line").expect("text");
-    let past = next();
-    assert!(
-        past.contains("scheduler  node-1  leads: no earlier leader"),
-        "{past}"
-    );
-    let leading = a.role(ROLE).expect("it");
-    leading
-        .step_down(StepDown::any())
-        .await
-        .expect("a step-down");
-    let ended = next();
-    assert!(
-        ended.contains("scheduler  node-1  ended: stepped down"),
-        "{ended}"
-    );
-    let again = next();
-    assert!(again.contains("leads: freed by node-1, gap "), "{again}");
-    following.kill().expect("kill");
-    following.wait().expect("its end");
 }
 
 #[tokio::test]

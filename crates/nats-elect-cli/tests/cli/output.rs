@@ -7,7 +7,7 @@ use crate::{ended, nats_elect};
 
 #[test]
 fn nothing_goes_wrong_when_nobody_reads_any_more() {
-    for arguments in [&["completions", "bash"][..], &["man"], &["check", "-"]] {
+    for arguments in [&["completions", "bash"][..], &["check", "-"]] {
         let mut child = nats_elect(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -25,19 +25,12 @@ fn nothing_goes_wrong_when_nobody_reads_any_more() {
 }
 
 #[test]
-fn each_shell_gets_its_completions_and_man_a_page_for_each_command() {
+fn each_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = ended(&mut nats_elect(&["completions", shell]));
         assert_eq!(output.code, Some(0));
         assert!(output.stdout.contains("until-leader"), "{shell}");
         assert!(!output.stdout.contains("exec-guard"), "{shell}");
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().to_str().expect("text");
-    assert_eq!(ended(&mut nats_elect(&["man", path])).code, Some(0));
-    for page in ["nats-elect.1", "nats-elect-exec.1", "nats-elect-check.1"] {
-        let page = std::fs::read_to_string(folder.path().join(page)).expect(page);
-        assert!(page.contains(".TH"), "{page}");
     }
 }
 
@@ -52,7 +45,7 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         "history",
         "exec",
         "check",
-        "Rare commands: end-lease, role retire, verify, man",
+        "Rare commands: end-lease, role retire, verify",
         "Exit codes:",
         "How to connect:",
     ] {
@@ -93,7 +86,7 @@ fn every_command_has_examples_in_its_help() {
         .filter(|command| *command != "help")
         .collect();
     assert!(commands.len() > 15, "{commands:?}");
-    let rare = ["end-lease", "role", "verify", "man"];
+    let rare = ["end-lease", "role", "verify"];
     assert!(!rare.iter().any(|it| commands.contains(it)), "{commands:?}");
     let commands = commands.into_iter().chain(rare);
     for command in commands {
@@ -172,18 +165,6 @@ fn words_of_other_programs_lead_to_the_command() {
         }
         assert!(!unknown.stderr.contains("'pause'"), "{}", unknown.stderr);
     }
-}
-
-#[test]
-fn pages_that_can_not_be_written_are_told_with_their_folder() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
-    std::fs::write(&file, "").expect("a file");
-    let path = file.join("man1");
-    let path = path.to_str().expect("text");
-    let refused = ended(&mut nats_elect(&["man", path]));
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains(path), "{}", refused.stderr);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn page() -> String {
     let top = help(&[]);
     let of_all = paragraphs(&top);
     let mut page = format!("{HEAD}\n```text\n{}\n```\n", of_all.concat().trim_end());
-    let rare = ["end-lease", "role", "verify", "man"].map(ToOwned::to_owned);
+    let rare = ["end-lease", "role", "verify"].map(ToOwned::to_owned);
     for name in listed(&top).into_iter().chain(rare) {
         let text = help(&[&name]);
         let mut add = |names: &str, text: &str| {

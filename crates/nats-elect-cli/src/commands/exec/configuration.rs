@@ -9,10 +9,10 @@ use nats_elect::{ManagerConfig, RoleConfig, RoleSettings, Takeover};
 use rustix::process::Signal;
 
 use super::Exec;
-use crate::cli::Shared;
 use crate::config_file::Source;
 use crate::exec::handler::Conduct;
 use crate::exit::Failure;
+use crate::options::Shared;
 
 /// Shorter ones leave no room for two who kill one after the other.
 const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);

@@ -3,9 +3,9 @@
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
 
-use crate::cli::Shared;
 use crate::exit::Failure;
-use crate::operating::everyone;
+use crate::instances::everyone;
+use crate::options::Shared;
 
 /// Asks all instances, and returns the planner's answer, or else another one. `None` if no instance
 /// that answers takes part in the group.

@@ -1,17 +1,33 @@
 //! `group drain`: has all units leave an instance.
 
+use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::admin::AdminClient;
+use futures::future::{Either, select};
+use nats_elect::admin::{
+    AdminClient, AdminError, GroupReport, Instance, InstanceReport, ProblemCode,
+};
+use serde::Serialize;
+use uuid::Uuid;
 
 use super::operate;
-use crate::cli::{Shared, duration};
-use crate::exit::Outcome;
+use crate::commands::orders::{Done, Order, Request, failure_of};
+use crate::exit::{Failure, Outcome};
+use crate::instances::asked;
 use crate::names;
-use crate::operating::drain::Request;
+use crate::operating::standby::UNSEEN;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
+use crate::text::lasted;
+
+/// The pause between two questions how many units are left.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often in a row an instance may seem to be gone, for ten seconds. It may be connecting again.
+const MOST_ABSENCES: u32 = 20;
 
 const MORE: &str = "\
 The command does what `cordon` does, and then waits for the units: the instance hands its
@@ -52,31 +68,205 @@ pub struct Drain {
     wait_timeout: Duration,
 }
 
+/// What came of it, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    ordered: &'a Done,
+    #[serde(flatten)]
+    left: &'a Left,
+}
+
+/// What an instance still has, by group.
+#[derive(Serialize)]
+struct Left {
+    units_left: BTreeMap<String, usize>,
+    /// The handlers that still run of units that it owns no more.
+    still_running: BTreeMap<String, usize>,
+}
+
 impl Drain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let request = Request {
-            instance: self.instance,
-            timeout: self.wait_timeout,
-        };
+        let patience = shared.patience();
         let draining = async |admin: AdminClient| {
-            let wait = Wait::new(output);
-            let tell = |what: &str| wait.tell(what);
-            let warn = |what: &str| output.warning(what);
-            let done = request
-                .carry_out(&admin, shared.patience(), tell, warn)
-                .await?;
-            if output.is_data() {
-                output.data(&done.json())?;
-            } else {
-                for line in done.words() {
-                    output.line(line)?;
+            let warning = async {
+                if let Some(warning) = self.warning(&admin, patience).await {
+                    output.warning(&warning);
                 }
-            }
-            match done.failure() {
-                Some(failure) => Err(failure),
-                None => Ok(done.shortfall().map_or(0, |code| code as u8)),
+            };
+            // Instances that do not answer hold up nothing.
+            let draining = pin!(self.drain(&admin, patience, output));
+            match select(draining, pin!(warning)).await {
+                Either::Left((done, _)) => done,
+                Either::Right(((), draining)) => draining.await,
             }
         };
         operate(shared, draining).await
+    }
+
+    /// Cordons the instance, and waits until it owns no unit.
+    async fn drain(&self, admin: &AdminClient, patience: Duration, output: Output) -> Outcome {
+        let found = admin.instance(&self.instance, patience).await;
+        let instance = &found.map_err(|error| failure_of(&error))?;
+        let order = Request::new(Order::Cordon, Vec::new())?;
+        let ordering = async {
+            let done = order.give(admin, instance.clone(), patience).await;
+            done.failure().map_or(Ok(done), Err)
+        };
+        let wait = Wait::new(output);
+        // The units leave while the roles do.
+        let (ordered, left) = tokio::try_join!(ordering, self.left(admin, instance, &wait))?;
+        let mut words = order.words(&ordered);
+        if left.units_left.is_empty() {
+            words.push(format!("{instance} owns no unit"));
+        }
+        let told = Told {
+            ordered: &ordered,
+            left: &left,
+        };
+        output.tell(&told, words)?;
+        self.failure(instance, &left)?;
+        Ok(ordered.shortfall().map_or(0, |code| code as u8))
+    }
+
+    /// Fails if units are left.
+    fn failure(&self, instance: &Instance, left: &Left) -> Result<(), Failure> {
+        let handlers: usize = left.still_running.values().sum();
+        if left.units_left.is_empty() && handlers == 0 {
+            return Ok(());
+        }
+        let units = left.units_left.iter();
+        let units: Vec<_> = units
+            .map(|(group, it)| format!("{it} of {group}"))
+            .collect();
+        let owns = if units.is_empty() {
+            "owns no unit".to_owned()
+        } else {
+            format!("still owns units: {}", units.join(", "))
+        };
+        let runs = if handlers == 0 {
+            String::new()
+        } else {
+            format!("; {} of units that it gave away", still_run(handlers))
+        };
+        let after = lasted(self.wait_timeout);
+        let what = format!("{instance} {owns}{runs}, after {after}");
+        let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them; a \
+                      handler that hangs ends with its process alone";
+        Err(Failure::unreachable(what).advice(advice))
+    }
+
+    /// What to know of the instance's units that no other instance could take now.
+    async fn warning(&self, admin: &AdminClient, patience: Duration) -> Option<String> {
+        // If nobody says how things are, nothing is known to warn of.
+        let instances = admin.instances(patience).await.ok()?;
+        let found = asked(admin, None, instances).await;
+        let (these, others): (Vec<_>, Vec<_>) =
+            found.iter().partition(|it| self.means(&it.instance));
+        let [drained] = &these[..] else {
+            return None;
+        };
+        let drained = drained.report.as_ref().ok()?;
+        let has_taker = |group: &String| {
+            let mut reports = others.iter().filter_map(|it| it.report.as_ref().ok());
+            reports.any(|it| it.groups.get(group).is_some_and(|it| it.takes_units))
+        };
+        let owned = drained.groups.iter().filter(|(_, it)| it.units > 0);
+        let wanting: Vec<_> = owned
+            .map(|(name, _)| name)
+            .filter(|name| !has_taker(name))
+            .map(String::as_str)
+            .collect();
+        (!wanting.is_empty()).then(|| {
+            let wanting = wanting.join(", ");
+            format!(
+                "no instance that answers could take units over now: {wanting}. They stay until one can; \
+                 `resume` ends a cordon; {UNSEEN}"
+            )
+        })
+    }
+
+    fn means(&self, instance: &Instance) -> bool {
+        let incarnation = self.instance.parse::<Uuid>().ok();
+        instance.instance_id == self.instance || incarnation == Some(instance.incarnation)
+    }
+
+    /// Waits until the instance owns no unit, and runs no handler of one. Returns how many are left of
+    /// each group.
+    async fn left(
+        &self,
+        admin: &AdminClient,
+        instance: &Instance,
+        wait: &Wait,
+    ) -> Result<Left, Failure> {
+        let mut over = pin!(tokio::time::sleep(self.wait_timeout));
+        let (mut was_empty, mut absences) = (false, 0);
+        loop {
+            match admin.status(instance).await {
+                Ok(report) => {
+                    absences = 0;
+                    let takes_units = report.groups.values().any(|it| it.takes_units);
+                    let units_left = counts(&report, |it| it.units);
+                    let still_running = counts(&report, |it| it.still_running);
+                    // The order may not have come yet, or a last unit may be on its way there.
+                    let is_empty =
+                        units_left.is_empty() && still_running.is_empty() && !takes_units;
+                    let units: usize = units_left.values().sum();
+                    let handlers: usize = still_running.values().sum();
+                    if is_empty && was_empty || over.is_elapsed() {
+                        return Ok(Left {
+                            units_left,
+                            still_running,
+                        });
+                    }
+                    was_empty = is_empty;
+                    wait.tell(&match (units, handlers) {
+                        (0, handlers) if handlers > 0 => still_run(handlers),
+                        (units, _) => format!("{units} units are left"),
+                    });
+                }
+                Err(error) => {
+                    let is_absent = matches!(error, AdminError::NoSuchInstance(_));
+                    absences = if is_absent { absences + 1 } else { 0 };
+                    if absences > MOST_ABSENCES || !may_pass(&error) || over.is_elapsed() {
+                        return Err(failure_of(&error));
+                    }
+                    was_empty = false;
+                }
+            }
+            tokio::select! {
+                () = &mut over => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+}
+
+/// What an instance reports of each group, without zeros.
+fn counts(
+    report: &InstanceReport,
+    count: impl Fn(&GroupReport) -> usize,
+) -> BTreeMap<String, usize> {
+    let groups = report.groups.iter();
+    let counts = groups.map(|(name, it)| (name.clone(), count(it)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+fn still_run(handlers: usize) -> String {
+    let run = if handlers == 1 {
+        "handler still runs"
+    } else {
+        "handlers still run"
+    };
+    format!("{handlers} {run}")
+}
+
+/// Whether another question may be answered.
+fn may_pass(error: &AdminError) -> bool {
+    match error {
+        AdminError::Timeout { .. } | AdminError::Unavailable(_) | AdminError::NoSuchInstance(_) => {
+            true
+        }
+        error => error.refusal() == Some(ProblemCode::Busy),
     }
 }

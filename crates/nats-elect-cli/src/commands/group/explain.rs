@@ -5,13 +5,15 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use nats_elect::admin::{AdminClient, Instance};
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitExplanation};
+use serde::Serialize;
 
 use super::asking::ask;
 use super::reasons;
-use super::{SHOWN, WAIT, find, group_json, read, state, unit_json};
-use crate::cli::{Shared, duration};
+use super::{SHOWN, WAIT, find, read};
 use crate::exit::{Failure, Outcome};
-use crate::operating::operating;
+use crate::fleet::{Head, Member, MemberRecord, Time, Unit, state};
+use crate::instances::operating;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::record::Written;
 use crate::text::{ago, cut, lasted, stamp, wall_clock};
@@ -67,6 +69,15 @@ pub struct Explain {
     wait: Duration,
 }
 
+/// The unit for programs.
+#[derive(Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    unit: Unit,
+    written_at: Option<Time>,
+    plan: Option<&'a UnitExplanation>,
+}
+
 /// What is known of a unit.
 pub struct Facts<'a> {
     pub all: &'a ObservedGroups,
@@ -110,10 +121,11 @@ impl Explain {
         }
         facts.planned = asked.ok().flatten();
         if output.is_data() {
-            let mut value = facts.json();
-            value["written_at"] = written.map(stamp).into();
-            value["plan"] = serde_json::json!(facts.planned);
-            output.data(&value)?;
+            output.data(&Explained {
+                unit: facts.unit(),
+                written_at: written.map(Into::into),
+                plan: facts.planned.as_ref(),
+            })?;
         } else {
             let planned = facts.planned.iter().flat_map(reasons::lines);
             for line in facts.lines(written).into_iter().chain(planned) {
@@ -147,8 +159,8 @@ impl Explain {
         };
         let written = shared.reading(read).await?;
         let sequence = unit.fencing_token.map(|token| token.sequence);
-        let written = written.filter(|it| Some(it.revision()) == sequence);
-        Ok(written.map(|it| it.time()))
+        let written = written.filter(|it| Some(it.revision) == sequence);
+        Ok(written.map(|it| it.time))
     }
 }
 
@@ -164,31 +176,23 @@ impl Facts<'_> {
     }
 
     /// For programs.
-    pub fn json(&self) -> serde_json::Value {
-        let mut value = unit_json(self.unit);
-        let group = group_json(self.all, self.name, self.group);
-        for field in [
-            "group",
-            "kind",
-            "generation",
-            "making",
-            "unclosed",
-            "problems",
-        ] {
-            value[field] = group[field].clone();
-        }
-        value["member"] = self.owner().map_or(serde_json::Value::Null, |seen| {
-            let member = super::Member {
+    pub fn unit(&self) -> Unit {
+        let member = self.owner().map(|seen| {
+            let member = Member {
                 epoch: self.unit.owner.as_deref().unwrap_or_default(),
                 seen,
                 units: self.units_of_owner(),
             };
-            super::member_json(&member, self.name)
+            MemberRecord::of(&member, self.name)
         });
-        let (what, then) = self.waits_for().unzip();
-        value["waits_for"] = what.into();
-        value["then"] = then.into();
-        value
+        let (waits_for, then) = self.waits_for().unzip();
+        Unit {
+            record: self.unit.into(),
+            head: Head::of(self.all, self.name, self.group),
+            member,
+            waits_for,
+            then,
+        }
     }
 
     fn units_of_owner(&self) -> Vec<&str> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_nats::Client;
 use clap::Args;
 use nats_elect::{Error, GroupGrowth, GrowthError, GrowthProgress};
-use serde_json::json;
+use serde::Serialize;
 
-use crate::cli::{Shared, duration};
-use crate::confirm::{can_confirm, confirm};
+use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Code, Failure, Outcome};
 use crate::names;
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
 use crate::text::lasted;
@@ -90,15 +90,26 @@ pub struct Grow {
     wait_timeout: Duration,
 }
 
+/// What came of it, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    group: &'a str,
+    shards: u32,
+    before: u32,
+    generation: u32,
+    /// Whether this command wrote the group's record.
+    written: bool,
+    unclosed: Option<usize>,
+    unowned: Option<usize>,
+    done: bool,
+}
+
 impl Grow {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        if !self.yes && !can_confirm() {
-            return Err(
-                Failure::usage("there is no terminal to confirm it on").advice(
-                    "--yes grows the group without a confirmation: all its units end and begin anew",
-                ),
-            );
-        }
+        can_be_confirmed(
+            self.yes,
+            "--yes grows the group without a confirmation: all its units end and begin anew",
+        )?;
         let growing = async |client, bucket: String| self.grow(client, &bucket, output).await;
         shared.reading(growing).await
     }
@@ -111,7 +122,7 @@ impl Grow {
             let what = format!(
                 "bucket {bucket} would have {units} units, those of earlier generations and of other groups among them, and is fit for about {FIT}"
             );
-            return Err(Failure::new(Code::Refused, what).advice(
+            return Err(Failure::refused(what).advice(
                 "nothing was done. Each instance that starts reads them all before it owns any; --force grows the group all the same",
             ));
         }
@@ -122,7 +133,7 @@ impl Grow {
                     "{} units of generation {generation} exist already, for {} shards at least: somebody has {group} grow to another number, or did not end that",
                     prepared.count, prepared.shards
                 );
-                Err(Failure::new(Code::Refused, what).advice(format!(
+                Err(Failure::refused(what).advice(format!(
                     "nothing was done. If somebody does, `nats-elect group show {group}` says generation {generation} within two minutes. \
                      If not, give their number to go on there, or --force to have {shards} shards: the other keys are left behind"
                 )))
@@ -173,26 +184,20 @@ impl Grow {
             Some(GrowthProgress::Changing { unclosed, unowned }) => Some((unclosed, unowned)),
             _ => None,
         };
-        if output.is_data() {
-            output.data(&json!({
-                "group": group,
-                "shards": shards,
-                "before": growth.before(),
-                "generation": growth.generation(),
-                "written": !goes_on,
-                "unclosed": left.map(|(unclosed, _)| unclosed),
-                "unowned": left.map(|(_, unowned)| unowned),
-                "done": is_done,
-            }))?;
-        } else {
-            output.line(format!(
-                "{group} has {shards} shards now, in generation {}",
-                growth.generation()
-            ))?;
-            if is_done {
-                output.line("all of them have owners")?;
-            }
-        }
+        let generation = growth.generation();
+        let told = Told {
+            group,
+            shards,
+            before: growth.before(),
+            generation,
+            written: !goes_on,
+            unclosed: left.map(|(unclosed, _)| unclosed),
+            unowned: left.map(|(_, unowned)| unowned),
+            done: is_done,
+        };
+        let has = format!("{group} has {shards} shards now, in generation {generation}");
+        let all = is_done.then(|| "all of them have owners".to_owned());
+        output.tell(&told, [has].into_iter().chain(all))?;
         if is_done || self.no_wait {
             return Ok(0);
         }
@@ -201,7 +206,7 @@ impl Grow {
             lasted(self.wait_timeout),
             last.get().map(words).unwrap_or_default()
         );
-        Err(Failure::new(Code::Unreachable, what).advice(
+        Err(Failure::unreachable(what).advice(
             "the members go on; `nats-elect group show GROUP` says what is missing, and the same command waits again",
         ))
     }
@@ -238,60 +243,42 @@ fn words(progress: GrowthProgress) -> String {
 }
 
 fn failure(error: GrowthError) -> Failure {
-    let (code, advice) = match error {
+    let advice = match &error {
         GrowthError::Bucket(Error::BucketMissing(bucket)) => {
             return Failure::not_found(format!("bucket {bucket:?} does not exist")).advice(
                 "the instances of a group make its bucket: name theirs with --bucket or NATS_ELECT_BUCKET, or connect to their NATS with --context or --server",
             );
         }
-        GrowthError::Bucket(error) => return error.into(),
-        GrowthError::Name(_) | GrowthError::Shards(_) => (Code::Usage, None),
-        GrowthError::NoSuchGroup(_) => (
-            Code::NotFound,
-            Some("`nats-elect group ls` lists the groups"),
-        ),
-        GrowthError::RecordMissing(_) => (
-            Code::Refused,
-            Some(
-                "nothing was done. Members that know the record write it again, within five minutes: try again then. If none does, see the runbook: write a group's record again",
-            ),
-        ),
-        GrowthError::NotUnderstood(_) => (
-            Code::Refused,
-            Some(
-                "nothing was done. Use the command of the instances' version; if the record was deleted or written by hand, see the runbook",
-            ),
-        ),
-        GrowthError::SameNumber { .. } => (Code::Refused, Some("nothing was done")),
-        GrowthError::StillGrowing { .. } => (
-            Code::Refused,
-            Some(
-                "nothing was done. `nats-elect group show GROUP` says what is missing; the command with the number that the group has now waits for it",
-            ),
-        ),
-        GrowthError::InTheWay { .. } => (
-            Code::Refused,
-            Some(
-                "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again",
-            ),
-        ),
-        GrowthError::OtherGrowth { .. } => (
-            Code::Refused,
-            Some(
-                "the group goes on as before, and so does the other growth. `nats-elect group show GROUP` says when it has ended; agree on one number before you give the command again",
-            ),
-        ),
-        GrowthError::Changed(_) => (
-            Code::Refused,
-            Some(
-                "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first: the same command would change that number again",
-            ),
-        ),
-        _ => (Code::Refused, None),
+        GrowthError::NoSuchGroup(_) => "`nats-elect group ls` lists the groups",
+        GrowthError::RecordMissing(_) => {
+            "nothing was done. Members that know the record write it again, within five minutes: try again then. If none does, see the runbook: write a group's record again"
+        }
+        GrowthError::NotUnderstood(_) => {
+            "nothing was done. Use the command of the instances' version; if the record was deleted or written by hand, see the runbook"
+        }
+        GrowthError::SameNumber { .. } => "nothing was done",
+        GrowthError::StillGrowing { .. } => {
+            "nothing was done. `nats-elect group show GROUP` says what is missing; the command with the number that the group has now waits for it"
+        }
+        GrowthError::InTheWay { .. } => {
+            "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again"
+        }
+        GrowthError::OtherGrowth { .. } => {
+            "the group goes on as before, and so does the other growth. `nats-elect group show GROUP` says when it has ended; agree on one number before you give the command again"
+        }
+        GrowthError::Changed(_) => {
+            "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first: the same command would change that number again"
+        }
+        _ => "",
     };
-    let failure = Failure::new(code, error.to_string());
-    match advice {
-        Some(advice) => failure.advice(advice),
-        None => failure,
+    let code = match &error {
+        GrowthError::Name(_) | GrowthError::Shards(_) => Code::Usage,
+        GrowthError::NoSuchGroup(_) => Code::NotFound,
+        _ => Code::Refused,
+    };
+    let what = error.to_string();
+    match error {
+        GrowthError::Bucket(error) => error.into(),
+        _ => Failure::new(code, what).advised((!advice.is_empty()).then_some(advice)),
     }
 }

@@ -6,25 +6,16 @@ use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
 
-use super::{Member, WAIT, group_json, problems, read};
-use crate::cli::{Shared, duration};
-use crate::columns::{Chosen, Columns, Layout};
+use super::{WAIT, read};
+use crate::columns::Layout;
 use crate::exit::Outcome;
+use crate::fleet::{Group, Member, problems};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
-    all: &[
-        "GROUP",
-        "KIND",
-        "UNITS",
-        "OWNED",
-        "UNOWNED",
-        "MEMBERS",
-        "ALIVE",
-        "EACH",
-        "GENERATION",
-    ],
-    wide: &["GENERATION"],
+    all: "GROUP KIND UNITS OWNED UNOWNED MEMBERS ALIVE EACH GENERATION",
+    wide: "GENERATION",
     flexible: "GROUP",
 };
 
@@ -65,18 +56,14 @@ pub struct Ls {
     /// default
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
     wait: Duration,
-
-    #[command(flatten)]
-    columns: Columns,
 }
 
 impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let columns = self.columns.of(LAYOUT, output)?;
         let all = read(shared, self.wait).await?;
         if output.is_data() {
             for (name, group) in &all.groups {
-                output.data(&group_json(&all, name, group))?;
+                output.data(&Group::of(&all, name, group))?;
             }
             return Ok(0);
         }
@@ -85,7 +72,8 @@ impl Ls {
             output.note(&format!("bucket {name:?} has no group"));
             return Ok(0);
         }
-        table(&all, &columns, output)?;
+        let rows = all.groups.iter();
+        LAYOUT.show(rows.map(|(name, group)| row(&all, name, group)), output)?;
         let problems: Vec<_> = all
             .groups
             .keys()
@@ -99,11 +87,6 @@ impl Ls {
         }
         Ok(0)
     }
-}
-
-fn table(all: &ObservedGroups, columns: &Chosen, output: Output) -> std::io::Result<()> {
-    let rows = all.groups.iter().map(|(name, group)| row(all, name, group));
-    columns.show(rows, output)
 }
 
 fn row(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Vec<Cell> {

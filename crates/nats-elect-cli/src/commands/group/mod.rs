@@ -11,17 +11,14 @@ pub mod show;
 pub mod transfer;
 mod waits;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use nats_elect::admin::AdminClient;
-use nats_elect::duration::seconds::Seconds;
-use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
-use serde_json::{Value, json};
+use nats_elect::{ObservedGroup, ObservedGroups};
 
-use crate::cli::Shared;
 use crate::exit::{Code, Failure};
-use crate::operating::operating;
+use crate::instances::operating;
+use crate::options::Shared;
 use crate::text::cut;
 use crate::trust::Trust;
 
@@ -57,125 +54,6 @@ fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Fa
     all.groups.get(name).ok_or_else(|| {
         Failure::not_found(format!("there is no group {name:?} in the bucket"))
             .advice("`nats-elect group ls` lists the groups")
-    })
-}
-
-/// A member of a group, with the units that it owns there.
-pub struct Member<'a> {
-    pub epoch: &'a str,
-    pub seen: &'a ObservedMember,
-    pub units: Vec<&'a str>,
-}
-
-impl<'a> Member<'a> {
-    /// The members of a group, and those that own units of it all the same, by their names.
-    pub fn all(all: &'a ObservedGroups, name: &'a str, group: &'a ObservedGroup) -> Vec<Self> {
-        let mut owned = HashMap::<_, Vec<_>>::new();
-        for unit in &group.units {
-            if let Some(epoch) = owner(unit) {
-                owned.entry(epoch).or_default().push(unit.unit.as_str());
-            }
-        }
-        let members = all.members.iter().map(|(epoch, seen)| Self {
-            epoch,
-            seen,
-            units: owned.remove(epoch.as_str()).unwrap_or_default(),
-        });
-        let mut members: Vec<_> = members
-            .filter(|it| !it.units.is_empty() || it.seen.groups.contains_key(name))
-            .collect();
-        members.sort_by(|a, b| (&a.seen.instance_id, a.epoch).cmp(&(&b.seen.instance_id, b.epoch)));
-        members
-    }
-
-    pub fn name(&self) -> String {
-        if self.seen.instance_id.is_empty() {
-            format!("(no name, {})", self.epoch)
-        } else {
-            self.seen.instance_id.clone()
-        }
-    }
-
-    /// Whether it lives, as one word.
-    const fn state(&self) -> &'static str {
-        state(self.seen)
-    }
-}
-
-const fn state(member: &ObservedMember) -> &'static str {
-    match (member.understood, member.confirmed) {
-        (false, _) => "unknown",
-        (true, true) => "confirmed",
-        (true, false) => "unconfirmed",
-    }
-}
-
-/// The epoch that owns a unit, if its lease was not ended.
-fn owner(unit: &ObservedUnit) -> Option<&str> {
-    let is_owned = unit.standing == UnitStanding::Owned;
-    unit.owner.as_deref().filter(|_| is_owned)
-}
-
-/// What every command tells programs of a group.
-pub fn group_json(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Value {
-    let members = Member::all(all, name, group);
-    let counts = members.iter().map(|it| it.units.len());
-    let standings = UnitStanding::ALL.iter();
-    let standings: serde_json::Map<_, _> = standings
-        .map(|standing| (standing.to_string(), group.count(*standing).into()))
-        .collect();
-    let problems = problems(all, name);
-    json!({
-        "group": name,
-        "kind": group.kind,
-        "shards": group.shards,
-        "generation": group.generation,
-        "making": group.making,
-        "unclosed": group.unclosed,
-        "prepared": group.prepared,
-        "surplus": group.surplus.len(),
-        "unit_count": group.unit_count(),
-        "owned": group.count(UnitStanding::Owned),
-        "standings": standings,
-        "member_count": members.len(),
-        "units_per_member": { "least": counts.clone().min(), "most": counts.max() },
-        "problems": problems,
-    })
-}
-
-/// What is wrong with a group, in words.
-fn problems(all: &ObservedGroups, name: &str) -> Vec<String> {
-    let problems = all.problems_of(name).into_iter();
-    problems.map(|it| it.to_string()).collect()
-}
-
-/// A member as every command tells it to programs.
-pub fn member_json(member: &Member<'_>, group: &str) -> Value {
-    let seen = member.seen;
-    json!({
-        "epoch": member.epoch,
-        "instance_id": seen.instance_id,
-        "incarnation": seen.incarnation,
-        "understood": seen.understood,
-        "confirmed": seen.confirmed,
-        "age_seconds": Seconds(seen.age),
-        "ttl_seconds": seen.ttl.map(Seconds),
-        "load": seen.groups.get(group),
-        "zone": seen.zone,
-        "cordoned": seen.cordoned,
-        "revision": seen.revision,
-        "unit_count": member.units.len(),
-        "all_units": seen.units,
-    })
-}
-
-fn unit_json(unit: &ObservedUnit) -> Value {
-    json!({
-        "unit": unit.unit,
-        "standing": unit.standing,
-        "owner": unit.owner,
-        "instance_id": unit.instance_id,
-        "fencing_token": unit.fencing_token,
     })
 }
 

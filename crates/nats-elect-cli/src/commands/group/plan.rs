@@ -9,14 +9,14 @@ use nats_elect::admin::{AdminClient, Instance};
 
 use super::asking::ask;
 use super::{listed, operate, order, read};
-use crate::cli::Shared;
-use crate::columns::{Columns, Layout};
+use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
+use crate::options::Shared;
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
-    all: &["UNIT", "FROM", "TO", "WHY", "WHEN"],
-    wide: &[],
+    all: "UNIT FROM TO WHY WHEN",
+    wide: "",
     flexible: "WHEN",
 };
 
@@ -58,14 +58,10 @@ pub struct Plan {
     /// The group
     #[arg(value_parser = crate::names::group)]
     group: String,
-
-    #[command(flatten)]
-    columns: Columns,
 }
 
 impl Plan {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let columns = self.columns.of(LAYOUT, output)?;
         let asking = async |admin: AdminClient| self.ask(&admin, shared).await;
         let plan = operate(shared, asking).await?;
         if output.is_data() {
@@ -79,7 +75,7 @@ impl Plan {
         if rows.is_empty() {
             output.note("nothing is to move");
         } else {
-            columns.show(rows, output)?;
+            LAYOUT.show(rows, output)?;
         }
         for line in unplaced(&plan) {
             output.note(&line);
@@ -122,7 +118,7 @@ impl Plan {
         );
         let trouble = group.is_none_or(|it| it.kind.is_none());
         trouble.then(|| {
-            Failure::new(Code::Refused, what).advice(
+            Failure::refused(what).advice(
                 "a new group is made within seconds, or a minute if a member finds keys that it can't account for. If `nats-elect group show` says the same for longer, see docs/runbook.md: \"Write a group's record again\"",
             )
         })

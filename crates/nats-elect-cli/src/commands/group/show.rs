@@ -5,37 +5,25 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
-use serde_json::Value;
+use serde::Serialize;
 
-use super::{
-    Member, SHOWN, WAIT, find, group_json, listed, member_json, owner, problems, ranges, read,
-    unit_json,
-};
-use crate::cli::{Shared, duration};
-use crate::columns::{Chosen, Layout};
+use super::{SHOWN, WAIT, find, listed, ranges, read};
+use crate::columns::Layout;
 use crate::exit::Outcome;
+use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, owner, problems};
+use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::text::{cut, lasted, short};
 
 const MEMBERS: Layout = Layout {
-    all: &[
-        "INSTANCE",
-        "STATE",
-        "UNITS",
-        "LOAD",
-        "ZONE",
-        "LEASE",
-        "EPOCH",
-        "INCARNATION",
-        "OWNS",
-    ],
-    wide: &["EPOCH", "INCARNATION"],
+    all: "INSTANCE STATE UNITS LOAD ZONE LEASE EPOCH INCARNATION OWNS",
+    wide: "EPOCH INCARNATION",
     flexible: "OWNS",
 };
 
 const UNITS: Layout = Layout {
-    all: &["UNIT", "STATE", "OWNER", "FENCING", "EPOCH"],
-    wide: &["EPOCH"],
+    all: "UNIT STATE OWNER FENCING EPOCH",
+    wide: "EPOCH",
     flexible: "OWNER",
 };
 
@@ -101,24 +89,46 @@ pub struct Show {
     wait: Duration,
 }
 
+/// The group for programs.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    group: In<Group>,
+    members: Vec<MemberRecord>,
+    units: Vec<UnitRecord>,
+    ended: Vec<Ended<'a>>,
+}
+
+/// A lease that was ended.
+#[derive(Serialize)]
+struct Ended<'a> {
+    epoch: &'a str,
+    all_units: usize,
+}
+
 impl Show {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let all = read(shared, self.wait).await?;
         let group = find(&all, &self.group)?;
         let members = Member::all(&all, &self.group, group);
         if output.is_data() {
-            let mut value = group_json(&all, &self.group, group);
-            value["bucket"] = shared.config()?.bucket.into();
-            let members = members.iter().map(|it| member_json(it, &self.group));
-            value["members"] = members.collect::<Vec<_>>().into();
-            let units = group.units.iter().map(unit_json).collect::<Vec<Value>>();
-            value["units"] = units.into();
-            let ended = all
-                .ended
-                .iter()
-                .map(|(epoch, units)| serde_json::json!({ "epoch": epoch, "all_units": units }));
-            value["ended"] = ended.collect::<Vec<_>>().into();
-            output.data(&value)?;
+            let ended = all.ended.iter();
+            let ended = ended.map(|(epoch, units)| Ended {
+                epoch,
+                all_units: *units,
+            });
+            output.data(&Shown {
+                group: In {
+                    bucket: shared.config()?.bucket,
+                    it: Group::of(&all, &self.group, group),
+                },
+                members: members
+                    .iter()
+                    .map(|it| MemberRecord::of(it, &self.group))
+                    .collect(),
+                units: group.units.iter().map(Into::into).collect(),
+                ended: ended.collect(),
+            })?;
             return Ok(0);
         }
         if self.units {
@@ -201,7 +211,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
             Cell::new(text(&ranges(&it.units), output)),
         ]
     });
-    Chosen::usual(MEMBERS, output).show(rows, output)
+    MEMBERS.show(rows, output)
 }
 
 /// The units without an owner, by why that is so.
@@ -248,7 +258,7 @@ fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
             Cell::new(unit.owner.clone().unwrap_or_else(none)),
         ]
     });
-    Chosen::usual(UNITS, output).show(rows, output)
+    UNITS.show(rows, output)
 }
 
 /// Of lists of units so many characters are shown.

@@ -1,13 +1,16 @@
 //! `group move`: gives a unit to an instance.
 
 use clap::Args;
-use nats_elect::admin::AdminClient;
+use nats_elect::FencingToken;
+use nats_elect::admin::{AdminClient, Instance, ProblemCode};
+use serde::Serialize;
 
 use super::operate;
-use crate::cli::Shared;
-use crate::exit::Outcome;
+use crate::commands::orders::failure_of;
+use crate::exit::{Failure, Outcome};
+use crate::instances::named;
 use crate::names;
-use crate::operating::unit_move::Request;
+use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
 
@@ -54,23 +57,65 @@ pub struct Move {
     instance: String,
 }
 
+/// What came of it, for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    group: &'a str,
+    unit: &'a str,
+    #[serde(flatten, serialize_with = "named")]
+    instance: &'a Instance,
+    moved: bool,
+    /// The token of its term. Nothing if it owned the unit before.
+    fencing_token: Option<FencingToken>,
+}
+
 impl Move {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let request = Request {
-            group: self.group,
-            unit: self.unit,
-            to: self.instance,
-        };
-        let moving = async |admin: AdminClient| {
-            let tell = |what: &str| progress(output, what);
-            let done = request.carry_out(&admin, shared.patience(), tell).await?;
-            if output.is_data() {
-                output.data(&done.json())?;
-            } else {
-                output.line(done.words())?;
-            }
-            Ok(0)
-        };
+        let moving = async |admin: AdminClient| self.carry_out(&admin, shared, output).await;
         operate(shared, moving).await
+    }
+
+    /// Asks the instance, and waits until it owns the unit.
+    async fn carry_out(&self, admin: &AdminClient, shared: &Shared, output: Output) -> Outcome {
+        let (group, unit) = (&self.group, &self.unit);
+        let found = admin.instance(&self.instance, shared.patience()).await;
+        let instance = &found.map_err(|error| failure_of(&error))?;
+        progress(output, "waiting until the present owner gives it away");
+        let fencing_token = match admin.take_unit(instance, group, unit).await {
+            Ok(fence) => Some(fence),
+            Err(error) if error.refusal() == Some(ProblemCode::AlreadyThere) => None,
+            Err(error) => return Err(Failure::from(&error).advice(advice(error.refusal()))),
+        };
+        let words = match fencing_token {
+            Some(token) => format!("{instance} owns unit {unit} of {group} now (token {token})"),
+            None => format!("{instance} owns unit {unit} of {group} already"),
+        };
+        let told = Told {
+            group,
+            unit,
+            instance,
+            moved: fencing_token.is_some(),
+            fencing_token,
+        };
+        output.tell(&told, [words])?;
+        Ok(0)
+    }
+}
+
+const fn advice(refusal: Option<ProblemCode>) -> &'static str {
+    match refusal {
+        Some(ProblemCode::UnknownUnit) => "`nats-elect group show GROUP --units` lists the units",
+        Some(ProblemCode::TakenBack) => {
+            "`nats-elect group explain GROUP UNIT` shows what speaks for and against each instance"
+        }
+        Some(ProblemCode::TakesNone) => {
+            "`nats-elect resume ID` ends a cordon; an instance that has only just started takes units a lease later"
+        }
+        Some(ProblemCode::UnknownGroup) => "`nats-elect group show GROUP` lists its members",
+        Some(ProblemCode::NotReady) => {
+            "`nats-elect group explain GROUP UNIT` shows what the unit waits for"
+        }
+        Some(ProblemCode::Busy) => "nothing was done: give the command again in a moment",
+        _ => "`nats-elect group explain GROUP UNIT` shows who owns it",
     }
 }

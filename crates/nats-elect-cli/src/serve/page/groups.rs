@@ -3,9 +3,8 @@
 use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
-use crate::commands::group::{Member, ranges};
-use crate::serve::group_view::Groups;
-use crate::serve::view::View;
+use crate::commands::group::ranges;
+use crate::fleet::{Groups, Member, Watched};
 use crate::text::{clean, cut, lasted};
 use crate::unowned::{UNCONFIRMED, lives};
 
@@ -45,7 +44,7 @@ pub struct Share {
 }
 
 /// The groups of a bucket, those with units that have no owner first.
-pub fn all(view: &View, bucket: usize) -> Vec<Group> {
+pub fn all(view: &Watched, bucket: usize) -> Vec<Group> {
     let groups = view.groups.groups();
     let each = groups.all.groups.iter();
     let mut rows: Vec<_> = each
@@ -55,7 +54,7 @@ pub fn all(view: &View, bucket: usize) -> Vec<Group> {
     rows
 }
 
-fn row(view: &View, bucket: usize, groups: &Groups, name: &str, group: &ObservedGroup) -> Group {
+fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &ObservedGroup) -> Group {
     let lacking = groups.lacking(group);
     let unowned: usize = groups.unowned(group).values().sum();
     let doubtful = lacking.get(UNCONFIRMED).map_or(0, Vec::len);

@@ -17,13 +17,13 @@ use nats_elect::{Observed, RoleState, Standing};
 
 use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
+use super::Served;
 use super::problem::Problem;
 use super::timeline::{self, Mark};
-use super::view::{Asked, View};
-use super::{Served, now};
 use crate::asking::Report;
+use crate::fleet::{Asked, Watched, now};
 use crate::past_event::PastEvent;
-use crate::seen::{Seen, is_known_alive, led_for, name, state, why_changed, why_nobody};
+use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
 use crate::text::{clean, lasted, short, stamp, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
@@ -204,8 +204,8 @@ pub async fn asset(Path(file): Path<String>) -> Response {
     ([(CONTENT_TYPE, kind)], content).into_response()
 }
 
-fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
-    let freshness = view.freshness();
+fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
+    let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
     let all_marks = all_marks(view, past.as_deref());
     let seen = view.roles().into_values().map(|seen| {
@@ -220,27 +220,21 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         let is_known = Kind::of(&seen.observed) != Kind::Doubtful;
         let picture = Picture::new(spans, marks, (from_ms, now_ms), &colours, is_known);
         let words = clean(&timeline::words(spans, now_ms, is_known));
-        view.asked(|asked| role(seen, asked, number, words, picture))
+        role(seen, &asked, number, words, picture)
     });
     let mut roles: Vec<_> = roles.collect();
     roles.sort_by_key(|role| role.kind);
-    let changes = match &past {
-        Some(past) => past.iter().rev().take(MOST_CHANGES).map(told).collect(),
-        None => view.changes(|changes| {
-            let changes = changes.iter().rev().take(MOST_CHANGES);
-            let seen = changes.map(|change| Change {
-                at: stamp(change.at),
-                clock: clock(&stamp(change.at)),
-                role: clean(&change.role),
-                who: change
-                    .to
-                    .as_ref()
-                    .map_or_else(nobody, |to| clean(&name(to))),
-                what: why_changed(change).to_owned(),
-            });
-            seen.collect()
-        }),
-    };
+    let changes = view.latest(past.as_deref(), MOST_CHANGES).into_iter();
+    let changes = changes.map(|latest| {
+        let at = stamp(latest.at);
+        Change {
+            clock: clock(&at),
+            at,
+            role: latest.role,
+            who: latest.who,
+            what: latest.what,
+        }
+    });
     let of_kind = |kind: Kind| roles.iter().filter(move |role| role.kind == kind);
     let (unled, doubtful) = (
         of_kind(Kind::Unled).count(),
@@ -277,7 +271,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let first: Vec<_> = first.collect();
     let stale_groups = view.groups_freshness().stale;
     let stale_groups = stale_groups.filter(|_| freshness.stale.is_none() && !groups.is_empty());
-    view.asked(|asked| Bucket {
+    Bucket {
         name: view.bucket.clone(),
         is_read: freshness.read,
         stale: freshness
@@ -289,9 +283,9 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         well: led,
         instances: asked.reports.iter().map(instance).collect(),
         asked: asked.at.map(|(at, _)| lasted(now().duration_since(at))),
-        problem: asked.problem.clone(),
+        problem: asked.problem,
         has_history: past.is_some(),
-        changes,
+        changes: changes.collect(),
         roles,
         more_unowned: unowned - first.len(),
         unowned: first,
@@ -301,7 +295,7 @@ fn bucket(view: &View, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
         ),
         stale_groups: stale_groups.map(|(since, why)| format!("{}: {why}.", lasted(since))),
         groups,
-    })
+    }
 }
 
 fn of_all(roles: usize) -> String {
@@ -443,7 +437,7 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
 }
 
 /// When the leaders of roles changed: from the history, else as it was seen.
-fn all_marks(view: &View, past: Option<&[PastEvent]>) -> BTreeMap<String, Vec<Mark>> {
+fn all_marks(view: &Watched, past: Option<&[PastEvent]>) -> BTreeMap<String, Vec<Mark>> {
     fn by_role<'a, T>(all: impl Iterator<Item = (&'a String, T)>) -> BTreeMap<&'a String, Vec<T>> {
         let mut by_role = BTreeMap::<_, Vec<_>>::new();
         for (role, one) in all {
@@ -491,17 +485,6 @@ fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
         });
     }
     marks
-}
-
-fn told(one: &PastEvent) -> Change {
-    let gap = one.gap.map(|gap| format!(", nobody led for {gap}"));
-    Change {
-        at: stamp_of(one.event.at_ms),
-        clock: clock_of(one.event.at_ms),
-        role: clean(&one.event.role),
-        who: clean(&one.event.instance_id),
-        what: clean(&(one.what() + &gap.unwrap_or_default())),
-    }
 }
 
 fn nobody() -> String {

@@ -6,117 +6,117 @@ mod sizes;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use nats_elect::{ConnectionStatus, FencingToken, RoleState, Standing};
+use nats_elect::admin::InstanceReport;
+use nats_elect::{FencingToken, RoleState, Standing};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::facts::{Answer, Cell, Facts, Happened, Now, Report, Says, Seen, Told, Who};
-use super::groups::{Group, Owns};
+use super::facts::Facts;
+use super::groups::Group;
 use super::look::Look;
 use super::state::State;
 use super::{keys, view};
+use crate::fleet::{Leader, Role, Seconds, Time, Token};
 
 const PLAIN: Look = Look {
     colours: false,
     ascii: true,
 };
 
-fn at(seconds: u64) -> Now {
-    Now {
-        since_start: Duration::from_secs(seconds),
-        wall: SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 24 * 3600 + 3600 + seconds),
-    }
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 24 * 3600 + 3600 + seconds)
 }
 
-fn node(number: u8) -> Who {
-    Who {
-        id: format!("node-{number}"),
+fn node(number: u8) -> Leader {
+    Leader {
+        instance_id: format!("node-{number}"),
         incarnation: Some(Uuid::from_u128(number.into())),
+        priority: 0.into(),
+        meta: BTreeMap::new(),
+        signer: None,
     }
 }
 
-fn led(leader: Who, remaining: u64) -> Seen {
-    Seen {
+fn led(leader: Leader, remaining: u64) -> Role {
+    let seconds = |seconds| Some(Seconds(Duration::from_secs(seconds)));
+    Role {
+        role: String::new(),
         standing: Standing::Led,
         leader: Some(leader),
         confirmed: true,
-        since: Some(Duration::from_secs(65)),
-        token: Some(FencingToken {
+        since: None,
+        ttl_seconds: seconds(10),
+        age_seconds: None,
+        remaining_seconds: seconds(remaining),
+        fencing_token: Some(Token(FencingToken {
             epoch: 1,
             sequence: 42,
-        }),
-        ttl: Some(Duration::from_secs(10)),
-        remaining: Some(Duration::from_secs(remaining)),
+        })),
+        revision: None,
+        readable: true,
+        distrust: None,
+        last_leader: None,
+        led_for: Some(Duration::from_secs(65)),
     }
 }
 
-fn says(state: RoleState) -> Says {
+fn free(standing: Standing) -> Role {
+    Role {
+        standing,
+        leader: None,
+        remaining_seconds: None,
+        led_for: None,
+        ..led(node(1), 0)
+    }
+}
+
+fn says(state: RoleState) -> Value {
     let leads = state == RoleState::Leader;
-    Says {
-        state: Some(state),
-        leads,
-        priority: 10,
-        paused: false,
-        failing: false,
-        healthy: Some(true),
-        connection: Some(ConnectionStatus::Connected),
-        heartbeat_took: leads.then_some(Duration::from_micros(1240)),
-    }
+    json!({
+        "state": state, "is_leader": leads, "priority": 10, "healthy": true, "connection": "connected",
+        "heartbeat_took_seconds": leads.then_some(0.00124),
+    })
 }
 
-fn answer<const N: usize>(who: Who, roles: [(&str, Says); N]) -> Answer {
-    let roles = roles.map(|(name, says)| (name.to_owned(), says));
-    let report = Report {
-        version: "0.1.0".into(),
-        uptime: Duration::from_secs(7384),
-        roles: BTreeMap::from(roles),
-        groups: BTreeMap::new(),
-    };
-    (who, Ok(report))
+fn with(mut says: Value, field: &str, value: Value) -> Value {
+    says[field] = value;
+    says
 }
 
-fn sights<const N: usize>(roles: [(&str, Seen); N]) -> BTreeMap<String, Seen> {
+fn answer<const N: usize>(number: u8, roles: [(&str, Value); N]) -> InstanceReport {
+    let roles: BTreeMap<_, _> = roles.into();
+    let report = json!({
+        "type": "io.nats-elect.admin.v1.status", "instance_id": format!("node-{number}"),
+        "incarnation": Uuid::from_u128(number.into()), "version": "0.1.0", "bucket": "leaders",
+        "uptime_seconds": 7384, "roles": roles,
+    });
+    serde_json::from_value(report).expect("a report")
+}
+
+fn sights<const N: usize>(roles: [(&str, Role); N]) -> BTreeMap<String, Role> {
     BTreeMap::from(roles.map(|(name, seen)| (name.to_owned(), seen)))
-}
-
-fn happened(role: &str, to: Option<Who>, claimed: bool) -> Happened {
-    let text = to
-        .as_ref()
-        .map_or("nobody leads".to_owned(), |to| format!("{} leads", to.id));
-    Happened {
-        role: role.into(),
-        from: None,
-        to,
-        claimed,
-        freed: false,
-        silence: None,
-        text,
-    }
 }
 
 /// Two instances, each of which leads one of two roles.
 fn fleet() -> State {
     let mut facts = Facts::new(at(0), "leaders".into(), "127.0.0.1:4222".into());
-    facts.sight(
-        at(1),
-        sights([
-            ("metrics", led(node(1), 5)),
-            ("scheduler", led(node(2), 10)),
-        ]),
-        None,
-    );
-    facts.answers(at(1), Ok(answers()));
+    facts.roles = sights([
+        ("metrics", led(node(1), 5)),
+        ("scheduler", led(node(2), 10)),
+    ]);
+    facts.reports = Some(Ok(answers()));
     State::new(facts)
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<InstanceReport> {
     let leader = || says(RoleState::Leader);
     let follower = || says(RoleState::Follower);
     vec![
-        answer(node(1), [("metrics", leader()), ("scheduler", follower())]),
-        answer(node(2), [("metrics", follower()), ("scheduler", leader())]),
+        answer(1, [("metrics", leader()), ("scheduler", follower())]),
+        answer(2, [("metrics", follower()), ("scheduler", leader())]),
     ]
 }
 
@@ -153,13 +153,9 @@ fn a_leader_that_was_not_seen_alive_and_says_nothing_is_doubtful() {
     let mut state = fleet();
     let mut seen = led(node(3), 5);
     seen.confirmed = false;
-    let facts = state.facts_mut();
-    facts.sight(at(2), sights([("metrics", seen)]), None);
+    state.facts.roles = sights([("metrics", seen)]);
     let screen = shown(&state);
     assert!(screen.contains("node-3?"), "{screen}");
-    // It is in the matrix, though it can't be asked.
-    assert_eq!(state.facts().cell("metrics", &node(3)), Cell::Leader);
-    assert!(screen.contains("* leader"), "{screen}");
 }
 
 #[test]
@@ -167,120 +163,57 @@ fn what_the_leader_itself_says_makes_it_certain() {
     let mut state = fleet();
     let mut seen = led(node(1), 5);
     seen.confirmed = false;
-    let facts = state.facts_mut();
-    facts.sight(at(2), sights([("metrics", seen)]), None);
+    state.facts.roles = sights([("metrics", seen)]);
     assert!(!shown(&state).contains("node-1?"));
 }
 
 #[test]
-fn each_state_of_an_instance_has_its_word() {
-    let failing = Says {
-        failing: true,
-        ..says(RoleState::Follower)
-    };
-    let paused = Says {
-        paused: true,
-        ..says(RoleState::Follower)
-    };
-    let unhealthy = Says {
-        healthy: Some(false),
-        ..says(RoleState::Candidate)
-    };
+fn each_state_of_an_instance_has_its_sign_and_word() {
+    let follower = || says(RoleState::Follower);
     for (says, word) in [
-        (says(RoleState::Leader), "leader"),
-        (says(RoleState::Follower), "follower"),
-        (says(RoleState::Candidate), "candidate"),
-        (says(RoleState::Draining), "draining"),
-        (says(RoleState::Demoted), "cooling down"),
-        (paused, "paused"),
-        (failing, "failing"),
-        (unhealthy, "unhealthy"),
+        (says(RoleState::Leader), "* leader"),
+        (follower(), "o follower"),
+        (says(RoleState::Candidate), "c candidate"),
+        (says(RoleState::Draining), "d draining"),
+        (says(RoleState::Demoted), "d demoted"),
+        (with(follower(), "state", "dreaming".into()), "? not known"),
+        (
+            with(follower(), "paused", true.into()),
+            "= follower, paused",
+        ),
+        (
+            with(follower(), "failing_seconds", 9.into()),
+            "x follower, failing",
+        ),
+        (with(follower(), "healthy", false.into()), "x follower"),
+        (
+            with(says(RoleState::Leader), "paused", true.into()),
+            "= leader, paused",
+        ),
     ] {
         let mut state = fleet();
-        let facts = state.facts_mut();
-        facts.answers(at(2), Ok(vec![answer(node(3), [("metrics", says)])]));
-        let cell = state.facts().cell("metrics", &node(3));
-        assert!(PLAIN.cell(cell).0.ends_with(word), "{cell:?}");
+        state.facts.reports = Some(Ok(vec![answer(3, [("metrics", says)])]));
         let screen = shown(&state);
         assert!(screen.contains(word), "{word}: {screen}");
     }
 }
 
 #[test]
-fn a_leader_that_is_paused_or_unhealthy_is_still_shown_to_lead() {
-    for (paused, healthy, word) in [
-        (true, Some(true), "leader, paused"),
-        (false, Some(false), "leader, unwell"),
-    ] {
-        let mut state = fleet();
-        let says = Says {
-            paused,
-            healthy,
-            ..says(RoleState::Leader)
-        };
-        let facts = state.facts_mut();
-        facts.answers(at(2), Ok(vec![answer(node(1), [("metrics", says)])]));
-        let screen = shown(&state);
-        assert!(screen.contains(word), "{screen}");
-    }
-}
-
-#[test]
-fn an_instance_that_goes_silent_is_told_so_and_forgotten_after_a_while() {
+fn an_instance_that_says_nothing_is_counted() {
     let mut state = fleet();
-    let only_one = || Ok(answers().drain(..1).collect());
-    state.facts_mut().answers(at(10), only_one());
-    state.facts_mut().answers(at(22), only_one());
-    assert_eq!(state.facts().cell("metrics", &node(2)), Cell::NoAnswer);
-    // Whoever is seen to lead is shown to, silent or not.
-    assert_eq!(state.facts().cell("scheduler", &node(2)), Cell::Leader);
+    state.facts.silent = 1;
     let screen = shown(&state);
-    for expected in [
-        "silent 12s",
-        "1 instance answers, 1 silent",
-        "node-2 does not answer",
-    ] {
-        assert!(screen.contains(expected), "{expected}: {screen}");
-    }
-    state.facts_mut().answers(at(23), Ok(answers()));
-    assert!(shown(&state).contains("node-2 answers again"));
-    state.facts_mut().answers(at(30), only_one());
-    state.facts_mut().answers(at(90), only_one());
-    assert_eq!(state.facts().instances.len(), 1);
-}
-
-#[test]
-fn an_instance_that_is_started_anew_takes_the_place_of_its_old_self() {
-    let mut state = fleet();
-    let mut anew = answers();
-    anew[1].0.incarnation = Some(Uuid::from_u128(22));
-    state.facts_mut().answers(at(2), Ok(anew));
-    assert_eq!(state.facts().instances.len(), 2);
-    let screen = shown(&state);
-    assert!(screen.contains("node-2 is new"), "{screen}");
-}
-
-#[test]
-fn two_processes_of_one_id_are_told_apart() {
-    let mut state = fleet();
-    let mut both = answers();
-    let mut twin = both[1].clone();
-    twin.0.incarnation = Some(Uuid::from_u128(0xabcd << 112));
-    both.push(twin);
-    state.facts_mut().answers(at(2), Ok(both));
-    let screen = shown(&state);
-    assert!(screen.contains("node-2 (0000)") && screen.contains("node-2 (abcd)"));
+    assert!(screen.contains("2 instances answer, 1 silent"), "{screen}");
 }
 
 #[test]
 fn what_the_bucket_tells_is_shown_also_if_nobody_can_be_asked() {
-    let mut facts = Facts::new(at(0), "leaders".into(), "host:4222".into());
-    facts.sight(at(1), sights([("metrics", led(node(1), 5))]), None);
-    facts.answers(at(1), Err("this user may not ask".into()));
-    let screen = shown_as(&State::new(facts), PLAIN, 110, 24);
+    let mut state = fleet();
+    state.facts.reports = Some(Err("this user may not ask".into()));
+    let screen = shown_as(&state, PLAIN, 110, 24);
     for expected in [
         "no reports from instances: this user may not ask; showing only the bucket",
-        "* leader",
+        "no instance reports the role",
         "5s",
         "~0000002a",
     ] {
@@ -291,9 +224,7 @@ fn what_the_bucket_tells_is_shown_also_if_nobody_can_be_asked() {
 #[test]
 fn a_view_that_is_not_current_says_since_when_and_why() {
     let mut state = fleet();
-    let problem = Some((Duration::from_secs(12), "not connected".into()));
-    let facts = state.facts_mut();
-    facts.sight(at(2), facts.roles.clone(), problem);
+    state.facts.stale = Some((Duration::from_secs(12), "not connected".into()));
     let screen = shown(&state);
     assert!(screen.contains("view STALE for 12s: not connected"));
     assert!(!screen.contains("view current"));
@@ -318,7 +249,7 @@ fn the_bar_is_as_long_as_what_remains_of_the_lease() {
 fn many() -> State {
     let mut facts = Facts::new(at(0), "leaders".into(), "127.0.0.1:4222".into());
     let roles = (0..100).map(|n| (format!("role-{n:03}"), led(node(n % 7), u64::from(n % 10))));
-    facts.sight(at(1), roles.collect(), None);
+    facts.roles = roles.collect();
     State::new(facts)
 }
 
@@ -327,7 +258,7 @@ fn many_roles_scroll_with_the_selection() {
     let mut state = many();
     let screen = shown(&state);
     assert!(screen.contains("> role-000") && !screen.contains("role-050"));
-    assert!(screen.contains("5 of 100 visible"), "{screen}");
+    assert!(screen.contains("8 of 100 visible"), "{screen}");
     assert!(press(&mut state, [KeyCode::Down, KeyCode::Char('j')]));
     assert!(shown(&state).contains("> role-002"));
     for _ in 0..5 {
@@ -353,23 +284,6 @@ fn many_roles_scroll_with_the_selection() {
 }
 
 #[test]
-fn many_instances_scroll_to_the_side() {
-    let mut state = many();
-    let screen = shown(&state);
-    assert!(screen.contains("1 to 4 of 7"), "{screen}");
-    assert!(
-        screen.contains("node-0") && !screen.contains("node-6"),
-        "{screen}"
-    );
-    press(&mut state, [KeyCode::Right; 50]);
-    let screen = shown(&state);
-    assert!(
-        screen.contains("4 to 7 of 7") && screen.contains("node-6"),
-        "{screen}"
-    );
-}
-
-#[test]
 fn a_filter_shows_the_roles_whose_name_or_leader_has_it() {
     let mut state = many();
     press(&mut state, typed("/role-04q"));
@@ -388,16 +302,13 @@ fn a_filter_shows_the_roles_whose_name_or_leader_has_it() {
 #[test]
 fn roles_are_sorted_by_name_leader_lease_and_latest_change() {
     let mut state = fleet();
-    let facts = state.facts_mut();
-    let free = Seen {
-        standing: Standing::Released,
-        leader: None,
-        remaining: None,
-        ..led(node(1), 0)
-    };
-    let roles = sights([("a", led(node(2), 3)), ("b", led(node(1), 9)), ("c", free)]);
-    facts.sight(at(2), roles, None);
-    facts.happened(at(3), &happened("b", Some(node(1)), true));
+    let mut late = led(node(1), 9);
+    late.led_for = Some(Duration::from_secs(1));
+    state.facts.roles = sights([
+        ("a", led(node(2), 3)),
+        ("b", late),
+        ("c", free(Standing::Released)),
+    ]);
     for (expected, title) in [
         (["a", "b", "c"], "by name"),
         (["c", "b", "a"], "by leader"),
@@ -412,25 +323,17 @@ fn roles_are_sorted_by_name_leader_lease_and_latest_change() {
 }
 
 #[test]
-fn a_frozen_picture_stands_still_and_then_catches_up() {
+fn a_frozen_picture_says_so_until_it_goes_on() {
     let mut state = fleet();
     press(&mut state, typed("f"));
-    let free = Seen {
-        standing: Standing::Expired,
-        leader: None,
-        ..led(node(1), 0)
-    };
-    let facts = state.facts_mut();
-    facts.sight(at(9), sights([("metrics", free)]), None);
-    let screen = shown(&state);
-    assert!(
-        screen.contains("FROZEN") && screen.contains("scheduler"),
-        "{screen}"
-    );
+    assert!(state.is_frozen);
+    assert!(shown(&state).contains("FROZEN"));
     press(&mut state, typed("f"));
+    assert!(!state.is_frozen);
+    state.facts.roles = sights([("metrics", free(Standing::Expired))]);
     let screen = shown(&state);
     assert!(
-        screen.contains("(expired)") && !screen.contains("scheduler"),
+        screen.contains("(expired)") && !screen.contains("FROZEN"),
         "{screen}"
     );
 }
@@ -449,7 +352,7 @@ fn help_tells_the_keys_and_goes_away() {
         "{screen}"
     );
     press(&mut state, typed("?"));
-    assert!(shown(&state).contains("Instances"));
+    assert!(shown(&state).contains("Candidates of metrics"));
 }
 
 #[test]
@@ -469,9 +372,8 @@ fn plain_signs_are_ascii_alone_and_text_from_outside_can_not_steer_the_terminal(
     press(&mut state, typed("?"));
     assert!(shown(&state).is_ascii());
     let mut state = fleet();
-    let facts = state.facts_mut();
     let mut odd = node(1);
-    odd.id = "a\u{1b}[2Jb".into();
-    facts.sight(at(2), sights([("metrics", led(odd, 5))]), None);
+    odd.instance_id = "a\u{1b}[2Jb".into();
+    state.facts.roles = sights([("metrics", led(odd, 5))]);
     assert!(!shown(&state).contains('\u{1b}'));
 }

@@ -9,7 +9,7 @@ use crate::top::look::Look;
 use crate::top::state::State;
 
 pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'static>> {
-    let facts = state.facts();
+    let facts = &state.facts;
     let mut lines = vec![rule(look, width, "Changes", "latest first")];
     if facts.changes.is_empty() {
         let none = match facts.history {
@@ -18,9 +18,9 @@ pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'
         };
         lines.push(Line::styled(none, look.faint()));
     }
-    let shown = facts.changes.iter().rev().take(most.saturating_sub(1));
+    let shown = facts.changes.iter().take(most.saturating_sub(1));
     let shown: Vec<_> = shown
-        .map(|(at, text)| (when(*at, facts.now.wall), text))
+        .map(|(at, text)| (when(*at, facts.now), text))
         .collect();
     let widest = shown.iter().map(|(at, _)| columns(at)).max().unwrap_or(0);
     for (at, text) in shown {

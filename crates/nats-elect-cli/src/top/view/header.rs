@@ -5,15 +5,15 @@ use ratatui::text::{Line, Span};
 
 use super::words::{clock, columns, fit};
 use crate::text::lasted;
-use crate::top::facts::{Asked, Facts};
+use crate::top::facts::Facts;
 use crate::top::look::Look;
 use crate::top::state::State;
 
 pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
-    let facts = state.facts();
+    let facts = &state.facts;
     let what = format!("  bucket {} at {}", facts.bucket, facts.server);
     let title = " nats-elect top";
-    let mut time = format!(" {} UTC ", clock(facts.now.wall));
+    let mut time = format!(" {} UTC ", clock(facts.now));
     if title.len() + time.len() > width {
         time.clear();
     }
@@ -28,7 +28,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     ]);
 
     let mut second = vec![Span::raw(" ")];
-    if state.is_frozen() {
+    if state.is_frozen {
         let frozen = Style::new().add_modifier(Modifier::REVERSED);
         second.push(Span::styled(" FROZEN, f goes on ", frozen));
         second.push(Span::raw("  "));
@@ -40,24 +40,24 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
             second.push(Span::styled(text, look.bad()));
         }
     }
-    let (text, style) = match &facts.asked {
-        Asked::NotYet => ("asking instances".to_owned(), look.faint()),
-        Asked::Answered(_) => {
-            let all = facts.instances.iter();
-            let silent = all.filter(|it| it.silent_since.is_some()).count();
-            let answering = facts.instances.len() - silent;
-            let answer = match answering {
+    let (text, style) = match &facts.reports {
+        None => ("asking instances".to_owned(), look.faint()),
+        Some(Ok(answers)) => {
+            let answer = match answers.len() {
                 1 => "1 instance answers".to_owned(),
                 n => format!("{n} instances answer"),
             };
-            if silent == 0 {
+            if facts.silent == 0 {
                 (answer, look.good())
             } else {
-                (format!("{answer}, {silent} silent"), look.doubtful())
+                (
+                    format!("{answer}, {} silent", facts.silent),
+                    look.doubtful(),
+                )
             }
         }
-        Asked::Nobody(_) if facts.stale.is_some() => ("no instances".to_owned(), look.doubtful()),
-        Asked::Nobody(why) => (
+        Some(Err(_)) if facts.stale.is_some() => ("no instances".to_owned(), look.doubtful()),
+        Some(Err(why)) => (
             format!("no reports from instances: {why}; showing only the bucket"),
             look.doubtful(),
         ),
@@ -85,7 +85,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
 
 /// How many units have no owner, if any has none. Those of new groups are to have none yet.
 fn unowned(facts: &Facts) -> Option<String> {
-    let groups = facts.seen_groups.values().filter(|it| !it.making);
+    let groups = facts.groups.values().filter(|it| !it.making);
     let unowned: usize = groups.map(|it| it.unowned).sum();
     (unowned > 0).then(|| format!("   units without an owner: {unowned}"))
 }

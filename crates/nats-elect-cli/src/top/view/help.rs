@@ -7,7 +7,6 @@ use crate::top::look::Look;
 const TEXT: &str = "\
 \x20 q, Ctrl-C            quit
   up, down, j, k       select a role; PgUp, PgDn, Home, End, g, G go further
-  left, right, h, l    scroll the instances to the left, to the right
   /                    show only roles whose name or leader matches the text
   Esc                  show all roles again
   s                    sort by name, leader, remaining lease, latest change
@@ -19,11 +18,9 @@ const TEXT: &str = "\
   CHANGES    how often the role got a leader in 24 hours, or since the start
   FOR        how long the leader has led, or at least has
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
-  units      an instance owns of a group, and their load; shut: takes no more.
-  below it   what the bucket shows to be wrong with the group
 
-  Leaders and leases come from the bucket. The matrix and HEARTBEAT are
-  reports of the instances. Neither proves that an instance may act.
+  Leaders, leases and groups come from the bucket. Candidates and HEARTBEAT
+  are reports of the instances. Neither proves that an instance may act.
 ";
 
 pub fn lines(look: Look) -> Vec<Line<'static>> {

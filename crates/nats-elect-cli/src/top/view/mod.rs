@@ -2,9 +2,9 @@
 
 mod candidates;
 mod changes;
+mod groups;
 mod header;
 mod help;
-mod matrix;
 mod roles;
 mod words;
 
@@ -18,41 +18,8 @@ use super::state::State;
 use words::{columns, fit, padded};
 
 /// Lines that are always there: two of the header, two of the roles and one about the selected one,
-/// three of the matrix, one of the changes, and the footer.
-const FIXED: usize = 10;
-
-/// What there is room for below the roles and the matrix, which have half of the free lines each.
-struct Room {
-    /// Lines of the changes, and of the candidates beside them, that a screen has even where there
-    /// are many roles.
-    below: usize,
-    /// Whether the candidates of the selected role are shown.
-    candidates: bool,
-    /// How wide they are, if they are beside the changes and not above them.
-    beside: Option<usize>,
-}
-
-impl Room {
-    const fn of(width: usize, height: usize) -> Self {
-        let free = height.saturating_sub(FIXED);
-        let candidates = height >= 36;
-        Self {
-            below: if candidates {
-                free / 3
-            } else if free / 4 < 4 {
-                free / 4
-            } else {
-                4
-            },
-            candidates,
-            beside: if candidates && width >= 150 {
-                Some(width / 2)
-            } else {
-                None
-            },
-        }
-    }
-}
+/// one of the changes, and the footer.
+const FIXED: usize = 7;
 
 /// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
@@ -71,12 +38,10 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
     } else {
         let names = state.roles();
         let selected = state.selected(&names);
-        let groups = state.facts().groups();
         let free = height.saturating_sub(FIXED);
-        let (groups, taken) = matrix::fitting(state.facts(), &groups, free / 4);
-        let (free, height) = (free - taken, height - taken);
-        let room = Room::of(width, height);
-        let rows = names.len().max(1).min(free.saturating_sub(room.below) / 2);
+        let groups = groups::lines(state, look, width, free / 4);
+        let free = free - groups.len();
+        let rows = names.len().max(1).min(free / 2);
         // As far as it can be, the selected one is in the middle.
         let first = selected
             .saturating_sub(rows / 2)
@@ -85,10 +50,13 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
         let name = names.get(selected).copied();
         lines.extend(roles::table(state, look, width, shown, name));
         lines.push(roles::detail(state, look, width, name));
-        lines.extend(matrix::table(state, look, width, shown, groups, name));
-        // With their titles.
-        let left = free.saturating_sub(2 * rows) + 1;
-        lines.extend(below(state, look, width, left, &room, name));
+        lines.extend(groups);
+        let free = free.saturating_sub(rows);
+        if let Some(name) = name {
+            lines.extend(candidates::lines(state, look, width, free * 2 / 3, name));
+        }
+        let left = height.saturating_sub(1 + lines.len());
+        lines.extend(changes::lines(state, look, width, left));
     }
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
@@ -100,56 +68,20 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
 
 /// Changes on a page.
 const ON_A_PAGE: usize = 20;
+/// How wide a page is.
+pub const PAGE: usize = 110;
 
 /// Everything at once, for whoever reads it from a file.
 pub fn page(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let names = state.roles();
     let mut lines = header::lines(state, look, width);
     lines.extend(roles::table(state, look, width, &names, None));
-    let groups = state.facts().groups();
-    lines.extend(matrix::table(state, look, width, &names, &groups, None));
+    lines.extend(groups::lines(state, look, width, usize::MAX));
+    for name in names {
+        lines.extend(candidates::lines(state, look, width, usize::MAX, name));
+    }
     lines.extend(changes::lines(state, look, width, 1 + ON_A_PAGE));
     lines
-}
-
-/// The candidates of the selected role, where there is room for them, and the changes.
-fn below(
-    state: &State,
-    look: Look,
-    width: usize,
-    height: usize,
-    room: &Room,
-    name: Option<&str>,
-) -> Vec<Line<'static>> {
-    let Some(name) = name.filter(|_| room.candidates) else {
-        return changes::lines(state, look, width, height);
-    };
-    let Some(left) = room.beside else {
-        let mut lines = candidates::lines(state, look, width, height / 2, name);
-        let rest = height.saturating_sub(lines.len());
-        lines.extend(changes::lines(state, look, width, rest));
-        return lines;
-    };
-    let mut lines = candidates::lines(state, look, left, height, name);
-    let right = changes::lines(state, look, width.saturating_sub(left + 1), height);
-    lines.resize(lines.len().max(right.len()), Line::default());
-    for (line, right) in lines.iter_mut().zip(right) {
-        // The style of a line is not that of what is beside it.
-        let style = std::mem::take(&mut line.style);
-        for span in &mut line.spans {
-            span.style = style.patch(span.style);
-        }
-        line.push_span(" ".repeat((left + 1).saturating_sub(line.width())));
-        let spans = right.spans.into_iter();
-        line.spans
-            .extend(spans.map(|span| Span::styled(span.content, right.style.patch(span.style))));
-    }
-    lines
-}
-
-/// How wide a page is on which nothing is cut off.
-pub fn page_width(state: &State) -> usize {
-    matrix::width(state).max(110)
 }
 
 /// A line across the screen with a title, and something to know of what is below.
@@ -184,7 +116,6 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
     let mut keys = vec![quit];
     for other in [
         (look.sign("↑↓", "jk"), "select"),
-        (look.sign("←→", "hl"), "instances"),
         ("/", "filter"),
         ("s", "sort"),
         ("f", "freeze"),

@@ -6,10 +6,10 @@ use ratatui::text::{Line, Span};
 
 use super::words::{clock, columns, fit, padded, right};
 use super::{name_of, name_width, rule};
-use crate::text::{lasted, short};
-use crate::top::facts::{COUNTED, Facts, History, Seen};
+use crate::fleet::{Role, Seconds};
+use crate::text::{clean, lasted, short};
+use crate::top::facts::{COUNTED, Facts, History, name as instance};
 use crate::top::look::Look;
-use crate::top::past::LedFor;
 use crate::top::state::{Sort, State};
 
 /// The remaining time beside its bar, with a blank before it.
@@ -119,7 +119,7 @@ pub fn table(
     names: &[&str],
     selected: Option<&str>,
 ) -> Vec<Line<'static>> {
-    let facts = state.facts();
+    let facts = &state.facts;
     let widths = Widths::new(facts, names, width);
     let mut more = match state.sort {
         Sort::Name => "by name".to_owned(),
@@ -168,7 +168,7 @@ pub fn table(
 /// From when on changes are counted, and why not from earlier on.
 fn counted(facts: &Facts) -> String {
     let from = facts.counted_from();
-    let ago = facts.now.wall.duration_since(from).unwrap_or_default();
+    let ago = facts.now.duration_since(from).unwrap_or_default();
     match facts.history {
         History::Since(_) if ago >= COUNTED => "of the last 24h".to_owned(),
         History::Since(_) => format!("of the last {}", lasted(ago)),
@@ -200,10 +200,8 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
                 spans.extend(lease(seen, look, widths.bar));
                 continue;
             }
-            Column::Changes => facts.count(name).to_string(),
-            Column::For => facts
-                .led_for(name)
-                .map_or_else(nothing, |it| led_for(it, look)),
+            Column::Changes => facts.counts.get(name).unwrap_or(&0).to_string(),
+            Column::For => led_for(seen, look).unwrap_or_else(nothing),
             Column::Heartbeat => {
                 let says = facts.leader_says(name);
                 let heartbeat = says.and_then(|says| says.heartbeat_took);
@@ -216,24 +214,22 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
 }
 
 /// Who leads, or how the role stands; and whether that is certain.
-fn leader(facts: &Facts, name: &str, seen: &Seen) -> (String, bool) {
+fn leader(facts: &Facts, name: &str, seen: &Role) -> (String, bool) {
     let Some(leader) = &seen.leader else {
         return (format!("({})", seen.standing).replace('_', " "), true);
     };
-    let id = if leader.id.is_empty() {
-        "(no name)"
-    } else {
-        &leader.id
-    };
+    let id = instance(&leader.instance_id);
     if seen.confirmed || facts.leader_says(name).is_some() {
-        (id.to_owned(), true)
+        (id, true)
     } else {
         (format!("{id}?"), false)
     }
 }
 
-fn token(seen: &Seen, look: Look) -> String {
-    let token = seen.token.map_or_else(String::new, short);
+fn token(seen: &Role, look: Look) -> String {
+    let token = seen
+        .fencing_token
+        .map_or_else(String::new, |it| short(it.0));
     if look.ascii {
         token.replace('…', "~")
     } else {
@@ -241,8 +237,10 @@ fn token(seen: &Seen, look: Look) -> String {
     }
 }
 
-fn lease(seen: &Seen, look: Look, width: usize) -> Vec<Span<'static>> {
-    let (Some(remaining), Some(ttl), Some(_)) = (seen.remaining, seen.ttl, &seen.leader) else {
+fn lease(seen: &Role, look: Look, width: usize) -> Vec<Span<'static>> {
+    let (Some(Seconds(remaining)), Some(Seconds(ttl)), Some(_)) =
+        (seen.remaining_seconds, seen.ttl_seconds, &seen.leader)
+    else {
         return vec![Span::raw(" ".repeat(width + TIME))];
     };
     let part = if ttl.is_zero() {
@@ -266,12 +264,15 @@ fn lease(seen: &Seen, look: Look, width: usize) -> Vec<Span<'static>> {
     ]
 }
 
-/// A sign tells that it may be longer.
-fn led_for(led: LedFor, look: Look) -> String {
-    match led {
-        LedFor::About(since) => lasted(since),
-        LedFor::AtLeast(since) => format!("{}{}", look.sign("≥", ">"), lasted(since)),
-    }
+/// For how long there has been this leader. A sign tells that it may be longer.
+fn led_for(seen: &Role, look: Look) -> Option<String> {
+    let led_for = seen.led_for.filter(|_| seen.leader.is_some())?;
+    let bound = if seen.since.is_some() {
+        ""
+    } else {
+        look.sign("≥", ">")
+    };
+    Some(format!("{bound}{}", lasted(led_for)))
 }
 
 /// All about the selected role that fits on a line.
@@ -279,22 +280,21 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
     let Some(name) = name else {
         return Line::default();
     };
-    let seen = &state.facts().roles[name];
-    let mut parts = vec![match (&seen.leader, state.facts().led_for(name)) {
+    let seen = &state.facts.roles[name];
+    let mut parts = vec![match (&seen.leader, led_for(seen, look)) {
         (Some(leader), Some(since)) => {
             format!(
-                "  {name}: led by {} for {}",
-                leader.id,
-                led_for(since, look)
+                "  {name}: led by {} for {since}",
+                clean(&leader.instance_id)
             )
         }
         _ => format!("  {name}: {}", seen.standing).replace('_', " "),
     }];
-    if let Some(token) = seen.token {
-        parts.push(format!("token {token}"));
+    if let Some(token) = seen.fencing_token {
+        parts.push(format!("token {}", token.0));
     }
-    if let Some(ttl) = seen.ttl {
-        parts.push(format!("ttl {}", lasted(ttl)));
+    if let Some(ttl) = seen.ttl_seconds {
+        parts.push(format!("ttl {}", lasted(ttl.0)));
     }
     let mut line = fit(&parts.remove(0), width, look);
     for part in parts {

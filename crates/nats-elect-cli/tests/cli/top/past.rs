@@ -64,7 +64,7 @@ async fn a_failover_before_the_start_is_shown_with_its_cause_and_counts_once() {
         .shows(&[
             "changes of the last 24h",
             "scheduler: node-1 leads: no earlier leader",
-            "scheduler: node-2 leads: lease of node-1 ran out, gap ≤ ",
+            "scheduler: node-2 leads: lease of node-1 ran out, nobody led for ≤ ",
             "Candidates of scheduler",
         ])
         .await;
@@ -76,17 +76,21 @@ async fn a_failover_before_the_start_is_shown_with_its_cause_and_counts_once() {
 
     // A change while it looks is in the history, too.
     standing.step_down(StepDown::any()).await.expect("it led");
-    let screen = terminal.shows(&["scheduler: node-2 leads, gap "]).await;
+    let freed = "scheduler: node-2 leads: freed by node-2, nobody led for ";
+    let screen = terminal.shows(&[freed]).await;
     assert_eq!(changes(&screen), 3, "{screen}");
     published(&server, 4).await;
     let later = Terminal::run((24, 80), &["top", "-s", &url], &[]);
-    let told = ["ended: stepped down", "leads: freed by node-2, gap "];
+    let told = [
+        "ended: stepped down",
+        "leads: freed by node-2, nobody led for ",
+    ];
     let screen = later.shows(&told).await;
     assert_eq!(changes(&screen), 3, "{screen}");
     assert_eq!(changes(&terminal.text()), 3);
 
     let once = output(&server, &["top", "--once"]).stdout;
-    assert!(once.contains("leads: freed by node-2, gap "), "{once}");
+    assert!(once.contains(freed), "{once}");
     terminal.press("q");
     assert_eq!(terminal.ended().await, 0);
 }

@@ -11,9 +11,10 @@ use nats_elect::admin::AdminClient;
 use nats_elect::{Change, History, ManagerConfig, Observer, TrustedKeys};
 use tokio::sync::mpsc;
 
-use super::view::{BucketState, View};
 use crate::asking::keep_asking;
+use crate::connect::reading;
 use crate::exit::{Code, Failure};
+use crate::fleet::{BucketState, Watched};
 use crate::follow::Follow;
 use crate::past_event::MOST;
 
@@ -29,7 +30,7 @@ const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 /// Keeps a view up to date, for ever. Ends if NATS refuses what it needs, or a setting breaks a
 /// rule: no time heals that.
 pub async fn look(
-    view: Arc<View>,
+    view: Arc<Watched>,
     config: ManagerConfig,
     trust: Option<(TrustedKeys, Duration)>,
     interval: Duration,
@@ -71,8 +72,8 @@ async fn begin(
 }
 
 /// Until the observer ends.
-async fn go_on(
-    view: &View,
+pub async fn go_on(
+    view: &Watched,
     config: &ManagerConfig,
     observer: Observer,
     client: Client,
@@ -91,13 +92,13 @@ async fn go_on(
             Failure::new(Code::Failed, "the questions to instances have ended")
         }
         failure = follow_groups(view, &observer) => failure,
-        never = read_history(view, &client) => match never {},
+        never = read_history(view, config) => match never {},
         never = inspect_bucket(view, &client) => match never {},
     }
 }
 
 /// Takes in each change.
-async fn follow_roles(view: &View, observer: &Observer) {
+async fn follow_roles(view: &Watched, observer: &Observer) {
     let mut changes = observer.changes();
     while let Some(change) = changes.next().await {
         match change {
@@ -109,7 +110,7 @@ async fn follow_roles(view: &View, observer: &Observer) {
 
 /// Follows the groups, and looks at them now and then: however much changes, it is told once in that
 /// time.
-async fn follow_groups(view: &View, observer: &Observer) -> Failure {
+async fn follow_groups(view: &Watched, observer: &Observer) -> Failure {
     let followed = match observer.follow_groups() {
         Ok(followed) => Arc::new(followed),
         Err(error) => return error.into(),
@@ -123,7 +124,12 @@ async fn follow_groups(view: &View, observer: &Observer) -> Failure {
     }
 }
 
-async fn ask_instances(view: &View, admin: AdminClient, observer: &Observer, interval: Duration) {
+async fn ask_instances(
+    view: &Watched,
+    admin: AdminClient,
+    observer: &Observer,
+    interval: Duration,
+) {
     let (tell, mut told) = mpsc::channel(1);
     let hear = async {
         while let Some(reports) = told.recv().await {
@@ -134,7 +140,7 @@ async fn ask_instances(view: &View, admin: AdminClient, observer: &Observer, int
 }
 
 /// Asks how the bucket itself is.
-async fn inspect_bucket(view: &View, client: &Client) -> std::convert::Infallible {
+async fn inspect_bucket(view: &Watched, client: &Client) -> std::convert::Infallible {
     let name = format!("KV_{}", view.bucket);
     loop {
         let stream = jetstream::new(client.clone()).get_stream(&name).await;
@@ -159,32 +165,23 @@ async fn inspect_bucket(view: &View, client: &Client) -> std::convert::Infallibl
     }
 }
 
-/// Reads the past, and then each event as it comes.
-async fn read_history(view: &View, client: &Client) -> std::convert::Infallible {
+/// Reads the past, and then each event as it comes. A connection of its own tells what is refused.
+async fn read_history(view: &Watched, config: &ManagerConfig) -> std::convert::Infallible {
     loop {
-        if let Err(why) = follow_history(view, client).await {
-            tracing::debug!(bucket = %view.bucket, "no history: {}", why.what);
+        let follow = async |client, _| follow_history(view, client).await;
+        if let Err(failure) = reading(config, follow).await {
+            tracing::debug!(bucket = %view.bucket, "no history: {}", failure.what);
+            view.not_remembered(&failure);
         }
         tokio::time::sleep(HISTORY_PAUSE).await;
     }
 }
 
-async fn follow_history(view: &View, client: &Client) -> Result<(), Failure> {
-    let past = async {
-        let history = History::open(client.clone(), &view.bucket).await?;
-        // Events that are published while the past is read are in both.
-        let later = Follow::from_now(client.clone(), &view.bucket).await?;
-        let past = history.of_all(MOST).await?;
-        Ok::<_, Failure>((past, later))
-    };
-    let (past, later) = match past.await {
-        Ok(found) => found,
-        Err(failure) => {
-            view.not_remembered(&failure.what, failure.code != Code::NotFound);
-            return Err(failure);
-        }
-    };
-    view.remembered(past);
+async fn follow_history(view: &Watched, client: Client) -> Result<(), Failure> {
+    let history = History::open(client.clone(), &view.bucket).await?;
+    // Events that are published while the past is read are in both.
+    let later = Follow::from_now(client, &view.bucket).await?;
+    view.remembered(history.of_all(MOST).await?);
     let tell = |event| {
         view.remember(&event);
         Ok::<_, Failure>(())

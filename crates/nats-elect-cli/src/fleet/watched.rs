@@ -4,30 +4,32 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use nats_elect::duration::seconds::Seconds;
+use nats_elect::admin::AdminError;
 use nats_elect::{LeaderEvent, Observer, RoleChange, WatchStatus};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::time::Instant;
 
-use super::events::Events;
 use super::group_view::GroupView;
 use super::kept::Kept;
-use super::now;
+use super::{Change, Event, In, Seconds, now};
 use crate::asking::{Report, Reports};
+use crate::exit::{Code, Failure};
+use crate::output;
 use crate::past_event::{PastEvent, with_gaps};
-use crate::seen::{Seen, change_json};
-use crate::text::{clean, stamp, wall_clock};
+use crate::seen::{Seen, name, why_changed};
+use crate::text::{clean, time_of_ms, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
 
 /// A bucket, as far as it is known.
-pub struct View {
+pub struct Watched {
     pub bucket: String,
     /// When this began, and nothing was known.
     began: Instant,
-    /// Where it is told what changes.
-    events: Arc<Events>,
+    /// Told what changes: the kind of an event, and its data as JSON.
+    tell: Box<dyn Fn(&'static str, String) + Send + Sync>,
     pub groups: GroupView,
     known: Mutex<Known>,
 }
@@ -40,15 +42,20 @@ pub struct Freshness {
     pub read: bool,
 }
 
+/// Of what in a bucket it is asked whether it is current: its roles, or its groups.
+pub type Of = fn(&Watched) -> Freshness;
+
 /// What came of asking the instances.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Asked {
     /// When instances last could be asked, by both clocks.
     pub at: Option<(Instant, SystemTime)>,
     /// All that were found then.
-    pub reports: Vec<Report>,
+    pub reports: Arc<[Report]>,
     /// Why they could not be asked after that, if so.
     pub problem: Option<String>,
+    /// Whether that is for want of any answer.
+    pub unanswered: bool,
     /// Turns that succeeded, and turns that did not.
     pub turns: (u64, u64),
 }
@@ -77,15 +84,31 @@ struct Known {
     /// The newest last.
     changes: VecDeque<RoleChange>,
     /// The events that are kept, or why there are none.
-    history: Option<Result<Kept, String>>,
+    history: Option<Result<Kept, NoHistory>>,
 }
 
-impl View {
-    pub fn new(bucket: &str, events: Arc<Events>) -> Self {
+/// Why there is no history.
+#[derive(Clone)]
+pub struct NoHistory {
+    pub why: String,
+    /// Nothing while it is being read.
+    pub code: Option<Code>,
+}
+
+/// Something that happened to a role, for people.
+pub struct Latest {
+    pub at: SystemTime,
+    pub role: String,
+    pub who: String,
+    pub what: String,
+}
+
+impl Watched {
+    pub fn new(bucket: &str, tell: impl Fn(&'static str, String) + Send + Sync + 'static) -> Self {
         Self {
             bucket: bucket.to_owned(),
             began: now(),
-            events,
+            tell: Box::new(tell),
             groups: GroupView::default(),
             known: Mutex::default(),
         }
@@ -108,7 +131,7 @@ impl View {
             known.counts.retain(|role, _| observer.role(role).is_some());
         }
         drop(known);
-        self.events.tell("view", &self.json());
+        self.tell("view", &self.told(Self::freshness));
     }
 
     /// The bucket can't be looked at.
@@ -169,26 +192,27 @@ impl View {
         })
     }
 
-    /// For programs: which bucket, and whether its roles are current.
-    pub fn json(&self) -> Value {
-        self.freshness_json(&self.freshness())
+    fn tell(&self, kind: &'static str, data: &impl Serialize) {
+        (self.tell)(kind, output::json(data));
     }
 
-    /// For programs: which bucket, and whether its groups are current.
-    pub fn groups_json(&self) -> Value {
-        self.freshness_json(&self.groups_freshness())
+    /// For programs: which bucket, and whether its roles are current, or its groups.
+    pub fn told(&self, of: Of) -> super::View {
+        let (since, reason) = of(self).stale.unzip();
+        let at = since.and_then(|since| wall_clock().checked_sub(since));
+        super::View {
+            bucket: self.bucket.clone(),
+            current: since.is_none(),
+            stale_since: at.map(Into::into),
+            stale_seconds: since.map(Seconds),
+            reason,
+        }
     }
 
-    fn freshness_json(&self, freshness: &Freshness) -> Value {
-        let stale = freshness.stale.as_ref();
-        let since = stale.and_then(|(since, _)| wall_clock().checked_sub(*since));
-        json!({
-            "bucket": self.bucket,
-            "current": stale.is_none(),
-            "stale_since": since.map(stamp),
-            "stale_seconds": stale.map(|(since, _)| Seconds(*since)),
-            "reason": stale.map(|(_, why)| why),
-        })
+    /// What is told of this bucket.
+    pub fn of<T>(&self, it: T) -> In<T> {
+        let bucket = self.bucket.clone();
+        In { bucket, it }
     }
 
     /// A role changed.
@@ -201,17 +225,14 @@ impl View {
         }
         known.changes.push_back(change.clone());
         drop(known);
-        let mut json = change_json(change);
-        json["bucket"] = json!(self.bucket);
-        self.events.tell("change", &json);
+        self.tell("change", &self.of(Change::from(change)));
     }
 
     /// Takes note of units without known owners, and tells which groups have changed since the last
     /// look.
     pub fn look_at_groups(&self) {
-        for mut change in self.groups.look() {
-            change["bucket"] = json!(self.bucket);
-            self.events.tell("group", &change);
+        for change in self.groups.look() {
+            self.tell("group", &self.of(change));
         }
     }
 
@@ -238,26 +259,27 @@ impl View {
                 let is_new = asked.problem.take().is_some() || differ(&asked.reports, &reports);
                 asked.at = Some((now(), wall_clock()));
                 asked.turns.0 += 1;
-                asked.reports = reports;
+                asked.reports = reports.into();
                 is_new
             }
             Err(error) => {
                 asked.turns.1 += 1;
                 let is_new = asked.problem.is_none();
                 asked.problem = Some(clean(&error.to_string()));
+                asked.unanswered = matches!(error, AdminError::Timeout { .. });
                 is_new
             }
         };
         drop(known);
         if is_new {
             let bucket = json!({ "bucket": self.bucket });
-            self.events.tell("instances", &bucket);
+            self.tell("instances", &bucket);
         }
     }
 
-    /// Looks at what the instances said.
-    pub fn asked<T>(&self, look: impl FnOnce(&Asked) -> T) -> T {
-        look(&self.known().asked)
+    /// What the instances said.
+    pub fn asked(&self) -> Asked {
+        self.known().asked.clone()
     }
 
     /// Looks at the changes that were seen, the newest last.
@@ -279,15 +301,18 @@ impl View {
         };
         if before != all {
             let why = json!({ "reason": "the history was read" });
-            self.events.tell("reload", &why);
+            self.tell("reload", &why);
         }
     }
 
     /// Nothing is kept, or it can't be read just now. Then what was read stays.
-    pub fn not_remembered(&self, why: &str, is_kept: bool) {
+    pub fn not_remembered(&self, failure: &Failure) {
         let mut known = self.known();
-        if !is_kept || !matches!(known.history, Some(Ok(_))) {
-            known.history = Some(Err(clean(why)));
+        if failure.code == Code::NotFound || !matches!(known.history, Some(Ok(_))) {
+            known.history = Some(Err(NoHistory {
+                why: clean(&failure.what),
+                code: Some(failure.code),
+            }));
         }
     }
 
@@ -304,15 +329,48 @@ impl View {
         drop(known);
         let told = with_gaps(of_role).into_iter();
         for one in told.filter(|it| it.event == *event) {
-            self.events.tell("history", &one.json());
+            self.tell("history", &Event::from(&one));
         }
     }
 
-    /// The past, the oldest event first, of one role or of all. An error says why there is none.
-    pub fn history(&self, role: Option<&str>) -> Result<Vec<PastEvent>, String> {
+    /// The latest changes, the newest first: of the past if there is one, else as they were seen.
+    pub fn latest(&self, past: Option<&[PastEvent]>, most: usize) -> Vec<Latest> {
+        let Some(past) = past else {
+            let known = self.known();
+            let changes = known.changes.iter().rev().take(most);
+            let latest = changes.map(|change| Latest {
+                at: change.at,
+                role: clean(&change.role),
+                who: change.to.as_ref().map_or("–".into(), |to| clean(&name(to))),
+                what: match why_changed(change) {
+                    why if change.to.is_some() => format!("leads: {why}"),
+                    why => why.to_owned(),
+                },
+            });
+            return latest.collect();
+        };
+        let latest = past.iter().rev().take(most).map(|one| {
+            let gap = one.gap.map(|gap| format!(", nobody led for {gap}"));
+            Latest {
+                at: time_of_ms(one.event.at_ms),
+                role: clean(&one.event.role),
+                who: clean(&one.event.instance_id),
+                what: clean(&(one.what() + &gap.unwrap_or_default())),
+            }
+        });
+        latest.collect()
+    }
+
+    /// The past, the oldest event first, of one role or of all.
+    pub fn history(&self, role: Option<&str>) -> Result<Vec<PastEvent>, NoHistory> {
         let events = match &self.known().history {
-            None => return Err("the history was not read yet".into()),
-            Some(Err(why)) => return Err(why.clone()),
+            None => {
+                return Err(NoHistory {
+                    why: "the history was not read yet".into(),
+                    code: None,
+                });
+            }
+            Some(Err(none)) => return Err(none.clone()),
             Some(Ok(kept)) => kept.all(role),
         };
         Ok(with_gaps(events))

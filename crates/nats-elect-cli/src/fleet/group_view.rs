@@ -8,13 +8,14 @@ use nats_elect::{
     FencingToken, FollowedGroups, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit,
     UnitStanding, WatchStatus,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::time::Instant;
 
+use super::Freshness;
 use super::now;
-use super::view::Freshness;
 use crate::text::clean;
-use crate::unowned::{lack, lives};
+use crate::unowned::{is_over, lack, lives};
 
 /// Units that an event names. Of more it tells the number.
 const MOST_NAMED: usize = 100;
@@ -36,6 +37,22 @@ struct Looked {
     token: Option<FencingToken>,
     /// Since when it has had no owner that is known to live.
     unowned_since: Option<Instant>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct GroupChange {
+    #[schemars(extend("const" = "group"))]
+    event: &'static str,
+    group: String,
+    /// 0 if the group is gone
+    unit_count: usize,
+    /// Units without an owner that is known to live
+    unowned: usize,
+    /// Units that have another owner or token than when this group was told of last, or whose owner
+    /// is known to live since then, or not any more
+    changed_count: usize,
+    /// A hundred of them at most
+    changed: Vec<String>,
 }
 
 /// All groups at one time.
@@ -101,7 +118,7 @@ impl GroupView {
 
     /// Takes note of units without an owner. Returns what has changed since the last look, of each
     /// group in one. What is not current is not looked at.
-    pub fn look(&self) -> Vec<Value> {
+    pub fn look(&self) -> Vec<GroupChange> {
         let groups = self.groups();
         if !groups.is_current {
             return Vec::new();
@@ -117,12 +134,12 @@ impl GroupView {
             let changed = groups.look_at(group, &mut units, now);
             looked.insert(name.clone(), units);
             if !changed.is_empty() {
-                told.push(groups.change(name, group, &changed));
+                told.push(groups.change(name, group, changed));
             }
         }
         for (name, units) in before {
-            let gone: Vec<_> = units.into_keys().collect();
-            told.push(groups.change(&name, &ObservedGroup::default(), &gone));
+            let gone = units.into_keys().collect();
+            told.push(groups.change(&name, &ObservedGroup::default(), gone));
         }
         known.looked = Some(looked);
         if is_first { Vec::new() } else { told }
@@ -169,6 +186,12 @@ impl Groups {
         members.filter(|member| lives(member))
     }
 
+    /// The members of a group whose lease may last.
+    pub fn lasting<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
+        let members = self.all.members_of(group).map(|(_, member)| member);
+        members.filter(|member| !is_over(member, self.is_current))
+    }
+
     /// Takes note of the units of a group. Returns those that have changed since the last look, or
     /// are gone.
     fn look_at(
@@ -207,16 +230,16 @@ impl Groups {
     }
 
     /// For the stream of events.
-    fn change(&self, name: &str, group: &ObservedGroup, changed: &[String]) -> Value {
-        let unowned: usize = self.unowned(group).values().sum();
-        let named = &changed[..changed.len().min(MOST_NAMED)];
-        json!({
-            "event": "group",
-            "group": name,
-            "unit_count": group.unit_count(),
-            "unowned": unowned,
-            "changed_count": changed.len(),
-            "changed": named,
-        })
+    fn change(&self, name: &str, group: &ObservedGroup, mut changed: Vec<String>) -> GroupChange {
+        let changed_count = changed.len();
+        changed.truncate(MOST_NAMED);
+        GroupChange {
+            event: "group",
+            group: name.to_owned(),
+            unit_count: group.unit_count(),
+            unowned: self.unowned(group).values().sum(),
+            changed_count,
+            changed,
+        }
     }
 }

@@ -1,0 +1,34 @@
+//! What is known of a bucket, in the form in which programs read it: the answers of `serve` and
+//! `agent` and the JSON of commands are made of these types, and the `OpenAPI` documents come from
+//! them. The comments on types and fields are their descriptions. `Watched` is a bucket as `serve` and
+//! `top` know it while they look on: `looking` finds out what it is told.
+
+mod group_view;
+mod groups;
+mod instances;
+mod kept;
+mod members;
+mod past;
+mod roles;
+mod values;
+mod watched;
+
+use tokio::time::Instant;
+
+pub use self::group_view::{GroupChange, Groups};
+pub use self::groups::{Group, Head, MemberRecord, Unit, UnitRecord};
+pub use self::instances::{Candidate, Instance, LeaderKnown, RolePart};
+pub use self::members::{Member, owner, problems, state};
+pub use self::past::Event;
+pub use self::roles::{Change, Leader, Role};
+pub use self::values::{In, Seconds, Time, Token, View, Whole, or_null};
+pub use self::watched::{Asked, BucketState, Freshness, Of, Watched};
+
+/// The clock by which ages are told.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for people to read; no lease rests on it"
+)]
+pub fn now() -> Instant {
+    Instant::now()
+}
