@@ -46,13 +46,15 @@ impl Routes {
             .collect()
     }
 
-    /// Returns the roles that have a grace period.
+    /// Returns the roles that have a grace period, the shortest first.
     pub(super) fn graces(&self) -> Vec<(RoleName, Duration)> {
         let routes = lock(&self.0);
         let graces = routes.iter();
-        graces
+        let mut graces: Vec<_> = graces
             .filter_map(|(role, route)| Some((role.clone(), route.grace?)))
-            .collect()
+            .collect();
+        graces.sort_by_key(|(_, grace)| *grace);
+        graces
     }
 
     /// Sends a message to a role's election. If there is none, the message is dropped, and a caller

@@ -56,6 +56,7 @@ async fn another_number_of_shards_in_the_settings_is_warned_of_once_and_the_grou
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_only_others_name_stay_with_them_and_are_warned_of_once() {
+    logs::install();
     let server = NatsServer::start().expect("start");
     let (first, other) = ("names-first", "names-other");
     // A unit that is new in an old group would have no owner for a minute.

@@ -335,6 +335,7 @@ async fn thirty_roles_on_a_full_disk_are_claimed_thirty_times_a_second_at_most()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_without_room_for_a_watch_leaves_its_roles_led() {
     logs::install();
+    logs::install();
     let server = NatsServer::builder()
         .config(
             r#"accounts { small: {

@@ -201,19 +201,12 @@ fn settings_of_the_environment_are_told_with_their_variables() {
 
 #[test]
 fn derived_settings_are_short_for_people_and_exact_for_programs() {
-    let text = "[roles.a]\nttl = '5s'\n";
+    let text = "[roles.a]\nttl = '5001ms'\n";
     let output = check(text);
-    let line = output
-        .stdout
-        .lines()
-        .find(|it| it.contains("health.interval"));
-    assert!(
-        line.expect("a line").ends_with(" 1.7s"),
-        "{}",
-        output.stdout
-    );
+    let line = output.stdout.lines().find(|it| it.contains("stop_budget"));
+    assert!(line.expect("a line").ends_with(" 1s"), "{}", output.stdout);
     let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
-    assert!(output.stdout.contains("1.666666666s"), "{}", output.stdout);
+    assert!(output.stdout.contains("1s 200us"), "{}", output.stdout);
 }
 
 #[test]

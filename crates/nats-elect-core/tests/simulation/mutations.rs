@@ -113,7 +113,7 @@ const SCHEDULES: &[(Mutation, &str, fn())] = &[
 /// A rule that no promise rests on: what it does is done a second time elsewhere.
 const SAFE: &[Mutation] = &[Mutation::MonitorNeverTells];
 /// So many seeds show that.
-const SAFE_SEEDS: u64 = 20_000;
+const SAFE_SEEDS: u64 = 4_000;
 
 /// A breakage that so many seeds do not show goes unnoticed.
 const MOST: u64 = 1_000_000;
