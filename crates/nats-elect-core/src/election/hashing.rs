@@ -1,7 +1,8 @@
 //! Feeds a hasher with the state of an election. It is for model checkers alone: no rule uses it.
 //!
 //! What is hashed is a copy in which everything that decides nothing is the same. It does not matter
-//! how long a thing has been due or over, nor by which number a request is told from others.
+//! how long a thing has been due or over, nor by which number a request is told from others. What is not
+//! copied whole names all its fields, so that a new one asks here whether it decides anything.
 
 use std::hash::{Hash, Hasher};
 
@@ -28,30 +29,59 @@ impl Election {
     /// Two machines that feed the same, up to a shift of time, behave the same. It is for model
     /// checkers, which must tell new situations from known ones.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let settings = &self.settings;
-        let read_sent = self.operations.read_sent().unwrap_or(now);
-        let mut phase = self.phase.clone();
+        let Self {
+            settings,
+            link,
+            bucket,
+            phase,
+            observed_role,
+            attempts,
+            retry,
+            operations,
+            reopen_at,
+            stopping,
+            paused,
+            failures_in_a_row,
+            handoffs_in_vain,
+            failing,
+            ordered_until,
+            state,
+            suspended_since,
+            candidate: _,
+            // Set at the beginning of each step, or empty at its end.
+            now: _,
+            fresh: _,
+            out: _,
+            // Nothing is decided by these: they are told only.
+            last_transition: _,
+            leader: _,
+            told_connection: _,
+            // These only need to be greater than the ones in use.
+            last_question: _,
+            last_term: _,
+        } = self;
+        let read_sent = operations.read_sent().unwrap_or(now);
+        let mut phase = phase.clone();
         match &mut phase {
-            Phase::Waiting(waiting) => waiting.normalise(now, self.paused, settings),
+            Phase::Waiting(waiting) => waiting.normalise(now, *paused, settings),
             Phase::Leading(leadership) => leadership.normalise(now, settings),
             _ => {}
         }
         // Without a grace period the start of the outage does not matter.
-        let link = (!matches!(self.link, Link::Down { .. })).then_some(&self.link);
-        let suspended = self.suspended_since.is_some() && phase.is_leading();
-        let suspended_since = settings.grace.and(self.suspended_since);
+        let link = (!matches!(link, Link::Down { .. })).then_some(link);
+        let suspended = suspended_since.is_some() && phase.is_leading();
+        let suspended_since = settings.grace.and(*suspended_since);
         (link, suspended, suspended_since).hash(hasher);
-        (&self.bucket, phase, self.state).hash(hasher);
-        (self.stopping, self.paused, self.failures_in_a_row).hash(hasher);
-        let reopen_at = self.reopen_at.map(|at| at.max(now));
-        let ordered_until = self.ordered_until.max(now);
-        (self.handoffs_in_vain, reopen_at, ordered_until).hash(hasher);
-        self.operations.hash_state(read_sent, hasher);
-        self.failing.hash_state(now, settings, hasher);
-        self.observed_role
-            .hash_state(now, read_sent, settings, hasher);
-        self.attempts.normalised().hash(hasher);
-        self.retry.hash_state(now, hasher);
+        (bucket, phase, state).hash(hasher);
+        (stopping, paused, failures_in_a_row).hash(hasher);
+        let reopen_at = reopen_at.map(|at| at.max(now));
+        let ordered_until = (*ordered_until).max(now);
+        (handoffs_in_vain, reopen_at, ordered_until).hash(hasher);
+        operations.hash_state(read_sent, hasher);
+        failing.hash_state(now, settings, hasher);
+        observed_role.hash_state(now, read_sent, settings, hasher);
+        attempts.normalised().hash(hasher);
+        retry.hash_state(now, hasher);
     }
 }
 
@@ -82,11 +112,19 @@ impl Operations {
     }
 
     fn hash_state(&self, read_sent: Moment, hasher: &mut impl Hasher) {
+        let Self {
+            pending,
+            late,
+            last_write,
+            timeout,
+            // It only needs to be greater than the ones in use.
+            last_op: _,
+        } = self;
         let what = |operation: &Pending| operation.what;
-        let late: Vec<_> = self.late.iter().map(what).collect();
-        (self.pending.as_ref().map(what), late).hash(hasher);
-        let before_read = self.last_write.map(|sent| sent < read_sent);
-        (before_read, self.timeout.slow()).hash(hasher);
+        let late: Vec<_> = late.iter().map(what).collect();
+        (pending.as_ref().map(what), late).hash(hasher);
+        let before_read = last_write.map(|sent| sent < read_sent);
+        (before_read, timeout.slow()).hash(hasher);
     }
 }
 
