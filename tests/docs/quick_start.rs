@@ -102,7 +102,8 @@ fn build() -> PathBuf {
         .current_dir(project())
         // Many dependencies are there already, built like this.
         .env("CARGO_TARGET_DIR", target())
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
+        .env("CARGO_PROFILE_DEV_LTO", "off")
         .output()
         .expect("cargo");
     let told = String::from_utf8_lossy(&built.stderr);

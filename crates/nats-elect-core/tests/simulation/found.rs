@@ -1,10 +1,11 @@
-//! Seeds that break a promise without a rule, each with that rule.
+//! Seeds that break a promise without a rule, each with that rule: those that a search takes long
+//! to find.
 //!
 //! The feature `__mutations` shows that every one still does. If the way in which seeds become
 //! plans changes, they are to be found anew: `SIM_RULES` with the names of the rules prints them.
 
 /// The rule by its name among the breakages, and the seed.
-pub const FOUND: [(&str, u64); 8] = [
+pub const FOUND: [(&str, u64); 13] = [
     ("TrustAnyJump", 5222),
     ("IgnoreFenceLease", 2102),
     ("StrangerEndsLease", 309),
@@ -13,13 +14,23 @@ pub const FOUND: [(&str, u64); 8] = [
     ("AdoptFromLaterSend", 161_879),
     ("ReuseSequences", 33_291),
     ("BelieveOldRelease", 27_360),
+    ("OwnIdIsOwn", 9_273),
+    ("ForgetDeadlineOnReconnect", 3_564),
+    ("NoQuarantine", 6_159),
+    ("YieldToOldRequests", 6_131),
+    ("ObeyOldGraceOver", 3_839),
 ];
 
 /// The same for groups.
-pub const FOUND_OF_GROUPS: [(&str, u64); 3] = [
+pub const FOUND_OF_GROUPS: [(&str, u64); 8] = [
     ("ExtendUnshown", 28_609),
     ("JoinAtOnce", 11_819),
     ("IgnoreLaterOwners", 17_020),
+    ("KeepUnitsOfOthers", 3_711),
+    ("KeepBlocked", 329),
+    ("BeginBesideOldUnits", 725),
+    ("WaitForNoUnits", 474),
+    ("WillOverStrangers", 1_003),
 ];
 
 #[cfg(not(feature = "__mutations"))]
