@@ -9,7 +9,7 @@ use super::observed_role::Reading;
 use super::operations::Operation;
 use super::phase::Phase;
 use super::retry::{Asked, Breaker};
-use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
+use crate::event::{BucketRequest, EndCause, Event, FailureKind};
 use crate::moment::Moment;
 use crate::record::{Content, Entry};
 
@@ -225,15 +225,5 @@ impl Election {
             kind: FailureKind::Regression,
             detail,
         });
-    }
-}
-
-/// The outcome of a write, as it is reported.
-pub(super) fn outcome_of(outcome: &WriteOutcome) -> Outcome {
-    match outcome {
-        WriteOutcome::Acked { .. } => Outcome::Confirmed,
-        WriteOutcome::Conflict { .. } => Outcome::Conflict,
-        WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout => Outcome::TimedOut,
-        WriteOutcome::Failed(_) => Outcome::Failed,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::event::FailureKind;
+use crate::event::{FailureKind, Outcome};
 use crate::group::MemberInfo;
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest};
@@ -234,6 +234,18 @@ pub enum WriteOutcome {
     },
     /// The write is not confirmed. It may be stored, or may yet be.
     Failed(Failure),
+}
+
+impl WriteOutcome {
+    /// The outcome as it is reported.
+    pub(super) fn told(&self) -> Outcome {
+        match self {
+            Self::Acked { .. } => Outcome::Confirmed,
+            Self::Conflict { .. } => Outcome::Conflict,
+            Self::Failed(failure) if failure.kind == FailureKind::Timeout => Outcome::TimedOut,
+            Self::Failed(_) => Outcome::Failed,
+        }
+    }
 }
 
 /// A request that failed.

@@ -1,6 +1,5 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
-use super::answers::outcome_of;
 use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{Failure, Link, Snapshot, WriteOutcome};
@@ -116,7 +115,7 @@ impl Election {
         self.tell(Event::HeartbeatEnded {
             outcome: match outcome {
                 WriteOutcome::Acked { .. } if self.is_answer_late() => Outcome::TooLate,
-                outcome => outcome_of(outcome),
+                outcome => outcome.told(),
             },
             took: self.now.since(write.sent),
         });

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::answers::outcome_of;
 use super::attempts::{Expected, Purpose, Secrets};
 use super::effect::{Reply, WriteKind};
 use super::input::{RequestId, WriteOutcome};
@@ -312,7 +311,7 @@ impl Election {
         };
         let cooling = waiting.cooling_until.is_some();
         self.tell(Event::ClaimEnded {
-            outcome: outcome_of(outcome),
+            outcome: outcome.told(),
         });
         if cooling {
             return;
