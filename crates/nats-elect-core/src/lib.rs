@@ -150,7 +150,7 @@
 //! | `timers.rs` | the one table of everything that is due |
 //! | `keeping.rs` | the held lease: heartbeats and doubts about them |
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
-//! | `succession.rs` | handing over to a successor |
+//! | `succession.rs`, `asked.rs` | handing over to a successor, and what the others answer |
 //! | `membership.rs` | the lease of a member of groups, which nobody contends for |
 //! | `last_will.rs` | what a companion does when the process of a leader has died |
 //! | `takeover.rs` | taking over from a leader of lower priority |

@@ -2,6 +2,7 @@
 
 mod acquiring;
 mod answers;
+mod asked;
 mod attempts;
 mod effect;
 mod failing;

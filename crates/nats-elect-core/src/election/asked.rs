@@ -1,0 +1,176 @@
+//! What other instances ask, and what is answered: whether this one could lead, and whether it gives
+//! its role to one of higher priority.
+
+use std::time::Duration;
+
+use super::effect::Effect;
+use super::input::{Link, ReplyId};
+use super::machine::Election;
+use super::mutation::mutated;
+use super::phase::Phase;
+use super::releasing::Replaced;
+use super::retry::Asked;
+use crate::event::EndCause;
+use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
+use crate::record::Nonce;
+use crate::release::ReleaseHash;
+
+/// How long the order to lead holds against higher priorities, if it names no hold-off.
+const ORDER_HOLDS: Duration = Duration::from_secs(3600);
+
+/// The longest hold-off.
+const LONGEST_ORDER: Duration = Duration::from_secs(86_400);
+
+impl Election {
+    /// Handles a peer request.
+    pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
+        let can_wait = matches!(
+            question,
+            PeerRequest::Ready {
+                to: None,
+                urgent: false,
+                ..
+            }
+        );
+        let answer = match question {
+            PeerRequest::Ready {
+                to,
+                release,
+                hold_off_ms,
+                urgent: _,
+            } => {
+                let answer = self.readiness(to.as_deref(), release);
+                if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
+                    let hold_off = hold_off_ms.map_or(ORDER_HOLDS, Duration::from_millis);
+                    self.expect_handoff(Some(hold_off.min(LONGEST_ORDER)));
+                } else if self.is_behind(release) {
+                    self.look_for_term();
+                }
+                answer
+            }
+            PeerRequest::Yield { incarnation, .. } if incarnation != self.candidate.incarnation => {
+                None
+            }
+            PeerRequest::Yield {
+                incarnation,
+                beat,
+                by,
+            } => Some(self.yield_to(Nonce { incarnation, beat }, by)),
+        };
+        if let Some(answer) = answer {
+            let after = if can_wait {
+                self.answer_wait()
+            } else {
+                Duration::ZERO
+            };
+            self.emit(Effect::AnswerPeer {
+                reply_to,
+                answer,
+                after,
+            });
+        }
+    }
+
+    /// How long the answer to a question to all candidates waits, unless the asker's term is ending.
+    /// Behind a full line there may be hundreds of them: the heirs answer at once, and the others
+    /// each at random.
+    fn answer_wait(&self) -> Duration {
+        let line = self.observed_role.last_line();
+        if line.is_full() && !line.has(self.candidate.incarnation) {
+            (self.settings.heartbeat / 4).mul_f64(self.fresh.chance)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// The reply to the question whether this instance could lead, if there is to be one.
+    fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<PeerReply> {
+        let named = to.is_some_and(|to| to == self.candidate.instance_id);
+        if to.is_some() && !named {
+            return None;
+        }
+        let why = match &self.phase {
+            // Another process of the same name may be meant.
+            Phase::Leading(_) | Phase::Stopped => return None,
+            Phase::Waiting(_) if self.stopping.is_some() => Refusal::Leaving,
+            _ if self.paused => Refusal::Paused,
+            Phase::Waiting(waiting) if waiting.cooling_until.is_some() => Refusal::CoolingDown,
+            Phase::Waiting(_) if self.failing_until().is_some() => Refusal::Failing,
+            Phase::Waiting(_) if !self.could_claim_soon() => Refusal::Disconnected,
+            Phase::Waiting(_) if self.is_behind(release) => Refusal::Behind,
+            Phase::Waiting(_) => {
+                let contender = self.contender();
+                return Some(PeerReply::Ready { contender });
+            }
+            Phase::Acquiring(_) | Phase::WindingDown(_) | Phase::Releasing(_) => Refusal::Busy,
+        };
+        named.then_some(PeerReply::Refused { why })
+    }
+
+    /// Whether the release of that term would not free the role at once, by all that was seen.
+    fn is_behind(&self, release: Option<ReleaseHash>) -> bool {
+        let Some(release) = release else { return false };
+        let free_at = self.observed_role.free_if_released(release);
+        free_at.is_none_or(|free_at| self.now < free_at)
+    }
+
+    /// Whether a role that is handed over now could be claimed before the others may claim it.
+    fn could_claim_soon(&self) -> bool {
+        // The watch may show the leader before the first read is answered.
+        let read = self.observed_role.was_read() || self.operations.is_reading();
+        let linked = matches!(self.link, Link::Up(_)) && read;
+        let held_up_until = (self.observed_role.quarantined_until())
+            .max(self.retry.at(Asked::ReadKeys))
+            .max(self.retry.at(Asked::WriteRole));
+        linked && held_up_until <= self.now + self.settings.request_timeout
+    }
+
+    /// The reply to a candidate that wants the role from the writer of this record. A late request,
+    /// about an earlier term, is refused.
+    fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
+        let refused = |why| PeerReply::Refused { why };
+        let term = self.attempts.find(Some(record)).map(|attempt| attempt.term);
+        let current = term.is_some() && term == self.phase.held().map(|held| held.term);
+        if !current && !mutated!(YieldToOldRequests) {
+            return refused(Refusal::NotLeader);
+        }
+        if by.priority <= self.settings.priority {
+            return refused(Refusal::PriorityNotHigher);
+        }
+        if self.keeps_failing(&by.id) {
+            return refused(Refusal::Failing);
+        }
+        if self.kept_until().is_some() {
+            return refused(Refusal::Ordered);
+        }
+        self.wind_down(EndCause::Preempted);
+        let (replaced, cause) = match &self.phase {
+            Phase::WindingDown(winding_down) => (winding_down.replaced, Some(winding_down.cause)),
+            Phase::Releasing(releasing) => (releasing.replaced(), releasing.cause()),
+            _ => return refused(Refusal::NotLeader),
+        };
+        let frees = replaced == Some(Replaced::OwnRecord);
+        match self.phase.succession() {
+            Some(succession) if frees && succession.may_name_heir(cause) => {
+                if succession
+                    .heir
+                    .as_ref()
+                    .is_some_and(|heir| heir.priority >= by.priority && *heir != by)
+                {
+                    return refused(Refusal::PriorityNotHigher);
+                }
+                succession.heir = Some(by);
+                PeerReply::Yielding
+            }
+            _ => refused(Refusal::Busy),
+        }
+    }
+
+    pub(super) fn contender(&self) -> Contender {
+        Contender {
+            id: self.candidate.instance_id.clone(),
+            incarnation: self.candidate.incarnation,
+            priority: self.settings.priority,
+        }
+    }
+}
