@@ -4,8 +4,6 @@
 //!
 //! `cargo test --release -p nats-elect-core --features __mutations --test simulation mutations`
 
-use std::fmt::Write;
-
 use nats_elect_core::{MUTATIONS, Mutation, mend};
 
 use crate::found;
@@ -150,33 +148,30 @@ fn each_broken_rule_is_noticed() {
         let known = found::known(&found::FOUND, *mutation).filter(|_| only.is_empty());
         let (first, count) = known.map_or((0, MOST), |seed| (seed, 1));
         let survey = survey(first, count, 1, !only.is_empty(), attempt);
-        let mut line = format!("{mutation:?}:{what}\n    ");
-        match survey.failed.first() {
-            Some(seed) => {
-                let plan = Plan::of_seed(*seed, &[]);
-                let violation = run(&plan).violation.expect("it failed just now");
-                mend();
-                let mended = run(&plan).violation;
-                assert!(
-                    mended.is_none(),
-                    "seed {seed} fails all the same: {mended:?}"
-                );
-                mutation.choose();
-                let (plan, violation) = shrink(&plan, violation);
-                let _ = write!(
-                    line,
-                    "{:?} broken by seed {seed}, with {} faults among {} instances",
-                    violation.promise,
-                    plan.blows.len(),
-                    plan.members.len()
-                );
-            }
-            None => {
-                let _ = write!(line, "NOT NOTICED in {} seeds", survey.seeds);
-                unnoticed.push(*mutation);
-            }
-        }
-        say(&line);
+        let Some(seed) = survey.failed.first() else {
+            say(&format!(
+                "{mutation:?}:{what}\n    NOT NOTICED in {} seeds",
+                survey.seeds
+            ));
+            unnoticed.push(*mutation);
+            continue;
+        };
+        let plan = Plan::of_seed(*seed, &[]);
+        let violation = run(&plan).violation.expect("it failed just now");
+        mend();
+        let mended = run(&plan).violation;
+        assert!(
+            mended.is_none(),
+            "seed {seed} fails all the same: {mended:?}"
+        );
+        mutation.choose();
+        let (plan, violation) = shrink(&plan, violation);
+        say(&format!(
+            "{mutation:?}:{what}\n    {:?} broken by seed {seed}, with {} faults among {} instances",
+            violation.promise,
+            plan.blows.len(),
+            plan.members.len()
+        ));
     }
     mend();
     let safe = SAFE.len();
