@@ -54,15 +54,14 @@ pub fn each_broken_rule_is_noticed() {
         mutation.choose();
         let findings = explore(&Members(configuration), Some(MOST_TRANSITIONS));
         let name = findings.name;
-        match findings.violation {
-            Some(violation) => println!(
+        if let Some(violation) = findings.violation {
+            println!(
                 "{mutation:?}:{rule}\n  breaks \"{}\" in {name}, {} events, {} states:\n{}",
                 violation.property, violation.events, findings.states, violation.tale
-            ),
-            None => {
-                println!("{mutation:?}:{rule}\n  unnoticed in {findings}");
-                unnoticed.push(*mutation);
-            }
+            );
+        } else {
+            println!("{mutation:?}:{rule}\n  unnoticed in {findings}");
+            unnoticed.push(*mutation);
         }
     }
     mend();
