@@ -18,10 +18,6 @@ use nats_elect_core::event::Distrust;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::FencingToken;
 
-/// The most that a verifier may allow for the difference between its wall clock and the signer's:
-/// one minute.
-pub const MAX_SKEW: Duration = Duration::from_secs(60);
-
 /// The longest proof, in bytes.
 const MAX_PROOF_BYTES: usize = nats_elect_core::record::MAX_PROOF_BYTES;
 /// The longest lease, and so the longest lifetime of a proof.
@@ -118,6 +114,10 @@ pub struct VerifiedLeader {
 }
 
 impl LeaderProof {
+    /// The most that a verifier may allow for the difference between its wall clock and the
+    /// signer's: one minute.
+    pub const MAX_SKEW: Duration = Duration::from_secs(60);
+
     pub(crate) fn sign(statement: Statement, key: &SigningKey) -> Self {
         let public = key.public_key().as_str();
         let bytes = encode(&statement, public);
@@ -133,7 +133,7 @@ impl LeaderProof {
     /// time of the verifier's wall clock.
     ///
     /// `max_skew` is the bound on the difference between that clock and the signer's. More than
-    /// [`MAX_SKEW`] counts as [`MAX_SKEW`]. As long as the bound holds, a valid proof is never
+    /// [`MAX_SKEW`](Self::MAX_SKEW) counts as that. As long as the bound holds, a valid proof is never
     /// refused, and an expired one is accepted for at most twice that time. The method sends no
     /// request and reads no clock.
     ///
@@ -161,7 +161,7 @@ impl LeaderProof {
         if expires_at - issued_at > MAX_LIFETIME {
             return Err(ProofError::TooLong);
         }
-        let max_skew = max_skew.min(MAX_SKEW);
+        let max_skew = max_skew.min(Self::MAX_SKEW);
         let at = at
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();

@@ -69,11 +69,14 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
         (members.len() == 2).then_some(members)
     })
     .await;
-    let ids: Vec<_> = members.iter().map(|it| &it.instance.instance_id).collect();
+    let ids: Vec<_> = members
+        .iter()
+        .map(|(instance, _)| &instance.instance_id)
+        .collect();
     assert_eq!(ids, ["a", "b"]);
     let reports: Vec<_> = members
         .iter()
-        .map(|it| it.report.as_ref().expect("a report"))
+        .map(|(_, report)| report.as_ref().expect("a report"))
         .collect();
     for report in &reports {
         assert_eq!(report.bucket, BUCKET);

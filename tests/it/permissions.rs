@@ -52,7 +52,7 @@ fn denies(subject: &str) -> impl Fn(&Event) -> bool {
 async fn status_failure(a: &Instance, kind: FailureKind, subject: &str) -> LastFailure {
     eventually(SOON, "the failure in the status", async || {
         let failure = a.role(ROLE).status().last_failure;
-        failure.filter(|failure| failure.kind == kind && failure.detail.contains(subject))
+        failure.filter(|failure| failure.kind == Some(kind) && failure.detail.contains(subject))
     })
     .await
 }
