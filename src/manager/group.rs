@@ -9,6 +9,7 @@ use futures::Stream;
 
 use crate::broadcasts::until_ended;
 use crate::model::group_plan::GroupPlan;
+use crate::model::unit_explanation::UnitExplanation;
 use crate::role::{GroupEvent, GroupScope, MoveError, Taker, UnitOwner};
 use nats_elect_core::group::policy::shard_of;
 use nats_elect_core::name::UnitName;
@@ -104,6 +105,16 @@ impl GroupHandle {
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn plan(&self) -> Option<GroupPlan> {
         self.scope.plan().await
+    }
+
+    /// Returns why a unit is where it is, as this instance sees it. `None` if this instance is not a
+    /// member now, if the group has no such unit or nobody can own that now, and if the group's
+    /// policy is one that explains nothing. For this project's tests: `nats-elect group explain` asks
+    /// instances.
+    #[doc(hidden)]
+    pub async fn explain(&self, unit: &str) -> Option<UnitExplanation> {
+        let unit = UnitName::new(unit).ok()?;
+        self.scope.explain(&unit).await
     }
 
     /// Has a unit given to the instance of this id, and waits until its record says so. Returns its

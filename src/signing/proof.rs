@@ -15,7 +15,7 @@ use super::keys::{PublicKey, SigningKey, TrustedKeys};
 use super::statement::{decode, encode, signed};
 use crate::model::statement::Statement;
 use nats_elect_core::event::Distrust;
-use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::name::RoleName;
 use nats_elect_core::token::FencingToken;
 
 /// The longest proof, in bytes.
@@ -90,14 +90,14 @@ pub struct LeaderProof {
 #[non_exhaustive]
 pub struct VerifiedLeader {
     /// The Key-Value bucket in which the role is elected.
-    pub bucket: BucketName,
+    pub bucket: String,
     /// The role.
     pub role: RoleName,
     /// The term's fencing token. Its epoch distinguishes the bucket from earlier and later ones of
     /// the same name.
     pub fencing_token: FencingToken,
     /// The leader's instance id.
-    pub instance_id: InstanceId,
+    pub instance_id: String,
     /// The start of that instance.
     pub incarnation: Uuid,
     /// The leader's priority.
@@ -174,10 +174,10 @@ impl LeaderProof {
         }
         let statement = self.statement.clone();
         Ok(VerifiedLeader {
-            bucket: statement.bucket,
+            bucket: statement.bucket.to_string(),
             role: statement.role,
             fencing_token: statement.fencing_token,
-            instance_id: statement.instance_id,
+            instance_id: statement.instance_id.to_string(),
             incarnation: statement.incarnation,
             priority: statement.priority,
             meta: statement.meta,

@@ -106,10 +106,10 @@ fn a_proof_has_the_form_that_the_documentation_gives() {
     let verified = proof
         .verify(&trusted(), at(ISSUED), Duration::ZERO)
         .expect("valid");
-    assert_eq!(verified.bucket, statement.bucket);
+    assert_eq!(verified.bucket, statement.bucket.as_str());
     assert_eq!(verified.role, statement.role);
     assert_eq!(verified.fencing_token, statement.fencing_token);
-    assert_eq!(verified.instance_id, statement.instance_id);
+    assert_eq!(verified.instance_id, statement.instance_id.as_str());
     assert_eq!(verified.incarnation, statement.incarnation);
     assert_eq!(verified.priority, statement.priority);
     assert_eq!(verified.meta, statement.meta);

@@ -6,8 +6,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::{TestTerm, WriteFault};
 use crate::{
-    BoxError, ConnectionStatus, FencedError, FencingToken, RoleConfig, RoleHandler, Term,
-    TermError, handler_fn,
+    BoxError, ConnectionStatus, FencedError, RoleConfig, RoleHandler, Term, TermError, handler_fn,
 };
 
 /// A handler that works until the term winds down, and then writes how far it came.

@@ -440,8 +440,8 @@ async fn an_inbox_that_is_taken_away_is_told_and_back_when_it_is_granted() {
     journal.ended(ROLE, 0).await;
     eventually(SOON, "a word of it", async || {
         let failure = a.role(ROLE).status().last_failure?;
-        let told =
-            failure.kind == FailureKind::PermissionDenied && failure.detail.contains("_INBOX.>");
+        let told = failure.kind == Some(FailureKind::PermissionDenied)
+            && failure.detail.contains("_INBOX.>");
         told.then_some(())
     })
     .await;

@@ -75,8 +75,7 @@ impl ElectionsConfig {
     /// [`ManagerConfig::with_env`] lists the shorter names of connection settings.
     ///
     /// Values are written as in a file, without quotation marks. Lists and tables are written as
-    /// JSON. Variables of roles that this configuration does not have are not read:
-    /// [`other_roles_in_env`](Self::other_roles_in_env) returns them.
+    /// JSON. Variables of roles that this configuration does not have are not read.
     ///
     /// # Errors
     ///
@@ -94,11 +93,8 @@ impl ElectionsConfig {
     }
 
     /// Returns the variables in the environment that are named as settings of roles, but of none
-    /// that this configuration has.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a variable has the name of two roles of this configuration.
+    /// that this configuration has. For this project's command; a builder logs them.
+    #[doc(hidden)]
     pub fn other_roles_in_env(&self) -> Result<Vec<String>, ConfigError> {
         Environment::read().of_other_roles(&self.role_names())
     }

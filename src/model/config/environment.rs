@@ -5,16 +5,6 @@ use super::overrides::{Environment, Origins, blamed};
 use super::{AuthConfig, ConfigError, ManagerConfig};
 
 impl ManagerConfig {
-    /// Returns the defaults, with the settings of the environment: see
-    /// [`with_env`](Self::with_env).
-    ///
-    /// # Errors
-    ///
-    /// The same as `with_env`.
-    pub fn from_env() -> Result<Self, ConfigError> {
-        Self::default().with_env()
-    }
-
     /// Takes settings from the environment. They override those of this configuration. Settings
     /// that the environment does not have stay as they are.
     ///

@@ -23,10 +23,8 @@ const OF_THE_COMMAND: [&str; 10] = [
 impl ManagerConfig {
     /// Returns a warning for each variable in the environment that begins with `NATS_ELECT_` and has
     /// no effect. Those of the command are known, and those that Kubernetes sets for a Service that
-    /// is called `nats-elect…`.
-    ///
-    /// [`RoleManagerBuilder::with_env`](crate::RoleManagerBuilder::with_env) logs them when the
-    /// manager starts.
+    /// is called `nats-elect…`. For this project's command; a builder logs them.
+    #[doc(hidden)]
     pub fn unknown_in_env() -> Vec<String> {
         Environment::read().unknown()
     }
