@@ -13,8 +13,7 @@ use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::StorageType;
 use criterion::{Criterion, criterion_group, criterion_main};
 use nats_elect::{
-    LeaderProof, MAX_SKEW, RoleConfig, RoleHandle, RoleManager, SigningKey, Term, TrustedKeys,
-    handler_fn,
+    LeaderProof, RoleConfig, RoleHandle, RoleManager, SigningKey, Term, TrustedKeys, handler_fn,
 };
 use nats_elect_testing::NatsServer;
 use tokio::runtime::Runtime;
@@ -115,7 +114,9 @@ fn signing(criterion: &mut Criterion) {
     group.bench_function("verify: text to leader", |bencher| {
         bencher.iter(|| {
             let proof: LeaderProof = black_box(&text).parse().expect("a proof");
-            proof.verify(&trusted, at, MAX_SKEW).expect("valid")
+            proof
+                .verify(&trusted, at, LeaderProof::MAX_SKEW)
+                .expect("valid")
         });
     });
     group.finish();

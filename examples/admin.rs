@@ -35,9 +35,9 @@ async fn main() -> Result<(), BoxError> {
 
 /// Prints how each instance is that answers.
 async fn report(admin: &AdminClient) -> Result<(), AdminError> {
-    for member in admin.fleet(SEARCH).await? {
-        let id = &member.instance.instance_id;
-        match member.report {
+    for (instance, report) in admin.fleet(SEARCH).await? {
+        let id = &instance.instance_id;
+        match report {
             Ok(report) => {
                 for (role, is) in report.roles {
                     let leads = if is.is_leader { "leads" } else { "follows" };

@@ -1,4 +1,4 @@
-//! The errors of a manager or an observer.
+//! The errors of a manager, an observer or the history.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use nats_elect_core::name::{GroupName, NameError, RoleName};
 use nats_elect_core::peer::Refusal;
 use nats_elect_core::token::FencingToken;
 
-/// The reason why a manager, a role or an observer could not do what was requested.
+/// The reason why a manager, a role, an observer or the history could not do what was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,6 +82,14 @@ pub enum Error {
     /// The bucket does not exist.
     #[error("bucket {0:?} does not exist: create it, or set `bucket_auto_create`")]
     BucketMissing(String),
+    /// Leader changes of the bucket are not kept: see [`History`](crate::History).
+    #[error(
+        "there is no stream {stream} of leader changes: `nats-elect create-bucket` makes it, and keeps them from now on"
+    )]
+    HistoryNotKept {
+        /// The stream that was looked for.
+        stream: String,
+    },
     /// The bucket can't serve elections.
     #[error("{0}")]
     BucketUnfit(String),
@@ -155,6 +163,9 @@ pub enum Error {
     /// The role or the manager has been stopped.
     #[error("the role is stopped on this instance: add it again, or start a new manager")]
     Stopped,
+    /// The process of the instance should be restarted: see [`Probe::live`](crate::Probe::live).
+    #[error("{0}")]
+    NotLive(String),
     /// Handlers did not end in time, or NATS was out of reach so that their roles could not be
     /// freed. The leases run out.
     #[error("not left after {}: {}; either a handler still runs (it must return when its term is cancelled), or NATS is out of reach; the leases run out", exact(*.after), .roles.join(", "))]

@@ -288,9 +288,8 @@ pub(crate) fn require_readable(groups: &[Settled]) -> Result<(), Error> {
 /// The policies that place units on instances.
 pub mod placement {
     pub use nats_elect_core::group::policy::{
-        Balanced, Cause, Choice, Explanation, Fleet, Held, Hold, Imbalance, Member, Move, Plan,
-        Policy, PolicySettings, Refusal, Round, Standing, Unfit, Unit, Unplaced, Verdict,
-        rendezvous, shard_of,
+        Balanced, Cause, Fleet, Held, Hold, Imbalance, Member, Move, Plan, Policy, PolicySettings,
+        Round, Standing, Unfit, Unit, Unplaced, shard_of,
     };
 }
 

@@ -9,36 +9,16 @@ use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::Stream;
 use async_nats::jetstream::{self, ErrorCode};
 use futures::StreamExt;
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::store::events_stream;
-use nats_elect_core::name::{BucketName, NameError, RoleName};
+use nats_elect_core::name::{BucketName, RoleName};
 
 /// How long may pass before the first event and between two events that are read.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// If the end of the stream has too few events of a role, this many times as much of it is tried.
 const FURTHER: u64 = 16;
-
-/// The reason why there is no history to read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum HistoryError {
-    /// The name of the bucket or the role breaks a rule.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// Nothing has ever been kept.
-    #[error(
-        "there is no stream {stream} of leader changes: `nats-elect create-bucket` makes it, and keeps them from now on"
-    )]
-    NotKept {
-        /// The stream that was looked for.
-        stream: String,
-    },
-    /// NATS could not be asked, or broke off.
-    #[error("the history can't be read just now: {0}")]
-    Unavailable(String),
-}
 
 /// The leader changes of a bucket that are kept: see
 /// [`EventsConfig::keep`](crate::EventsConfig::keep).
@@ -53,15 +33,15 @@ impl History {
     /// Finds the history of a bucket.
     ///
     /// # Errors
-    /// Returns [`HistoryError::NotKept`] if nobody has made the stream, or if it was made by hand with
-    /// subjects other than `<prefix>.<bucket>.*`. Returns [`HistoryError::Name`] and [`HistoryError::Unavailable`].
-    pub async fn open(client: Client, bucket: &str) -> Result<Self, HistoryError> {
+    /// Returns [`Error::HistoryNotKept`] if nobody has made the stream, or if it was made by hand with
+    /// subjects other than `<prefix>.<bucket>.*`. Returns [`Error::Name`] and [`Error::Unavailable`].
+    pub async fn open(client: Client, bucket: &str) -> Result<Self, Error> {
         let bucket = BucketName::new(bucket)?;
         let name = events_stream(&bucket);
         let found = jetstream::new(client).get_stream(&name).await;
         let stream = found.map_err(|error| {
             if is_missing(&error) {
-                HistoryError::NotKept { stream: name }
+                Error::HistoryNotKept { stream: name }
             } else {
                 unavailable(error)
             }
@@ -75,7 +55,7 @@ impl History {
         };
         let Some(prefix) = subjects.iter().find_map(of_roles) else {
             let stream = stream.cached_info().config.name.clone();
-            return Err(HistoryError::NotKept { stream });
+            return Err(Error::HistoryNotKept { stream });
         };
         Ok(Self { stream, prefix })
     }
@@ -86,11 +66,11 @@ impl History {
     /// The events are read from the end of the stream, and not all that it keeps.
     ///
     /// # Errors
-    /// Returns [`HistoryError::Name`] or [`HistoryError::Unavailable`].
+    /// Returns [`Error::Name`] or [`Error::Unavailable`].
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing is left behind.
-    pub async fn of_role(&self, role: &str, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
+    pub async fn of_role(&self, role: &str, most: usize) -> Result<Vec<LeaderEvent>, Error> {
         let role = RoleName::new(role)?;
         self.read(format!("{}{role}", self.prefix), most).await
     }
@@ -99,12 +79,12 @@ impl History {
     /// of its terms. At most `most` events are returned.
     ///
     /// # Errors
-    /// Returns [`HistoryError::Unavailable`].
-    pub async fn of_all(&self, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
+    /// Returns [`Error::Unavailable`].
+    pub async fn of_all(&self, most: usize) -> Result<Vec<LeaderEvent>, Error> {
         self.read(format!("{}*", self.prefix), most).await
     }
 
-    async fn read(&self, subject: String, most: usize) -> Result<Vec<LeaderEvent>, HistoryError> {
+    async fn read(&self, subject: String, most: usize) -> Result<Vec<LeaderEvent>, Error> {
         if most == 0 {
             return Ok(Vec::new());
         }
@@ -119,7 +99,7 @@ impl History {
             };
             left = message
                 .info()
-                .map_err(|error| HistoryError::Unavailable(error.to_string()))?
+                .map_err(|error| failed(&error.to_string()))?
                 .pending;
             if let Some(event) = LeaderEvent::parse(&message.payload) {
                 if last.len() == most {
@@ -137,7 +117,7 @@ impl History {
         &self,
         subject: &str,
         most: usize,
-    ) -> Result<(consumer::Consumer<pull::OrderedConfig>, u64), HistoryError> {
+    ) -> Result<(consumer::Consumer<pull::OrderedConfig>, u64), Error> {
         let most = u64::try_from(most).unwrap_or(u64::MAX);
         let info = tokio::time::timeout(PATIENCE, self.stream.get_info()).await;
         let state = info.map_err(unavailable)?.map_err(unavailable)?.state;
@@ -193,11 +173,18 @@ fn is_missing(error: &GetStreamError) -> bool {
     matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
-fn unavailable(error: impl std::error::Error) -> HistoryError {
+fn unavailable(error: impl std::error::Error) -> Error {
     let cause = error
         .source()
         .map_or_else(String::new, |cause| format!(": {cause}"));
-    HistoryError::Unavailable(format!("{error}{cause}"))
+    failed(&format!("{error}{cause}"))
+}
+
+fn failed(cause: &str) -> Error {
+    Error::Unavailable {
+        after: PATIENCE,
+        reason: format!("the history can't be read: {cause}"),
+    }
 }
 
 #[cfg(test)]

@@ -133,6 +133,8 @@ mod manager;
 mod metrics;
 mod model;
 mod observer;
+// For this project's command.
+#[doc(hidden)]
 pub mod permissions;
 mod repeated;
 mod role;
@@ -162,43 +164,46 @@ pub use async_nats;
 pub use crate::error::Error;
 pub use crate::group::{Group, placement};
 pub use crate::growth::{GroupGrowth, GrowthError, GrowthProgress, PreparedUnits};
-pub use crate::history::{History, HistoryError};
+pub use crate::history::History;
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{
-    GroupHandle, GroupReadiness, NotLive, Probe, Readiness, Release, RoleHandle, RoleManager,
+    GroupHandle, GroupReadiness, Probe, Readiness, Release, RoleHandle, RoleManager,
     RoleManagerBuilder, RoleReadiness, StepDown, StopOptions,
 };
-pub use crate::metrics::{METRICS, Metric, MetricKind, MetricScope, MetricUnit};
+pub use crate::metrics::{METRICS, Metric};
+pub use crate::model::admin::LastFailure;
 pub use crate::model::config::{
-    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EnvSetting, EventsConfig,
-    HealthSettings, LastWillConfig, ManagerConfig, MemberConfig, Overrun, RetrySettings,
-    RoleConfig, RoleSettings, Secret, Storage, Takeover, TlsConfig, UnknownVariable,
+    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EventsConfig, LastWillConfig,
+    ManagerConfig, MemberConfig, Overrun, RoleConfig, Secret, Storage, Takeover, TlsConfig,
 };
 pub use crate::model::group_plan::{
     GroupPlan, LoadRange, PlannedMember, PlannedMove, UnplacedUnit,
 };
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
-pub use crate::model::status::{LastFailure, RoleStatus};
-pub use crate::model::unit_explanation::{UnitChoice, UnitExplanation};
+pub use crate::model::status::RoleStatus;
 pub use crate::observer::{
     Change, ChangeCause, FollowedGroups, GroupProblem, Observed, ObservedGroup, ObservedGroups,
     ObservedMember, ObservedUnit, Observer, ObserverBuilder, RoleChange, Standing, UnitKind,
     UnitStanding, WatchStatus,
 };
 pub use crate::role::{
-    BatchProblem, BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore,
-    GroupEvent, LeaseChanges, MoveError, RoleHandler, SteppedDown, Term, TermError, UnitOwner,
-    handler_fn, try_handler_fn,
+    BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore, GroupEvent,
+    MoveError, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn, try_handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{
-    KeyError, LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
+    KeyError, LeaderProof, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
 };
 pub use crate::store::Denied;
-pub use crate::store::{BucketNote, BucketReview};
 // For this project's command.
 #[doc(hidden)]
 pub use crate::actors::TWO_APPLICATIONS;
+#[doc(hidden)]
+pub use crate::model::config::{HealthSettings, RetrySettings, RoleSettings};
+#[doc(hidden)]
+pub use crate::model::unit_explanation::{UnitChoice, UnitExplanation};
+#[doc(hidden)]
+pub use crate::store::{BucketNote, BucketReview};
 #[doc(hidden)]
 pub use crate::store::{events_stream, inbox_prefix};
 #[doc(hidden)]
@@ -207,12 +212,12 @@ pub use nats_elect_core::event::{
     BucketRequest, Distrust, EndCause, Event, FailureKind, Outcome, Vacancy, WaitReason,
 };
 pub use nats_elect_core::handoff::Handoff;
-pub use nats_elect_core::name::{
-    BucketName, GroupName, InstanceId, NameError, NameProblem, RoleName, UnitName,
-};
+#[doc(hidden)]
+pub use nats_elect_core::name::{BucketName, InstanceId};
+pub use nats_elect_core::name::{GroupName, NameError, RoleName, UnitName};
 pub use nats_elect_core::peer::Refusal;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
-pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken, NotAFencingToken};
+pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 #[doc(hidden)]
 pub use nats_elect_core::{group::LONGEST_LEASE, whole};
 

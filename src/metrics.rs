@@ -11,58 +11,18 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 pub(crate) use groups::{GroupGauges, GroupLabels, MemberLabels, UnitTermEnd};
 pub(crate) use labels::{InstanceLabels, Labels, Stage};
 
-/// The kind of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// A counter only grows.
-    Counter,
-    /// A gauge goes up and down.
-    Gauge,
-    /// A histogram is a distribution.
-    Histogram,
-}
-
-nats_elect_core::labels!(MetricKind {
-    Counter => "counter",
-    Gauge => "gauge",
-    Histogram => "histogram",
-});
-
-/// The subject of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MetricScope {
-    /// One role on one instance. The metric has the labels `role`, `instance_id` and `bucket`.
-    Role,
-    /// One group on one instance. The metric has the labels `group`, `instance_id` and `bucket`.
-    Group,
-    /// The instance itself. The metric has the labels `instance_id` and `bucket`.
-    Instance,
-}
-
-/// The unit of a metric's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MetricUnit {
-    /// A number of things, or a share of a whole.
-    Count,
-    /// Seconds.
-    Seconds,
-}
-
 /// One metric that this crate records.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Metric {
-    /// The name.
+    /// The name. It ends in `_seconds` if that is the unit.
     pub name: &'static str,
-    /// The kind.
-    pub kind: MetricKind,
-    /// The unit.
-    pub unit: MetricUnit,
-    /// The subject.
-    pub scope: MetricScope,
-    /// Labels besides those of the scope. Their values are closed sets.
+    /// The kind: `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// What it is about, on one instance: a `role`, a `group` or the `instance` itself. A role and a
+    /// group are named by a label beside `instance_id` and `bucket`.
+    pub scope: &'static str,
+    /// Labels besides those. Their values are closed sets.
     pub labels: &'static [&'static str],
     /// Upper bounds of fitting buckets, in the metric's unit. Empty unless the metric is a
     /// histogram.
@@ -73,30 +33,24 @@ pub struct Metric {
 
 impl Metric {
     /// Returns a number of things on a role, without labels of its own.
-    const fn new(kind: MetricKind, name: &'static str, description: &'static str) -> Self {
+    const fn new(kind: &'static str, name: &'static str, description: &'static str) -> Self {
         Self {
             name,
             kind,
-            unit: MetricUnit::Count,
-            scope: MetricScope::Role,
+            scope: "role",
             labels: &[],
             buckets: &[],
             description,
         }
     }
 
-    const fn seconds(mut self) -> Self {
-        self.unit = MetricUnit::Seconds;
-        self
-    }
-
     const fn of_instance(mut self) -> Self {
-        self.scope = MetricScope::Instance;
+        self.scope = "instance";
         self
     }
 
     const fn of_group(mut self) -> Self {
-        self.scope = MetricScope::Group;
+        self.scope = "group";
         self
     }
 
@@ -107,11 +61,11 @@ impl Metric {
 }
 
 const fn counter(name: &'static str, description: &'static str) -> Metric {
-    Metric::new(MetricKind::Counter, name, description)
+    Metric::new("counter", name, description)
 }
 
 const fn gauge(name: &'static str, description: &'static str) -> Metric {
-    Metric::new(MetricKind::Gauge, name, description)
+    Metric::new("gauge", name, description)
 }
 
 const fn histogram(
@@ -119,7 +73,7 @@ const fn histogram(
     description: &'static str,
     buckets: &'static [f64],
 ) -> Metric {
-    let mut metric = Metric::new(MetricKind::Histogram, name, description);
+    let mut metric = Metric::new("histogram", name, description);
     metric.buckets = buckets;
     metric
 }
@@ -186,7 +140,6 @@ const HEARTBEAT: Metric = histogram(
     "From sending a heartbeat to its answer, by outcome",
     &HEARTBEAT_BUCKETS,
 )
-.seconds()
 .labelled(&["status"]);
 const HEARTBEAT_BUDGET: Metric = histogram(
     "election_heartbeat_budget_ratio",
@@ -197,8 +150,7 @@ const LEADER_DURATION: Metric = histogram(
     "election_leader_duration_seconds",
     "Length of this instance's terms, from promotion to the end of the handler",
     &LEADER_BUCKETS,
-)
-.seconds();
+);
 const ACQUIRE: Metric = counter(
     "election_acquire_attempts_total",
     "Claims of the role by this instance, by outcome",
@@ -215,8 +167,7 @@ const CONNECTION: Metric = gauge(
 const LEASE_REMAINING: Metric = gauge(
     "election_lease_remaining_seconds",
     "Time until this instance's lease ends unless it is renewed, brought up to date at least once a second; 0 if it holds none",
-)
-.seconds();
+);
 const LEASE_SLACK: Metric = histogram(
     "election_lease_slack_ratio",
     "The share of the lease that was left when a renewal was confirmed; at 0 it would have ended",
@@ -225,18 +176,15 @@ const LEASE_SLACK: Metric = histogram(
 const LEASE_TTL: Metric = gauge(
     "election_lease_ttl_seconds",
     "How long the role's lease lasts without renewal, as configured here",
-)
-.seconds();
+);
 const HEARTBEAT_INTERVAL: Metric = gauge(
     "election_heartbeat_interval_seconds",
     "Time between renewals, as configured here",
-)
-.seconds();
+);
 const REQUEST_TIMEOUT: Metric = gauge(
     "election_request_timeout_seconds",
     "How long one request to NATS may take, as configured here",
-)
-.seconds();
+);
 const STANDING: Metric = gauge(
     "election_standing",
     "1 from the time the role is added on this instance until it has been left, whatever its state; else 0",
@@ -248,21 +196,18 @@ const LEADER_KNOWN: Metric = gauge(
 const LEADERLESS: Metric = gauge(
     "election_leaderless_seconds",
     "How long this instance has known of no leader, brought up to date at least once a second; 0 while it knows one",
-)
-.seconds();
+);
 const FAILOVER_GAP: Metric = histogram(
     "election_failover_gap_seconds",
     "From the last sign of a leader to the next one's claim, as this instance saw them",
     &GAP_BUCKETS,
-)
-.seconds();
+);
 const FAILOVER_STAGE: Metric = histogram(
     "election_failover_stage_seconds",
     "How long each stage of winning the role took",
     &STAGE_BUCKETS,
 )
-.labelled(&["stage"])
-.seconds();
+.labelled(&["stage"]);
 const TERMS_STARTED: Metric = counter(
     "election_terms_started_total",
     "Terms of this instance, by how the role was found to be free",
@@ -314,8 +259,7 @@ const TIMER_LAG: Metric = histogram(
     "election_timer_lag_seconds",
     "From the time a timer of the election was due to its being handled",
     &LAG_BUCKETS,
-)
-.seconds();
+);
 const WATCH_RESTARTS: Metric = counter(
     "election_watch_restarts_total",
     "Times the watch of the bucket ended by itself and was started again",
@@ -352,14 +296,12 @@ const GROUP_UNOWNED_FOR: Metric = gauge(
     "election_group_unowned_seconds",
     "How long without a break some unit of the group has had no living owner, as this instance sees them; 0 while all have one",
 )
-.of_group()
-.seconds();
+.of_group();
 const GROUP_IDLE_FOR: Metric = gauge(
     "election_group_idle_seconds",
     "How long without a break some unit that this instance owns by its record has had no handler that runs; 0 while all have one",
 )
-.of_group()
-.seconds();
+.of_group();
 const GROUP_MEMBERS: Metric = gauge(
     "election_group_members",
     "Living members that take units of the group, as this instance sees them",
@@ -395,14 +337,12 @@ const MEMBER_LEASE_REMAINING: Metric = gauge(
     "election_member_lease_remaining_seconds",
     "Time until this instance's lease as a member of groups ends unless it is renewed, brought up to date at least once a second; 0 if it holds none",
 )
-.of_instance()
-.seconds();
+.of_instance();
 const MEMBER_LEASE_TTL: Metric = gauge(
     "election_member_lease_ttl_seconds",
     "How long this instance's lease as a member of groups lasts without renewal; 0 once it has left them",
 )
-.of_instance()
-.seconds();
+.of_instance();
 
 /// Every metric that this crate records.
 pub const METRICS: &[Metric] = &[
@@ -459,16 +399,15 @@ pub const METRICS: &[Metric] = &[
 /// Describes every metric to the recorder that is installed now.
 pub(crate) fn describe() {
     for metric in METRICS {
-        let unit = match metric.unit {
-            MetricUnit::Count => Unit::Count,
-            MetricUnit::Seconds => Unit::Seconds,
+        let unit = if metric.name.ends_with("_seconds") {
+            Unit::Seconds
+        } else {
+            Unit::Count
         };
         match metric.kind {
-            MetricKind::Counter => describe_counter!(metric.name, unit, metric.description),
-            MetricKind::Gauge => describe_gauge!(metric.name, unit, metric.description),
-            MetricKind::Histogram => {
-                describe_histogram!(metric.name, unit, metric.description);
-            }
+            "counter" => describe_counter!(metric.name, unit, metric.description),
+            "gauge" => describe_gauge!(metric.name, unit, metric.description),
+            _ => describe_histogram!(metric.name, unit, metric.description),
         }
     }
 }

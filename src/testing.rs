@@ -47,7 +47,7 @@
 //!
 //! `docs/testing.md` shows a test for each decision, and tests with a real server.
 
-pub use crate::role::{TestStore, TestTerm, TestTermBuilder, WriteFault};
+pub use crate::role::{TestStore, TestTerm, WriteFault};
 
 #[cfg(test)]
 mod tests;

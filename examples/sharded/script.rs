@@ -258,9 +258,9 @@ impl Play<'_> {
     async fn planner(&self) -> Result<usize, BoxError> {
         let client = async_nats::connect(self.url).await?;
         let admin = AdminClient::new(client, BUCKET)?;
-        for member in admin.fleet(SEARCH).await? {
-            if admin.group_plan(&member.instance, GROUP).await?.is_planners {
-                let id = member.instance.instance_id;
+        for (instance, _) in admin.fleet(SEARCH).await? {
+            if admin.group_plan(&instance, GROUP).await?.is_planners {
+                let id = instance.instance_id;
                 let mut names = self.stage.fleet.names().into_iter();
                 return Ok(names.position(|name| name == id).ok_or(id)?);
             }

@@ -7,7 +7,7 @@ use tracing::Span;
 
 use crate::clock;
 use crate::lock::lock;
-use crate::model::status::LastFailure;
+use crate::model::admin::LastFailure;
 use crate::role::RoleScope;
 use nats_elect_core::Failure;
 use nats_elect_core::duration::{exact, rounded};
@@ -161,7 +161,10 @@ fn log_brief_return(scope: &RoleScope, lasted: Duration) {
 /// Returns the last failure, in words, if it does not pass by itself.
 fn lasting_problem(scope: &RoleScope) -> Option<String> {
     let LastFailure { kind, detail, .. } = scope.status().last_failure?;
-    let failure = Failure { kind, detail };
+    let failure = Failure {
+        kind: kind?,
+        detail,
+    };
     (!failure.is_transient()).then_some(failure.detail)
 }
 

@@ -3,9 +3,11 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tracing::{Instrument, Span};
 
@@ -18,7 +20,7 @@ use crate::store::{Bucket, StoreError};
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Work on the bucket.
-pub(super) trait Linked: Send + Sync + 'static {
+pub(crate) trait Linked: Send + Sync + 'static {
     /// Works until the work cannot go on.
     fn run(
         self: Arc<Self>,
@@ -42,7 +44,7 @@ pub(super) trait Linked: Send + Sync + 'static {
 }
 
 /// The actor that runs some work.
-pub(super) struct LinkedActor<W>(PhantomData<fn(W)>);
+pub(crate) struct LinkedActor<W>(PhantomData<fn(W)>);
 
 impl<W> LinkedActor<W> {
     pub const fn new() -> Self {
@@ -50,7 +52,7 @@ impl<W> LinkedActor<W> {
     }
 }
 
-pub(super) struct LinkedState<W> {
+pub(crate) struct LinkedState<W> {
     work: Arc<W>,
     bucket: Option<Bucket>,
     task: LatestTask,
@@ -109,11 +111,12 @@ impl<W: Linked> LinkedState<W> {
     /// Restarts the work after each reconnect. The connection may be another one, and so may the
     /// bucket.
     fn link_changed(&mut self, myself: &ActorRef<LinkedMsg>, link: Link) {
-        let wait = self.work.link_changed(&link, self.task.is_under_way());
+        let under_way = self.task.is_under_way();
         let is_up = matches!(link, Link::Up { .. });
         if is_up || self.work.ends_with_link() {
             self.task.stop();
         }
+        let wait = self.work.link_changed(&link, under_way);
         if let Link::Up { bucket, .. } = link {
             self.bucket = Some(bucket);
             if wait.is_zero() {
@@ -136,7 +139,10 @@ impl<W: Linked> LinkedState<W> {
         let (work, myself) = (Arc::clone(&self.work), myself.clone());
         let span = self.span.clone();
         self.task.begin(async move |number| {
-            let error = work.run(bucket).instrument(span).await.err();
+            let run = AssertUnwindSafe(work.run(bucket)).catch_unwind();
+            let crashed = |_| Err(StoreError::Unavailable("the task has crashed".into()));
+            let ended = run.instrument(span).await.unwrap_or_else(crashed);
+            let error = ended.err();
             let _ = myself.send_message(LinkedMsg::Ended { number, error });
         });
     }

@@ -42,9 +42,10 @@ mod watch;
 mod watch_backoff;
 
 pub(crate) use connection::{Connection, StartFailure, Target, lasting, problem, tuned};
+pub(crate) use linked::{Linked, LinkedActor};
 pub(crate) use member::Groups;
 pub(crate) use membership::MembershipSetup;
-pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, Overran, SupervisorMsg};
+pub(crate) use messages::{ElectionMsg, Link, LinkedMsg, MonitorMsg, Overran, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub use namesake::TWO_APPLICATIONS;
 pub(crate) use publisher::PublisherSetup;

@@ -58,17 +58,6 @@ pub struct AdminClient {
     search: Search,
 }
 
-/// An instance, and its report.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Member {
-    /// The instance.
-    pub instance: Instance,
-    /// The status of the instance, or the reason why there is none. In the latter case the instance
-    /// has gone meanwhile, or does not answer.
-    pub report: Result<InstanceReport, AdminError>,
-}
-
 /// The instance that leads a role, and its term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -225,16 +214,19 @@ impl AdminClient {
     /// [`status`](Self::status) for all of them at once.
     ///
     /// # Errors
-    /// The same as `instances`. If a single instance does not answer, its [`Member`] contains the
-    /// error.
+    /// The same as `instances`. Where there is no report, the instance has gone meanwhile, or does
+    /// not answer.
     ///
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
-    pub async fn fleet(&self, within: Duration) -> Result<Vec<Member>, AdminError> {
+    pub async fn fleet(
+        &self,
+        within: Duration,
+    ) -> Result<Vec<(Instance, Result<InstanceReport, AdminError>)>, AdminError> {
         let instances = self.instances(within).await?;
         let asked = instances.into_iter().map(|instance| async {
             let report = self.status(&instance).await;
-            Member { instance, report }
+            (instance, report)
         });
         Ok(join_all(asked).await)
     }
@@ -475,16 +467,14 @@ impl AdminClient {
         Ok(asked.await?.plan)
     }
 
-    /// Returns why a unit of a group is where it is, as this instance sees it. Waits up to 5 s.
+    /// Returns why a unit of a group is where it is, as this instance sees it. Waits up to 5 s. For
+    /// this project's command.
     ///
     /// # Errors
     /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `UnknownUnit`, `NotReady` (also
     /// if the group's policy explains nothing) and `Busy`; with `BadRequest` if the instance's
-    /// version can't explain units. Returns [`AdminError::NoSuchInstance`] if the instance is not
-    /// there, or has no groups. Returns [`AdminError::Timeout`] and [`AdminError::Name`].
-    ///
-    /// # Cancel safety
-    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    /// version can't explain units.
+    #[doc(hidden)]
     pub async fn explain_unit(
         &self,
         instance: &Instance,

@@ -14,10 +14,10 @@
 //! # async fn run() -> Result<(), BoxError> {
 //! let client = async_nats::connect("nats://127.0.0.1:4222").await?;
 //! let admin = AdminClient::new(client, "leaders")?;
-//! for member in admin.fleet(Duration::from_secs(2)).await? {
-//!     match member.report {
-//!         Ok(report) => println!("{} has {} roles", member.instance, report.roles.len()),
-//!         Err(error) => println!("{}: {error}", member.instance),
+//! for (instance, report) in admin.fleet(Duration::from_secs(2)).await? {
+//!     match report {
+//!         Ok(report) => println!("{instance} has {} roles", report.roles.len()),
+//!         Err(error) => println!("{instance}: {error}"),
 //!     }
 //! }
 //! // The leader of the scheduler hands it to node-2, if it still leads in the term that was found.
@@ -40,9 +40,9 @@ mod discovery;
 mod error;
 mod instance;
 
-pub use self::client::{AdminClient, LeaderFound, Member};
+pub use self::client::{AdminClient, LeaderFound};
 pub use self::error::AdminError;
 pub use self::instance::Instance;
 pub use crate::model::admin::{
-    BucketId, FailureReport, GroupReport, InstanceReport, LeaderReport, ProblemCode, RoleReport,
+    BucketId, GroupReport, InstanceReport, LeaderReport, ProblemCode, RoleReport,
 };

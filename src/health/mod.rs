@@ -7,7 +7,7 @@
 //! | `/leaderz/{role}` | this instance leads the role now | it does not lead the role |
 //! | `/metrics` | the text that the closure given to [`metrics`] returned | |
 //!
-//! The body of a 503 of `/livez` gives the reason: see [`NotLive`](crate::NotLive). `/readyz`
+//! The body of a 503 of `/livez` gives the reason: see [`Error::NotLive`](crate::Error::NotLive). `/readyz`
 //! answers 503 if NATS or the bucket is out of reach for longer than a lease, if so many requests in a
 //! row have failed that `problem` says why (a full disk takes reads and no writes), if the instance
 //! has not joined its groups, or if it has stopped. `/leaderz/{role}` answers 404 if the instance does not take part in the election of

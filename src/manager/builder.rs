@@ -198,7 +198,7 @@ impl RoleManagerBuilder {
     /// signature like for any other, because otherwise a wrong key would make two leaders.
     ///
     /// `max_skew` is the bound on the difference between the wall clocks of the instances. It is at
-    /// most [`MAX_SKEW`](crate::MAX_SKEW). If the clocks differ by more, leaders may not be
+    /// most [`LeaderProof::MAX_SKEW`](crate::LeaderProof::MAX_SKEW). If the clocks differ by more, leaders may not be
     /// reported, or may be reported for too long.
     #[cfg(feature = "signing")]
     pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {

@@ -109,10 +109,9 @@ impl GroupHandle {
 
     /// Returns why a unit is where it is, as this instance sees it. `None` if this instance is not a
     /// member now, if the group has no such unit or nobody can own that now, and if the group's
-    /// [policy](crate::placement::Policy) is one that explains nothing.
-    ///
-    /// # Cancel safety
-    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    /// policy is one that explains nothing. For this project's tests: `nats-elect group explain` asks
+    /// instances.
+    #[doc(hidden)]
     pub async fn explain(&self, unit: &str) -> Option<UnitExplanation> {
         let unit = UnitName::new(unit).ok()?;
         self.scope.explain(&unit).await

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 pub use self::builder::RoleManagerBuilder;
 pub use self::group::GroupHandle;
 pub use self::handle::{RoleHandle, StepDown};
-pub use self::probe::{GroupReadiness, NotLive, Probe, Readiness, RoleReadiness};
+pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;

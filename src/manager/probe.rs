@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use serde::Serialize;
-use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::actors::{Groups, Overran, SupervisorMsg};
+use crate::error::Error;
 use crate::model::status::RoleStatus;
 use crate::role::{GroupScope, RoleRegistry};
 use nats_elect_core::duration::exact;
@@ -24,35 +24,6 @@ pub struct Probe {
     registry: RoleRegistry,
     groups: Arc<Groups>,
     supervisor: ActorRef<SupervisorMsg>,
-}
-
-/// The reason why an instance should be restarted.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum NotLive {
-    /// The manager was stopped or dropped.
-    #[error("the manager has ended")]
-    Stopped,
-    /// The instance's actors did not answer in time, so leases are not renewed.
-    #[error("the election thread does not answer within {}", exact(PATIENCE))]
-    Stuck,
-    /// A handler runs on although its lease is over. Only the end of the process ends it.
-    #[error("the handler of role {role:?} still runs although its lease is over")]
-    Overrun {
-        /// The role of the handler.
-        role: String,
-    },
-    /// The handler of a unit runs on although its lease is over. Only the end of the process ends
-    /// it.
-    #[error(
-        "the handler of unit {unit:?} of group {group:?} still runs although its lease is over"
-    )]
-    UnitOverrun {
-        /// The group.
-        group: String,
-        /// The unit of the handler.
-        unit: String,
-    },
 }
 
 /// Whether an instance can take part in its elections and own units of its groups.
@@ -114,27 +85,32 @@ impl Probe {
     /// The check does not ask whether NATS is in reach, because that is no reason for a restart.
     ///
     /// # Errors
-    /// Returns the reason why the process should be restarted.
+    /// Returns [`Error::NotLive`] if the process should be restarted: the manager was stopped or
+    /// dropped, its actors do not answer, or a handler runs on although its lease is over, which only
+    /// the end of the process ends.
     ///
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
-    pub async fn live(&self) -> Result<(), NotLive> {
+    pub async fn live(&self) -> Result<(), Error> {
+        let ended = || Error::NotLive("the manager has ended".into());
         let (reply, answer) = oneshot::channel();
         self.supervisor
             .send_message(SupervisorMsg::Ping(reply))
-            .map_err(|_| NotLive::Stopped)?;
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Err(_) => Err(NotLive::Stuck),
-            Ok(Err(_)) => Err(NotLive::Stopped),
-            Ok(Ok(None)) => Ok(()),
-            Ok(Ok(Some(Overran::Role(role)))) => Err(NotLive::Overrun {
-                role: role.as_str().to_owned(),
-            }),
-            Ok(Ok(Some(Overran::Unit(group, unit)))) => Err(NotLive::UnitOverrun {
-                group: group.as_str().to_owned(),
-                unit: unit.as_str().to_owned(),
-            }),
-        }
+            .map_err(|_| ended())?;
+        let Ok(answer) = tokio::time::timeout(PATIENCE, answer).await else {
+            let patience = exact(PATIENCE);
+            let stuck = format!("the election thread does not answer within {patience}");
+            return Err(Error::NotLive(stuck));
+        };
+        let of = match answer.map_err(|_| ended())? {
+            None => return Ok(()),
+            Some(Overran::Role(role)) => format!("role {:?}", role.as_str()),
+            Some(Overran::Unit(group, unit)) => {
+                format!("unit {:?} of group {:?}", unit.as_str(), group.as_str())
+            }
+        };
+        let overrun = format!("the handler of {of} still runs although its lease is over");
+        Err(Error::NotLive(overrun))
     }
 
     /// Returns whether the instance can take part in its elections, and own units of its groups. A

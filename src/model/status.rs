@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use nats_elect_core::duration::seconds;
-use nats_elect_core::event::FailureKind;
 use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::whole;
 use serde::Serialize;
+
+use crate::model::admin::LastFailure;
 
 /// A role's status at one moment, seen from one instance.
 ///
@@ -66,21 +67,9 @@ pub struct RoleStatus {
     pub last_failure: Option<LastFailure>,
 }
 
-/// A failure after which nothing has succeeded yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct LastFailure {
-    /// The kind of failure.
-    pub kind: FailureKind,
-    /// A description for people: what failed, and what to do about it.
-    pub detail: String,
-    /// Time since the failure.
-    #[serde(rename = "ago_seconds", with = "seconds")]
-    pub ago: Duration,
-}
-
 #[cfg(test)]
 mod tests {
+    use nats_elect_core::event::FailureKind;
     use serde_json::json;
 
     use super::*;
@@ -107,7 +96,7 @@ mod tests {
             lease_remaining: None,
             overrun: false,
             last_failure: Some(LastFailure {
-                kind: FailureKind::Timeout,
+                kind: Some(FailureKind::Timeout),
                 detail: "slow".into(),
                 ago: Duration::from_secs(2),
             }),

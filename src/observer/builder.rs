@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::future::BoxFuture;
-use ractor::Actor;
+use ractor::{Actor, SpawnErr};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::tracked_roles::{Scope, TrackedRoles};
-use super::watching::{Shared, Watching};
+use super::watching::{Shared, Stopping, Watching, tick};
 use super::{Observer, WatchStatus};
 use crate::access::Access;
-use crate::actors::{MonitorActor, MonitorSetup, Routes};
+use crate::actors::{Link, LinkedActor, LinkedMsg, MonitorActor, MonitorSetup, Routes};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
@@ -92,7 +92,7 @@ impl ObserverBuilder {
     /// [`Untrusted`](super::Standing::Untrusted).
     ///
     /// `max_skew` is the bound on the difference between the wall clocks of the leaders and this
-    /// machine. It is at most [`MAX_SKEW`](crate::MAX_SKEW). The first record of each term carries
+    /// machine. It is at most [`LeaderProof::MAX_SKEW`](crate::LeaderProof::MAX_SKEW). The first record of each term carries
     /// no signature. The second one follows at once.
     #[cfg(feature = "signing")]
     pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {
@@ -155,12 +155,24 @@ impl ObserverBuilder {
             keyring,
         };
         let shared = Arc::new(Shared::new(TrackedRoles::new(scope, began)));
-        let (tell, links) = mpsc::unbounded_channel();
         let (ready, opened) = oneshot::channel();
+        let span = tracing::error_span!(parent: None, "observer", %bucket);
+        let failed = |error: SpawnErr| Error::Thread(error.to_string());
+        let watching = Arc::new(Watching::new(Arc::clone(&shared)));
+        let arguments = (
+            Arc::clone(&watching),
+            Link::Down { since: began },
+            span.clone(),
+        );
+        let (watch, _) = Actor::spawn(None, LinkedActor::new(), arguments)
+            .await
+            .map_err(failed)?;
+        let watch = Stopping(watch);
+        let tell = watch.0.clone();
         let setup = MonitorSetup {
-            span: tracing::error_span!(parent: None, "observer", %bucket),
+            span,
             tell: Box::new(move |link| {
-                let _ = tell.send(link);
+                let _ = tell.send_message(LinkedMsg::LinkChanged(link));
             }),
             connection,
             bucket,
@@ -173,11 +185,12 @@ impl ObserverBuilder {
         };
         let (monitor, _) = Actor::spawn(None, MonitorActor, setup)
             .await
-            .map_err(|error| Error::Thread(error.to_string()))?;
+            .map_err(failed)?;
+        let _ = watching.monitor.set(monitor.clone());
         let mut tasks = JoinSet::new();
-        tasks.spawn(Watching::new(Arc::clone(&shared), monitor.clone()).run(links));
+        tasks.spawn(tick(Arc::clone(&shared), monitor.clone()));
         // From here on dropping the observer ends everything.
-        let observer = Observer::new(shared, monitor, tasks);
+        let observer = Observer::new(shared, monitor, watch, tasks);
         match opened.await {
             Ok(Ok(_)) => {}
             Ok(Err(failure)) => return Err(Error::of_start(failure, start_timeout)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! builder ── monitor (actor)   the connection and the bucket, as a manager has it
-//!         └─ watching          one watch over all keys, and the data that it shows
+//!         └─ watching (actor)  one watch over all keys, and the data that it shows
 //!            └─ tracked_roles  the state of all roles: no I/O, no clock
 //!               └─ tracked_role  the state of one role
 //! groups ── followed_groups        the groups: read when they are asked for, or followed
@@ -41,7 +41,7 @@ pub use self::observed_groups::{
     UnitStanding,
 };
 use self::tracked_roles::TrackedRoles;
-use self::watching::Shared;
+use self::watching::{Shared, Stopping};
 use crate::actors::MonitorMsg;
 use crate::broadcasts::until_ended;
 use crate::clock;
@@ -90,6 +90,7 @@ pub struct Observer {
 struct Inner {
     shared: Arc<Shared>,
     monitor: ActorRef<MonitorMsg>,
+    _watch: Stopping,
     /// The tasks are aborted when they are dropped.
     _tasks: JoinSet<()>,
 }
@@ -100,11 +101,17 @@ impl Observer {
         ObserverBuilder::default()
     }
 
-    fn new(shared: Arc<Shared>, monitor: ActorRef<MonitorMsg>, tasks: JoinSet<()>) -> Self {
+    fn new(
+        shared: Arc<Shared>,
+        monitor: ActorRef<MonitorMsg>,
+        watch: Stopping,
+        tasks: JoinSet<()>,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 shared,
                 monitor,
+                _watch: watch,
                 _tasks: tasks,
             }),
         }

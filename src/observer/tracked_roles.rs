@@ -39,6 +39,8 @@ pub(super) struct TrackedRoles {
     /// people: leases are counted on the own clock.
     server: Option<(SystemTime, Moment)>,
     epoch: Option<u64>,
+    /// The number of the present watch. What an earlier one showed late does not count.
+    watch: u64,
     /// The bucket was another one when data was last seen.
     replaced: bool,
     default_lease: Duration,
@@ -54,6 +56,7 @@ impl TrackedRoles {
             heard: now,
             server: None,
             epoch: None,
+            watch: 0,
             replaced: false,
             changes: Vec::new(),
             scope,
@@ -107,8 +110,19 @@ impl TrackedRoles {
         self.server_time(now.clock).unwrap_or(now.wall)
     }
 
-    /// Starts a new watch. Until it has caught up, nothing is current.
-    pub fn watch_begins(&mut self) {
+    /// Starts a new watch, and returns its number. Until it has caught up, nothing is current.
+    pub fn watch_begins(&mut self) -> u64 {
+        self.forget_watch();
+        self.watch
+    }
+
+    /// The number of the present watch, or of none if the last one has ended.
+    pub const fn watch(&self) -> u64 {
+        self.watch
+    }
+
+    fn forget_watch(&mut self) {
+        self.watch += 1;
         for tracked in self.roles.values_mut() {
             tracked.watch_begins();
         }
@@ -132,19 +146,12 @@ impl TrackedRoles {
         }
     }
 
-    /// Returns whether the watch has shown everything in the bucket, and goes on.
-    pub const fn is_current(&self) -> bool {
-        self.stale.is_none()
-    }
-
     /// Records that the watch is over.
     pub fn watch_ended(&mut self, reason: String) {
         if self.stale.replace(reason.clone()).is_none() {
             self.changes.push(Change::Stale { reason });
         }
-        for tracked in self.roles.values_mut() {
-            tracked.watch_begins();
-        }
+        self.forget_watch();
     }
 
     /// Records that the watch is alive.

@@ -8,7 +8,6 @@ mod group_scope;
 mod handler;
 mod health_check;
 mod instance;
-mod lease_changes;
 mod orders;
 mod polls;
 mod registry;
@@ -18,7 +17,7 @@ mod term;
 #[cfg(any(test, feature = "testing"))]
 mod test_term;
 
-pub use fenced::{BatchProblem, FencedBatch, FencedEntry, FencedError, FencedStore};
+pub use fenced::{FencedBatch, FencedEntry, FencedError, FencedStore};
 #[cfg(any(test, feature = "testing"))]
 pub use fenced::{TestStore, WriteFault};
 pub use group_requests::MoveError;
@@ -29,7 +28,6 @@ pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};
 pub(crate) use health_check::Health;
 pub(crate) use instance::Instance;
-pub use lease_changes::LeaseChanges;
 pub(crate) use orders::Order;
 pub use orders::SteppedDown;
 pub(crate) use registry::RoleRegistry;
@@ -38,4 +36,4 @@ pub(crate) use scope::{Ask, Request, RoleScope};
 pub(crate) use term::proof;
 pub use term::{Term, TermError};
 #[cfg(any(test, feature = "testing"))]
-pub use test_term::{TestTerm, TestTermBuilder};
+pub use test_term::TestTerm;

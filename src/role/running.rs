@@ -381,6 +381,8 @@ impl Drop for Ending {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
+    use futures::StreamExt;
+
     use super::*;
     use crate::model::config::RoleConfig;
     use crate::model::keyring::Keyring;

@@ -20,9 +20,10 @@ use super::orders::{Order, Orders};
 use super::running::{RunningTerm, TermSetup};
 use crate::clock;
 use crate::lock::lock;
+use crate::model::admin::LastFailure;
 use crate::model::config::RoleSettings;
 use crate::model::keyring::Keyring;
-use crate::model::status::{LastFailure, RoleStatus};
+use crate::model::status::RoleStatus;
 use crate::repeated::Repeated;
 use crate::store::Bucket;
 use nats_elect_core::Moment;
@@ -220,7 +221,7 @@ impl RoleScope {
             lease_remaining: core.lease_until.map(|until| until.since(now)),
             overrun: core.overrun,
             last_failure: last_failure.map(|(at, kind, detail)| LastFailure {
-                kind,
+                kind: Some(kind),
                 detail,
                 ago: now.since(at),
             }),

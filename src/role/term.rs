@@ -1,13 +1,14 @@
 //! A term, as its handler sees it.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::stream::{self, Stream};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::deadline::Deadline;
 use super::fenced::{Access, FencedStore};
-use super::lease_changes::LeaseChanges;
 use super::polls::Polls;
 use super::running::Ending;
 use super::scope::{Ask, Request};
@@ -235,8 +235,17 @@ impl Term {
     /// To express the end as a point in time, read a clock *before* [`remaining`](Self::remaining)
     /// and add the two. If you read them in the other order, a pause of this process between them
     /// would make the end later than it is.
-    pub fn lease_changes(&self) -> LeaseChanges {
-        LeaseChanges::new(self.0.lease_changed.subscribe())
+    ///
+    /// Several changes in a row count as one. The end of a lease that runs out is not a change: only
+    /// the clock shows it. Once the term is forgotten nothing comes any more.
+    pub fn lease_changes(&self) -> impl Stream<Item = ()> + Send + Unpin + use<> {
+        let changes = self.0.lease_changed.subscribe();
+        Box::pin(stream::unfold(changes, |mut changes| async move {
+            if changes.changed().await.is_err() {
+                pending::<()>().await;
+            }
+            Some(((), changes))
+        }))
     }
 
     /// Resolves when the term is being wound down. Finish your work and return then.

@@ -52,15 +52,6 @@ pub struct TestTerm {
     store: TestStore,
 }
 
-/// Sets what a [`TestTerm`] begins with. [`TestTerm::builder`] makes it.
-#[derive(Clone, Debug)]
-#[must_use = "a builder does nothing before `begin`"]
-pub struct TestTermBuilder {
-    role: String,
-    config: RoleConfig,
-    fencing_token: FencingToken,
-}
-
 /// Answers the term in place of an election.
 struct Election {
     /// Taken at the end of the test, because the term holds this too.
@@ -69,51 +60,27 @@ struct Election {
     proof: Mutex<Result<(), TermError>>,
 }
 
-impl TestTermBuilder {
-    /// Sets the role's configuration. The term follows `fencing` and `data_limit`.
-    pub fn config(mut self, config: RoleConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Sets the term's fencing token. Default: epoch 1, sequence 1.
-    pub const fn fencing_token(mut self, fencing_token: FencingToken) -> Self {
-        self.fencing_token = fencing_token;
-        self
-    }
-
-    /// Begins the term.
-    ///
-    /// # Panics
-    /// Panics if the role's name or its configuration breaks a rule, or outside a tokio runtime.
-    pub fn begin(self) -> TestTerm {
-        let role = RoleName::new(&self.role).unwrap_or_else(|error| panic!("{error}"));
-        let settings = self.config.settings();
-        let settings = settings.unwrap_or_else(|error| panic!("{error}"));
-        let store = MemoryBucket::of(self.fencing_token);
-        TestTerm::begin(role, settings, self.fencing_token, store)
-    }
-}
-
 impl TestTerm {
     /// Begins a term of this role, with the defaults of [`RoleConfig`].
     ///
     /// # Panics
     /// Panics if the role's name breaks a rule, or outside a tokio runtime.
-    pub fn new(role: impl Into<String>) -> Self {
-        Self::builder(role).begin()
+    pub fn new(role: &str) -> Self {
+        Self::with(role, &RoleConfig::default())
     }
 
-    /// Returns a builder for a term of this role.
-    pub fn builder(role: impl Into<String>) -> TestTermBuilder {
-        TestTermBuilder {
-            role: role.into(),
-            config: RoleConfig::default(),
-            fencing_token: FencingToken {
-                epoch: 1,
-                sequence: 1,
-            },
-        }
+    /// Begins a term of this role, with this configuration. The term follows
+    /// `validate_on_critical_ops` and `data_limit`.
+    ///
+    /// # Panics
+    /// Panics if the role's name or its configuration breaks a rule, or outside a tokio runtime.
+    pub fn with(role: &str, config: &RoleConfig) -> Self {
+        let role = RoleName::new(role).unwrap_or_else(|error| panic!("{error}"));
+        let settings = config.settings();
+        let settings = settings.unwrap_or_else(|error| panic!("{error}"));
+        let (epoch, sequence) = (1, 1);
+        let token = FencingToken { epoch, sequence };
+        Self::begin(role, settings, token, MemoryBucket::of(token))
     }
 
     fn begin(

@@ -18,7 +18,7 @@ use crate::model::keyring::{Signer, Verify};
 use crate::model::statement::VerifiedStatement;
 
 pub use keys::{KeyError, PublicKey, SigningKey, TrustedKeys};
-pub use proof::{LeaderProof, MAX_SKEW, ProofError, VerifiedLeader};
+pub use proof::{LeaderProof, ProofError, VerifiedLeader};
 
 /// Returns the signer for elections.
 pub(crate) fn signer(key: SigningKey) -> Signer {
@@ -35,7 +35,7 @@ pub(crate) fn verifier(trusted: TrustedKeys, max_skew: Duration) -> Verify {
             let proof: LeaderProof = text.parse()?;
             let at = clock::wall();
             let verified = proof.verify(&trusted, at, max_skew)?;
-            let over = verified.expires_at + max_skew.min(MAX_SKEW);
+            let over = verified.expires_at + max_skew.min(LeaderProof::MAX_SKEW);
             Ok(VerifiedStatement {
                 statement: proof.statement().clone(),
                 signer: verified.signer.to_string(),

@@ -15,12 +15,8 @@ use super::keys::{PublicKey, SigningKey, TrustedKeys};
 use super::statement::{decode, encode, signed};
 use crate::model::statement::Statement;
 use nats_elect_core::event::Distrust;
-use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::name::RoleName;
 use nats_elect_core::token::FencingToken;
-
-/// The most that a verifier may allow for the difference between its wall clock and the signer's:
-/// one minute.
-pub const MAX_SKEW: Duration = Duration::from_secs(60);
 
 /// The longest proof, in bytes.
 const MAX_PROOF_BYTES: usize = nats_elect_core::record::MAX_PROOF_BYTES;
@@ -94,14 +90,14 @@ pub struct LeaderProof {
 #[non_exhaustive]
 pub struct VerifiedLeader {
     /// The Key-Value bucket in which the role is elected.
-    pub bucket: BucketName,
+    pub bucket: String,
     /// The role.
     pub role: RoleName,
     /// The term's fencing token. Its epoch distinguishes the bucket from earlier and later ones of
     /// the same name.
     pub fencing_token: FencingToken,
     /// The leader's instance id.
-    pub instance_id: InstanceId,
+    pub instance_id: String,
     /// The start of that instance.
     pub incarnation: Uuid,
     /// The leader's priority.
@@ -118,6 +114,10 @@ pub struct VerifiedLeader {
 }
 
 impl LeaderProof {
+    /// The most that a verifier may allow for the difference between its wall clock and the
+    /// signer's: one minute.
+    pub const MAX_SKEW: Duration = Duration::from_secs(60);
+
     pub(crate) fn sign(statement: Statement, key: &SigningKey) -> Self {
         let public = key.public_key().as_str();
         let bytes = encode(&statement, public);
@@ -133,7 +133,7 @@ impl LeaderProof {
     /// time of the verifier's wall clock.
     ///
     /// `max_skew` is the bound on the difference between that clock and the signer's. More than
-    /// [`MAX_SKEW`] counts as [`MAX_SKEW`]. As long as the bound holds, a valid proof is never
+    /// [`MAX_SKEW`](Self::MAX_SKEW) counts as that. As long as the bound holds, a valid proof is never
     /// refused, and an expired one is accepted for at most twice that time. The method sends no
     /// request and reads no clock.
     ///
@@ -161,7 +161,7 @@ impl LeaderProof {
         if expires_at - issued_at > MAX_LIFETIME {
             return Err(ProofError::TooLong);
         }
-        let max_skew = max_skew.min(MAX_SKEW);
+        let max_skew = max_skew.min(Self::MAX_SKEW);
         let at = at
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
@@ -174,10 +174,10 @@ impl LeaderProof {
         }
         let statement = self.statement.clone();
         Ok(VerifiedLeader {
-            bucket: statement.bucket,
+            bucket: statement.bucket.to_string(),
             role: statement.role,
             fencing_token: statement.fencing_token,
-            instance_id: statement.instance_id,
+            instance_id: statement.instance_id.to_string(),
             incarnation: statement.incarnation,
             priority: statement.priority,
             meta: statement.meta,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::statement::{decode, encode, signed};
-use super::{LeaderProof, MAX_SKEW, ProofError, PublicKey, SigningKey, TrustedKeys};
+use super::{LeaderProof, ProofError, PublicKey, SigningKey, TrustedKeys};
 use crate::model::statement::Statement;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::record::MAX_PROOF_BYTES;
@@ -106,10 +106,10 @@ fn a_proof_has_the_form_that_the_documentation_gives() {
     let verified = proof
         .verify(&trusted(), at(ISSUED), Duration::ZERO)
         .expect("valid");
-    assert_eq!(verified.bucket, statement.bucket);
+    assert_eq!(verified.bucket, statement.bucket.as_str());
     assert_eq!(verified.role, statement.role);
     assert_eq!(verified.fencing_token, statement.fencing_token);
-    assert_eq!(verified.instance_id, statement.instance_id);
+    assert_eq!(verified.instance_id, statement.instance_id.as_str());
     assert_eq!(verified.incarnation, statement.incarnation);
     assert_eq!(verified.priority, statement.priority);
     assert_eq!(verified.meta, statement.meta);
@@ -142,13 +142,13 @@ fn a_proof_is_valid_from_its_making_to_its_expiry_with_the_skew_on_both_sides() 
         (at(ISSUED - 500), ms(500), None),
         (at(ISSUED - 501), ms(500), Some(ProofError::NotYetValid)),
         // A verifier can't allow for more than the maximum.
-        (at(end) + MAX_SKEW, Duration::MAX, None),
+        (at(end) + LeaderProof::MAX_SKEW, Duration::MAX, None),
         (
-            at(end + 1) + MAX_SKEW,
+            at(end + 1) + LeaderProof::MAX_SKEW,
             Duration::MAX,
             Some(ProofError::Expired),
         ),
-        (at(ISSUED) - MAX_SKEW, Duration::MAX, None),
+        (at(ISSUED) - LeaderProof::MAX_SKEW, Duration::MAX, None),
         (at(0), Duration::MAX, Some(ProofError::NotYetValid)),
         (at(0) - ms(1), Duration::MAX, Some(ProofError::NotYetValid)),
     ] {
@@ -186,7 +186,8 @@ fn only_a_trusted_key_is_believed() {
     let other = nkeys::KeyPair::new_user().seed().expect("a seed");
     let other = SigningKey::from_seed(&other).expect("a key");
     let proof = LeaderProof::sign(statement(), &other);
-    let untrusted = |keys: &TrustedKeys| proof.verify(keys, at(ISSUED), MAX_SKEW).err();
+    let untrusted =
+        |keys: &TrustedKeys| proof.verify(keys, at(ISSUED), LeaderProof::MAX_SKEW).err();
     let key_named = other.public_key().to_string();
     let refused = Some(ProofError::UntrustedKey { key: key_named });
     assert_eq!(untrusted(&trusted()), refused);
@@ -200,7 +201,7 @@ fn only_a_trusted_key_is_believed() {
     let bytes = encode(&statement(), other.public_key().as_str());
     let text = proof_of(&bytes, &signed(&bytes));
     let lent: LeaderProof = text.parse().expect("well formed");
-    let verified = lent.verify(&both, at(ISSUED), MAX_SKEW);
+    let verified = lent.verify(&both, at(ISSUED), LeaderProof::MAX_SKEW);
     assert_eq!(verified.err(), Some(ProofError::BadSignature));
 }
 

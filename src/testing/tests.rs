@@ -2,12 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 
 use super::{TestTerm, WriteFault};
 use crate::{
-    BoxError, ConnectionStatus, FencedError, FencingToken, RoleConfig, RoleHandler, Term,
-    TermError, handler_fn,
+    BoxError, ConnectionStatus, FencedError, RoleConfig, RoleHandler, Term, TermError, handler_fn,
 };
 
 /// A handler that works until the term winds down, and then writes how far it came.
@@ -186,7 +185,7 @@ async fn the_test_decides_how_proofs_end() {
 #[tokio::test]
 async fn authorize_asks_when_the_role_always_validates() {
     let config = RoleConfig::default().validate_on_critical_ops(true);
-    let test = TestTerm::builder("scheduler").config(config).begin();
+    let test = TestTerm::with("scheduler", &config);
     test.set_connection(ConnectionStatus::Lost);
     assert!(test.term().authorize().await.unwrap_err().is_transient());
     let lenient = TestTerm::new("scheduler");
@@ -339,7 +338,7 @@ async fn a_bucket_without_batches_refuses_conditional_writes() {
 #[tokio::test]
 async fn the_limit_of_the_role_s_data_counts() {
     let config = RoleConfig::default().data_limit(1024);
-    let test = TestTerm::builder("scheduler").config(config).begin();
+    let test = TestTerm::with("scheduler", &config);
     let store = test.term().store();
     let over = store.put("a", vec![0; 600]).await.unwrap_err();
     assert!(matches!(over, FencedError::OverLimit { .. }));
@@ -364,16 +363,12 @@ async fn a_superseded_term_ends_with_its_next_write() {
 
 #[tokio::test]
 async fn the_next_term_has_the_data_and_a_higher_token() {
-    let token = FencingToken {
-        epoch: 7,
-        sequence: 100,
-    };
-    let first = TestTerm::builder("scheduler").fencing_token(token).begin();
-    assert_eq!(first.term().fencing_token(), token);
+    let first = TestTerm::new("scheduler");
+    let token = first.term().fencing_token();
     first.term().store().put("a", "1").await.unwrap();
     let second = first.next();
     assert!(second.term().fencing_token() > token);
-    assert_eq!(second.term().fencing_token().epoch, 7);
+    assert_eq!(second.term().fencing_token().epoch, token.epoch);
     let store = second.term().store();
     assert_eq!(store.get("a").await.unwrap().unwrap().value, b"1");
     store.put("a", "2").await.unwrap();

@@ -69,11 +69,14 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
         (members.len() == 2).then_some(members)
     })
     .await;
-    let ids: Vec<_> = members.iter().map(|it| &it.instance.instance_id).collect();
+    let ids: Vec<_> = members
+        .iter()
+        .map(|(instance, _)| &instance.instance_id)
+        .collect();
     assert_eq!(ids, ["a", "b"]);
     let reports: Vec<_> = members
         .iter()
-        .map(|it| it.report.as_ref().expect("a report"))
+        .map(|(_, report)| report.as_ref().expect("a report"))
         .collect();
     for report in &reports {
         assert_eq!(report.bucket, BUCKET);
@@ -96,10 +99,10 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
     assert_eq!(following.heartbeat_took, None);
     let leader = following.leader.as_ref().expect("a leader");
     assert_eq!(leader.instance_id, "a");
-    assert_eq!(leader.incarnation, Some(members[0].instance.incarnation));
+    assert_eq!(leader.incarnation, Some(members[0].0.incarnation));
 
     let found = fleet.operator.leader(ROLE).await;
-    assert_eq!(found.instance, members[0].instance);
+    assert_eq!(found.instance, members[0].0);
     assert_eq!(found.fencing_token, token);
     let nobody = fleet.operator.admin.leader("nothing", SEARCH).await;
     assert_eq!(nobody, Err(AdminError::NoLeader("nothing".into())));

@@ -7,7 +7,7 @@ use async_nats::jetstream::{self, stream};
 use async_nats::{Client, Subscriber};
 use futures::StreamExt;
 use nats_elect::{
-    EventsConfig, History, HistoryError, LeaderChange, LeaderEvent, StepDown, StopOptions, Storage,
+    Error, EventsConfig, History, LeaderChange, LeaderEvent, StepDown, StopOptions, Storage,
 };
 use nats_elect_testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 
@@ -127,10 +127,7 @@ async fn what_changes_hands_is_published_and_kept_to_the_last() {
     let deleted = jetstream::new(client).delete_stream(stream).await;
     deleted.expect("deleted");
     let last = kept.of_all(1).await;
-    assert!(
-        matches!(last, Err(HistoryError::Unavailable(_))),
-        "{last:?}"
-    );
+    assert!(matches!(last, Err(Error::Unavailable { .. })), "{last:?}");
     assert_eq!(kept.of_all(0).await, Ok(vec![]), "nothing is asked");
 }
 
@@ -225,7 +222,7 @@ async fn a_history_is_made_with_the_bucket_for_a_week_unless_events_are_off() {
     let history = History::open(observer.clone(), BUCKET).await;
     let history = history.map(drop).expect_err("nothing is kept");
     assert!(
-        matches!(history, HistoryError::NotKept { .. }),
+        matches!(history, Error::HistoryNotKept { .. }),
         "{history:?}"
     );
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use nats_elect::{
-    Distrust, Event, LeaderInfo, LeaderProof, MAX_SKEW, PublicKey, Release, RoleState, SigningKey,
-    StepDown, StopOptions, Term, TrustedKeys,
+    Distrust, Event, LeaderInfo, LeaderProof, PublicKey, Release, RoleState, SigningKey, StepDown,
+    StopOptions, Term, TrustedKeys,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
@@ -393,7 +393,7 @@ async fn a_leader_s_word_is_told_whoever_brings_it_as_it_was_signed_and_until_it
     let (follower, own) = (&forgery.follower, proof_in(&forgery.record));
     assert_eq!(forgery.told.meta["address"], "good");
     let proof: LeaderProof = own.parse().expect("well formed");
-    let verified = proof.verify(&forgery.trusted, wall_clock(), MAX_SKEW);
+    let verified = proof.verify(&forgery.trusted, wall_clock(), LeaderProof::MAX_SKEW);
     let expires_at = verified.expect("less than a minute old").expires_at;
     let incarnation = &forgery.record["incarnation"];
     forgery.write(&forged("x", incarnation, 1, None)).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::StorageType;
-use nats_elect::{METRICS, MetricKind};
+use nats_elect::METRICS;
 use nats_elect_testing::{NatsServer, TcpProxy};
 use tokio::time::timeout;
 
@@ -184,7 +184,7 @@ async fn replace_the_fence(nats: &NatsServer, prometheus: &Prometheus) {
 async fn every_metric_arrived(prometheus: &Prometheus) {
     for metric in METRICS {
         let suffix = match metric.kind {
-            MetricKind::Histogram => "_bucket",
+            "histogram" => "_bucket",
             _ => "",
         };
         let series = format!("{}{suffix}", metric.name);

@@ -7,7 +7,7 @@ use std::{sync::mpsc::channel, thread};
 
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::limits::in_words;
-use nats_elect::{ConfigError, Denied, Error, HistoryError, NameError};
+use nats_elect::{ConfigError, Denied, Error, NameError};
 
 use crate::denied::advice;
 #[cfg(unix)]
@@ -120,9 +120,10 @@ impl From<Error> for Failure {
             | Error::RoleConfig { .. }
             | Error::Name(_)
             | Error::DuplicateRole(_) => Code::Usage,
-            Error::UnknownRole(_) | Error::BucketMissing(_) | Error::SuccessorAbsent { .. } => {
-                Code::NotFound
-            }
+            Error::UnknownRole(_)
+            | Error::BucketMissing(_)
+            | Error::HistoryNotKept { .. }
+            | Error::SuccessorAbsent { .. } => Code::NotFound,
             Error::Authentication(_)
             | Error::Tls(_)
             | Error::PermissionDenied(_)
@@ -191,17 +192,6 @@ impl From<&AdminError> for Failure {
             }
             _ => failure,
         }
-    }
-}
-
-impl From<HistoryError> for Failure {
-    fn from(error: HistoryError) -> Self {
-        let code = match &error {
-            HistoryError::Name(_) => Code::Usage,
-            HistoryError::NotKept { .. } => Code::NotFound,
-            _ => Code::Unreachable,
-        };
-        Self::new(code, error.to_string())
     }
 }
 

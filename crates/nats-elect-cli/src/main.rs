@@ -92,7 +92,7 @@ fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
         if tracing::enabled!(tracing::Level::WARN) {
             tracing::warn!("{unknown}");
         } else {
-            output.warning(&unknown.to_string());
+            output.warning(&unknown);
         }
     }
     cli.command.run(&cli.shared, output)

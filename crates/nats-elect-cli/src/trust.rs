@@ -28,7 +28,7 @@ pub struct Trust {
 impl Trust {
     /// The keys; nothing if none are named.
     pub fn keys(&self) -> Result<Option<TrustedKeys>, Failure> {
-        if self.max_skew > nats_elect::MAX_SKEW {
+        if self.max_skew > nats_elect::LeaderProof::MAX_SKEW {
             return Err(Failure::usage("--max-skew must be at most 60s"));
         }
         let mut keys = self.keys.clone();

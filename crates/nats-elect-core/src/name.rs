@@ -27,36 +27,10 @@ pub struct NameError {
     pub kind: &'static str,
     /// The refused string, or its beginning if it is long.
     pub name: String,
-    /// The problem with it.
-    pub problem: NameProblem,
+    /// The problem with it, in words.
+    pub problem: String,
     /// The whole rule, in words.
     pub rule: &'static str,
-}
-
-/// The problem with a refused name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NameProblem {
-    /// The empty string.
-    #[error("it is empty")]
-    Empty,
-    /// It has more than 255 bytes. The value is their number.
-    #[error("it is {0} bytes long")]
-    TooLong(usize),
-    /// It has a character that the rule does not allow.
-    #[error("it has {found:?} at byte {at}")]
-    Character {
-        /// The first such character.
-        found: char,
-        /// Its position in bytes.
-        at: usize,
-    },
-    /// It begins with `_`, which marks keys that are not roles.
-    #[error("it begins with '_', which is reserved")]
-    Reserved,
-    /// It has a dot with nothing before or after it.
-    #[error("it begins or ends with '.', or has two in a row")]
-    Dots,
 }
 
 macro_rules! name {
@@ -257,41 +231,43 @@ impl UnitName {
     }
 }
 
-fn data_problem(name: &str) -> Option<NameProblem> {
+fn data_problem(name: &str) -> Option<String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=' | '.');
     problem(name, allowed).or_else(|| {
-        name.split('.')
-            .any(str::is_empty)
-            .then_some(NameProblem::Dots)
+        let is_odd = name.split('.').any(str::is_empty);
+        is_odd.then(|| "it begins or ends with '.', or has two in a row".into())
     })
 }
 
-fn role_problem(name: &str) -> Option<NameProblem> {
+fn role_problem(name: &str) -> Option<String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/' | '_' | '=');
-    problem(name, allowed).or_else(|| name.starts_with('_').then_some(NameProblem::Reserved))
+    problem(name, allowed).or_else(|| {
+        let is_ours = name.starts_with('_');
+        is_ours.then(|| "it begins with '_', which is reserved".into())
+    })
 }
 
-fn bucket_problem(name: &str) -> Option<NameProblem> {
+fn bucket_problem(name: &str) -> Option<String> {
     problem(name, |c| {
         c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
     })
 }
 
-fn instance_problem(name: &str) -> Option<NameProblem> {
+fn instance_problem(name: &str) -> Option<String> {
     problem(name, |c| {
         !c.is_control() && !c.is_whitespace() && !is_invisible(c)
     })
 }
 
-fn problem(name: &str, allowed: impl Fn(char) -> bool) -> Option<NameProblem> {
+fn problem(name: &str, allowed: impl Fn(char) -> bool) -> Option<String> {
     if name.is_empty() {
-        return Some(NameProblem::Empty);
+        return Some("it is empty".into());
     }
     if name.len() > MAX_NAME_BYTES {
-        return Some(NameProblem::TooLong(name.len()));
+        return Some(format!("it is {} bytes long", name.len()));
     }
     let (at, found) = name.char_indices().find(|&(_, c)| !allowed(c))?;
-    Some(NameProblem::Character { found, at })
+    Some(format!("it has {found:?} at byte {at}"))
 }
 
 #[cfg(test)]
@@ -319,33 +295,27 @@ mod tests {
             assert_eq!(DataKey::new(name).unwrap(), name);
         }
         for name in [".", ".a", "a.", "a..b"] {
-            assert_eq!(
-                DataKey::new(name).unwrap_err().problem,
-                NameProblem::Dots,
-                "{name}"
-            );
+            let problem = DataKey::new(name).unwrap_err().problem;
+            assert_eq!(problem, "it begins or ends with '.', or has two in a row");
         }
         for name in ["*", "a.>", "a b", "a\r\nb", "é", "a:b", "$a"] {
             let problem = DataKey::new(name).unwrap_err().problem;
-            assert!(
-                matches!(problem, NameProblem::Character { .. }),
-                "{name}: {problem}"
-            );
+            assert!(problem.starts_with("it has '"), "{name}: {problem}");
         }
         assert!(DataKey::new(&"k".repeat(256)).is_err());
     }
 
     #[test]
     fn a_name_has_1_to_255_bytes() {
-        assert_eq!(RoleName::new("").unwrap_err().problem, NameProblem::Empty);
-        assert_eq!(BucketName::new("").unwrap_err().problem, NameProblem::Empty);
-        assert_eq!(InstanceId::new("").unwrap_err().problem, NameProblem::Empty);
+        assert_eq!(RoleName::new("").unwrap_err().problem, "it is empty");
+        assert_eq!(BucketName::new("").unwrap_err().problem, "it is empty");
+        assert_eq!(InstanceId::new("").unwrap_err().problem, "it is empty");
         assert!(RoleName::new(&"r".repeat(255)).is_ok());
         let error = RoleName::new(&"r".repeat(256)).unwrap_err();
-        assert_eq!(error.problem, NameProblem::TooLong(256));
+        assert_eq!(error.problem, "it is 256 bytes long");
         assert!(error.to_string().len() < 300, "{error}");
         let error = InstanceId::new(&"é".repeat(128)).unwrap_err();
-        assert_eq!(error.problem, NameProblem::TooLong(256));
+        assert_eq!(error.problem, "it is 256 bytes long");
     }
 
     #[test]
@@ -364,10 +334,8 @@ mod tests {
     #[test]
     fn a_role_name_does_not_begin_with_an_underscore() {
         for name in ["_", "_fence", "_data"] {
-            assert_eq!(
-                RoleName::new(name).unwrap_err().problem,
-                NameProblem::Reserved
-            );
+            let problem = RoleName::new(name).unwrap_err().problem;
+            assert_eq!(problem, "it begins with '_', which is reserved");
         }
     }
 

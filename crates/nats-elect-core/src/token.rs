@@ -7,6 +7,9 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::name::NameError;
+use crate::text::beginning;
+
 /// The secret of one term. Knowledge of it proves that its bearer held the lease.
 ///
 /// `Debug` and `Display` show four characters of it, enough to tell two apart in a log.
@@ -87,27 +90,27 @@ impl FencingToken {
     }
 }
 
-/// The error for a text that is no fencing token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a fencing token is text of 32 lower-case hexadecimal digits")]
-pub struct NotAFencingToken;
-
 impl FromStr for FencingToken {
-    type Err = NotAFencingToken;
+    type Err = NameError;
 
     /// Parses the text that `Display` writes, and no other: one token has one text.
     ///
     /// # Errors
     ///
     /// The text is not 32 lower-case hexadecimal digits.
-    fn from_str(text: &str) -> Result<Self, NotAFencingToken> {
+    fn from_str(text: &str) -> Result<Self, NameError> {
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() != 32 || !text.bytes().all(digit) {
-            return Err(NotAFencingToken);
-        }
-        u128::from_str_radix(text, 16)
+        let is_one = text.len() == 32 && text.bytes().all(digit);
+        let number = is_one.then(|| u128::from_str_radix(text, 16).ok());
+        number
+            .flatten()
             .map(Self::from_u128)
-            .map_err(|_| NotAFencingToken)
+            .ok_or_else(|| NameError {
+                kind: "fencing token",
+                name: beginning(text),
+                problem: "it is another text".into(),
+                rule: "a fencing token is text of 32 lower-case hexadecimal digits",
+            })
     }
 }
 
@@ -141,7 +144,7 @@ impl<'de> Deserialize<'de> for FencingToken {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<FencingToken, E> {
-                let shown = crate::text::beginning(text);
+                let shown = beginning(text);
                 text.parse()
                     .map_err(|_| E::invalid_value(Unexpected::Str(&shown), &self))
             }
@@ -234,11 +237,8 @@ mod tests {
             "A".repeat(32),
             "é".repeat(16),
         ] {
-            assert_eq!(
-                text.parse::<FencingToken>(),
-                Err(NotAFencingToken),
-                "{text}"
-            );
+            let error = text.parse::<FencingToken>().unwrap_err();
+            assert_eq!(error.kind, "fencing token", "{text}");
             let json = serde_json::json!(text).to_string();
             assert!(
                 serde_json::from_str::<FencingToken>(&json).is_err(),

@@ -10,8 +10,8 @@ use tokio::sync::{TryAcquireError, oneshot};
 use super::AdminHandler;
 use crate::actors::messages::SupervisorMsg;
 use crate::model::admin::{
-    AdminReply, AdminRequest, Done, Ended, ExplanationReply, FailureReport, GroupReport,
-    InstanceReport, LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
+    AdminReply, AdminRequest, Done, Ended, ExplanationReply, GroupReport, InstanceReport,
+    LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
 };
 use crate::model::config::RoleSettings;
 use crate::role::{GroupScope, Health, MoveError, Order, Request, RoleScope, SteppedDown, Taker};
@@ -328,10 +328,6 @@ fn role_report(scope: &RoleScope, healthy: Option<bool>) -> RoleReport {
         stop_budget: settings.stop_budget,
         answers_within: answers_within(settings),
         overruns: scope.overruns(),
-        last_failure: status.last_failure.map(|failure| FailureReport {
-            kind: Some(failure.kind),
-            detail: failure.detail,
-            ago: failure.ago,
-        }),
+        last_failure: status.last_failure,
     }
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 pub use bucket_id::{BucketId, Search};
 pub use group::{ExplanationReply, GroupReport, PlanReply, Taken};
 pub use problem::{Problem, ProblemCode};
-pub use report::{FailureReport, InstanceReport, LeaderReport, RoleReport};
+pub use report::{InstanceReport, LastFailure, LeaderReport, RoleReport};
 pub use request::{AdminRequest, Done, Ended, LONGEST_HOLD_OFF};
 pub use subjects::{AdminSubjects, ENDPOINTS, Endpoint, SERVICE, Verb, endpoints};
 

@@ -142,7 +142,7 @@ pub struct RoleReport {
     pub overruns: u64,
     /// The last failure, if nothing has succeeded since.
     #[serde(default)]
-    pub last_failure: Option<FailureReport>,
+    pub last_failure: Option<LastFailure>,
 }
 
 /// The leader of a role, as an instance sees it.
@@ -163,10 +163,10 @@ pub struct LeaderReport {
     pub signer: Option<String>,
 }
 
-/// A failure after which nothing has succeeded yet.
+/// A failure after which nothing has succeeded yet. Its age shows whether it still goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct FailureReport {
+pub struct LastFailure {
     /// The kind of failure. `None` is a kind that this version does not know.
     #[serde(default, deserialize_with = "known")]
     pub kind: Option<FailureKind>,
@@ -265,7 +265,7 @@ mod tests {
             stop_budget: Duration::from_secs(3),
             answers_within: Duration::from_secs(20),
             overruns: 1,
-            last_failure: Some(FailureReport {
+            last_failure: Some(LastFailure {
                 kind: Some(FailureKind::Timeout),
                 detail: "slow".into(),
                 ago: Duration::from_secs(2),
@@ -347,7 +347,7 @@ mod tests {
         let mut odd = report();
         odd.instance_id = "a\u{1b}[2J".into();
         odd.meta = BTreeMap::from([("zone\u{7}".into(), "eu\n1".into())]);
-        odd.roles.get_mut("scheduler").expect("it").last_failure = Some(FailureReport {
+        odd.roles.get_mut("scheduler").expect("it").last_failure = Some(LastFailure {
             kind: None,
             detail: "x\r\ny".repeat(1000),
             ago: Duration::ZERO,

@@ -174,7 +174,7 @@ impl TlsConfig {
     }
 
     /// Returns whether connections without TLS are forbidden.
-    pub fn is_required(&self) -> bool {
+    pub(crate) fn is_required(&self) -> bool {
         *self != Self::default()
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::overrides::{Environment, blamed};
+use super::overrides::{Environment, Origins, blamed};
 use super::{ConfigError, ManagerConfig, RoleConfig};
 
 /// The settings of a process and of its roles. This is what a configuration file holds: a table
@@ -56,16 +56,6 @@ pub struct ElectionsConfig {
     pub roles: BTreeMap<String, RoleConfig>,
 }
 
-/// A setting that comes from the environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EnvSetting {
-    /// The name of the variable.
-    pub variable: String,
-    /// The path of the setting in a configuration file: `roles.scheduler.ttl`.
-    pub setting: String,
-}
-
 impl From<ManagerConfig> for ElectionsConfig {
     fn from(manager: ManagerConfig) -> Self {
         Self {
@@ -85,8 +75,7 @@ impl ElectionsConfig {
     /// [`ManagerConfig::with_env`] lists the shorter names of connection settings.
     ///
     /// Values are written as in a file, without quotation marks. Lists and tables are written as
-    /// JSON. Variables of roles that this configuration does not have are not read:
-    /// [`other_roles_in_env`](Self::other_roles_in_env) returns them.
+    /// JSON. Variables of roles that this configuration does not have are not read.
     ///
     /// # Errors
     ///
@@ -96,21 +85,16 @@ impl ElectionsConfig {
         self.overridden(&Environment::read()).map(|(it, _)| it)
     }
 
-    /// As [`with_env`](Self::with_env). It also returns which settings come from the environment.
-    ///
-    /// # Errors
-    ///
-    /// The same as `with_env`.
-    pub fn with_env_settings(self) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
+    /// As [`with_env`](Self::with_env). It also returns the variable of each setting that comes from
+    /// the environment, by the setting's path. For this project's command.
+    #[doc(hidden)]
+    pub fn with_env_settings(self) -> Result<(Self, BTreeMap<String, String>), ConfigError> {
         self.overridden(&Environment::read())
     }
 
     /// Returns the variables in the environment that are named as settings of roles, but of none
-    /// that this configuration has.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a variable has the name of two roles of this configuration.
+    /// that this configuration has. For this project's command; a builder logs them.
+    #[doc(hidden)]
     pub fn other_roles_in_env(&self) -> Result<Vec<String>, ConfigError> {
         Environment::read().of_other_roles(&self.role_names())
     }
@@ -122,7 +106,7 @@ impl ElectionsConfig {
     pub(crate) fn overridden(
         mut self,
         environment: &Environment,
-    ) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
+    ) -> Result<(Self, Origins), ConfigError> {
         environment.of_other_roles(&self.role_names())?;
         let (manager, mut settings) = self.manager.overridden(environment)?;
         self.manager = manager;
@@ -140,14 +124,11 @@ pub(crate) fn role_overridden(
     name: &str,
     config: RoleConfig,
     environment: &Environment,
-) -> Result<(RoleConfig, Vec<EnvSetting>), ConfigError> {
-    let (config, settings) = environment.over_role(name, config)?;
-    if let Err(error) = config.settings() {
-        let field = error.field.clone();
-        let error = blamed(error, &settings, &format!("roles.{name}"));
-        if error.field != field {
-            return Err(error);
-        }
+) -> Result<(RoleConfig, Origins), ConfigError> {
+    let (config, origins) = environment.over_role(name, config)?;
+    let blamed = |error| blamed(error, &origins, &format!("roles.{name}"));
+    match config.settings().err().and_then(blamed) {
+        Some(error) => Err(error),
+        None => Ok((config, origins)),
     }
-    Ok((config, settings))
 }

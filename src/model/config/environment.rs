@@ -1,37 +1,10 @@
 //! The settings of a process from the environment. Those of the connection have the names that NATS
 //! tools use, too.
 
-use std::path::PathBuf;
-
-use super::manager::names_a_user;
-use super::overrides::{Environment, blamed};
-use super::{AuthConfig, ConfigError, EnvSetting, ManagerConfig, Secret};
-
-/// The variables of NATS tools, and the settings that they are.
-const OF_NATS_TOOLS: [(&str, &str); 10] = [
-    ("NATS_URL", "servers"),
-    ("NATS_USER", "auth.user"),
-    ("NATS_PASSWORD", "auth.password"),
-    ("NATS_TOKEN", "auth.token"),
-    ("NATS_NKEY", "auth.nkey_file"),
-    ("NATS_CREDS", "auth.creds_file"),
-    ("NATS_CA", "tls.ca_file"),
-    ("NATS_CERT", "tls.cert_file"),
-    ("NATS_KEY", "tls.key_file"),
-    ("NATS_TLS_FIRST", "tls.first"),
-];
+use super::overrides::{Environment, Origins, blamed};
+use super::{AuthConfig, ConfigError, ManagerConfig};
 
 impl ManagerConfig {
-    /// Returns the defaults, with the settings of the environment: see
-    /// [`with_env`](Self::with_env).
-    ///
-    /// # Errors
-    ///
-    /// The same as `with_env`.
-    pub fn from_env() -> Result<Self, ConfigError> {
-        Self::default().with_env()
-    }
-
     /// Takes settings from the environment. They override those of this configuration. Settings
     /// that the environment does not have stay as they are.
     ///
@@ -64,89 +37,16 @@ impl ManagerConfig {
     pub(crate) fn overridden(
         mut self,
         environment: &Environment,
-    ) -> Result<(Self, Vec<EnvSetting>), ConfigError> {
+    ) -> Result<(Self, Origins), ConfigError> {
         if environment.sets_auth() {
             self.auth = AuthConfig::default();
         }
-        let mut settings = self.take_names_of_nats_tools(environment)?;
-        let (config, of_rule) = environment.over_manager(self)?;
-        settings.retain(|it| of_rule.iter().all(|other| other.setting != it.setting));
-        settings.extend(of_rule);
-        if let Err(error) = config.validate() {
-            let field = error.field.clone();
-            let error = blamed(error, &settings, "manager");
-            if error.field != field {
-                return Err(error);
-            }
+        let (config, origins) = environment.over_manager(self)?;
+        let blamed = |error| blamed(error, &origins, "manager");
+        match config.validate().err().and_then(blamed) {
+            Some(error) => Err(error),
+            None => Ok((config, origins)),
         }
-        Ok((config, settings))
-    }
-
-    fn take_names_of_nats_tools(
-        &mut self,
-        environment: &Environment,
-    ) -> Result<Vec<EnvSetting>, ConfigError> {
-        let mut settings = Vec::new();
-        for (name, path) in OF_NATS_TOOLS {
-            let Some(value) = environment.get(name) else {
-                continue;
-            };
-            let text = || {
-                // The value may be a secret, so it is not shown.
-                let unreadable = || ConfigError::new(name, "not UTF-8", "must be text in UTF-8");
-                value.to_str().ok_or_else(unreadable)
-            };
-            let file = || Some(PathBuf::from(value));
-            let secret = || text().map(|text| Some(Secret::from(text)));
-            let (auth, tls) = (&mut self.auth, &mut self.tls);
-            match path {
-                "servers" => self.servers = listed(text()?),
-                "auth.user" => auth.user = Some(text()?.to_owned()),
-                "auth.password" => auth.password = secret()?,
-                "auth.token" => auth.token = secret()?,
-                "auth.nkey_file" => auth.nkey_file = file(),
-                "auth.creds_file" => auth.creds_file = file(),
-                "tls.ca_file" => tls.ca_file = file(),
-                "tls.cert_file" => tls.cert_file = file(),
-                "tls.key_file" => tls.key_file = file(),
-                _ => tls.first = truth(name, text()?)?,
-            }
-            settings.push(EnvSetting {
-                variable: name.to_owned(),
-                setting: format!("manager.{path}"),
-            });
-        }
-        Ok(settings)
-    }
-}
-
-impl Environment {
-    /// Whether a variable says how to authenticate.
-    fn sets_auth(&self) -> bool {
-        let is_set =
-            |(name, path): &(&str, &str)| path.starts_with("auth.") && self.get(name).is_some();
-        let has_login = |name: &str| {
-            let servers = self.get(name).and_then(|servers| servers.to_str());
-            servers.is_some_and(|it| listed(it).iter().any(|server| names_a_user(server)))
-        };
-        OF_NATS_TOOLS.iter().any(is_set)
-            || has_login("NATS_URL")
-            || has_login("NATS_ELECT_SERVERS")
-            || self
-                .names()
-                .any(|it| it == "NATS_ELECT_AUTH" || it.starts_with("NATS_ELECT_AUTH__"))
-    }
-}
-
-fn truth(name: &str, text: &str) -> Result<bool, ConfigError> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "1" | "yes" | "on" => Ok(true),
-        "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err(ConfigError::new(
-            name,
-            format!("{:?}", nats_elect_core::text::beginning(text)),
-            "must be true or false",
-        )),
     }
 }
 
@@ -186,7 +86,7 @@ mod tests {
                 ("NATS_CA", "/ca"),
                 ("NATS_CERT", "/cert"),
                 ("NATS_KEY", "/key"),
-                ("NATS_TLS_FIRST", "TRUE"),
+                ("NATS_TLS_FIRST", "true"),
             ],
         )
         .unwrap();

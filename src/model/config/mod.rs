@@ -22,8 +22,8 @@ pub(crate) use access::HIDDEN;
 pub use access::{AuthConfig, TlsConfig};
 pub(crate) use admin::check_prefix;
 pub use admin::{AdminConfig, DEFAULT_SUBJECT_PREFIX};
+pub use elections::ElectionsConfig;
 pub(crate) use elections::role_overridden;
-pub use elections::{ElectionsConfig, EnvSetting};
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
 pub use group::MemberConfig;
@@ -35,4 +35,3 @@ pub use nats_elect_core::config::{
 };
 pub(crate) use overrides::Environment;
 pub use secret::Secret;
-pub use unknown::UnknownVariable;

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::access::HIDDEN;
 use super::environment::listed;
-use super::manager::without_credentials;
-use super::{ConfigError, EnvSetting};
+use super::manager::{names_a_user, without_credentials};
+use super::{ConfigError, ManagerConfig};
 use nats_elect_core::text::beginning;
 
 /// The beginning of all variables of this crate. The path of a setting of `ManagerConfig` follows.
@@ -19,26 +19,23 @@ pub(super) const OURS: &str = "NATS_ELECT_";
 /// The beginning of the variables of roles. The role's name follows.
 pub(super) const ROLES: &str = "NATS_ELECT_ROLES__";
 
-/// The settings of `ManagerConfig` and the tables in it. The beginning of a variable's path is one of
-/// them.
-const OF_MANAGER: [&str; 16] = [
-    "servers",
-    "bucket",
-    "application",
-    "instance_id",
-    "meta",
-    "start_timeout",
-    "bucket_auto_create",
-    "replicas",
-    "storage",
-    "auth",
-    "tls",
-    "inbox_prefix",
-    "events",
-    "admin",
-    "last_will",
-    "member",
+/// The variables of NATS tools, and the settings that they are.
+const OF_NATS_TOOLS: [(&str, &str); 10] = [
+    ("NATS_URL", "servers"),
+    ("NATS_USER", "auth.user"),
+    ("NATS_PASSWORD", "auth.password"),
+    ("NATS_TOKEN", "auth.token"),
+    ("NATS_NKEY", "auth.nkey_file"),
+    ("NATS_CREDS", "auth.creds_file"),
+    ("NATS_CA", "tls.ca_file"),
+    ("NATS_CERT", "tls.cert_file"),
+    ("NATS_KEY", "tls.key_file"),
+    ("NATS_TLS_FIRST", "tls.first"),
 ];
+
+/// The variable of each setting that comes from the environment, by the path of the setting in a
+/// configuration file: `roles.scheduler.ttl`.
+pub(crate) type Origins = BTreeMap<String, String>;
 
 /// The variables of a process that may be settings.
 #[derive(Clone, Debug, Default)]
@@ -60,25 +57,37 @@ impl Environment {
             .collect()
     }
 
-    /// Returns a variable. An empty one counts as unset.
-    pub fn get(&self, name: &str) -> Option<&OsString> {
-        self.0.get(name)
-    }
-
     /// The names of all variables.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Returns the variables of `ManagerConfig`, by the general rule.
-    fn of_manager(&self) -> Vec<Override<'_>> {
-        let mut found = self.after(OURS);
-        // The others are for roles, or for the command.
-        found.retain(|it| {
-            let first = it.path.split('.').next().unwrap_or_default();
-            OF_MANAGER.contains(&first)
+    /// Returns the variables of `ManagerConfig`. Later ones override earlier ones.
+    fn of_manager<T: DeserializeOwned>(&self) -> Vec<Override<'_>> {
+        let of_tools = OF_NATS_TOOLS.iter().filter_map(|(variable, path)| {
+            Some(Override {
+                variable,
+                value: self.0.get(*variable)?,
+                path: (*path).to_owned(),
+            })
         });
-        found
+        let settings = fields::<T>("").unwrap_or_default();
+        let mut ours = self.after(OURS);
+        // The others are for roles, or for the command.
+        ours.retain(|it| settings.iter().any(|name| it.table() == name));
+        of_tools.chain(ours).collect()
+    }
+
+    /// Whether a variable says how to authenticate.
+    pub fn sets_auth(&self) -> bool {
+        let has_login = |it: &Override<'_>| {
+            let servers = it.value.to_str().filter(|_| it.path == "servers");
+            servers.is_some_and(|it| listed(it).iter().any(|server| names_a_user(server)))
+        };
+        let variables = self.of_manager::<ManagerConfig>();
+        variables
+            .iter()
+            .any(|it| it.table() == "auth" || has_login(it))
     }
 
     /// Returns the variables of a role.
@@ -99,17 +108,16 @@ impl Environment {
         found.collect()
     }
 
-    /// Applies the variables of `ManagerConfig`, by the general rule. Returns the names and paths of
-    /// those that are set.
-    pub fn over_manager<T>(&self, config: T) -> Result<(T, Vec<EnvSetting>), ConfigError>
+    /// Applies the variables of `ManagerConfig`.
+    pub fn over_manager<T>(&self, config: T) -> Result<(T, Origins), ConfigError>
     where
         T: Serialize + DeserializeOwned,
     {
-        apply(config, &self.of_manager(), "manager")
+        apply(config, &self.of_manager::<T>(), "manager")
     }
 
     /// Applies the variables of a role.
-    pub fn over_role<T>(&self, role: &str, config: T) -> Result<(T, Vec<EnvSetting>), ConfigError>
+    pub fn over_role<T>(&self, role: &str, config: T) -> Result<(T, Origins), ConfigError>
     where
         T: Serialize + DeserializeOwned,
     {
@@ -155,14 +163,12 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// Names the variable in an error about a setting that comes from it.
-pub(crate) fn blamed(mut error: ConfigError, settings: &[EnvSetting], of: &str) -> ConfigError {
+/// Returns the error with the name of the variable, if it is about a setting that comes from one.
+pub(crate) fn blamed(mut error: ConfigError, origins: &Origins, of: &str) -> Option<ConfigError> {
     let field = error.field.split('[').next().unwrap_or(&error.field);
-    let path = format!("{of}.{field}");
-    if let Some(setting) = settings.iter().find(|it| it.setting == path) {
-        error.field.clone_from(&setting.variable);
-    }
-    error
+    let variable = origins.get(&format!("{of}.{field}"))?;
+    error.field.clone_from(variable);
+    Some(error)
 }
 
 /// A role's name as it stands in a variable's name.
@@ -177,16 +183,12 @@ fn upper(role: &str) -> String {
     role.chars().map(letter).collect()
 }
 
-fn apply<T>(
-    config: T,
-    overrides: &[Override<'_>],
-    of: &str,
-) -> Result<(T, Vec<EnvSetting>), ConfigError>
+fn apply<T>(config: T, overrides: &[Override<'_>], of: &str) -> Result<(T, Origins), ConfigError>
 where
     T: Serialize + DeserializeOwned,
 {
     let Some(first) = overrides.first() else {
-        return Ok((config, Vec::new()));
+        return Ok((config, Origins::new()));
     };
     let unwritable = |error: serde_json::Error| {
         let rule = format!("the settings below it can't be overridden: {error}");
@@ -199,14 +201,16 @@ where
     for one in overrides {
         (json, changed) = one.set(&json, of)?;
     }
-    let settings = overrides.iter().map(|one| EnvSetting {
-        variable: one.variable.to_owned(),
-        setting: format!("{of}.{}", one.path),
-    });
-    Ok((changed, settings.collect()))
+    let origin = |one: &Override<'_>| (format!("{of}.{}", one.path), one.variable.to_owned());
+    Ok((changed, overrides.iter().map(origin).collect()))
 }
 
 impl Override<'_> {
+    /// The first part of the path.
+    fn table(&self) -> &str {
+        self.path.split('.').next().unwrap_or(&self.path)
+    }
+
     /// Returns the configuration with this setting, as JSON and as itself.
     fn set<T: DeserializeOwned>(&self, json: &Value, of: &str) -> Result<(Value, T), ConfigError> {
         let Some(text) = self.value.to_str() else {
@@ -242,9 +246,9 @@ impl Override<'_> {
             let rule = format!("there is no setting `{of}.{}`", self.path);
             return ConfigError::new(self.variable, HIDDEN, rule);
         }
-        let value = match self.path.split('.').next() {
-            Some("auth") => HIDDEN.to_owned(),
-            Some("servers") => format!("{:?}", beginning(&without_credentials(text))),
+        let value = match self.table() {
+            "auth" => HIDDEN.to_owned(),
+            "servers" => format!("{:?}", beginning(&without_credentials(text))),
             _ => format!("{:?}", beginning(text)),
         };
         // Problems quote values.

@@ -1,7 +1,6 @@
 //! Variables of the environment that begin as this crate's do, and have no effect.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use super::ManagerConfig;
 use super::overrides::{Environment, OURS, ROLES, settings};
@@ -21,47 +20,18 @@ const OF_THE_COMMAND: [&str; 10] = [
     "SLOT",
 ];
 
-/// Names that are too different from those that they had once.
-const RENAMED: [(&str, &str); 1] = [("ADMIN_PREFIX", "ADMIN__SUBJECT_PREFIX")];
-
-/// More changed letters make another name.
-const MOST_CHANGES: usize = 2;
-
-/// A variable of the environment that begins with `NATS_ELECT_` and has no effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UnknownVariable {
-    /// Its name.
-    pub name: String,
-    /// The name that may be meant.
-    pub nearest: Option<String>,
-}
-
-impl fmt::Display for UnknownVariable {
-    /// Writes a warning.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in the environment has no effect", self.name)?;
-        match &self.nearest {
-            Some(nearest) => write!(f, ": did you mean {nearest}?"),
-            None => f.write_str(": docs/configuration.md has the names of all settings"),
-        }
-    }
-}
-
 impl ManagerConfig {
-    /// Returns the variables in the environment that begin with `NATS_ELECT_` and have no effect, each
-    /// with the name that may be meant. Those of the command are known, and those that Kubernetes
-    /// sets for a Service that is called `nats-elect…`.
-    ///
-    /// [`RoleManagerBuilder::with_env`](crate::RoleManagerBuilder::with_env) logs them as warnings when
-    /// the manager starts.
-    pub fn unknown_in_env() -> Vec<UnknownVariable> {
+    /// Returns a warning for each variable in the environment that begins with `NATS_ELECT_` and has
+    /// no effect. Those of the command are known, and those that Kubernetes sets for a Service that
+    /// is called `nats-elect…`. For this project's command; a builder logs them.
+    #[doc(hidden)]
+    pub fn unknown_in_env() -> Vec<String> {
         Environment::read().unknown()
     }
 }
 
 impl Environment {
-    pub(crate) fn unknown(&self) -> Vec<UnknownVariable> {
+    pub(crate) fn unknown(&self) -> Vec<String> {
         let ours = self.names().filter_map(|name| name.strip_prefix(OURS));
         let ours: Vec<_> = ours
             .filter(|it| !it.starts_with(&ROLES[OURS.len()..]) && !is_of_kubernetes(it))
@@ -79,9 +49,10 @@ impl Environment {
             .into_iter()
             // A wrong name in a table is an error.
             .filter(|it| !known.contains(*it) && !tables.contains(table(it)));
-        let told = unknown.map(|it| UnknownVariable {
-            name: format!("{OURS}{it}"),
-            nearest: nearest(it, &known).map(|it| format!("{OURS}{it}")),
+        let told = unknown.map(|it| {
+            format!(
+                "{OURS}{it} in the environment has no effect: docs/configuration.md has the names of all settings"
+            )
         });
         told.collect()
     }
@@ -97,71 +68,30 @@ fn is_of_kubernetes(name: &str) -> bool {
     name.contains("_SERVICE_") || name.contains("_PORT")
 }
 
-/// Returns the known name that is most like this one.
-fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
-    // The notation of settings was another one once.
-    let name = name.strip_prefix("MANAGER").unwrap_or(name);
-    let name = name.trim_start_matches('_').replace("__", "_");
-    if name.starts_with("ROLES_") {
-        return Some("ROLES__<ROLE>__<SETTING>".into());
-    }
-    if let Some((_, renamed)) = RENAMED.iter().find(|(before, _)| *before == name) {
-        return Some((*renamed).to_owned());
-    }
-    let distances = known
-        .iter()
-        .map(|it| (distance(&name, &it.replace("__", "_")), it));
-    let (changes, nearest) = distances.min()?;
-    (changes <= MOST_CHANGES).then(|| nearest.clone())
-}
-
-/// The number of letters to add, leave out or change.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<_> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.bytes().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn unknown(name: &str) -> Option<String> {
+    fn is_unknown(name: &str) -> bool {
         let environment = Environment::from_iter([(name, "x")]);
-        let found = environment.unknown().pop()?;
-        assert_eq!(found.name, name);
-        Some(found.nearest.unwrap_or_default())
+        let found = environment.unknown();
+        let warning = format!("{name} in the environment has no effect: ");
+        assert!(found.iter().all(|it| it.starts_with(&warning)), "{found:?}");
+        !found.is_empty()
     }
 
     #[test]
-    fn a_wrong_name_is_told_with_the_right_one() {
-        for (wrong, right) in [
-            ("NATS_ELECT_MANAGER__BUCKET", "NATS_ELECT_BUCKET"),
-            ("NATS_ELECT_MANAGER_BUCKET", "NATS_ELECT_BUCKET"),
-            ("NATS_ELECT_BUKET", "NATS_ELECT_BUCKET"),
-            ("NATS_ELECT_EVENTS_KEEP", "NATS_ELECT_EVENTS__KEEP"),
-            (
-                "NATS_ELECT_MANAGER__TLS__CA_FILE",
-                "NATS_ELECT_TLS__CA_FILE",
-            ),
-            (
-                "NATS_ELECT_ADMIN_PREFIX",
-                "NATS_ELECT_ADMIN__SUBJECT_PREFIX",
-            ),
-            (
-                "NATS_ELECT_ROLES_SCHEDULER_TTL",
-                "NATS_ELECT_ROLES__<ROLE>__<SETTING>",
-            ),
-            ("NATS_ELECT_SOMETHING_ELSE", ""),
+    fn a_wrong_name_is_told() {
+        for wrong in [
+            "NATS_ELECT_MANAGER__BUCKET",
+            "NATS_ELECT_MANAGER_BUCKET",
+            "NATS_ELECT_BUKET",
+            "NATS_ELECT_EVENTS_KEEP",
+            "NATS_ELECT_ADMIN_PREFIX",
+            "NATS_ELECT_ROLES_SCHEDULER_TTL",
+            "NATS_ELECT_SOMETHING_ELSE",
         ] {
-            assert_eq!(unknown(wrong).as_deref(), Some(right), "{wrong}");
+            assert!(is_unknown(wrong), "{wrong}");
         }
     }
 
@@ -180,7 +110,7 @@ mod tests {
             "NATS_ELECT_AGENT_SERVICE_HOST",
             "NATS_ELECT_AGENT_PORT",
         ] {
-            assert_eq!(unknown(known), None, "{known}");
+            assert!(!is_unknown(known), "{known}");
         }
     }
 }

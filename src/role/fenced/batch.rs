@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::FencedStore;
-use super::error::{BatchProblem, FencedError};
+use super::error::FencedError;
 use crate::store::MOST_WRITES;
 use nats_elect_core::name::DataKey;
 
@@ -132,11 +132,14 @@ impl FencedBatch {
         let mut keys = HashSet::new();
         let twice = self.changes.iter().find(|change| !keys.insert(&change.key));
         let problem = if self.changes.is_empty() {
-            BatchProblem::Empty
+            "it is empty".to_owned()
         } else if self.changes.len() > MOST_WRITES {
-            BatchProblem::TooMany(self.changes.len())
+            let count = self.changes.len();
+            format!(
+                "{count} writes are more than the {MOST_WRITES} that one batch can have; split it"
+            )
         } else if let Some(change) = twice {
-            BatchProblem::Twice(change.key.to_string())
+            format!("it writes `{}` more than once", change.key)
         } else {
             return Ok(());
         };

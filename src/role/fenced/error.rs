@@ -16,9 +16,9 @@ pub enum FencedError {
     /// The key breaks the rule for keys.
     #[error(transparent)]
     Key(#[from] NameError),
-    /// The batch breaks a rule for batches.
+    /// The batch has no writes, more than 999, or two to one key. The text says which.
     #[error("this batch can't be written: {0}")]
-    Batch(BatchProblem),
+    Batch(String),
     /// The value is larger than the server takes.
     #[error(
         "the value of `{key}` has {bytes} bytes, and this server takes at most {most}: store it elsewhere, and its address here"
@@ -100,21 +100,6 @@ pub enum FencedError {
         /// The text of the server's answer.
         reason: String,
     },
-}
-
-/// The problem with a batch.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum BatchProblem {
-    /// The batch has no writes.
-    #[error("it is empty")]
-    Empty,
-    /// The batch has more than 999 writes. The value is their number.
-    #[error("{0} writes are more than the 999 that one batch can have; split it")]
-    TooMany(usize),
-    /// The batch writes a key more than once.
-    #[error("it writes `{0}` more than once")]
-    Twice(String),
 }
 
 impl FencedError {

@@ -26,7 +26,7 @@ use self::batch::{Change, Requires};
 use self::data_bucket::DataBucket;
 pub(super) use self::data_bucket::DataSource;
 pub use self::entry::FencedEntry;
-pub use self::error::{BatchProblem, FencedError};
+pub use self::error::FencedError;
 #[cfg(any(test, feature = "testing"))]
 pub(super) use self::memory::MemoryBucket;
 #[cfg(any(test, feature = "testing"))]

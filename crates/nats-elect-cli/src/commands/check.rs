@@ -119,10 +119,7 @@ impl Check {
             roles,
             environment: environment
                 .into_iter()
-                .map(|it| FromEnv {
-                    setting: it.setting,
-                    variable: it.variable,
-                })
+                .map(|(setting, variable)| FromEnv { setting, variable })
                 .collect(),
         };
         if output.is_data() {

@@ -280,7 +280,7 @@ impl RunCommand {
                 biased;
                 // Before the alarm: a lease that was renewed while this thread was held up is not
                 // over.
-                () = changes.next() => {
+                Some(()) = changes.next() => {
                     command.extend(lease_end(term).minus(conduct.guard_margin));
                     deadline.set(lease_end(term).minus(conduct.margin));
                 }

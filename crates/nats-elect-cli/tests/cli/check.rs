@@ -181,7 +181,7 @@ fn settings_of_the_environment_are_told_with_their_variables() {
         ("NATS_ELECT_FENCING_TOKEN", "7"),
     ];
     let warned = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text);
-    let expected = "warning: NATS_ELECT_MANAGER_BUCKET in the environment has no effect: did you mean NATS_ELECT_BUCKET?\n";
+    let expected = "warning: NATS_ELECT_MANAGER_BUCKET in the environment has no effect: docs/configuration.md has the names of all settings\n";
     assert_eq!((warned.code, &*warned.stderr), (Some(0), expected));
     let other = "NATS_ELECT_ROLES__C__TTL in the environment has no effect";
     assert!(output.stderr.contains(other), "{}", output.stderr);

@@ -94,7 +94,7 @@ fn kind(name: &str) -> (&str, &str) {
     let whole = parts.iter().find_map(|part| name.strip_suffix(part));
     let whole = whole.unwrap_or(name);
     match METRICS.iter().find(|metric| metric.name == whole) {
-        Some(metric) => (whole, metric.kind.as_str()),
+        Some(metric) => (whole, metric.kind),
         // Its own.
         None => (name, "gauge"),
     }

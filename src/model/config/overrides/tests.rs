@@ -1,8 +1,7 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::model::config::{ElectionsConfig, ManagerConfig, RoleConfig, Takeover};
+use crate::model::config::{ElectionsConfig, RoleConfig, Takeover};
 
 const DOCS: &str = include_str!("../../../../docs/configuration.md");
 
@@ -26,7 +25,7 @@ fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
 
 fn each_can_be_overridden<T>(
     beginning: &str,
-    over: impl Fn(&Environment, T) -> Result<(T, Vec<EnvSetting>), ConfigError>,
+    over: impl Fn(&Environment, T) -> Result<(T, Origins), ConfigError>,
 ) where
     T: Default + Serialize + DeserializeOwned + PartialEq,
 {
@@ -40,9 +39,9 @@ fn each_can_be_overridden<T>(
             let Ok((changed, settings)) = over(&environment, T::default()) else {
                 return false;
             };
-            assert_eq!(settings.len(), 1);
-            assert_eq!(settings[0].variable, variable);
-            assert!(settings[0].setting.ends_with(&path), "{settings:?}");
+            let (setting, origin) = settings.first_key_value().expect("one");
+            assert_eq!((settings.len(), origin), (1, &variable));
+            assert!(setting.ends_with(&path), "{settings:?}");
             let after = serde_json::to_value(changed).expect("JSON");
             at(&after, &path) != at(&before, &path)
         };
@@ -85,14 +84,10 @@ fn the_longer_name_overrides_that_of_nats_tools() {
     ];
     let environment = set.into_iter().collect();
     let config = ElectionsConfig::default();
-    let (config, settings) = config.overridden(&environment).expect("valid");
+    let (config, shown) = config.overridden(&environment).expect("valid");
     assert_eq!(config.manager.servers, ["nats://a", "b:4223"]);
     assert_eq!(config.manager.auth.token, Some("t".into()));
-    let shown: BTreeMap<_, _> = settings
-        .iter()
-        .map(|it| (&*it.setting, &*it.variable))
-        .collect();
-    assert_eq!(settings.len(), 2);
+    assert_eq!(shown.len(), 2);
     assert_eq!(shown["manager.servers"], "NATS_ELECT_SERVERS");
     assert_eq!(shown["manager.auth.token"], "NATS_ELECT_AUTH__TOKEN");
     let list = [("NATS_ELECT_SERVERS", r#"["nats://a"]"#)];
@@ -214,13 +209,4 @@ fn secrets_of_the_environment_are_in_no_error() {
         let error = error.expect_err(&variable).to_string();
         assert!(!error.contains("s3cret"), "{error}");
     }
-}
-
-#[test]
-fn the_parser_knows_the_settings_whose_variables_are_read() {
-    assert_eq!(
-        fields::<ManagerConfig>("").as_deref(),
-        Some(&OF_MANAGER.map(String::from)[..])
-    );
-    assert!(!settings::<ManagerConfig>().is_empty());
 }

@@ -64,7 +64,8 @@ pub trait Policy: fmt::Debug + Send + Sync {
     fn plan(&self, fleet: &Fleet) -> Plan;
 
     /// Why a unit is where it is, and what [`plan`](Self::plan) does with it. `None`: there is no
-    /// such unit, or the policy explains nothing.
+    /// such unit, or the policy explains nothing. For this project's policies.
+    #[doc(hidden)]
     fn explain(&self, fleet: &Fleet, unit: &UnitName) -> Option<Explanation> {
         let _ = (fleet, unit);
         None
