@@ -1,29 +1,23 @@
 //! Failed requests and lost links.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger, tuned};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
 use crate::election::{Effect, Failure, Input, Link, Write, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind};
-use crate::record::{Content, Entry, Release};
+use crate::record::Content;
 use crate::status::{ConnectionStatus, RoleState};
 
 fn ends(solo: &Solo, with: EndCause) -> bool {
     solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
 }
 
-fn free() -> Entry {
-    entry(100, Content::Release(Release::default()))
-}
-
 /// A candidate of a free role.
 fn candidate() -> Solo {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(free()), Some(OLD_FENCE));
-    solo
+    Solo::facing_free(settings(|_| {}))
 }
 
 /// Its next claim, while the role can be read.
 fn next_claim(solo: &mut Solo) -> Write {
-    let claim = solo.wait_showing(ms(60_000), Some(&free()), Some(OLD_FENCE));
+    let claim = solo.wait_showing(ms(60_000), Some(&free(100)), Some(OLD_FENCE));
     claim.expect("a claim")
 }
 
@@ -124,7 +118,7 @@ fn a_record_of_another_instance_shows_that_writes_succeed_again() {
 #[test]
 fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(free()), Some(OLD_FENCE));
+    solo.read(Some(free(100)), Some(OLD_FENCE));
     for attempt in 0..3 {
         let claim = next_claim(&mut solo);
         let denied = failure(FailureKind::PermissionDenied);
@@ -137,7 +131,7 @@ fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
             }
             solo.wait(ms(10));
         };
-        solo.show(read, Some(free()), Some(OLD_FENCE));
+        solo.show(read, Some(free(100)), Some(OLD_FENCE));
         let closed = solo.told(|event| *event == Event::CircuitClosed);
         assert!(!closed, "only the keys may be read");
     }
@@ -148,9 +142,7 @@ fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
 
 #[test]
 fn a_denial_that_comes_late_is_reported() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.time_out(&renewal);
     solo.take();
     let denied = failure(FailureKind::PermissionDenied);
@@ -174,11 +166,7 @@ fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
             solo.wait(ms(1));
         }
         times.push(solo.now);
-        let op = solo.find_read().expect("a read");
-        solo.feed(Input::ReadEnded {
-            op,
-            outcome: Err(failure(FailureKind::Timeout)),
-        });
+        solo.lose_read();
         assert_eq!(opened(&solo), attempt == 4, "{attempt}");
     }
     let last = times[7].since(times[6]);
@@ -190,9 +178,7 @@ fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
 
 #[test]
 fn a_permanently_failing_heartbeat_ends_the_term_in_good_order() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.end(
         &renewal,
         WriteOutcome::Failed(failure(FailureKind::PermissionDenied)),

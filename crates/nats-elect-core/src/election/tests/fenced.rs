@@ -1,13 +1,12 @@
 //! A fenced write that the server refused ends its term.
 
 use super::solo::{Solo, ms, settings};
-use crate::election::{Effect, HandlerEnd, Input, RequestId, TermId};
+use crate::election::{Effect, Input, RequestId, TermId};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(10));
     solo.take();
     (solo, term)
@@ -32,10 +31,7 @@ fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {
     // The server may refuse many writes at once.
     solo.feed(Input::Superseded { term });
     assert_eq!(solo.take(), []);
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     let writes = solo.take();
     assert!(
         !writes

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, fence_of, ms, own, settings,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, fence_of, free, ms, own, settings,
 };
 use crate::election::{Bucket, Effect, Input, Link, Write, WriteKind, WriteOutcome};
 use crate::event::{Event, FailureKind};
@@ -15,10 +15,7 @@ const TTL: std::time::Duration = ms(1000);
 /// An instance whose claim over a release at 100 is under way.
 fn claiming(bucket: Bucket) -> (Solo, Write) {
     let mut solo = Solo::new(settings(|_| {}), bucket);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(free(100)), Some(OLD_FENCE));
     solo.wait(ms(3));
     let claim = solo.write();
     (solo, claim)
@@ -70,8 +67,7 @@ fn a_refused_fence_ends_the_acquisition() {
 #[test]
 fn our_fence_record_alone_makes_no_leader_when_our_claim_is_gone() {
     let (mut solo, _, fence) = fencing();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     solo.wait(ms(60));
     solo.read(
         Some(entry(103, Content::ForeignMarker)),
@@ -84,8 +80,7 @@ fn our_fence_record_alone_makes_no_leader_when_our_claim_is_gone() {
 #[test]
 fn a_fence_record_whose_ack_is_lost_is_read_back() {
     let (mut solo, claim, fence) = fencing();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     assert!(solo.started().is_none(), "a timeout is no fence");
     solo.wait(ms(60));
     solo.read(
@@ -98,8 +93,7 @@ fn a_fence_record_whose_ack_is_lost_is_read_back() {
 #[test]
 fn a_lost_fence_record_is_written_again_under_a_new_nonce() {
     let (mut solo, claim, fence) = fencing();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     solo.wait(ms(60));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
     let again = solo.write();
@@ -110,8 +104,7 @@ fn a_lost_fence_record_is_written_again_under_a_new_nonce() {
 /// The fence record has the nonce of an earlier term of this incarnation.
 #[test]
 fn a_fence_record_of_our_last_term_starts_no_new_term() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     let old = Nonce {
         incarnation: super::solo::OWN,
         beat: 0,
@@ -139,8 +132,7 @@ fn a_fence_record_of_our_last_term_starts_no_new_term() {
     let claim = solo.write();
     solo.ack(&claim, 104);
     let fence = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     solo.wait(ms(60));
     solo.read(Some(entry(104, own(&claim, TTL))), Some(fence_of(102, old)));
     assert!(solo.started().is_none());
@@ -154,10 +146,7 @@ fn a_fence_record_below_an_observed_sequence_is_written_again() {
         incarnation: Uuid::from_u128(2),
         beat: 1,
     };
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(fence_of(150, foreign)),
-    );
+    solo.read(Some(free(100)), Some(fence_of(150, foreign)));
     solo.wait(ms(3));
     let claim = solo.write();
     solo.ack(&claim, 101);
@@ -216,8 +205,7 @@ fn a_copy_of_our_write_at_another_revision_is_not_our_claim() {
     let (_, claim, fence) = fencing();
     for copied in [claim, fence] {
         let (mut solo, _, fence) = fencing();
-        solo.wait(ms(80));
-        solo.time_out(&fence);
+        solo.leave_unanswered(&fence);
         solo.wait(ms(60));
         solo.read(
             Some(entry(105, own(&copied, TTL))),
@@ -264,7 +252,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
 fn a_server_that_refuses_every_fence_record_gets_fewer_and_fewer_claims() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let mut last = 100;
-    let mut role = entry(last, Content::Release(Release::default()));
+    let mut role = free(last);
     let end = solo.now + ms(600_000);
     let mut writes = 0;
     while solo.now < end {

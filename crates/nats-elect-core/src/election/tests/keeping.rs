@@ -2,11 +2,9 @@
 
 use uuid::Uuid;
 
-use super::solo::{
-    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, record_of, settings, tuned,
-};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, record_of, settings, tuned};
 use crate::election::{Effect, Input, Link, WriteKind};
-use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
 use crate::status::ConnectionStatus;
 
@@ -18,9 +16,7 @@ fn ends(solo: &Solo, with: EndCause) -> bool {
 
 #[test]
 fn a_lease_counts_from_the_sending_of_its_heartbeat() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
     solo.wait(ms(50));
     solo.take();
@@ -41,9 +37,7 @@ fn a_lease_counts_from_the_sending_of_its_heartbeat() {
 
 #[test]
 fn a_late_ack_extends_nothing() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.sleep(ms(900));
     solo.ack(&renewal, 103);
     assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
@@ -60,12 +54,9 @@ fn a_late_ack_extends_nothing() {
 
 #[test]
 fn a_heartbeat_whose_ack_is_lost_is_read_back_and_counts_from_its_sending() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.take();
     solo.wait(ms(60));
     solo.read(Some(entry(103, own(&renewal, TTL))), None);
@@ -77,11 +68,8 @@ fn a_heartbeat_whose_ack_is_lost_is_read_back_and_counts_from_its_sending() {
 
 #[test]
 fn our_late_heartbeat_is_adopted_after_a_refusal() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let ghost = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&ghost);
+    let (mut solo, ghost) = Solo::beating(settings(|_| {}));
+    solo.leave_unanswered(&ghost);
     solo.wait(ms(60));
     solo.read(
         Some(entry(101, record_of(super::solo::OWN, 0, Some(TTL)))),
@@ -99,9 +87,7 @@ fn our_late_heartbeat_is_adopted_after_a_refusal() {
 
 #[test]
 fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.ack(&renewal, 103);
     solo.wait(ms(200));
     let next = solo.write();
@@ -113,9 +99,7 @@ fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
 
 #[test]
 fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.refuse(&renewal, 103);
     let foreign = record_of(super::solo::OWN, 4_000, Some(TTL));
     solo.read(Some(entry(103, foreign)), None);
@@ -124,9 +108,7 @@ fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
 
 #[test]
 fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.refuse(&renewal, 103);
     let foreign = record_of(Uuid::from_u128(2), renewal.nonce.beat, Some(TTL));
     solo.read(Some(entry(103, foreign)), None);
@@ -135,9 +117,7 @@ fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
 
 #[test]
 fn a_stale_read_after_a_timeout_does_not_prove_a_loss() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.time_out(&renewal);
     solo.wait(ms(60));
     solo.read(
@@ -181,10 +161,7 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
     solo.feed(Input::Observed(impostor.clone()));
     let op = solo.find_read().expect("a look instead of a heartbeat");
     // While it can't be looked at, no heartbeat is sent either.
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.fail_read(op);
     solo.wait(ms(500));
     assert!(solo.find_write().is_none());
     let mut solo = Solo::leading(settings(|_| {}));
@@ -233,10 +210,8 @@ fn a_late_heartbeat_suspends_the_connection_and_the_next_restores_it() {
     let mut solo = Solo::leading(settings(|config| {
         config.disconnect_grace_period = Some(ms(500));
     }));
-    solo.wait(ms(199));
-    let renewal = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    let renewal = solo.heartbeat();
+    solo.leave_unanswered(&renewal);
     let suspended = |status| move |event: &Event| matches!(event, Event::ConnectionChanged(now) if *now == status);
     assert!(solo.told(suspended(ConnectionStatus::Suspended)));
     let until = solo.now + ms(500);
@@ -312,8 +287,7 @@ fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
 
 #[test]
 fn a_deadline_that_was_seen_passed_is_never_extended() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     solo.feed(Input::LeaseOver { term });
     assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
@@ -324,11 +298,8 @@ fn a_deadline_that_was_seen_passed_is_never_extended() {
 /// A write can tell what neither an answer nor a read can.
 #[test]
 fn the_next_heartbeat_decides_after_a_lost_heartbeat_and_a_failed_read() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
+    solo.leave_unanswered(&renewal);
     assert!(solo.told(|event| matches!(
         event,
         Event::HeartbeatEnded {
@@ -337,11 +308,7 @@ fn the_next_heartbeat_decides_after_a_lost_heartbeat_and_a_failed_read() {
         }
     )));
     solo.wait(ms(60));
-    let op = solo.find_read().expect("a read");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.lose_read();
     solo.wait(ms(150));
     assert!(matches!(
         solo.write().kind,

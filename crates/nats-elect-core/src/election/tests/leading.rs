@@ -44,8 +44,7 @@ fn renewing(change: impl FnOnce(&mut RoleSettings)) -> (Solo, Write) {
         it.validation_interval = ms(60_000);
         change(it);
     }));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let renewal = solo.heartbeat();
     (solo, renewal)
 }
 
@@ -227,8 +226,7 @@ fn another_record_at_our_own_revisions_revokes_the_lease_at_once() {
 #[test]
 fn our_own_lost_heartbeat_at_the_revision_of_a_confirmed_one_ends_the_term() {
     let (mut solo, renewal) = renewing(|_| {});
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.wait(ms(60));
     solo.read(Some(entry(101, own(&renewal, TTL))), Some(OLD_FENCE));
     assert!(ends(&solo, EndCause::Regressed));

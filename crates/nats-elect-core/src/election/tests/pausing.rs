@@ -5,8 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, ms, own, record_of, settings,
-    stranger, tuned,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, ms, own, proven_release,
+    record_of, settings, stranger, tuned,
 };
 use crate::election::{
     Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
@@ -28,33 +28,21 @@ const RESUME: Input = Input::Resume { request: ASK };
 const CORDON: Input = Input::Cordon { request: ASK };
 
 fn free(revision: u64) -> crate::record::Entry {
-    entry(
-        revision,
-        Content::Release(Release {
-            secret: Some(SECRET),
-            ..Release::default()
-        }),
-    )
+    entry(revision, proven_release())
 }
 
 /// An instance before a role that is free since the release at 100.
 fn before_a_free_role() -> Solo {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(free(100)), Some(OLD_FENCE));
-    solo
+    Solo::facing_free(settings(|_| {}))
 }
 
 /// An instance whose claim over the release at 100 is under way.
 fn claiming() -> (Solo, Write) {
-    let mut solo = before_a_free_role();
-    solo.wait(ms(3));
-    let claim = solo.write();
-    (solo, claim)
+    Solo::claiming(settings(|_| {}))
 }
 
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     (solo, term)
 }
@@ -80,11 +68,6 @@ fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
         }
         solo.wait(ms(1));
     }
-}
-
-fn end_handler(solo: &mut Solo, term: TermId) {
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
 }
 
 fn writes(solo: &Solo) -> usize {
@@ -191,8 +174,7 @@ fn a_paused_instance_reads_a_free_role_once_a_lease() {
 
 #[test]
 fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
-    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(60_000)));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(tuned(|it| it.validation_interval = ms(60_000)));
     solo.feed(PAUSE);
     let mut revision = 102;
     for _ in 0..10 {
@@ -205,7 +187,7 @@ fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
     assert_eq!(solo.election.status().state, RoleState::Leader);
     let end = HandlerEnd::Returned;
     solo.feed(Input::HandlerEnding { term, end });
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     revision += 1;
     solo.ack(&release, revision);
@@ -309,7 +291,7 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     let answer = Some(ready());
     solo.feed(Input::PeerReplied { question, answer });
     assert_eq!(writes(&solo), 0, "its handler still runs");
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     assert_frees(&release, 101, Some(HEIR));
     solo.ack(&release, 103);
@@ -346,7 +328,7 @@ fn a_cordon_while_a_term_ends_waits_for_its_end() {
     solo.feed(CORDON);
     assert_eq!(solo.reply(ASK), None);
     assert!(search(&solo).is_none(), "it ends as it began to");
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     solo.ack(&release, 103);
     let freed = Reply::SteppedDown {
@@ -362,7 +344,7 @@ fn a_leader_that_is_cordoned_while_disconnected_lets_its_lease_run_out() {
     solo.disconnect();
     solo.feed(CORDON);
     assert!(search(&solo).is_none(), "nobody can be asked");
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(TTL);
     let kept = Reply::SteppedDown {
         released: false,
@@ -377,7 +359,7 @@ fn an_instance_resumed_while_its_cordoned_term_ends_becomes_candidate_after_the_
     let (mut solo, term) = leading();
     solo.feed(CORDON);
     solo.feed(RESUME);
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(solo.settings.request_timeout / 5);
     let release = solo.write();
     solo.ack(&release, 103);
@@ -563,7 +545,7 @@ fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
         hold_off: ms(60_000),
     });
     assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     solo.ack(&release, 103);
     assert!(matches!(

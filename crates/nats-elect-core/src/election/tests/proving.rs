@@ -1,14 +1,13 @@
 //! Proofs on demand.
 
 use super::solo::{BUCKET, Solo, failure, ms, settings};
-use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
+use crate::election::{Effect, Input, Link, Reply, RequestId, TermId, WriteKind};
 use crate::event::FailureKind;
 
 const ASK: RequestId = RequestId(5);
 
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(20));
     solo.take();
     (solo, term)
@@ -119,10 +118,7 @@ fn a_follower_replies_not_leader() {
 fn a_term_that_ends_replies_not_leader() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, settings, stranger, tuned,
+    OLD_FENCE, OWN, Solo, entry, failure, fence_of, free, ms, own, settings, stranger, tuned,
 };
 use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
-use crate::record::{Content, Nonce, Release};
+use crate::record::{Content, Nonce};
 
 const TTL: Duration = ms(1000);
 
@@ -33,13 +33,8 @@ fn promoted_at(solo: &Solo) -> Option<u64> {
 
 /// An instance whose claim over a release at 100 was not answered in time.
 fn silent_claim() -> (Solo, Write) {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    let free = entry(100, Content::Release(Release::default()));
-    solo.read(Some(free), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&claim);
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
+    solo.leave_unanswered(&claim);
     (solo, claim)
 }
 
@@ -49,12 +44,9 @@ fn renews_over(write: &Write, revision: u64) -> bool {
 
 /// A leader whose heartbeat over 101 was not answered in time, and when that was sent.
 fn silent_heartbeat() -> (Solo, Write, Moment) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.take();
     (solo, renewal, sent)
 }
@@ -118,10 +110,7 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         let (mut solo, first, sent) = silent_heartbeat();
         solo.wait(ms(60));
         let read = solo.find_read().expect("a read");
-        solo.feed(Input::ReadEnded {
-            op: read,
-            outcome: Err(failure(FailureKind::Timeout)),
-        });
+        solo.fail_read(read);
         solo.wait(ms(120));
         let second = solo.write();
         assert!(renews_over(&second, 101));
@@ -189,15 +178,10 @@ fn a_claim_that_is_confirmed_late_is_won_and_counts_from_its_sending() {
 #[test]
 fn a_fence_record_that_is_confirmed_late_makes_a_leader() {
     for looking in [false, true] {
-        let mut solo = Solo::new(settings(|_| {}), BUCKET);
-        let free = entry(100, Content::Release(Release::default()));
-        solo.read(Some(free), Some(OLD_FENCE));
-        solo.wait(ms(3));
-        let claim = solo.write();
+        let (mut solo, claim) = Solo::claiming(settings(|_| {}));
         solo.ack(&claim, 101);
         let fence = solo.write();
-        solo.wait(ms(80));
-        solo.time_out(&fence);
+        solo.leave_unanswered(&fence);
         assert!(solo.started().is_none());
         solo.wait(if looking { ms(60) } else { ms(1) });
         let read = solo.find_read();
@@ -219,10 +203,7 @@ fn a_late_read_counts_unless_a_write_was_sent_since() {
         solo.wait(ms(60));
         let read = solo.find_read().expect("a read");
         solo.wait(ms(160));
-        solo.feed(Input::ReadEnded {
-            op: read,
-            outcome: Err(failure(FailureKind::Timeout)),
-        });
+        solo.fail_read(read);
         solo.take();
         if written {
             solo.wait(ms(200));
@@ -244,15 +225,12 @@ fn the_watch_confirms_a_heartbeat_that_was_not_answered_in_time() {
 
 #[test]
 fn the_watch_confirms_a_heartbeat_only_after_its_timeout() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
     solo.take();
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
     assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     assert!(extended(&solo, sent));
 }
 
@@ -269,9 +247,7 @@ fn the_watch_confirms_a_claim_that_was_not_answered_in_time() {
 
 #[test]
 fn a_copy_of_a_confirmed_heartbeat_confirms_nothing() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.ack(&renewal, 103);
     let until = solo.election.status().lease_until;
     solo.feed(Input::Observed(entry(104, own(&renewal, TTL))));
@@ -306,7 +282,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
     solo.wait(ms(60));
     let read = solo.find_read().expect("a read");
     solo.ack(&claim, 101);
-    let free = entry(100, Content::Release(Release::default()));
+    let free = free(100);
     solo.show(read, Some(free), Some(OLD_FENCE));
     assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
     let fence = solo.write();
@@ -317,9 +293,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
 /// A server that no longer leads the stream refuses a message that its successor stores.
 #[test]
 fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let refused = solo.write();
+    let (mut solo, refused) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
     solo.refuse(&refused, 99);
     let claim = Nonce {
@@ -341,9 +315,7 @@ fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
 
 #[test]
 fn a_heartbeat_refused_below_the_confirmed_sequence_is_tried_once_more() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let first = solo.write();
+    let (mut solo, first) = Solo::beating(settings(|_| {}));
     solo.refuse(&first, 90);
     solo.read(Some(entry(90, stranger(None))), Some(OLD_FENCE));
     assert!(!ends_at_all(&solo));
@@ -359,9 +331,7 @@ fn only_another_record_is_reported_as_a_failed_validation() {
         (Some(Content::ForeignMarker), false, EndCause::Deleted),
         (None, false, EndCause::Deleted),
     ] {
-        let mut solo = Solo::leading(settings(|_| {}));
-        solo.wait(ms(199));
-        let renewal = solo.write();
+        let (mut solo, renewal) = Solo::beating(settings(|_| {}));
         solo.end(&renewal, WriteOutcome::Conflict { current: None });
         solo.read(content.map(|content| entry(110, content)), Some(OLD_FENCE));
         assert!(
@@ -373,11 +343,7 @@ fn only_another_record_is_reported_as_a_failed_validation() {
 
 #[test]
 fn a_refused_claim_that_is_stored_all_the_same_is_won() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    let free = entry(100, Content::Release(Release::default()));
-    solo.read(Some(free), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.end(&claim, WriteOutcome::Conflict { current: None });
     solo.wait(ms(100));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
@@ -388,11 +354,7 @@ fn a_refused_claim_that_is_stored_all_the_same_is_won() {
 
 #[test]
 fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    let free = entry(100, Content::Release(Release::default()));
-    solo.read(Some(free), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.ack(&claim, 101);
     let fence = solo.write();
     solo.end(&fence, WriteOutcome::Conflict { current: None });
@@ -405,12 +367,9 @@ fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
 
 #[test]
 fn an_overdue_read_of_the_fence_record_does_not_delay_the_next_heartbeat() {
-    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(200)));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(tuned(|it| it.validation_interval = ms(200)));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.wait((sent + ms(190)).since(solo.now));
     solo.take();
     solo.ack(&renewal, 103);
@@ -467,10 +426,7 @@ fn outage(solo: &mut Solo, lasts: Duration) -> Vec<Write> {
                 }
                 Effect::Read { op, .. } => {
                     solo.sleep(ms(80));
-                    solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Err(failure(FailureKind::Timeout)),
-                    });
+                    solo.fail_read(op);
                 }
                 Effect::Event(Event::TermEnding { cause, .. }) => panic!("{cause:?}"),
                 _ => {}

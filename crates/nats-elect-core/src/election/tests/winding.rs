@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, ms, settings,
-    stranger, tuned,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, free, ms,
+    proven_release, settings, stranger, tuned,
 };
 use crate::config::RoleConfig;
 use crate::election::{
-    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, Write, WriteOutcome,
+    Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, Write, WriteOutcome,
 };
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
@@ -20,8 +20,7 @@ const ASK: RequestId = RequestId(7);
 fn leading(change: impl FnOnce(&mut RoleConfig)) -> (Solo, TermId) {
     let mut settings = settings(change);
     settings.validation_interval = ms(60_000);
-    let mut solo = Solo::leading(settings);
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings);
     solo.wait(ms(10));
     solo.take();
     (solo, term)
@@ -50,22 +49,10 @@ fn wait_until(solo: &mut Solo, moment: Moment) {
     solo.wait(moment.since(solo.now));
 }
 
-fn end(solo: &mut Solo, term: TermId) {
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-}
-
 #[test]
 fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
     let (mut solo, term) = leading(|config| config.stop_budget = Some(ms(500)));
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     let stop_by = solo.now + ms(500);
     solo.take();
     solo.wait(ms(200));
@@ -90,12 +77,7 @@ fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
 #[test]
 fn a_process_that_wakes_up_at_the_abort_sends_no_heartbeat_first() {
     let (mut solo, _) = leading(|config| config.stop_budget = Some(ms(500)));
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     solo.sleep(ms(500));
     solo.feed(Input::Tick);
     assert!(aborts(&solo));
@@ -115,7 +97,7 @@ fn a_lease_is_renewed_until_the_tasks_that_the_handler_spawned_have_ended() {
     assert_eq!(solo.election.status().state, RoleState::Draining);
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     assert!(!revokes(&solo));
-    end(&mut solo, term);
+    solo.end_handler(term);
     assert!(revokes(&solo));
     assert_frees(&solo.write(), 101, None);
 }
@@ -168,7 +150,7 @@ fn a_handler_that_wakes_after_its_lease_overruns_only_if_it_outlives_its_abort()
         solo.wait(allowance - ms(1));
         assert!(!overran(&solo));
         if ends {
-            end(&mut solo, term);
+            solo.end_handler(term);
         }
         solo.wait(ms(1));
         assert_eq!(overran(&solo), !ends);
@@ -182,7 +164,7 @@ fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
     let (mut solo, term) = leading(|_| {});
     let until = lease(&solo);
     solo.disconnect();
-    end(&mut solo, term);
+    solo.end_handler(term);
     wait_until(&mut solo, until - ms(1));
     assert_eq!(released(&solo), None);
     solo.wait(ms(1));
@@ -195,7 +177,7 @@ fn a_release_has_two_request_timeouts_even_if_the_lease_ends_before() {
     let until = lease(&solo);
     solo.disconnect();
     wait_until(&mut solo, until - ms(50));
-    end(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(solo.settings.request_timeout * 2 - ms(1));
     assert_eq!(released(&solo), None);
     solo.wait(ms(1));
@@ -205,10 +187,9 @@ fn a_release_has_two_request_timeouts_even_if_the_lease_ends_before() {
 #[test]
 fn an_unanswered_release_that_is_stored_has_freed_the_role() {
     let (mut solo, term) = leading(|_| {});
-    end(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&release);
+    solo.leave_unanswered(&release);
     solo.wait(ms(60));
     let stands = entry(
         103,
@@ -227,15 +208,11 @@ fn an_unanswered_release_that_is_stored_has_freed_the_role() {
 #[test]
 fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
     let (mut solo, term) = leading(|_| {});
-    end(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&release);
+    solo.leave_unanswered(&release);
     solo.wait(ms(60));
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(free(100)), Some(OLD_FENCE));
     assert_eq!(released(&solo), None);
     let pause = solo.settings.heartbeat;
     solo.take();
@@ -269,7 +246,7 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
         }
     )));
     assert!(!revokes(solo), "there is a lease to finish under");
-    end(solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     assert_frees(&release, 105, None);
     release
@@ -288,8 +265,7 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
     for (stands_at, goes_on) in [(105, true), (107, false)] {
         let (mut solo, term) = leading(|_| {});
         let release = passing_on(&mut solo, term);
-        solo.wait(ms(80));
-        solo.time_out(&release);
+        solo.leave_unanswered(&release);
         solo.wait(ms(60));
         let marker = entry(stands_at, Content::ForeignMarker);
         solo.read(Some(marker), Some(OLD_FENCE));
@@ -305,14 +281,9 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
 fn a_stop_without_release_applies_to_a_term_that_already_ends() {
     for release in [true, false] {
         let (mut solo, term) = leading(|_| {});
-        solo.feed(Input::StepDown {
-            request: ASK,
-            to: None,
-            expected: None,
-            hold_off: ms(0),
-        });
+        solo.step_down(ASK);
         solo.feed(Input::Stop { release });
-        end(&mut solo, term);
+        solo.end_handler(term);
         assert_eq!(solo.find_write().is_some(), release);
     }
 }
@@ -348,12 +319,7 @@ fn a_claim_of_a_missing_key_is_given_back_at_once() {
 #[test]
 fn an_instance_that_gives_its_claim_back_replies_not_leader_to_a_step_down() {
     let mut solo = Solo::claimed_too_late(settings(|_| {}));
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
@@ -379,21 +345,9 @@ fn serve(solo: &mut Solo, effect: Effect, last: &mut u64) {
             *last += 1;
             solo.ack(&write, *last);
         }
-        Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-            op,
-            outcome: Ok(Snapshot {
-                role: Some(entry(
-                    *last,
-                    Content::Release(Release {
-                        secret: Some(SECRET),
-                        ..Release::default()
-                    }),
-                )),
-                fence: Some(OLD_FENCE),
-                epoch: Some(BUCKET.epoch),
-                last_sequence: None,
-            }),
-        }),
+        Effect::Read { op, .. } => {
+            solo.show(op, Some(entry(*last, proven_release())), Some(OLD_FENCE))
+        }
         _ => {}
     }
 }
@@ -454,16 +408,7 @@ fn the_cool_down_doubles_while_handlers_fail_one_after_the_other() {
 fn the_cool_down_doubles_while_claims_are_given_back() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let mut last = 100;
-    solo.read(
-        Some(entry(
-            last,
-            Content::Release(Release {
-                secret: Some(SECRET),
-                ..Release::default()
-            }),
-        )),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(entry(last, proven_release())), Some(OLD_FENCE));
     let mut pauses = Vec::new();
     for _ in 0..3 {
         let start = solo.now;
@@ -496,7 +441,7 @@ fn a_heartbeat_that_is_confirmed_after_the_handlers_end_is_not_late() {
     let heartbeat = solo.settings.heartbeat;
     solo.wait(heartbeat);
     let renewal = solo.write();
-    end(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(ms(1));
     solo.ack(&renewal, 103);
     let confirmed = Outcome::Confirmed;
