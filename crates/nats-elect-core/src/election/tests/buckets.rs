@@ -12,10 +12,6 @@ const NEXT: Bucket = Bucket {
     ..BUCKET
 };
 
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
-
 fn regressed(solo: &Solo) -> bool {
     solo.told(|event| {
         matches!(
@@ -33,9 +29,9 @@ fn a_leader_whose_bucket_is_recreated_demotes_at_once() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
     solo.feed(Input::Link(Link::Up(NEXT)));
-    assert!(ends(&solo, EndCause::BucketLost));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert!(solo.ends(EndCause::BucketLost));
+    assert!(solo.revokes());
+    assert!(!solo.writes());
 }
 
 #[test]
@@ -44,7 +40,7 @@ fn a_read_of_another_bucket_ends_the_term_and_asks_for_a_look() {
     solo.refuse(&renewal, 700);
     let op = solo.find_read().expect("a read");
     solo.show_in(NEXT, op, None, None);
-    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.ends(EndCause::BucketLost));
     assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
 }
 
@@ -120,7 +116,7 @@ fn a_role_in_a_recreated_bucket_is_not_free_before_the_old_max_age_has_passed() 
             });
             solo.feed(Input::ReadEnded { op, outcome });
         }
-        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        assert!(!solo.writes());
         solo.wait(ms(10));
     }
 }
@@ -129,10 +125,7 @@ fn a_role_in_a_recreated_bucket_is_not_free_before_the_old_max_age_has_passed() 
 fn a_claim_under_way_when_the_bucket_is_replaced_makes_no_leader() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(Input::Link(Link::Up(NEXT)));
-    assert!(
-        !solo.has(|effect| matches!(effect, Effect::Read { .. })),
-        "one operation at a time"
-    );
+    assert!(!solo.reads(), "one operation at a time");
     solo.ack(&claim, 102);
     assert!(solo.started().is_none());
     let op = solo.find_read().expect("a read of the new bucket");
@@ -187,7 +180,7 @@ fn a_bucket_with_a_max_age_below_the_ttl_is_unfit() {
         }
     )));
     solo.wait(ms(5000));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+    assert!(!solo.asks());
     solo.feed(Input::Link(Link::Up(Bucket {
         max_age: Some(ms(1000)),
         ..BUCKET
@@ -258,7 +251,7 @@ fn a_max_age_that_is_reduced_below_the_ttl_ends_the_term() {
         max_age: Some(ms(500)),
         ..BUCKET
     })));
-    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.ends(EndCause::BucketLost));
 }
 
 #[test]
@@ -349,12 +342,12 @@ fn a_leader_that_finds_its_own_older_record_twice_demotes() {
     assert!(regressed(&solo));
     // That server may no longer lead the stream.
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
-    assert!(!ends(&solo, EndCause::Regressed));
+    assert!(!solo.ends(EndCause::Regressed));
     let again = solo.write();
     assert_ne!(again.nonce, third.nonce);
     solo.refuse(&again, 103);
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
-    assert!(ends(&solo, EndCause::Regressed));
+    assert!(solo.ends(EndCause::Regressed));
     assert!(!solo.told(|event| *event == Event::ValidationFailed));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
 }

@@ -7,29 +7,11 @@ use crate::status::RoleState;
 
 const ASK: RequestId = RequestId(7);
 
-fn ending(solo: &Solo) -> Option<EndCause> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
-        _ => None,
-    })
-}
-
-fn released(solo: &Solo) -> Option<bool> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
-        _ => None,
-    })
-}
-
 fn leading() -> (Solo, TermId) {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(10));
     solo.take();
     (solo, term)
-}
-
-fn state(solo: &Solo) -> RoleState {
-    solo.election.status().state
 }
 
 #[test]
@@ -44,7 +26,7 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
             .iter()
             .any(|effect| matches!(effect, Effect::Revoke { .. }))
     );
-    assert_eq!(state(&solo), RoleState::Draining);
+    assert_eq!(solo.state(), RoleState::Draining);
     let status = solo.election.status();
     assert!(status.lease_until.is_some_and(|until| until > solo.now));
 
@@ -64,8 +46,8 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
             handoff: None
         })
     );
-    assert_eq!(released(&solo), Some(true));
-    assert_eq!(state(&solo), RoleState::Demoted);
+    assert_eq!(solo.released(), Some(true));
+    assert_eq!(solo.state(), RoleState::Demoted);
 }
 
 #[test]
@@ -82,7 +64,7 @@ fn a_handler_that_returns_frees_the_role() {
             HandlerEnd::Panicked => EndCause::Panicked,
             _ => EndCause::Failed,
         };
-        assert_eq!(ending(&solo), Some(expected));
+        assert_eq!(solo.ending(), Some(expected));
         assert_frees(&solo.write(), 101, None);
     }
 }
@@ -92,14 +74,14 @@ fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
     let (mut solo, term) = leading();
     solo.step_down(ASK);
     solo.wait(solo.settings.stop_budget - ms(1));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
+    assert!(!solo.aborts());
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Abort { term }));
     solo.feed(Input::HandlerEnded {
         term,
         end: HandlerEnd::Aborted,
     });
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -114,7 +96,7 @@ fn a_handler_without_a_confirmed_heartbeat_is_aborted_before_its_lease_ends() {
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     solo.wait(budget - allowance - ms(1));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
+    assert!(!solo.aborts());
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Abort { term }));
 }
@@ -149,10 +131,10 @@ fn only_consecutive_failed_checks_make_a_leader_unhealthy() {
     };
     for healthy in [false, false, true, false, false] {
         check(&mut solo, healthy);
-        assert_eq!(ending(&solo), None);
+        assert_eq!(solo.ending(), None);
     }
     check(&mut solo, false);
-    assert_eq!(ending(&solo), Some(EndCause::Unhealthy));
+    assert_eq!(solo.ending(), Some(EndCause::Unhealthy));
 }
 
 #[test]
@@ -191,8 +173,8 @@ fn a_role_is_not_freed_after_an_overrun() {
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.take();
     solo.end_handler(term);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    assert_eq!(released(&solo), Some(false));
+    assert!(!solo.writes());
+    assert_eq!(solo.released(), Some(false));
 }
 
 /// A released role is never led again under the old term.
@@ -240,8 +222,8 @@ fn inputs_of_an_old_term_do_not_affect_the_next() {
         term: old,
         healthy: false,
     });
-    assert_eq!(ending(&solo), None);
-    assert_eq!(state(&solo), RoleState::Leader);
+    assert_eq!(solo.ending(), None);
+    assert_eq!(solo.state(), RoleState::Leader);
 }
 
 #[test]
@@ -250,11 +232,11 @@ fn a_late_ack_does_not_revive_a_term_that_winds_down() {
     solo.wait(ms(189));
     let renewal = solo.write();
     solo.wait(ms(600));
-    assert_eq!(ending(&solo), Some(EndCause::LeaseExpired));
+    assert_eq!(solo.ending(), Some(EndCause::LeaseExpired));
     solo.take();
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    assert_eq!(state(&solo), RoleState::Draining);
+    assert!(!solo.extends());
+    assert_eq!(solo.state(), RoleState::Draining);
     solo.end_handler(term);
     // Only its revision is learnt.
     assert_frees(&solo.write(), 103, None);

@@ -6,10 +6,6 @@ use crate::event::{EndCause, Event, FailureKind};
 use crate::record::Content;
 use crate::status::{ConnectionStatus, RoleState};
 
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
-
 /// A candidate of a free role.
 fn candidate() -> Solo {
     Solo::facing_free(settings(|_| {}))
@@ -162,7 +158,7 @@ fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
     let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
     let mut times = Vec::new();
     for attempt in 1..=8 {
-        while !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+        while !solo.reads() {
             solo.wait(ms(1));
         }
         times.push(solo.now);
@@ -183,11 +179,8 @@ fn a_permanently_failing_heartbeat_ends_the_term_in_good_order() {
         &renewal,
         WriteOutcome::Failed(failure(FailureKind::PermissionDenied)),
     );
-    assert!(ends(&solo, EndCause::BucketLost));
-    assert!(
-        !solo.has(|effect| matches!(effect, Effect::Revoke { .. })),
-        "there is a lease to finish under"
-    );
+    assert!(solo.ends(EndCause::BucketLost));
+    assert!(!solo.revokes(), "there is a lease to finish under");
 }
 
 /// Limits of the account, codes that are not known, a server that can't take it: all may pass.
@@ -230,7 +223,7 @@ fn a_look_at_the_bucket_that_is_refused_ends_no_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     let refused = failure(FailureKind::Rejected);
     solo.feed(Input::Link(Link::Unusable(refused)));
-    assert!(!ends(&solo, EndCause::BucketLost));
+    assert!(!solo.ends(EndCause::BucketLost));
     solo.feed(Input::Link(Link::Up(BUCKET)));
     assert!(solo.find_write().is_some(), "it proves itself");
 }
@@ -268,7 +261,7 @@ fn an_unusable_link_reports_its_reason() {
             ..
         }
     )));
-    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
     assert!(matches!(
         solo.election.status().connection,
         ConnectionStatus::Suspended

@@ -39,7 +39,7 @@ fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {
             .any(|effect| matches!(effect, Effect::Write(_))),
         "{writes:?}"
     );
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert_eq!(solo.state(), RoleState::Demoted);
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn a_refusal_of_an_earlier_term_does_not_end_a_later_one() {
     let earlier = TermId(number.wrapping_sub(1));
     solo.feed(Input::Superseded { term: earlier });
     assert_eq!(solo.take(), []);
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
 }

@@ -3,9 +3,10 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, fence_of, free, ms, own, settings,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, fence_of, free, ms, own,
+    settings,
 };
-use crate::election::{Bucket, Effect, Input, Link, Write, WriteKind, WriteOutcome};
+use crate::election::{Bucket, Input, Link, Write, WriteKind, WriteOutcome};
 use crate::event::{Event, FailureKind};
 use crate::heirs::Heirs;
 use crate::record::{Content, Nonce, Release};
@@ -37,20 +38,13 @@ fn over(write: &Write) -> u64 {
     }
 }
 
-fn promoted_at(solo: &Solo) -> Option<u64> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::StartTerm(start) => Some(start.fencing_token.sequence),
-        _ => None,
-    })
-}
-
 #[test]
 fn a_leader_needs_two_confirmed_writes() {
     let (mut solo, _, fence) = fencing();
     assert!(solo.started().is_none());
     assert_eq!(over(&fence), 99);
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -87,7 +81,7 @@ fn a_fence_record_whose_ack_is_lost_is_read_back() {
         Some(entry(101, own(&claim, TTL))),
         Some(fence_of(102, fence.nonce)),
     );
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -157,7 +151,7 @@ fn a_fence_record_below_an_observed_sequence_is_written_again() {
     }
     let fence = solo.write();
     solo.ack(&fence, 151);
-    assert_eq!(promoted_at(&solo), Some(151));
+    assert_eq!(solo.promoted_at(), Some(151));
 }
 
 #[test]
@@ -197,7 +191,7 @@ fn a_bucket_without_unique_sequences_is_read_before_a_claim_and_before_a_term() 
         Some(entry(101, own(&claim, TTL))),
         Some(fence_of(102, fence.nonce)),
     );
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -328,7 +322,7 @@ fn a_fence_record_refused_for_another_waits_for_the_others_lease() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
     let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+    assert_claims(&claim, 101);
     // A second claim over that claim does not tell it either.
     solo.ack(&claim, 102);
     assert_eq!(over(&solo.write()), 99);

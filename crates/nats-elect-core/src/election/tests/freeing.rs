@@ -5,8 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, fence_of, hashed_fence, ms, own, proven_release,
-    record_of, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, fence_of, hashed_fence, ms, own,
+    proven_release, record_of, settings, stranger, tuned,
 };
 use crate::election::{Effect, Input, WriteKind};
 use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
@@ -203,7 +203,7 @@ fn a_lease_is_not_counted_from_a_revision_in_an_error() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
     let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 140, .. }));
+    assert_claims(&claim, 140);
 }
 
 #[test]
@@ -377,5 +377,5 @@ fn an_unanswered_claim_that_turns_up_too_late_is_claimed_over() {
     solo.wait(ms(3));
     let next = solo.write();
     assert_ne!(next.nonce, claim.nonce);
-    assert!(matches!(next.kind, WriteKind::Claim { over: 101, .. }));
+    assert_claims(&next, 101);
 }

@@ -2,17 +2,15 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, record_of, settings, tuned};
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings, tuned,
+};
 use crate::election::{Effect, Input, Link, WriteKind};
 use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
 use crate::status::ConnectionStatus;
 
 const TTL: std::time::Duration = ms(1000);
-
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
 
 #[test]
 fn a_lease_counts_from_the_sending_of_its_heartbeat() {
@@ -26,13 +24,7 @@ fn a_lease_counts_from_the_sending_of_its_heartbeat() {
         effect,
         Effect::Extend { lease, proved, .. } if *proved == sent && *lease == sent + TTL - margin
     )));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::Confirmed,
-            ..
-        }
-    )));
+    assert!(solo.heartbeat_ended(Outcome::Confirmed));
 }
 
 #[test]
@@ -40,15 +32,9 @@ fn a_late_ack_extends_nothing() {
     let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.sleep(ms(900));
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    assert!(ends(&solo, EndCause::LeaseExpired));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::TooLate,
-            ..
-        }
-    )));
+    assert!(!solo.extends());
+    assert!(solo.ends(EndCause::LeaseExpired));
+    assert!(solo.heartbeat_ended(Outcome::TooLate));
     assert!(solo.find_write().is_none(), "no further heartbeat");
 }
 
@@ -63,7 +49,7 @@ fn a_heartbeat_whose_ack_is_lost_is_read_back_and_counts_from_its_sending() {
     assert!(solo.has(|effect| matches!(effect, Effect::Extend { proved, .. } if *proved == sent)));
     solo.wait(ms(100));
     let next = solo.write();
-    assert!(matches!(next.kind, WriteKind::Renew { over: 103, .. }));
+    assert_renews(&next, 103);
 }
 
 #[test]
@@ -79,10 +65,10 @@ fn our_late_heartbeat_is_adopted_after_a_refusal() {
     solo.wait(ms(1));
     solo.refuse(&second, 103);
     solo.read(Some(entry(103, own(&ghost, TTL))), None);
-    assert!(!ends(&solo, EndCause::Superseded));
+    assert!(!solo.ends(EndCause::Superseded));
     solo.wait(ms(200));
     let third = solo.write();
-    assert!(matches!(third.kind, WriteKind::Renew { over: 103, .. }));
+    assert_renews(&third, 103);
 }
 
 #[test]
@@ -93,8 +79,8 @@ fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
     let next = solo.write();
     solo.refuse(&next, 104);
     solo.read(Some(entry(104, own(&renewal, TTL))), None);
-    assert!(ends(&solo, EndCause::Superseded));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.ends(EndCause::Superseded));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -103,7 +89,7 @@ fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
     solo.refuse(&renewal, 103);
     let foreign = record_of(super::solo::OWN, 4_000, Some(TTL));
     solo.read(Some(entry(103, foreign)), None);
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
@@ -112,7 +98,7 @@ fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
     solo.refuse(&renewal, 103);
     let foreign = record_of(Uuid::from_u128(2), renewal.nonce.beat, Some(TTL));
     solo.read(Some(entry(103, foreign)), None);
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
@@ -124,7 +110,7 @@ fn a_stale_read_after_a_timeout_does_not_prove_a_loss() {
         Some(entry(90, record_of(Uuid::from_u128(2), 1, None))),
         None,
     );
-    assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+    assert!(solo.ending().is_none());
     let next = solo.write();
     assert!(
         matches!(next.kind, WriteKind::Renew { over: 101, .. }),
@@ -135,7 +121,7 @@ fn a_stale_read_after_a_timeout_does_not_prove_a_loss() {
         Some(entry(104, record_of(Uuid::from_u128(2), 2, None))),
         None,
     );
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
@@ -149,7 +135,7 @@ fn a_foreign_record_on_the_watch_makes_the_leader_prove_itself_at_once() {
     )));
     let renewal = solo.write();
     solo.ack(&renewal, 111);
-    assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+    assert!(solo.ending().is_none());
 }
 
 #[test]
@@ -167,8 +153,8 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
     let mut solo = Solo::leading(settings(|_| {}));
     solo.feed(Input::Observed(impostor.clone()));
     solo.read(Some(impostor), Some(OLD_FENCE));
-    assert!(ends(&solo, EndCause::Regressed));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.ends(EndCause::Regressed));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -202,7 +188,7 @@ fn a_fence_record_of_another_above_ours_ends_the_term() {
             last_sequence: None,
         }),
     });
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
@@ -243,8 +229,8 @@ fn nothing_is_sent_while_the_link_is_down() {
     solo.take();
     solo.disconnect();
     solo.wait(ms(3000));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
-    assert!(ends(&solo, EndCause::LeaseExpired));
+    assert!(!solo.asks());
+    assert!(solo.ends(EndCause::LeaseExpired));
 }
 
 #[test]
@@ -270,18 +256,9 @@ fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
             },
             _ => Input::Stop { release: true },
         });
-        assert!(
-            !solo.has(|effect| matches!(effect, Effect::Write(_))),
-            "{input}"
-        );
-        assert!(
-            solo.told(|event| matches!(event, Event::TermEnding { .. })),
-            "{input}"
-        );
-        assert!(
-            solo.has(|effect| matches!(effect, Effect::Abort { .. })),
-            "{input}"
-        );
+        assert!(!solo.writes(), "{input}");
+        assert!(solo.ending().is_some(), "{input}");
+        assert!(solo.aborts(), "{input}");
     }
 }
 
@@ -290,9 +267,9 @@ fn a_deadline_that_was_seen_passed_is_never_extended() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     solo.feed(Input::LeaseOver { term });
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
     assert!(solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
-    assert!(ends(&solo, EndCause::LeaseExpired));
+    assert!(solo.ends(EndCause::LeaseExpired));
 }
 
 /// A write can tell what neither an answer nor a read can.
@@ -300,18 +277,9 @@ fn a_deadline_that_was_seen_passed_is_never_extended() {
 fn the_next_heartbeat_decides_after_a_lost_heartbeat_and_a_failed_read() {
     let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.leave_unanswered(&renewal);
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::TimedOut,
-            ..
-        }
-    )));
+    assert!(solo.heartbeat_ended(Outcome::TimedOut));
     solo.wait(ms(60));
     solo.lose_read();
     solo.wait(ms(150));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Renew { over: 101, .. }
-    ));
+    assert_renews(&solo.write(), 101);
 }

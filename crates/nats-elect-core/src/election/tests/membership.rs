@@ -1,6 +1,6 @@
 //! The lease of a member of groups.
 
-use super::solo::{BUCKET, Solo, entry, ms, own, settings};
+use super::solo::{BUCKET, Solo, assert_claims, entry, ms, own, settings};
 use crate::config::{Membership, RoleSettings};
 use crate::election::{Effect, Input, LastWill, WillStep, Write, WriteKind};
 use crate::group::{EpochKey, MemberInfo};
@@ -33,7 +33,7 @@ fn claiming() -> (Solo, Write) {
     solo.read(None, None);
     solo.wait(ms(3));
     let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 0, .. }));
+    assert_claims(&claim, 0);
     (solo, claim)
 }
 
@@ -184,5 +184,5 @@ fn its_release_tells_the_secret_of_the_epoch_and_waits_for_nobody() {
     };
     assert_eq!((*over, release.secret), (101, Some(SECRET)));
     solo.ack(&write, 102);
-    assert_eq!(solo.election.status().state, RoleState::Stopped);
+    assert_eq!(solo.state(), RoleState::Stopped);
 }

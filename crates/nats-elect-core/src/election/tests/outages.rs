@@ -168,9 +168,7 @@ fn the_monitors_word_means_nothing_to_an_instance_that_does_not_lead() {
 /// An instance that lost its connection when its fence record was under way, which is confirmed
 /// after so long. With both of its writes.
 fn fenced_in_an_outage(after: std::time::Duration) -> (Solo, Write, Write) {
-    let (mut solo, claim) = Solo::claiming(graced());
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, claim, fence) = Solo::fencing(graced());
     assert!(matches!(fence.kind, WriteKind::Fence { .. }));
     solo.disconnect();
     solo.sleep(after);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, ms, own, proven_release,
-    record_of, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, failure, ms, own,
+    proven_release, record_of, settings, stranger, tuned,
 };
 use crate::election::{
     Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
-    RequestId, TermId, Write, WriteKind,
+    RequestId, TermId, Write,
 };
 use crate::event::{EndCause, Event, FailureKind};
 use crate::handoff::Handoff;
@@ -103,15 +103,12 @@ fn a_paused_instance_leaves_a_free_role_alone_until_it_is_resumed() {
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
     wait_before_a_free_role(&mut solo, TTL * 10, 100);
     assert_eq!(writes(&solo), 0);
-    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
     assert!(solo.election.status().paused);
     solo.take();
     solo.feed(RESUME);
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 100, .. }
-    ));
+    assert_claims(&solo.write(), 100);
 }
 
 #[test]
@@ -140,7 +137,7 @@ fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     solo.feed(Input::Observed(entry(110, stranger(Some(TTL)))));
-    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     let leader = solo.election.status().leader.expect("a leader");
     assert_eq!(leader.instance_id, "somebody");
     // The watch falls silent. When the lease should be over, the keys are read.
@@ -150,7 +147,7 @@ fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
     solo.wait(ms(1));
     let renewed = record_of(Uuid::from_u128(99), 5, Some(TTL));
     solo.read(Some(entry(120, renewed)), Some(OLD_FENCE));
-    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     assert!(solo.election.status().leader.is_some());
 }
 
@@ -161,7 +158,7 @@ fn a_paused_instance_reads_a_free_role_once_a_lease() {
     let mut reads = Vec::new();
     for _ in 0..3 {
         for _ in 0..200 {
-            if !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+            if !solo.reads() {
                 solo.wait(ms(10));
             }
         }
@@ -184,7 +181,7 @@ fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
             solo.ack(&renewal, revision);
         }
     }
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     let end = HandlerEnd::Returned;
     solo.feed(Input::HandlerEnding { term, end });
     solo.end_handler(term);
@@ -194,7 +191,7 @@ fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
     wait_before_a_free_role(&mut solo, TTL * 5, revision);
     assert_eq!(writes(&solo), 0);
     assert!(solo.election.status().paused);
-    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
 }
 
 #[test]
@@ -211,10 +208,7 @@ fn a_claim_that_is_won_after_a_pause_is_given_back() {
     assert!(!solo.election.is_stopped());
     solo.take();
     solo.feed(RESUME);
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 102, .. }
-    ));
+    assert_claims(&solo.write(), 102);
 }
 
 #[test]
@@ -279,13 +273,7 @@ fn a_claim_that_is_answered_after_the_resume_starts_a_term() {
 fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     let (mut solo, term) = leading();
     solo.feed(CORDON);
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::Cordoned,
-            ..
-        }
-    )));
+    assert!(solo.ends(EndCause::Cordoned));
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     let question = search(&solo).expect("the others are asked");
     let answer = Some(ready());
@@ -436,7 +424,7 @@ fn a_paused_instance_can_be_stopped() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     solo.wait(ms(10));
-    if solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+    if solo.reads() {
         solo.read(Some(free(100)), Some(OLD_FENCE));
     }
     solo.feed(Input::Stop { release: true });
@@ -518,7 +506,7 @@ fn a_step_down_for_another_term_changes_nothing() {
     };
     solo.feed(step_down(other));
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     solo.feed(Input::StepDown {
         request: RequestId(8),
         to: Some("node-2".to_owned()),
@@ -533,7 +521,7 @@ fn a_step_down_for_another_term_changes_nothing() {
 fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
     let (mut solo, term) = leading();
     solo.feed(step_down(TERM));
-    assert_eq!(solo.election.status().state, RoleState::Draining);
+    assert_eq!(solo.state(), RoleState::Draining);
     let other = FencingToken {
         sequence: 103,
         ..TERM

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::solo::{
-    OLD_FENCE, OWN, Solo, entry, failure, fence_of, free, ms, own, settings, stranger, tuned,
+    OLD_FENCE, OWN, Solo, assert_renews, entry, failure, fence_of, free, ms, own, settings,
+    stranger, tuned,
 };
 use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
@@ -12,22 +13,11 @@ use crate::record::{Content, Nonce};
 
 const TTL: Duration = ms(1000);
 
-fn ends_at_all(solo: &Solo) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { .. }))
-}
-
 /// Whether the lease was extended by the write that was sent then.
 fn extended(solo: &Solo, sent: Moment) -> bool {
     let until = sent + solo.settings.ttl - solo.settings.drift_margin();
     solo.has(|effect| {
         matches!(effect, Effect::Extend { lease, proved, .. } if *proved == sent && *lease == until)
-    })
-}
-
-fn promoted_at(solo: &Solo) -> Option<u64> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::StartTerm(start) => Some(start.fencing_token.sequence),
-        _ => None,
     })
 }
 
@@ -65,8 +55,8 @@ fn a_heartbeat_that_is_confirmed_late_counts_from_its_sending() {
         }
         solo.wait(ms(200));
         let next = solo.write();
-        assert!(renews_over(&next, 103));
-        assert!(!ends_at_all(&solo));
+        assert_renews(&next, 103);
+        assert!(solo.ending().is_none());
     }
 }
 
@@ -75,15 +65,9 @@ fn a_heartbeat_that_is_confirmed_after_its_lease_extends_nothing() {
     let (mut solo, renewal, _) = silent_heartbeat();
     solo.sleep(TTL);
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::TooLate,
-            ..
-        }
-    )));
-    assert!(ends_at_all(&solo));
+    assert!(!solo.extends());
+    assert!(solo.heartbeat_ended(Outcome::TooLate));
+    assert!(solo.ending().is_some());
 }
 
 #[test]
@@ -113,7 +97,7 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         solo.fail_read(read);
         solo.wait(ms(120));
         let second = solo.write();
-        assert!(renews_over(&second, 101));
+        assert_renews(&second, 101);
         if by_watch {
             solo.feed(Input::Observed(entry(103, own(&first, TTL))));
         } else {
@@ -121,7 +105,7 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         }
         assert!(extended(&solo, sent));
         let third = solo.write();
-        assert!(renews_over(&third, 103));
+        assert_renews(&third, 103);
         let third_sent = solo.sent;
         solo.take();
         solo.time_out(&second);
@@ -140,7 +124,7 @@ fn a_contended_heartbeat_is_sent_again_soon_however_often() {
     let soon = solo.settings.retry.initial_backoff;
     for _ in 0..8 {
         let renewal = solo.write();
-        assert!(renews_over(&renewal, 101));
+        assert_renews(&renewal, 101);
         let contended = failure(FailureKind::Contended);
         solo.end(&renewal, WriteOutcome::Failed(contended));
         assert!(!solo.told(|event| matches!(event, Event::CircuitOpened)));
@@ -178,21 +162,19 @@ fn a_claim_that_is_confirmed_late_is_won_and_counts_from_its_sending() {
 #[test]
 fn a_fence_record_that_is_confirmed_late_makes_a_leader() {
     for looking in [false, true] {
-        let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-        solo.ack(&claim, 101);
-        let fence = solo.write();
+        let (mut solo, claim, fence) = Solo::fencing(settings(|_| {}));
         solo.leave_unanswered(&fence);
         assert!(solo.started().is_none());
         solo.wait(if looking { ms(60) } else { ms(1) });
         let read = solo.find_read();
         assert_eq!(read.is_some(), looking);
         solo.ack(&fence, 102);
-        assert_eq!(promoted_at(&solo), Some(102));
+        assert_eq!(solo.promoted_at(), Some(102));
         if let Some(read) = read {
             let role = entry(101, own(&claim, TTL));
             solo.show(read, Some(role), Some(fence_of(102, fence.nonce)));
         }
-        assert!(!ends_at_all(&solo));
+        assert!(solo.ending().is_none());
     }
 }
 
@@ -220,7 +202,7 @@ fn the_watch_confirms_a_heartbeat_that_was_not_answered_in_time() {
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
     assert!(extended(&solo, sent));
     solo.wait(ms(200));
-    assert!(renews_over(&solo.write(), 103));
+    assert_renews(&solo.write(), 103);
 }
 
 #[test]
@@ -229,7 +211,7 @@ fn the_watch_confirms_a_heartbeat_only_after_its_timeout() {
     let sent = solo.sent;
     solo.take();
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    assert!(!solo.extends());
     solo.leave_unanswered(&renewal);
     assert!(extended(&solo, sent));
 }
@@ -242,7 +224,7 @@ fn the_watch_confirms_a_claim_that_was_not_answered_in_time() {
     solo.wait(ms(60));
     let fence = solo.write();
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -276,7 +258,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
         assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
         solo.take();
         solo.wait(ms(200));
-        assert!(renews_over(&solo.write(), 103));
+        assert_renews(&solo.write(), 103);
     }
     let (mut solo, claim) = silent_claim();
     solo.wait(ms(60));
@@ -287,7 +269,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
     assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
     let fence = solo.write();
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 /// A server that no longer leads the stream refuses a message that its successor stores.
@@ -303,14 +285,14 @@ fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
     let stands = super::solo::record_of(OWN, claim.beat, Some(TTL));
     solo.read(Some(entry(101, stands)), Some(OLD_FENCE));
     let again = solo.write();
-    assert!(renews_over(&again, 101));
+    assert_renews(&again, 101);
     solo.take();
     solo.refuse(&again, 103);
     solo.read(Some(entry(103, own(&refused, TTL))), Some(OLD_FENCE));
     assert!(extended(&solo, sent));
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
     solo.wait(ms(200));
-    assert!(renews_over(&solo.write(), 103));
+    assert_renews(&solo.write(), 103);
 }
 
 #[test]
@@ -318,10 +300,10 @@ fn a_heartbeat_refused_below_the_confirmed_sequence_is_tried_once_more() {
     let (mut solo, first) = Solo::beating(settings(|_| {}));
     solo.refuse(&first, 90);
     solo.read(Some(entry(90, stranger(None))), Some(OLD_FENCE));
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
     let second = solo.write();
     solo.ack(&second, 103);
-    assert!(!ends_at_all(&solo), "it was a server that lags");
+    assert!(solo.ending().is_none(), "it was a server that lags");
 }
 
 #[test]
@@ -349,20 +331,18 @@ fn a_refused_claim_that_is_stored_all_the_same_is_won() {
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
     let fence = solo.write();
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
 fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
-    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, claim, fence) = Solo::fencing(settings(|_| {}));
     solo.end(&fence, WriteOutcome::Conflict { current: None });
     solo.read(
         Some(entry(101, own(&claim, TTL))),
         Some(fence_of(102, fence.nonce)),
     );
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -373,9 +353,9 @@ fn an_overdue_read_of_the_fence_record_does_not_delay_the_next_heartbeat() {
     solo.wait((sent + ms(190)).since(solo.now));
     solo.take();
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+    assert!(!solo.reads());
     solo.wait(ms(10));
-    assert!(renews_over(&solo.write(), 103));
+    assert_renews(&solo.write(), 103);
 }
 
 #[test]
@@ -462,7 +442,7 @@ fn a_long_lease_survives_a_long_outage_with_hundreds_of_unanswered_heartbeats() 
                 solo.show(op, Some(entry(101, claim.clone())), Some(OLD_FENCE));
             }
             Effect::Write(write) => {
-                assert!(renews_over(&write, 101));
+                assert_renews(&write, 101);
                 let sent = solo.sent;
                 solo.ack(&write, 103);
                 assert!(extended(&solo, sent));
@@ -471,7 +451,7 @@ fn a_long_lease_survives_a_long_outage_with_hundreds_of_unanswered_heartbeats() 
             _ => {}
         }
     }
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
 }
 
 #[test]
@@ -492,7 +472,7 @@ fn any_heartbeat_of_a_long_outage_is_recognised_if_it_was_stored() {
                 _ => {}
             }
         }
-        assert!(!ends_at_all(&solo), "{which}");
+        assert!(solo.ending().is_none(), "{which}");
         let status = solo.election.status();
         let lease = status.lease_until.expect("a lease");
         assert!(lease > until, "{which}");
@@ -503,7 +483,7 @@ fn any_heartbeat_of_a_long_outage_is_recognised_if_it_was_stored() {
                     solo.show(op, Some(stored.clone()), Some(OLD_FENCE));
                 }
                 Effect::Write(write) => {
-                    assert!(renews_over(&write, 103));
+                    assert_renews(&write, 103);
                     break;
                 }
                 _ => {}

@@ -9,11 +9,12 @@ use crate::election::{
     Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Link, OpId, Reply,
     RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
-use crate::event::{Event, FailureKind};
+use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
 use crate::release::ReleaseSecret;
+use crate::status::RoleState;
 use crate::token::LeaseToken;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -124,6 +125,14 @@ impl Solo {
         (solo, claim)
     }
 
+    /// An instance whose claim stands at 101 and that has sent its fence record, with both writes.
+    pub fn fencing(settings: RoleSettings) -> (Self, Write, Write) {
+        let (mut solo, claim) = Self::claiming(settings);
+        solo.ack(&claim, 101);
+        let fence = solo.write();
+        (solo, claim, fence)
+    }
+
     /// A leader: its record stands at 101 and its fence record at 102. It was promoted 1 ms after
     /// its claim was sent.
     pub fn leading(settings: RoleSettings) -> Self {
@@ -182,6 +191,11 @@ impl Solo {
             expected: None,
             hold_off: ms(0),
         });
+    }
+
+    pub fn validate(&mut self, request: RequestId) {
+        let term = None;
+        self.feed(Input::Validate { request, term });
     }
 
     /// The connection breaks.
@@ -361,6 +375,69 @@ impl Solo {
         self.has(|effect| matches!(effect, Effect::Event(event) if what(event)))
     }
 
+    pub fn writes(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Write(_)))
+    }
+
+    pub fn reads(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Read { .. }))
+    }
+
+    /// Whether it sends NATS any request.
+    pub fn asks(&self) -> bool {
+        self.writes() || self.reads()
+    }
+
+    pub fn extends(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Extend { .. }))
+    }
+
+    pub fn revokes(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Revoke { .. }))
+    }
+
+    pub fn aborts(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Abort { .. }))
+    }
+
+    /// Why the term ends, if it does.
+    pub fn ending(&self) -> Option<EndCause> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
+            _ => None,
+        })
+    }
+
+    pub fn ends(&self, with: EndCause) -> bool {
+        self.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+    }
+
+    /// Whether the role was freed, if the term is over.
+    pub fn released(&self) -> Option<bool> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
+            _ => None,
+        })
+    }
+
+    pub fn heartbeat_ended(&self, with: Outcome) -> bool {
+        self.told(
+            |event| matches!(event, Event::HeartbeatEnded { outcome, .. } if *outcome == with),
+        )
+    }
+
+    /// The sequence of the fencing token, if a term starts.
+    pub fn promoted_at(&self) -> Option<u64> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::StartTerm(start) => Some(start.fencing_token.sequence),
+            _ => None,
+        })
+    }
+
+    pub fn state(&self) -> RoleState {
+        self.election.status().state
+    }
+
     pub fn reply(&self, to: RequestId) -> Option<&Reply> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Reply { request, reply } if *request == to => Some(reply),
@@ -379,6 +456,22 @@ pub fn assert_frees(write: &Write, over: u64, heir: Option<Uuid>) {
         secret: Some(SECRET),
     };
     assert_eq!(write.kind, WriteKind::Release { over, release });
+}
+
+#[track_caller]
+pub fn assert_renews(write: &Write, revision: u64) {
+    assert!(
+        matches!(write.kind, WriteKind::Renew { over, .. } if over == revision),
+        "{write:?}"
+    );
+}
+
+#[track_caller]
+pub fn assert_claims(write: &Write, revision: u64) {
+    assert!(
+        matches!(write.kind, WriteKind::Claim { over, .. } if over == revision),
+        "{write:?}"
+    );
 }
 
 pub fn failure(kind: FailureKind) -> Failure {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, proven_release, record_of,
-    settings, stranger, tuned,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, hashed_fence, ms, proven_release,
+    record_of, settings, stranger, tuned,
 };
 use crate::election::{
     Effect, Input, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write, WriteKind,
@@ -150,7 +150,7 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
             }
         ))
     );
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
 }
 
@@ -172,11 +172,11 @@ fn a_leader_without_its_successor_leads_on() {
         assert_eq!(solo.reply(ASK), Some(&reply));
         let why = (reply != Reply::SuccessorAbsent).then_some(Refusal::Unhealthy);
         assert!(solo.has(|effect| *effect == Effect::Event(Event::HandoffRefused { why })));
-        assert_eq!(solo.election.status().state, RoleState::Leader);
+        assert_eq!(solo.state(), RoleState::Leader);
         // Later replies find no handoff to end.
         let answer = Some(ready(HEIR, 0));
         solo.feed(Input::PeerReplied { question, answer });
-        assert_eq!(solo.election.status().state, RoleState::Leader);
+        assert_eq!(solo.state(), RoleState::Leader);
     }
 }
 
@@ -243,7 +243,7 @@ fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
     solo.feed(Input::Observed(entry(104, heirs)));
     assert_eq!(handoff(&solo), Some(Handoff::Accepted));
     assert!(told(&solo, Some(Handoff::Accepted)));
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert_eq!(solo.state(), RoleState::Demoted);
 }
 
 #[test]
@@ -294,10 +294,10 @@ fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
     solo.take();
     solo.ack(&release, 103);
     solo.wait(hold_off - ms(1));
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+    assert_eq!(solo.state(), RoleState::Demoted);
+    assert!(!solo.asks());
     solo.wait(ms(1));
-    assert!(solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+    assert!(solo.asks());
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
             solo.wait(ms(100));
         }
         let claim = solo.write();
-        assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+        assert_claims(&claim, 101);
         assert!(solo.sent >= before + waits);
     }
 }
@@ -437,10 +437,7 @@ fn a_candidate_that_has_not_seen_the_term_reads_before_it_is_ready() {
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     solo.feed(Input::Observed(entry(105, release(NEXT, OWN))));
     solo.wait(ms(1));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 105, .. }
-    ));
+    assert_claims(&solo.write(), 105);
 
     // The end of the term before was not seen, so its lease may last.
     unseen.feed(Input::Observed(entry(103, showing(NEXT))));
@@ -493,7 +490,7 @@ fn requests_about_an_unknown_term_cost_few_reads() {
 fn an_instance_whose_first_read_is_under_way_is_ready() {
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
     solo.feed(Input::Observed(entry(100, showing(SECRET))));
-    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     solo.feed(asked(PeerRequest::Ready {
         to: None,
         release: Some(SECRET.hash()),
@@ -533,17 +530,11 @@ fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
     solo.take();
     solo.feed(wants_the_role(0, 1));
     assert_eq!(answered(&solo), Some(PeerReply::Yielding));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::Preempted,
-            ..
-        }
-    )));
+    assert!(solo.ends(EndCause::Preempted));
     solo.end_handler(term);
     let release = release_to_heir(&mut solo);
     solo.ack(&release, 103);
-    assert_eq!(solo.election.status().state, RoleState::Demoted, "at once");
+    assert_eq!(solo.state(), RoleState::Demoted, "at once");
 }
 
 #[test]
@@ -554,7 +545,7 @@ fn a_leader_does_not_yield_to_an_equal_or_lower_priority() {
         solo.feed(wants_the_role(0, priority));
         let why = Refusal::PriorityNotHigher;
         assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
-        assert_eq!(solo.election.status().state, RoleState::Leader);
+        assert_eq!(solo.state(), RoleState::Leader);
     }
 }
 
@@ -581,12 +572,12 @@ fn a_takeover_request_for_another_term_ends_no_term() {
     solo.ack(&claim, 104);
     let fence = solo.find_write().expect("a fence");
     solo.ack(&fence, 105);
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     solo.take();
     solo.feed(request);
     let why = Refusal::NotLeader;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     // A request to an older process of the same name gets no reply.
     solo.take();
     let record = Nonce {

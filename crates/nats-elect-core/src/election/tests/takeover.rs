@@ -65,7 +65,7 @@ fn questions(solo: &Solo) -> Vec<(PeerRequestId, PeerRequest)> {
 }
 
 fn is_idle(solo: &Solo) -> bool {
-    questions(solo).is_empty() && !solo.has(|effect| matches!(effect, Effect::Write(_)))
+    questions(solo).is_empty() && !solo.writes()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_silent_leader_keeps_the_role() {
             let answer = None;
             solo.feed(Input::PeerReplied { question, answer });
         }
-        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        assert!(!solo.writes());
         solo.take();
     }
 }

@@ -26,21 +26,6 @@ fn leading(change: impl FnOnce(&mut RoleConfig)) -> (Solo, TermId) {
     (solo, term)
 }
 
-fn released(solo: &Solo) -> Option<bool> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
-        _ => None,
-    })
-}
-
-fn revokes(solo: &Solo) -> bool {
-    solo.has(|effect| matches!(effect, Effect::Revoke { .. }))
-}
-
-fn aborts(solo: &Solo) -> bool {
-    solo.has(|effect| matches!(effect, Effect::Abort { .. }))
-}
-
 fn lease(solo: &Solo) -> Moment {
     solo.election.status().lease_until.expect("a lease")
 }
@@ -68,7 +53,7 @@ fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
     let renewal = solo.write();
     solo.ack(&renewal, 104);
     wait_until(&mut solo, stop_by);
-    assert!(aborts(&solo) && !revokes(&solo));
+    assert!(solo.aborts() && !solo.revokes());
     solo.take();
     solo.wait(ms(300));
     assert!(solo.find_write().is_none(), "no heartbeat after the abort");
@@ -80,7 +65,7 @@ fn a_process_that_wakes_up_at_the_abort_sends_no_heartbeat_first() {
     solo.step_down(ASK);
     solo.sleep(ms(500));
     solo.feed(Input::Tick);
-    assert!(aborts(&solo));
+    assert!(solo.aborts());
     assert!(solo.find_write().is_none());
 }
 
@@ -92,13 +77,13 @@ fn a_lease_is_renewed_until_the_tasks_that_the_handler_spawned_have_ended() {
         end: HandlerEnd::Returned,
     };
     solo.feed(ending(TermId(term.0 + 1)));
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     solo.feed(ending(term));
-    assert_eq!(solo.election.status().state, RoleState::Draining);
+    assert_eq!(solo.state(), RoleState::Draining);
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
-    assert!(!revokes(&solo));
+    assert!(!solo.revokes());
     solo.end_handler(term);
-    assert!(revokes(&solo));
+    assert!(solo.revokes());
     assert_frees(&solo.write(), 101, None);
 }
 
@@ -109,12 +94,12 @@ fn a_handler_with_a_revoked_lease_is_aborted_after_the_allowance_and_overruns_af
     let gone = failure(FailureKind::BucketMissing);
     let allowance = solo.settings.abort_allowance();
     solo.feed(Input::Link(Link::Unusable(gone)));
-    assert!(revokes(&solo) && !aborts(&solo));
+    assert!(solo.revokes() && !solo.aborts());
     assert_eq!(solo.election.status().lease_until, None);
     solo.wait(allowance - ms(1));
-    assert!(!aborts(&solo));
+    assert!(!solo.aborts());
     solo.wait(ms(1));
-    assert!(aborts(&solo));
+    assert!(solo.aborts());
     let overran = |solo: &Solo| solo.told(|event| matches!(event, Event::HandlerOverrun { .. }));
     solo.wait(allowance - ms(1));
     assert!(!overran(&solo));
@@ -128,9 +113,9 @@ fn a_lease_that_ends_while_its_handler_runs_is_revoked() {
     let until = lease(&solo);
     solo.disconnect();
     wait_until(&mut solo, until - ms(1));
-    assert!(!revokes(&solo));
+    assert!(!solo.revokes());
     solo.wait(ms(1));
-    assert!(revokes(&solo));
+    assert!(solo.revokes());
     assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
 }
 
@@ -143,7 +128,7 @@ fn a_handler_that_wakes_after_its_lease_overruns_only_if_it_outlives_its_abort()
         let allowance = solo.settings.abort_allowance();
         solo.sleep(until.since(solo.now) + ms(9000));
         solo.feed(Input::Tick);
-        assert!(revokes(&solo) && aborts(&solo));
+        assert!(solo.revokes() && solo.aborts());
         assert_eq!(solo.election.status().lease_until, None);
         let overran =
             |solo: &Solo| solo.told(|event| matches!(event, Event::HandlerOverrun { .. }));
@@ -154,7 +139,7 @@ fn a_handler_that_wakes_after_its_lease_overruns_only_if_it_outlives_its_abort()
         }
         solo.wait(ms(1));
         assert_eq!(overran(&solo), !ends);
-        let written = solo.has(|effect| matches!(effect, Effect::Write(_)));
+        let written = solo.writes();
         assert!(!written, "the others have waited for the lease already");
     }
 }
@@ -166,9 +151,9 @@ fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
     solo.disconnect();
     solo.end_handler(term);
     wait_until(&mut solo, until - ms(1));
-    assert_eq!(released(&solo), None);
+    assert_eq!(solo.released(), None);
     solo.wait(ms(1));
-    assert_eq!(released(&solo), Some(false));
+    assert_eq!(solo.released(), Some(false));
 }
 
 #[test]
@@ -179,9 +164,9 @@ fn a_release_has_two_request_timeouts_even_if_the_lease_ends_before() {
     wait_until(&mut solo, until - ms(50));
     solo.end_handler(term);
     solo.wait(solo.settings.request_timeout * 2 - ms(1));
-    assert_eq!(released(&solo), None);
+    assert_eq!(solo.released(), None);
     solo.wait(ms(1));
-    assert_eq!(released(&solo), Some(false));
+    assert_eq!(solo.released(), Some(false));
 }
 
 #[test]
@@ -200,7 +185,7 @@ fn an_unanswered_release_that_is_stored_has_freed_the_role() {
         }),
     );
     solo.read(Some(stands), Some(OLD_FENCE));
-    assert_eq!(released(&solo), Some(true));
+    assert_eq!(solo.released(), Some(true));
     assert!(solo.find_write().is_none());
 }
 
@@ -213,7 +198,7 @@ fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
     solo.leave_unanswered(&release);
     solo.wait(ms(60));
     solo.read(Some(free(100)), Some(OLD_FENCE));
-    assert_eq!(released(&solo), None);
+    assert_eq!(solo.released(), None);
     let pause = solo.settings.heartbeat;
     solo.take();
     solo.wait(pause - ms(1));
@@ -228,7 +213,7 @@ fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
         }),
     );
     solo.read(Some(stands), Some(OLD_FENCE));
-    assert_eq!(released(&solo), Some(true));
+    assert_eq!(solo.released(), Some(true));
 }
 
 /// Lets another client delete the leader's key and ends the handler. The marker is being turned
@@ -238,14 +223,8 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
     let renewal = solo.write();
     solo.refuse(&renewal, 105);
     solo.read(Some(entry(105, Content::ForeignMarker)), Some(OLD_FENCE));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::Deleted,
-            ..
-        }
-    )));
-    assert!(!revokes(solo), "there is a lease to finish under");
+    assert!(solo.ends(EndCause::Deleted));
+    assert!(!solo.revokes(), "there is a lease to finish under");
     solo.end_handler(term);
     let release = solo.write();
     assert_frees(&release, 105, None);
@@ -257,7 +236,7 @@ fn a_delete_by_another_client_is_passed_on_as_a_release() {
     let (mut solo, term) = leading(|_| {});
     let release = passing_on(&mut solo, term);
     solo.ack(&release, 106);
-    assert_eq!(released(&solo), Some(true));
+    assert_eq!(solo.released(), Some(true));
 }
 
 #[test]
@@ -362,9 +341,9 @@ fn cool_down(solo: &mut Solo, term: TermId, end: HandlerEnd, last: &mut u64) -> 
     *last += 1;
     solo.ack(&release, *last);
     let start = solo.now;
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert_eq!(solo.state(), RoleState::Demoted);
     solo.take();
-    while solo.election.status().state == RoleState::Demoted {
+    while solo.state() == RoleState::Demoted {
         solo.wait(ms(1));
     }
     solo.now.since(start)
