@@ -7,7 +7,7 @@ use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{User, all_but, users_of};
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
 
 const PASSWORD: &str = "change-me";
 const ANSWERS: &str = "nats-elect-admin.leaders._answer";
@@ -87,10 +87,7 @@ async fn an_operator_looks_and_acts_and_touches_no_key() {
         .with(|it| it.auth(AuthConfig::default().user_and_password("admin", PASSWORD)))
         .start()
         .await;
-    eventually(SOON, "a refusal in the log", async || {
-        (refused("admin") > 0).then_some(())
-    })
-    .await;
+    comes_true("a refusal in the log", async || refused("admin") > 0).await;
     assert_eq!(refused("candidate"), 0);
 
     for subject in [

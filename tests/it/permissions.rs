@@ -14,7 +14,7 @@ use crate::support::instance::{Instance, Recorded, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{all_but, violations};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
 
 const CLAIM: &str = "$KV.leaders.scheduler";
 const FENCE: &str = "$KV.leaders._fence.scheduler";
@@ -151,10 +151,7 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     log.wait_for_after(paused, "a late heartbeat", unanswered)
         .await;
     let once = log.count(unanswered);
-    eventually(SOON, "another", async || {
-        (log.count(unanswered) > once).then_some(())
-    })
-    .await;
+    comes_true("another", async || log.count(unanswered) > once).await;
     server.resume().expect("resume");
     log.wait_for_after(paused, "the refusal of the late write", &concerns)
         .await;
@@ -198,10 +195,7 @@ async fn a_member_that_may_not_write_what_groups_need_says_so_and_owns_units_whe
             let ours = |line: &&str| line.contains(&told) && line.contains(&id);
             text.lines().filter(ours).count()
         };
-        eventually(SOON, "a word of it", async || {
-            (warnings() > 0).then_some(())
-        })
-        .await;
+        comes_true("a word of it", async || warnings() > 0).await;
         // It goes on trying, and says it once a minute.
         let tried = server.log().matches("Publish Violation").count();
         eventually(SOON, "more attempts", async || {
@@ -470,10 +464,7 @@ async fn credentials_that_are_refused_later_are_told_and_tried_on() {
     journal.started(ROLE, 0).await;
 
     reload(&server, &files, &users("another"));
-    eventually(SOON, "a word of it", async || {
-        (refusals() > 0).then_some(())
-    })
-    .await;
+    comes_true("a word of it", async || refusals() > 0).await;
     journal.ended(ROLE, 0).await;
     assert_eq!(refusals(), 1, "once in an outage");
 

@@ -15,7 +15,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, guest, hand_over};
 use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, recovered};
 
 const FILES: [&str; 6] = [
     include_str!("../../deploy/nats/candidate.conf"),
@@ -268,8 +268,8 @@ async fn an_observer_sees_everything_and_writes_nothing() {
     b.wait_until_following("a").await;
     // Its watch shows each heartbeat; it has no reason to read.
     let revision = b.role(ROLE).status().revision;
-    eventually(SOON, "a later heartbeat", async || {
-        (b.role(ROLE).status().revision > revision).then_some(())
+    comes_true("a later heartbeat", async || {
+        b.role(ROLE).status().revision > revision
     })
     .await;
     is_proven(&a).await;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nats_elect::{
-    BoxError, Error, Event, LeaderInfo, Refusal, RoleConfig, RoleHandle, RoleHandler, RoleManager,
-    RoleManagerBuilder, RoleState, StepDown, SteppedDown, StopOptions, Storage, Term,
+    BoxError, EndCause, Error, Event, FailureKind, LeaderInfo, Refusal, RoleConfig, RoleHandle,
+    RoleHandler, RoleManager, RoleManagerBuilder, RoleState, StepDown, SteppedDown, StopOptions,
+    Storage, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::task::JoinHandle;
@@ -112,6 +113,45 @@ pub fn guest(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
             .instance_id(id),
         roles: Vec::new(),
     }
+}
+
+/// Starts an instance that stands for the role of most tests.
+pub async fn standing(
+    id: &str,
+    url: impl AsRef<str>,
+    journal: &Journal,
+    config: RoleConfig,
+) -> Instance {
+    instance(id, url, journal).standing(config).start().await
+}
+
+/// Starts two instances. The first leads, and the second knows it.
+pub async fn first_and_second(first: Joining, second: Joining) -> (Instance, Instance) {
+    let first = first.start().await;
+    first.wait_until_leader().await;
+    let second = second.start().await;
+    second.wait_until_following(&first.id).await;
+    (first, second)
+}
+
+/// Two instances, of which `a` leads and `b` knows it.
+pub async fn leader_and_follower(
+    url: impl AsRef<str>,
+    journal: &Journal,
+    config: RoleConfig,
+) -> (Instance, Instance) {
+    let join = |id| instance(id, &url, journal).standing(config.clone());
+    first_and_second(join("a"), join("b")).await
+}
+
+/// Whether an event reports a failure of this kind.
+pub fn failure(of: FailureKind) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::Failure { kind, .. } if *kind == of)
+}
+
+/// Whether an event reports that a term ends for this reason.
+pub fn ending(why: EndCause) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::TermEnding { cause, .. } if *cause == why)
 }
 
 impl Joining {
