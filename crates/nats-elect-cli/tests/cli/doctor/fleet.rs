@@ -23,11 +23,8 @@ async fn two_applications_that_stand_for_one_role_are_told() {
     let words = "different applications stand for metrics, scheduler: billing (node-1)";
     Checkup::of(&mut doctor(&server.url(), &[])).says("applications", "warn", words);
     let mut candidates = nats_elect(&["candidates", "--server", &server.url()]);
-    let listed = ended(&mut candidates);
-    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
-    for expected in [words, "NATS_ELECT_BUCKET"] {
-        assert!(listed.stderr.contains(expected), "{}", listed.stderr);
-    }
+    let listed = ended(&mut candidates).with_code(0);
+    listed.complains_all([words, "NATS_ELECT_BUCKET"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

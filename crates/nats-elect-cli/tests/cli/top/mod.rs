@@ -55,8 +55,7 @@ async fn shows(server: &NatsServer, options: &[&str], wanted: &[&str]) -> Ended 
     for _ in 0..20 {
         let mut command = nats_elect(&arguments);
         let output = tokio::task::spawn_blocking(move || ended(&mut command));
-        let output = output.await.expect("its end");
-        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let output = output.await.expect("its end").with_code(0);
         if wanted.iter().all(|text| output.stdout.contains(text)) {
             return output;
         }
@@ -143,7 +142,7 @@ async fn whoever_may_not_ask_sees_what_the_bucket_tells() {
         "no instance reports the role",
     ];
     let output = shows(&server, &options, &wanted).await;
-    assert!(output.stdout.contains("view current"), "{}", output.stdout);
+    output.says("view current");
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn what_makes_no_sense_is_told_and_what_to_use_instead() {
     ] {
         let output = ended(&mut nats_elect(arguments));
         assert_eq!(output.code, Some(2), "{arguments:?}");
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        output.complains(expected);
     }
 }
 
