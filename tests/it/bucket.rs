@@ -208,22 +208,22 @@ async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&Stranger)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_deleted_by_hand_frees_the_role_for_all() {
-    is_freed_for_all("key_deleted_by_hand", async |stranger| {
+    Box::pin(is_freed_for_all("key_deleted_by_hand", async |stranger| {
         let store = stranger.store().await;
         store.delete(ROLE).await.expect("delete");
-    })
+    }))
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_purged_by_hand_frees_the_role_for_all() {
-    is_freed_for_all("key_purged_by_hand", async |stranger| {
+    Box::pin(is_freed_for_all("key_purged_by_hand", async |stranger| {
         let store = stranger.store().await;
         // A bucket of ours forbids it, until somebody allows it.
         store.purge(ROLE).await.expect_err("no rollup");
         stranger.allow_purges().await;
         store.purge(ROLE).await.expect("purge");
-    })
+    }))
     .await;
 }
 

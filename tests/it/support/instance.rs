@@ -127,9 +127,9 @@ pub async fn standing(
 
 /// Starts two instances. The first leads, and the second knows it.
 pub async fn first_and_second(first: Joining, second: Joining) -> (Instance, Instance) {
-    let first = first.start().await;
+    let first = Box::pin(first.start()).await;
     first.wait_until_leader().await;
-    let second = second.start().await;
+    let second = Box::pin(second.start()).await;
     second.wait_until_following(&first.id).await;
     (first, second)
 }

@@ -325,7 +325,7 @@ fn serve(solo: &mut Solo, effect: Effect, last: &mut u64) {
             solo.ack(&write, *last);
         }
         Effect::Read { op, .. } => {
-            solo.show(op, Some(entry(*last, proven_release())), Some(OLD_FENCE))
+            solo.show(op, Some(entry(*last, proven_release())), Some(OLD_FENCE));
         }
         _ => {}
     }
