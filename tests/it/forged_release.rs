@@ -7,7 +7,6 @@
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::{Client, ConnectOptions, HeaderMap};
-use nats_elect::AuthConfig;
 use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::{Value, json};
 
@@ -65,7 +64,7 @@ impl Scene {
         let journal = Journal::default();
         let config = leased_for(TTL);
         let earlier = instance("earlier", server.url(), &journal)
-            .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
+            .user("all", "p")
             .standing(config.clone())
             .start()
             .await;
@@ -85,7 +84,7 @@ impl Scene {
 
         let join = |id, url| {
             guest(id, url, &journal)
-                .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
+                .user("all", "p")
                 .standing(config.clone())
         };
         let a = join("a", proxy.url()).start().await;

@@ -189,7 +189,7 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
     config.max_backoff = ms(300);
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(config)
         .start()
         .await;
@@ -374,7 +374,7 @@ async fn a_user_who_may_not_make_the_stream_of_the_history_is_not_told_to_grant_
     let server = server.expect("start");
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(leased_for(ms(3000)))
         .start()
         .await;
@@ -400,16 +400,10 @@ async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_non
     let server = server.expect("start");
     let journal = Journal::default();
     let joining = instance("watched", server.url(), &journal).standing(leased_for(ms(3000)));
-    let a = joining
-        .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
-        .start()
-        .await;
+    let a = joining.user("all", "p").start().await;
     journal.started(ROLE, 0).await;
     let joining = guest(id, server.url(), &journal).standing(leased_for(ms(1000)));
-    let b = joining
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
-        .start()
-        .await;
+    let b = joining.user("u", "p").start().await;
     eventually(SOON, "a lease without a heartbeat", async || {
         let told = records(&logs.text(), id, "no leader known: no heartbeat was seen");
         (!told.is_empty()).then_some(())

@@ -184,11 +184,10 @@ async fn the_permissions_of_an_observer_are_enough() {
     let journal = Journal::default();
     let ttl = ms(1500);
     let maker = instance("maker", server.url(), &journal);
-    let maker =
-        maker.with(|it| it.auth(AuthConfig::default().user_and_password("admin", "change-me")));
+    let maker = maker.user("admin", "change-me");
     maker.start().await.stop().await;
     let a = guest("a", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", "change-me")))
+        .user("candidate", "change-me")
         .standing(leased_for(ttl));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;

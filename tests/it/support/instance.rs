@@ -10,9 +10,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nats_elect::{
-    BoxError, EndCause, Error, Event, FailureKind, LeaderInfo, Refusal, RoleConfig, RoleHandle,
-    RoleHandler, RoleManager, RoleManagerBuilder, RoleState, StepDown, SteppedDown, StopOptions,
-    Storage, Term,
+    AuthConfig, BoxError, EndCause, Error, Event, FailureKind, LeaderInfo, Refusal, RoleConfig,
+    RoleHandle, RoleHandler, RoleManager, RoleManagerBuilder, RoleState, StepDown, SteppedDown,
+    StopOptions, Storage, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::task::JoinHandle;
@@ -159,6 +159,11 @@ impl Joining {
     pub fn with(mut self, change: impl FnOnce(RoleManagerBuilder) -> RoleManagerBuilder) -> Self {
         self.builder = change(self.builder);
         self
+    }
+
+    /// Logs in as this user.
+    pub fn user(self, name: &str, password: &str) -> Self {
+        self.with(|it| it.auth(AuthConfig::default().user_and_password(name, password)))
     }
 
     /// Stands for the role of most tests, with an obedient handler.

@@ -3,7 +3,8 @@
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::fleet::{
-    ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, output, silent, stranger,
+    ROLE, SOON, comes_true, instance, is_fit_for_a_terminal, leader, lines, output, silent,
+    stranger,
 };
 use crate::pair::answer;
 
@@ -84,10 +85,7 @@ async fn an_instance_that_has_lost_its_companion_is_named() {
     answer(&server, 1).await;
     let state =
         || lines(&output(&server, &["candidates", "--json"]))[0]["status"]["last_will"].clone();
-    eventually(SOON, "a companion", async || {
-        (state() == "ready").then_some(())
-    })
-    .await;
+    comes_true("a companion", async || state() == "ready").await;
     let remark = "node-1 has no companion that is ready";
     let table = output(&server, &["candidates"]).stdout;
     assert!(!table.contains(remark), "{table}");
@@ -95,10 +93,7 @@ async fn an_instance_that_has_lost_its_companion_is_named() {
     // No other one can be started.
     std::fs::remove_file(&program).expect("a link");
     kill_companion(&program);
-    eventually(SOON, "its absence", async || {
-        (state() == "absent").then_some(())
-    })
-    .await;
+    comes_true("its absence", async || state() == "absent").await;
     let table = output(&server, &["candidates"]).stdout;
     assert!(table.contains(remark), "{table}");
 }

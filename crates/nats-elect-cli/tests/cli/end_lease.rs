@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use nats_elect::{RoleConfig, RoleManager, RoleState, Term, handler_fn};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect::{RoleConfig, RoleManager, RoleState};
+use nats_elect_testing::NatsServer;
 
-use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, output};
+use crate::fleet::{
+    ROLE, bucket, comes_true, is_fit_for_a_terminal, leader, lines, obedient, output,
+};
 use crate::pair::answer;
 #[cfg(unix)]
 use crate::top::terminal::Terminal;
@@ -14,21 +16,17 @@ const STRAY: &str = r#"{"id":"x","token":"secret-secret-secret","ttl_ms":3600000
 
 /// An instance that waits for a lease in vain.
 async fn waiting(server: &NatsServer, id: &str) -> RoleManager {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     let config = RoleConfig::default().ttl(Duration::from_secs(60));
     let started = RoleManager::builder()
         .servers(server.url())
         .instance_id(id)
-        .role(ROLE, config, handler_fn(lead))
+        .role(ROLE, config, obedient())
         .start()
         .await;
     let manager = started.expect("start");
     let role = manager.role(ROLE).expect("the role");
-    eventually(SOON, "somebody else's record", async || {
-        (role.status().state == RoleState::Follower).then_some(())
+    comes_true("somebody else's record", async || {
+        role.status().state == RoleState::Follower
     })
     .await;
     manager

@@ -9,7 +9,9 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
-use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, lines, output};
+use crate::fleet::{
+    SOON, at, bucket, comes_true, is_fit_for_a_terminal, json, lines, obedient, output,
+};
 use crate::{Ended, ended};
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -19,19 +21,15 @@ pub fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
 }
 
 fn member_of(server: &NatsServer, id: &str, shards: u32) -> RoleManagerBuilder {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     let control = Group::spread("control")
-        .unit("network", handler_fn(lead))
-        .unit("scheduler", handler_fn(lead));
+        .unit("network", obedient())
+        .unit("scheduler", obedient());
     RoleManager::builder()
         .servers(server.url())
         .bucket_auto_create()
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
-        .group(Group::sharded("partitions", shards, handler_fn(lead)))
+        .group(Group::sharded("partitions", shards, obedient()))
         .group(control)
 }
 
@@ -380,8 +378,8 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     plan.complains(nobody);
     plan.does_not_complain("did not answer");
     output(&server, &["resume", "--all-instances"]).assert_code(0);
-    eventually(SOON, "units on the one that was drained", async || {
-        (mine(&a, "partitions") == 6).then_some(())
+    comes_true("units on the one that was drained", async || {
+        mine(&a, "partitions") == 6
     })
     .await;
     output(&server, &["group", "drain", "node-3"]).assert_code(3);
@@ -423,11 +421,8 @@ async fn a_drain_goes_on_after_the_instance_was_out_of_reach_for_a_moment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     let server = NatsServer::start().expect("start");
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
-    let placed = Group::sharded("placed", 2, handler_fn(lead)).requires(["1"], "gpu");
+
+    let placed = Group::sharded("placed", 2, obedient()).requires(["1"], "gpu");
     let member = RoleManager::builder()
         .servers(server.url())
         .bucket_auto_create()
@@ -437,8 +432,8 @@ async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
         .start()
         .await
         .expect("start");
-    eventually(SOON, "the other unit", async || {
-        (member.group("placed").expect("a group").mine() == ["0"]).then_some(())
+    comes_true("the other unit", async || {
+        member.group("placed").expect("a group").mine() == ["0"]
     })
     .await;
     let explain = ["group", "explain", "placed", "1", "--wait", "30s"];
@@ -581,10 +576,10 @@ async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
     };
     let a = start("node-1").await;
     let mine = |it: &RoleManager| it.group("shards").expect("a group").mine().len();
-    eventually(SOON, "its unit", async || (mine(&a) == 1).then_some(())).await;
+    comes_true("its unit", async || mine(&a) == 1).await;
     let b = start("node-2").await;
     let joined = || b.group("shards").expect("a group").has_joined();
-    eventually(SOON, "the other one", async || joined().then_some(())).await;
+    comes_true("the other one", async || joined()).await;
     let drain = ["group", "drain", "node-1", "--wait-timeout", "8s"];
     let told = output(&server, &drain).with_code(5);
     is_fit_for_a_terminal(&told);

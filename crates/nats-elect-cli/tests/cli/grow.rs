@@ -3,28 +3,24 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager, StopOptions, Term, handler_fn};
+use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
 use crate::doctor::users_of;
-use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, output};
+use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, obedient, output};
 use crate::{Ended, ended};
 
 const LOGIN: [(&str, &str); 2] = [("NATS_USER", "grow"), ("NATS_PASSWORD", "change-me")];
 
 async fn member(server: &NatsServer, id: &str) -> RoleManager {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     RoleManager::builder()
         .servers(server.url())
         .auth(AuthConfig::default().user_and_password("all", "all"))
         .bucket_auto_create()
         .instance_id(id)
         .member(MemberConfig::default().ttl(Duration::from_secs(3)))
-        .group(Group::sharded("partitions", 4, handler_fn(lead)))
+        .group(Group::sharded("partitions", 4, obedient()))
         .start()
         .await
         .expect("start")

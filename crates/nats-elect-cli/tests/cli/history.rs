@@ -1,9 +1,12 @@
 //! `history`: who led, and why it changed.
 
-use nats_elect::{RoleConfig, RoleManager, StopOptions, Term, handler_fn};
+use nats_elect::{RoleConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::{ROLE, SOON, hand_over, instance, is_fit_for_a_terminal, leader, lines, output};
+use crate::fleet::{
+    ROLE, SOON, comes_true, hand_over, instance, is_fit_for_a_terminal, leader, lines, obedient,
+    output,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
@@ -91,15 +94,12 @@ async fn the_line_that_is_told_keeps_what_changes_from_then_on() {
     };
     let context = async_nats::jetstream::new(client);
     context.create_key_value(bucket).await.expect("a bucket");
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
+
     let builder = RoleManager::builder().servers(server.url());
-    let builder = builder.role(ROLE, RoleConfig::default(), handler_fn(lead));
+    let builder = builder.role(ROLE, RoleConfig::default(), obedient());
     let a = builder.start().await.expect("start");
     let role = a.role(ROLE).expect("it");
-    eventually(SOON, "a term", async || role.is_leader().then_some(())).await;
+    comes_true("a term", async || role.is_leader()).await;
     output(&server, &["history", ROLE]).assert_code(3);
 
     let made = output(&server, &["create-bucket"]);
