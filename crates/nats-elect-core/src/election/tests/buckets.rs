@@ -13,15 +13,7 @@ const NEXT: Bucket = Bucket {
 };
 
 fn regressed(solo: &Solo) -> bool {
-    solo.told(|event| {
-        matches!(
-            event,
-            Event::Failure {
-                kind: FailureKind::Regression,
-                ..
-            }
-        )
-    })
+    solo.fails(FailureKind::Regression)
 }
 
 #[test]
@@ -172,13 +164,7 @@ fn a_bucket_with_a_max_age_below_the_ttl_is_unfit() {
             ..BUCKET
         },
     );
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::BucketUnfit,
-            ..
-        }
-    )));
+    assert!(solo.fails(FailureKind::BucketUnfit));
     solo.wait(ms(5000));
     assert!(!solo.asks());
     solo.feed(Input::Link(Link::Up(Bucket {

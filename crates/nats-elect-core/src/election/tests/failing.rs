@@ -254,13 +254,7 @@ fn an_unusable_link_reports_its_reason() {
         detail: "gone".to_owned(),
     };
     solo.feed(Input::Link(Link::Unusable(reason)));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::BucketMissing,
-            ..
-        }
-    )));
+    assert!(solo.fails(FailureKind::BucketMissing));
     assert_eq!(solo.state(), RoleState::Candidate);
     assert!(matches!(
         solo.election.status().connection,

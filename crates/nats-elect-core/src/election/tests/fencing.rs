@@ -7,27 +7,15 @@ use super::solo::{
     settings,
 };
 use crate::election::{Bucket, Input, Link, Write, WriteKind, WriteOutcome};
-use crate::event::{Event, FailureKind};
+use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::record::{Content, Nonce, Release};
 
 const TTL: std::time::Duration = ms(1000);
 
-/// An instance whose claim over a release at 100 is under way.
-fn claiming(bucket: Bucket) -> (Solo, Write) {
-    let mut solo = Solo::new(settings(|_| {}), bucket);
-    solo.read(Some(free(100)), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    (solo, claim)
-}
-
 /// An instance whose claim stands at 101 and whose fence record is being written.
 fn fencing() -> (Solo, Write, Write) {
-    let (mut solo, claim) = claiming(BUCKET);
-    solo.ack(&claim, 101);
-    let fence = solo.write();
-    (solo, claim, fence)
+    Solo::fencing(settings(|_| {}))
 }
 
 /// The sequence that this fence write expects.
@@ -166,7 +154,7 @@ fn a_term_starts_only_with_time_to_wind_it_down() {
 #[test]
 fn a_late_claim_is_given_back_without_a_fence_record() {
     for more in [ms(0), ms(100)] {
-        let (mut solo, claim) = claiming(BUCKET);
+        let (mut solo, claim) = Solo::claiming(settings(|_| {}));
         let lease = TTL - solo.settings.drift_margin();
         let late = solo.sent + lease - solo.settings.stop_budget + more;
         solo.sleep(late.since(solo.now));
@@ -182,7 +170,10 @@ fn a_bucket_without_unique_sequences_is_read_before_a_claim_and_before_a_term() 
         unique_sequences: false,
         ..BUCKET
     };
-    let (mut solo, claim) = claiming(plain);
+    let mut solo = Solo::new(settings(|_| {}), plain);
+    solo.read(Some(free(100)), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
     solo.ack(&claim, 101);
     let fence = solo.write();
     solo.ack(&fence, 102);
@@ -214,13 +205,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let (mut solo, claim, fence) = fencing();
     solo.refuse(&fence, 104);
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::Rejected,
-            ..
-        }
-    )));
+    assert!(solo.fails(FailureKind::Rejected));
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.ack(&release, 105);
@@ -235,10 +220,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let early = solo.wait_showing(cooldown - ms(1), Some(&freed), Some(OLD_FENCE));
     assert_eq!(early, None, "it stays out for the cool-down");
     let claim = solo.wait_showing(ms(5), Some(&freed), Some(OLD_FENCE));
-    assert!(matches!(
-        claim.expect("a claim").kind,
-        WriteKind::Claim { over: 105, .. }
-    ));
+    assert_claims(&claim.expect("a claim"), 105);
 }
 
 /// A server that refuses every fence record causes no more writes than the cool-downs allow.
@@ -285,10 +267,7 @@ fn a_claim_whose_expected_fence_record_is_gone_is_repeated() {
         solo.read(Some(role.clone()), shown);
         assert!(solo.find_write().is_none(), "it is not given back");
         let claim = solo.wait_showing(TTL * 2, Some(&role), shown);
-        assert!(matches!(
-            claim.expect("a claim").kind,
-            WriteKind::Claim { over: 101, .. }
-        ));
+        assert_claims(&claim.expect("a claim"), 101);
     }
 }
 

@@ -29,15 +29,7 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
                     assert_eq!(is, over);
                     return Some(solo.now.since(start));
                 }
-                Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-                    op,
-                    outcome: Ok(crate::election::Snapshot {
-                        role: role.clone(),
-                        fence,
-                        epoch: Some(BUCKET.epoch),
-                        last_sequence: None,
-                    }),
-                }),
+                Effect::Read { op, .. } => solo.show(op, role.clone(), fence),
                 _ => {}
             }
         }
@@ -141,10 +133,7 @@ fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
     let mut solo = Solo::with_first_beat(settings(|_| {}), BUCKET, 8);
     let role = entry(100, record_of(OWN, 7, Some(ms(1000))));
     let claim = solo.wait_showing(ms(3), Some(&role), Some(OLD_FENCE));
-    assert!(matches!(
-        claim.expect("a claim").kind,
-        WriteKind::Claim { over: 100, .. }
-    ));
+    assert_claims(&claim.expect("a claim"), 100);
 }
 
 #[test]
@@ -294,15 +283,7 @@ fn a_leader_leaves_a_marker_that_it_finds_after_its_lease() {
     solo.refuse(&renewal, 105);
     let read = solo.find_read().expect("a read");
     solo.sleep(ms(2000));
-    solo.feed(Input::ReadEnded {
-        op: read,
-        outcome: Ok(crate::election::Snapshot {
-            role: Some(entry(105, Content::ForeignMarker)),
-            fence: None,
-            epoch: Some(BUCKET.epoch),
-            last_sequence: None,
-        }),
-    });
+    solo.show(read, Some(entry(105, Content::ForeignMarker)), None);
     solo.feed(Input::HandlerEnded {
         term,
         end: crate::election::HandlerEnd::Returned,
@@ -364,15 +345,11 @@ fn an_unanswered_claim_that_turns_up_too_late_is_claimed_over() {
     // A term would not have the time to wind down.
     let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;
     solo.sleep(late.since(solo.now));
-    solo.feed(Input::ReadEnded {
-        op: read,
-        outcome: Ok(crate::election::Snapshot {
-            role: Some(entry(101, own(&claim, ms(1000)))),
-            fence: Some(OLD_FENCE),
-            epoch: Some(BUCKET.epoch),
-            last_sequence: None,
-        }),
-    });
+    solo.show(
+        read,
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(OLD_FENCE),
+    );
     assert!(solo.started().is_none());
     solo.wait(ms(3));
     let next = solo.write();

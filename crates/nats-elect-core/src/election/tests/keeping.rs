@@ -179,15 +179,11 @@ fn a_fence_record_of_another_above_ours_ends_the_term() {
         incarnation: Uuid::from_u128(2),
         beat: 9,
     };
-    solo.feed(Input::ReadEnded {
-        op: read.expect("the fence is looked at"),
-        outcome: Ok(crate::election::Snapshot {
-            role: None,
-            fence: Some(fence_of(200, nonce)),
-            epoch: Some(BUCKET.epoch),
-            last_sequence: None,
-        }),
-    });
+    solo.show(
+        read.expect("the fence is looked at"),
+        None,
+        Some(fence_of(200, nonce)),
+    );
     assert!(solo.ends(EndCause::Superseded));
 }
 

@@ -7,11 +7,9 @@ use super::solo::{
     settings, stranger, tuned,
 };
 use crate::config::RoleSettings;
-use crate::election::{
-    Bucket, Effect, Input, Link, RequestId, Snapshot, TermId, Write, WriteOutcome,
-};
+use crate::election::{Bucket, Effect, Input, Link, RequestId, TermId, Write, WriteOutcome};
 use crate::event::{EndCause, FailureKind};
-use crate::record::{Entry, FenceEntry, Nonce, Release};
+use crate::record::{Entry, FenceEntry, Nonce};
 use crate::status::ConnectionStatus;
 
 const TTL: std::time::Duration = ms(1000);
@@ -57,16 +55,7 @@ fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
             match effect {
                 Effect::Write(write) => panic!("no look before {write:?}"),
                 Effect::Read { op, .. } => {
-                    let snapshot = Snapshot {
-                        role,
-                        fence: Some(fence),
-                        epoch: Some(BUCKET.epoch),
-                        last_sequence: None,
-                    };
-                    solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Ok(snapshot),
-                    });
+                    solo.show(op, role, Some(fence));
                     return;
                 }
                 _ => {}
@@ -372,18 +361,7 @@ fn a_claim_of_the_old_bucket_is_not_fenced_in_the_new_one() {
         epoch: BUCKET.epoch + 1,
         ..BUCKET
     };
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(
-            100,
-            crate::record::Content::Release(Release::default()),
-        )),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, _, fence) = Solo::fencing(settings(|_| {}));
     solo.feed(Input::Link(Link::Up(next)));
     solo.ack(&fence, 102);
     solo.wait(ms(60));

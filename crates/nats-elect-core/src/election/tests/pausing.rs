@@ -5,14 +5,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, failure, ms, own,
-    proven_release, record_of, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, ms, own, proven_release,
+    record_of, settings, stranger, tuned,
 };
 use crate::election::{
     Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
     RequestId, TermId, Write,
 };
-use crate::event::{EndCause, Event, FailureKind};
+use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
@@ -213,9 +213,7 @@ fn a_claim_that_is_won_after_a_pause_is_given_back() {
 
 #[test]
 fn a_claim_whose_fence_record_is_confirmed_after_a_pause_starts_no_term() {
-    let (mut solo, claim) = claiming();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, _, fence) = Solo::fencing(settings(|_| {}));
     solo.feed(PAUSE);
     solo.ack(&fence, 102);
     assert!(solo.started().is_none());
@@ -474,9 +472,7 @@ fn an_election_can_begin_paused() {
 fn a_read_that_fails_is_tried_again_while_paused() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(PAUSE);
-    let op = solo.find_read().expect("a read");
-    let outcome = Err(failure(FailureKind::Timeout));
-    solo.feed(Input::ReadEnded { op, outcome });
+    solo.lose_read();
     solo.wait(TTL);
     solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
     assert!(solo.election.status().leader.is_some());

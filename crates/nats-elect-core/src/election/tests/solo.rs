@@ -412,6 +412,10 @@ impl Solo {
         self.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
     }
 
+    pub fn fails(&self, with: FailureKind) -> bool {
+        self.told(|event| matches!(event, Event::Failure { kind, .. } if *kind == with))
+    }
+
     /// Whether the role was freed, if the term is over.
     pub fn released(&self) -> Option<bool> {
         self.effects.iter().find_map(|effect| match effect {

@@ -518,10 +518,7 @@ fn the_leaders_record_alone_is_enough_to_be_ready_without_a_fence_record() {
     }
     solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));
     let claim = solo.wait_showing(ms(2), Some(&entry(101, release(SECRET, OWN))), None);
-    assert!(matches!(
-        claim.expect("a claim").kind,
-        WriteKind::Claim { over: 101, .. }
-    ));
+    assert_claims(&claim.expect("a claim"), 101);
 }
 
 #[test]
