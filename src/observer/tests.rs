@@ -104,6 +104,14 @@ impl Stage {
         stage
     }
 
+    /// The same, which has seen and told that `node-1` leads since 10.
+    fn led() -> Self {
+        let mut stage = Self::watching();
+        stage.show(record(1, 10));
+        stage.told();
+        stage
+    }
+
     fn now(&self) -> Now {
         Now {
             clock: Moment::from_nanos(self.ms * 1_000_000),
@@ -227,9 +235,7 @@ fn a_record_from_before_the_watch_is_an_unconfirmed_leader_until_it_renews_or_ex
 
 #[test]
 fn a_heartbeat_that_only_the_stream_leader_has_keeps_the_leader() {
-    let mut stage = Stage::watching();
-    stage.show(record(1, 10));
-    stage.told();
+    let mut stage = Stage::led();
     assert_eq!(stage.wait(LEASE), [role("r")]);
     stage.looked(Some(found(Some(record(1, 11)))));
     stage.show(record(1, 11));
@@ -301,9 +307,7 @@ fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
             ChangeCause::Deleted,
         ),
     ] {
-        let mut stage = Stage::watching();
-        stage.show(record(1, 10));
-        stage.told();
+        let mut stage = Stage::led();
         stage.show(marker(11, content.clone()));
         stage.tells("node-1", "-", cause);
         let observed = stage.observed();
@@ -322,9 +326,7 @@ fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
 
 #[test]
 fn no_leader_is_reported_as_gone_during_an_interruption_and_the_count_begins_anew() {
-    let mut stage = Stage::watching();
-    stage.show(record(1, 10));
-    stage.told();
+    let mut stage = Stage::led();
     stage.tracked_roles.watch_ended("cut".into());
     assert!(stage.wait(LEASE - 1).is_empty());
     assert_eq!(
@@ -367,9 +369,7 @@ fn no_leader_is_reported_as_gone_during_an_interruption_and_the_count_begins_ane
 
 #[test]
 fn changes_during_an_interruption_are_reported_when_they_are_seen() {
-    let mut stage = Stage::watching();
-    stage.show(record(1, 10));
-    stage.told();
+    let mut stage = Stage::led();
     stage.tracked_roles.watch_ended("cut".into());
     stage.watch(EPOCH, &[("r", record(2, 20))]);
     stage.tells("node-1", "node-2", ChangeCause::Found);
@@ -423,9 +423,7 @@ fn another_bucket_of_the_name_resets_every_role() {
 
 #[test]
 fn roles_that_only_the_old_bucket_had_are_reported_as_replaced_and_then_dropped() {
-    let mut stage = Stage::watching();
-    stage.show(record(1, 10));
-    stage.told();
+    let mut stage = Stage::led();
     stage.tracked_roles.watch_ended("gone".into());
     stage.begin(EPOCH + 1);
     stage.tells("node-1", "-", ChangeCause::BucketReplaced);
@@ -490,9 +488,7 @@ fn a_marker_that_is_not_shown_again_is_looked_up_like_a_leader() {
 #[test]
 fn a_leader_that_is_seen_again_is_not_reported_as_a_new_claim() {
     for (again, cause) in [(1, ChangeCause::Found), (2, ChangeCause::Claimed)] {
-        let mut stage = Stage::watching();
-        stage.show(record(1, 10));
-        stage.told();
+        let mut stage = Stage::led();
         assert_eq!(stage.wait(LEASE), [role("r")]);
         stage.looked(None);
         stage.tells("node-1", "-", ChangeCause::LostSight);

@@ -5,16 +5,14 @@ use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{instance, leading_deafly, never};
-use crate::support::journal::Journal;
+use crate::support::instance::{failure, instance, leading_deafly, never, standing};
 use crate::support::member::{GROUP, all_owned, epoch_of, group, joining, waits};
 use crate::support::operator::Operator;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // Its own record it need not wait for.
     let ttl = ms(5000);
     let a = instance("a", server.url(), &journal)
@@ -30,15 +28,7 @@ async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
     a.role(ROLE).crash_election();
     let ended = journal.ended(ROLE, 0).await;
     assert!(!first.term().is_valid());
-    let crashed = |event: &Event| {
-        matches!(
-            event,
-            Event::Failure {
-                kind: FailureKind::ActorCrashed,
-                ..
-            }
-        )
-    };
+    let crashed = failure(FailureKind::ActorCrashed);
     log.wait_for("a word of it", crashed).await;
     let second = journal.started(ROLE, 1).await;
     recovered("election_panicked", ttl, fault, &second);
@@ -60,14 +50,10 @@ async fn an_election_that_panics_ends_its_handler_alone_and_is_begun_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_ordered_outlives_a_crash_of_the_election() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // Its own record it need not wait for.
     let (ttl, a_while) = (ms(3000), ms(2000));
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let a = standing("a", server.url(), &journal, leased_for(ttl)).await;
     a.wait_until_leader().await;
     let role = a.role(ROLE);
     role.pause().await.expect("it runs");
@@ -103,12 +89,8 @@ async fn what_was_ordered_outlives_a_crash_of_the_election() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(3000)))
-        .start()
-        .await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(3000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let found = operator.instance("a").await;
@@ -132,12 +114,8 @@ async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_crashes_again_and_again_is_started_anew_more_and_more_slowly() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(10_000)))
-        .start()
-        .await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let found = operator.instance("a").await;

@@ -2,14 +2,14 @@
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use async_nats::jetstream::kv;
-use nats_elect::{EndCause, Event, FencedError, FencedStore, StepDown};
+use nats_elect::{EndCause, FencedError, FencedStore, StepDown};
 use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{Instance, guest, instance, never};
+use crate::support::instance::{Instance, ending, guest, instance, never, standing};
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
 
@@ -25,12 +25,14 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let server = NatsServer::start().expect("start");
-        let journal = Journal::default();
-        let a = instance("a", server.url(), &journal)
-            .standing(leased_for(ms(10_000)).cooldown(ms(10)))
-            .start()
-            .await;
+        let (server, journal) = served();
+        let a = standing(
+            "a",
+            server.url(),
+            &journal,
+            leased_for(ms(10_000)).cooldown(ms(10)),
+        )
+        .await;
         let first = journal.started(ROLE, 0).await;
         let stranger = Stranger::connect(&server.url()).await;
         Self {
@@ -313,8 +315,7 @@ async fn a_bucket_that_cannot_says_what_to_do_and_is_never_written_without_the_f
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_do_not_see_one_anothers_data() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(10_000));
     let a = instance("a", server.url(), &journal)
         .standing(config.clone())
@@ -375,15 +376,7 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     is_superseded(unchecked.delete("a").await, marker);
     let batch = unchecked.batch().put("a", "2").put("b", "2").commit().await;
     is_superseded(batch, marker);
-    let superseded = |event: &Event| {
-        matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::Superseded,
-                ..
-            }
-        )
-    };
+    let superseded = ending(EndCause::Superseded);
     log.wait_for("the end of the term", superseded).await;
     assert!(!scene.first.term().is_valid());
     assert_eq!(scene.store.put("a", "2").await, Err(FencedError::NotLeader));
@@ -416,9 +409,13 @@ async fn a_write_without_an_answer_is_unconfirmed_and_not_sent_again() {
     }
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let a = instance("a", proxy.url(), &journal)
-        .standing(leased_for(ms(10_000)).heartbeat_interval(ms(1000)));
-    let _a = a.start().await;
+    let _a = standing(
+        "a",
+        proxy.url(),
+        &journal,
+        leased_for(ms(10_000)).heartbeat_interval(ms(1000)),
+    )
+    .await;
     let first = journal.started(ROLE, 0).await;
     let store = first.term().store();
     store.put("a", "0").await.expect("written");
@@ -462,8 +459,7 @@ async fn writes_that_nobody_waits_for_any_more_leave_room_for_others() {
     }
     let proxy = TcpProxy::start(server.url()).expect("start");
     let journal = Journal::default();
-    let a = instance("a", proxy.url(), &journal).standing(leased_for(ms(10_000)));
-    let _a = a.start().await;
+    let _a = standing("a", proxy.url(), &journal, leased_for(ms(10_000))).await;
     let store = journal.started(ROLE, 0).await.term().store();
     proxy.delay(Direction::ToClient, ms(50));
     // More than the server keeps open for one stream.
@@ -492,10 +488,7 @@ async fn fenced_writes_are_counted_by_their_ends() {
     }
     let journal = Journal::default();
     let id = "fenced-metered";
-    let _a = instance(id, server.url(), &journal)
-        .standing(leased_for(ms(10_000)))
-        .start()
-        .await;
+    let _a = standing(id, server.url(), &journal, leased_for(ms(10_000))).await;
     let first = journal.started(ROLE, 0).await;
     let store = first.term().store();
     store.create("a", "1").await.expect("created");

@@ -12,9 +12,9 @@ use super::hammer::{History, WAYS, hammer_on, make_bucket_that_keeps_all, verdic
 use crate::support::bucket::Stranger;
 use crate::support::child::{self, ChildInstance, Orders, Work};
 use crate::support::clock::Stamp;
-use crate::support::instance::{guest, instance};
+use crate::support::instance::{guest, standing};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
 
@@ -87,10 +87,7 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
     };
     let child = ChildInstance::start(&orders, &journal);
     let first = journal.started(ROLE, 0).await;
-    let b = instance("b", url, &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let b = standing("b", url, &journal, leased_for(ttl)).await;
     b.wait_until_following("child").await;
     let all_ways = |writes: &[Wrote], unchecked: bool, verdict: &str, least: usize| {
         WAYS.iter().all(|way| {
@@ -100,8 +97,8 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
             these.count() >= least
         })
     };
-    eventually(SOON, "writes that land", async || {
-        all_ways(&writes_of(&child), true, "landed", 20).then_some(())
+    comes_true("writes that land", async || {
+        all_ways(&writes_of(&child), true, "landed", 20)
     })
     .await;
 
@@ -206,10 +203,7 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
         let leader = journal.started(ROLE, term).await;
         let landed = || *ends.lock().expect("no panic").get("landed").unwrap_or(&0);
         let before = landed();
-        eventually(SOON, "writes that land", async || {
-            (landed() > before + 100).then_some(())
-        })
-        .await;
+        comes_true("writes that land", async || landed() > before + 100).await;
         let (_, proxy) = proxies
             .iter()
             .find(|(id, _)| *id == leader.instance)
@@ -228,10 +222,7 @@ async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_i
                     .unwrap_or(&0)
             };
             let before = lost();
-            eventually(SOON, "writes without an answer", async || {
-                (lost() > before + 4).then_some(())
-            })
-            .await;
+            comes_true("writes without an answer", async || lost() > before + 4).await;
         }
         // What was held back arrives in another's term.
         proxy.restore();

@@ -2,24 +2,20 @@
 
 use std::time::Duration;
 
-use nats_elect::{EndCause, Event};
+use nats_elect::EndCause;
 use nats_elect_core::name::RoleName;
-use nats_elect_testing::NatsServer;
 
 use crate::clock;
-use crate::support::instance::instance;
-use crate::support::journal::Journal;
-use crate::support::{ROLE, leased_for, ms};
+use crate::support::instance::{ending, standing};
+use crate::support::{ROLE, leased_for, ms, served};
 
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_obeys_the_monitor_but_for_an_outage_before_its_last_proof() {
-    let server = NatsServer::start().expect("start a server");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(15_000)).disconnect_grace_period(ms(12_000));
-    let joining = instance("a", server.url(), &journal).standing(config);
-    let a = joining.start().await;
+    let a = standing("a", server.url(), &journal, config).await;
     let first = journal.started(ROLE, 0).await;
     let name = RoleName::new(ROLE).expect("a name");
     let role = a.role(ROLE);
@@ -30,17 +26,9 @@ async fn an_election_obeys_the_monitor_but_for_an_outage_before_its_last_proof()
     assert_eq!(proved, first.fencing_token);
     assert!(role.is_leader());
 
-    let ends = |event: &Event| {
-        matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::ConnectionLost,
-                ..
-            }
-        )
-    };
+    let ends = ending(EndCause::ConnectionLost);
     let log = a.log();
-    assert_eq!(log.count(ends), 0);
+    assert_eq!(log.count(&ends), 0);
     // However many heartbeats are confirmed until then: it is of a later outage.
     a.manager().tell_grace_over(&name, clock::now() + LONG_AGO);
     log.wait_for("the end", ends).await;

@@ -20,7 +20,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, guest, instance, never};
 use crate::support::journal::Journal;
 use crate::support::operator::{Operator, SEARCH};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient, recovered};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, patient, recovered, served};
 
 struct Fleet {
     server: NatsServer,
@@ -32,8 +32,7 @@ struct Fleet {
 
 /// Two instances; `a` leads.
 async fn fleet() -> Fleet {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // A cordon asks for a fifth of a request's time who could lead next.
     let config = || patient().ttl(ms(10_000));
     let a = instance("a", server.url(), &journal)
@@ -110,8 +109,7 @@ async fn whoever_asks_finds_every_instance_and_what_it_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_tells_its_metadata_in_its_report_and_beneath_that_of_its_roles() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(10_000)).meta("zone", "of the role");
     let a = instance("a", server.url(), &journal)
         .with(|builder| builder.meta("zone", "eu-1").meta("version", "3"))
@@ -356,8 +354,7 @@ async fn an_instance_is_paused_cordoned_and_resumed_from_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_may_answer_nobody_or_under_another_prefix() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let _silent = instance("silent", server.url(), &journal)
         .with(|it| it.admin(AdminConfig::off()))
         .standing(leased_for(ms(3000)))
@@ -493,8 +490,8 @@ async fn a_check_that_nobody_waited_for_is_no_later_answer() {
     let a = operator.instance("a").await;
     let report = operator.report(&a).await;
     assert_eq!(report.roles[ROLE].healthy, None, "no answer yet");
-    eventually(SOON, "the late answer", async || {
-        (answered.load(Ordering::SeqCst) == 1).then_some(())
+    comes_true("the late answer", async || {
+        answered.load(Ordering::SeqCst) == 1
     })
     .await;
     // It has returned, but may not have ended yet: until then a report would share it. Nothing

@@ -7,19 +7,15 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::instance;
+use crate::support::instance::{instance, standing};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(10_000)))
-        .start()
-        .await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let id = operator.instance("a").await.incarnation;
@@ -85,12 +81,8 @@ async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_request_is_refused_and_changes_nothing() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(10_000)))
-        .start()
-        .await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let id = operator.instance("a").await.incarnation;
@@ -146,10 +138,7 @@ async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server(
     let mut server = NatsServer::start().expect("start");
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
     let journal = Journal::default();
-    let _a = instance("a", proxy.url(), &journal)
-        .standing(leased_for(ms(3000)))
-        .start()
-        .await;
+    let _a = standing("a", proxy.url(), &journal, leased_for(ms(3000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let before = operator.instance("a").await;

@@ -7,7 +7,7 @@ use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{User, all_but, users_of};
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
 
 const PASSWORD: &str = "change-me";
 const ANSWERS: &str = "nats-elect-admin.leaders._answer";
@@ -37,7 +37,7 @@ async fn scene() -> Scene {
     maker.start().await.stop().await;
     let candidate = async |id: &str| {
         guest(id, server.url(), &journal)
-            .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD)))
+            .user("candidate", PASSWORD)
             .standing(leased_for(ms(10_000)))
             .start()
             .await
@@ -84,13 +84,10 @@ async fn an_operator_looks_and_acts_and_touches_no_key() {
     // What is refused to candidates would be found in the log, as it is for one who may not be
     // asked.
     let _silent = guest("silent", scene.server.url(), &scene.journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("admin", PASSWORD)))
+        .user("admin", PASSWORD)
         .start()
         .await;
-    eventually(SOON, "a refusal in the log", async || {
-        (refused("admin") > 0).then_some(())
-    })
-    .await;
+    comes_true("a refusal in the log", async || refused("admin") > 0).await;
     assert_eq!(refused("candidate"), 0);
 
     for subject in [
@@ -169,7 +166,7 @@ async fn who_may_not_be_answered_keeps_nobody_else_from_being_answered() {
     let server = server.expect("start");
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(leased_for(ms(10_000)))
         .start()
         .await;

@@ -4,10 +4,10 @@ use nats_elect::Error;
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{Instance, instance};
+use crate::support::instance::{Instance, instance, standing};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
-use crate::support::{ROLE, SOON, logs, patient};
+use crate::support::{ROLE, SOON, logs, patient, served};
 
 async fn of_application(id: &str, name: &str, server: &NatsServer) -> Result<Instance, Error> {
     instance(id, server.url(), &Journal::default())
@@ -42,11 +42,9 @@ async fn an_application_is_refused_the_role_of_another_one_if_both_set_their_nam
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_of_another_application_is_warned_of_if_one_did_not_set_its_name() {
     let logs = logs::install();
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // Its name is that of this test's program.
-    let first = instance("a", server.url(), &journal).standing(patient());
-    let first = first.start().await;
+    let first = standing("a", server.url(), &journal, patient()).await;
     first.wait_until_leader().await;
     let record = Stranger::connect(&server.url()).await.record().await;
     assert!(record["program"].is_string(), "{record}");

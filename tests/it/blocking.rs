@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nats_elect::{EndCause, Event, Outcome, StepDown, Term, handler_fn};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 
 use crate::support::apart::Apart;
 use crate::support::instance::{Instance, instance, never};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, comes_true, leased_for, ms, served};
 
 const TTL: Duration = ms(5000);
 const BLOCKED: Duration = ms(10_000);
@@ -38,10 +38,7 @@ impl Block {
 
     async fn begin(&self) {
         self.wanted.store(true, Ordering::SeqCst);
-        eventually(SOON, "a blocked thread", async || {
-            self.is_under_way().then_some(())
-        })
-        .await;
+        comes_true("a blocked thread", async || self.is_under_way()).await;
     }
 
     fn is_under_way(&self) -> bool {
@@ -72,7 +69,7 @@ fn endings(a: &Instance, role: &str) -> Vec<EndCause> {
 
 async fn all_lead(a: &Instance) {
     for role in ROLES {
-        eventually(SOON, role, async || a.role(role).is_leader().then_some(())).await;
+        comes_true(role, async || a.role(role).is_leader()).await;
     }
 }
 
@@ -130,8 +127,7 @@ async fn a_handler_that_blocks_a_runtime_of_one_thread_costs_no_role_its_term() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_health_check_that_a_blocked_runtime_holds_up_ends_the_term_of_none_but_the_blocker() {
     let apart = Apart::with_workers(1);
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let block = Block::default();
     let leading = block.clone();
     let mut a =
@@ -190,10 +186,7 @@ async fn an_instance_whose_runtime_stands_still_says_that_it_can_not_lead() {
         .handler(ROLE, leased_for(ms(5000)), obedient());
     let stuck = apart.start(stuck).await;
     stuck.wait_until_following("leader").await;
-    eventually(SOON, "its own role", async || {
-        stuck.role(ROLES[0]).is_leader().then_some(())
-    })
-    .await;
+    comes_true("its own role", async || stuck.role(ROLES[0]).is_leader()).await;
     block.begin().await;
     let refused = leader.role(ROLE).step_down(StepDown::to("stuck")).await;
     assert!(refused.is_err(), "{refused:?}");

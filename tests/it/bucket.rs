@@ -3,23 +3,20 @@
 use async_nats::ConnectOptions;
 use async_nats::jetstream::kv;
 use nats_elect::{EndCause, Event, FailureKind, RoleState};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{guest, instance, never};
+use crate::support::instance::{
+    ending, failure, first_and_second, guest, instance, leader_and_follower, never,
+};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
-
-fn is_ending(event: &Event, why: EndCause) -> bool {
-    matches!(event, Event::TermEnding { cause, .. } if *cause == why)
-}
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, proxied, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // Time enough to find the bucket gone before the lease ends.
     let ttl = ms(3000);
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
@@ -39,7 +36,7 @@ async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
     assert!(second.fencing_token.epoch > first.fencing_token.epoch);
     assert!(!first.term().is_valid());
     a.log()
-        .wait_for("its end", |event| is_ending(event, EndCause::BucketLost))
+        .wait_for("its end", ending(EndCause::BucketLost))
         .await;
     assert_eq!(stranger.record().await["id"], second.instance.as_str());
     assert_eq!(other.instance, "a");
@@ -47,31 +44,20 @@ async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_that_a_stranger_makes_again_is_used() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(3000);
     let stranger = Stranger::connect(&server.url()).await;
     stranger.make_bucket(kv::Config::default()).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ttl));
-    let a = join("a").start().await;
+    let (a, b) = first_and_second(join("a"), join("b")).await;
     let first = journal.started(ROLE, 0).await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
 
     let fault = Stamp::now();
     stranger.delete_bucket().await;
     let first_end = journal.ended(ROLE, 0).await.end();
     assert!(first_end.since(fault) < ttl, "it had no bucket to renew in");
     for one in [&a, &b] {
-        let missing = |event: &Event| {
-            matches!(
-                event,
-                Event::Failure {
-                    kind: FailureKind::BucketMissing,
-                    ..
-                }
-            )
-        };
+        let missing = failure(FailureKind::BucketMissing);
         one.log()
             .wait_for("a word of the missing bucket", missing)
             .await;
@@ -107,10 +93,7 @@ async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
             Some(failures(id, kind)).filter(|count| *count > 0.0)
         })
         .await;
-        eventually(SOON, "more of them", async || {
-            (failures(id, kind) >= first + 3.0).then_some(())
-        })
-        .await;
+        comes_true("more of them", async || failures(id, kind) >= first + 3.0).await;
     };
 
     let choosy = join("choosy", ms(3000)).await;
@@ -130,9 +113,7 @@ async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
 /// The server tells nobody of a changed setting: whoever can't use the bucket must look again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let stranger = Stranger::connect(&server.url()).await;
     let lasting = kv::Config {
         max_age: ms(60_000),
@@ -154,15 +135,7 @@ async fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
     edited.expect("a shorter age");
     proxy.cut();
     proxy.restore();
-    let unfit = |event: &Event| {
-        matches!(
-            event,
-            Event::Failure {
-                kind: FailureKind::BucketUnfit,
-                ..
-            }
-        )
-    };
+    let unfit = failure(FailureKind::BucketUnfit);
     a.log().wait_for("a word of the unfit bucket", unfit).await;
     journal.ended(ROLE, 0).await;
     never("leadership", ask * 2, || a.is_leader()).await;
@@ -182,14 +155,9 @@ async fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
-    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
-    let a = join("a").start().await;
-    journal.started(ROLE, 0).await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, b) = leader_and_follower(server.url(), &journal, leased_for(ttl)).await;
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.store().await;
 
@@ -201,7 +169,7 @@ async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
         .expect("put");
     let first = journal.ended(ROLE, 0).await;
     assert!(first.end().since(fault) < ttl / 2, "not at the sight of it");
-    let superseded = |event: &Event| is_ending(event, EndCause::Superseded);
+    let superseded = ending(EndCause::Superseded);
     a.log().wait_for("its end", superseded).await;
     let refused = |event: &Event| *event == Event::ValidationFailed;
     a.log().wait_for("a refused heartbeat", refused).await;
@@ -218,14 +186,9 @@ async fn a_leader_whose_record_a_stranger_replaced_ends_its_term() {
 
 /// A delete by hand is the wish that another lead: the leader makes a release of it.
 async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&Stranger)) {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
-    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
-    let a = join("a").start().await;
-    journal.started(ROLE, 0).await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, b) = leader_and_follower(server.url(), &journal, leased_for(ttl)).await;
     let stranger = Stranger::connect(&server.url()).await;
     let mut heard = stranger.hear(ROLE).await;
 
@@ -234,7 +197,7 @@ async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&Stranger)) {
     let second = journal.started(ROLE, 1).await;
     recovered(test, ttl, fault, &second);
     assert!(second.start.since(fault) < ttl / 2, "not at once");
-    let deleted = |event: &Event| is_ending(event, EndCause::Deleted);
+    let deleted = ending(EndCause::Deleted);
     a.log().wait_for("its end", deleted).await;
     heard.release().await;
     assert_eq!(stranger.record().await["id"], second.instance.as_str());
@@ -245,29 +208,28 @@ async fn is_freed_for_all(test: &str, delete: impl AsyncFnOnce(&Stranger)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_deleted_by_hand_frees_the_role_for_all() {
-    is_freed_for_all("key_deleted_by_hand", async |stranger| {
+    Box::pin(is_freed_for_all("key_deleted_by_hand", async |stranger| {
         let store = stranger.store().await;
         store.delete(ROLE).await.expect("delete");
-    })
+    }))
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_purged_by_hand_frees_the_role_for_all() {
-    is_freed_for_all("key_purged_by_hand", async |stranger| {
+    Box::pin(is_freed_for_all("key_purged_by_hand", async |stranger| {
         let store = stranger.store().await;
         // A bucket of ours forbids it, until somebody allows it.
         store.purge(ROLE).await.expect_err("no rollup");
         stranger.allow_purges().await;
         store.purge(ROLE).await.expect("purge");
-    })
+    }))
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_with_a_max_age_is_used_as_it_is() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(6000);
     let stranger = Stranger::connect(&server.url()).await;
     let config = kv::Config {
@@ -276,10 +238,7 @@ async fn a_bucket_with_a_max_age_is_used_as_it_is() {
     };
     stranger.make_bucket(config).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ttl));
-    let a = join("a").start().await;
-    journal.started(ROLE, 0).await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, _b) = first_and_second(join("a"), join("b")).await;
     // Heartbeats keep the key, although every message in it lives no longer than the lease.
     never("an end of the term", ttl * 2, || {
         !a.is_leader() || journal.terms(ROLE).len() != 1
@@ -296,8 +255,7 @@ async fn a_bucket_with_a_max_age_is_used_as_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_marker_of_the_servers_expiry_is_no_release() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(3000);
     let stranger = Stranger::connect(&server.url()).await;
     let config = kv::Config {
@@ -406,15 +364,7 @@ async fn a_full_bucket_is_told_as_a_failure_that_lasts_and_used_when_there_is_ro
         .standing(leased_for(ms(3000)))
         .start()
         .await;
-    let full = |event: &Event| {
-        matches!(
-            event,
-            Event::Failure {
-                kind: FailureKind::BucketFull,
-                ..
-            }
-        )
-    };
+    let full = failure(FailureKind::BucketFull);
     a.log().wait_for("a word of it", full).await;
     assert!(!a.is_leader());
     store.put("_data.x.y", "".into()).await.expect("a put");

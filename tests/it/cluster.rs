@@ -5,7 +5,7 @@ use nats_elect_testing::{NatsCluster, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, instance};
+use crate::support::instance::{Instance, first_and_second, instance};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
 
@@ -27,11 +27,8 @@ impl Scene {
                 .with(|builder| builder.replicas(3).storage(Storage::File))
                 .standing(config.clone())
         };
-        let (a, b) = (join("a"), join("b"));
-        let a = a.start().await;
+        let (a, b) = first_and_second(join("a"), join("b")).await;
         let first = journal.started(ROLE, 0).await;
-        let b = b.start().await;
-        b.wait_until_following("a").await;
         Self {
             journal,
             first,

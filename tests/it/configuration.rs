@@ -9,9 +9,9 @@ use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Recorded, guest, instance};
+use crate::support::instance::{Recorded, guest, instance, standing};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, proxied, served};
 
 /// What the start fails with; well before `start_timeout`, which is 30 seconds.
 async fn failure_of(builder: RoleManagerBuilder) -> Error {
@@ -58,8 +58,7 @@ async fn without_a_server_the_start_fails_after_its_timeout() {
 
 #[tokio::test]
 async fn a_server_that_comes_up_within_the_start_timeout_is_used() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     server.kill();
     let joining = instance("a", server.url(), &journal).standing(leased_for(ms(5000)));
     let starting = tokio::spawn(joining.start());
@@ -79,10 +78,7 @@ async fn a_long_wire_is_no_reason_not_to_start() {
         proxy.delay(direction, ms(150));
     }
     let journal = Journal::default();
-    let _a = instance("a", proxy.url(), &journal)
-        .standing(leased_for(ms(10_000)))
-        .start()
-        .await;
+    let _a = standing("a", proxy.url(), &journal, leased_for(ms(10_000))).await;
     let first = journal.started(ROLE, 0).await;
     assert_eq!(first.instance, "a");
     let client = async_nats::connect(proxy.url()).await.expect("connect");
@@ -240,20 +236,15 @@ async fn a_client_of_the_callers_own_is_used_and_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_is_dropped_leaves_nothing_running() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (_server, proxy, journal) = proxied();
     proxy.black_hole();
     let joining = guest("a", proxy.url(), &journal).standing(RoleConfig::default());
     let starting = tokio::spawn(joining.try_start());
-    eventually(SOON, "a connection", async || {
-        (proxy.connections() > 0).then_some(())
-    })
-    .await;
+    comes_true("a connection", async || proxy.connections() > 0).await;
     starting.abort();
     proxy.restore();
-    eventually(SOON, "the end of all connections", async || {
-        (proxy.connections() == 0).then_some(())
+    comes_true("the end of all connections", async || {
+        proxy.connections() == 0
     })
     .await;
 }

@@ -1,26 +1,20 @@
 //! Leaders that end without a word.
 
 use nats_elect::Overrun;
-use nats_elect_testing::NatsServer;
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders, Work};
 use crate::support::clock::Stamp;
-use crate::support::instance::instance;
-use crate::support::journal::Journal;
-use crate::support::{ROLE, leased_for, ms, recovered};
+use crate::support::instance::standing;
+use crate::support::{ROLE, leased_for, ms, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_leader_is_replaced_when_its_lease_has_run_out() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(3000);
     let mut child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
     let first = journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("child").await;
     let stranger = Stranger::connect(&server.url()).await;
 
@@ -41,17 +35,13 @@ async fn a_killed_leader_is_replaced_when_its_lease_has_run_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_leader_wakes_up_as_no_leader() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // While the process stands still nothing in it can end; only what it may do can.
     journal.allow_overlaps();
     let ttl = ms(3000);
     let child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
     journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("child").await;
 
     let paused = Stamp::now();
@@ -70,8 +60,7 @@ async fn a_paused_leader_wakes_up_as_no_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_with_overrun_exit_ends_before_anyone_else_leads() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // So long that its drift margin is more than a busy machine may be late.
     let ttl = ms(20_000);
     let orders = Orders {
@@ -81,10 +70,7 @@ async fn a_process_with_overrun_exit_ends_before_anyone_else_leads() {
     };
     let mut child = ChildInstance::start(&orders, &journal);
     journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("child").await;
 
     let stranger = Stranger::connect(&server.url()).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::bucket::Stranger;
 use crate::support::user::User;
-use crate::support::{BUCKET, SOON, arrived};
+use crate::support::{BUCKET, SOON, arrived, comes_true};
 
 const PURGE: &str = "$JS.API.STREAM.PURGE.KV_leaders";
 
@@ -75,8 +75,8 @@ impl Scene {
     }
 
     async fn is_emptied(&self) {
-        eventually(SOON, "an empty bucket", async || {
-            self.all.find("scheduler").await.is_none().then_some(())
+        comes_true("an empty bucket", async || {
+            self.all.find("scheduler").await.is_none()
         })
         .await;
     }

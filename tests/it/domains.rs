@@ -6,7 +6,7 @@ use nats_elect::{Event, FailureKind, Observer};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{guest, instance, never};
+use crate::support::instance::{guest, instance, never, standing};
 use crate::support::journal::Journal;
 use crate::support::operator::{Operator, SEARCH};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
@@ -78,11 +78,9 @@ async fn a_leader_at_a_leaf_node_without_jetstream_loses_its_lease_with_the_link
     .await;
     // Both stand for one role. The journal refuses terms that overlap.
     let journal = Journal::default();
-    let a = instance("a", leaf.url(), &journal).standing(leased_for(ms(3000)));
-    let a = a.start().await;
+    let a = standing("a", leaf.url(), &journal, leased_for(ms(3000))).await;
     a.wait_until_leader().await;
-    let b = instance("b", hub.url(), &journal).standing(leased_for(ms(3000)));
-    let b = b.start().await;
+    let b = standing("b", hub.url(), &journal, leased_for(ms(3000))).await;
     b.wait_until_following("a").await;
     line.black_hole();
     b.wait_until_leader().await;
@@ -99,8 +97,7 @@ async fn an_instance_whose_bucket_is_gone_is_none_of_the_bucket_of_another_domai
     at_leaf.make_bucket(kv::Config::default()).await;
     let (journal, journal_at_leaf) = (Journal::default(), Journal::default());
     let settings = || leased_for(ms(6000));
-    let a = instance("a", hub.url(), &journal).standing(settings());
-    let a = a.start().await;
+    let a = standing("a", hub.url(), &journal, settings()).await;
     let b = guest("b", leaf.url(), &journal_at_leaf).standing(settings());
     let b = b.start().await;
     a.wait_until_leader().await;

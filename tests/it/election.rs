@@ -2,18 +2,15 @@
 
 use async_nats::jetstream::kv;
 use nats_elect::{Event, RoleState, StepDown};
-use nats_elect_testing::NatsServer;
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{instance, never};
-use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, leased_for, ms, recovered};
+use crate::support::instance::{instance, leader_and_follower, never};
+use crate::support::{BUCKET, ROLE, leased_for, ms, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_three_leads_and_the_others_follow() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(6000);
     let mut instances = Vec::new();
     for id in ["a", "b", "c"] {
@@ -48,8 +45,7 @@ async fn one_of_three_leads_and_the_others_follow() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_is_followed_by_its_fence_record_and_nothing_else() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let stranger = Stranger::connect(&server.url()).await;
     // A lease so long that no heartbeat hides the claim.
     let lease = leased_for(ms(60_000)).heartbeat_interval(ms(20_000));
@@ -84,14 +80,9 @@ async fn a_claim_is_followed_by_its_fence_record_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_graceful_stop_ends_the_handler_frees_the_role_and_the_next_leads_at_once() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
-    let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
-    let a = join("a").start().await;
-    a.wait_until_leader().await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, b) = leader_and_follower(server.url(), &journal, leased_for(ttl)).await;
     let stranger = Stranger::connect(&server.url()).await;
     let mut heard = stranger.hear(ROLE).await;
 
@@ -124,8 +115,7 @@ async fn a_graceful_stop_ends_the_handler_frees_the_role_and_the_next_leads_at_o
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_candidates_on_an_expired_key_elect_one() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
     let stranger = Stranger::connect(&server.url()).await;
     // All have seen this record before its lease ends.

@@ -4,7 +4,7 @@ use nats_elect::{FencedError, FencedStore, Storage};
 use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::support::clock::Stamp;
-use crate::support::instance::instance;
+use crate::support::instance::{instance, standing};
 use crate::support::journal::Journal;
 use crate::support::{ROLE, SOON, leased_for, ms};
 
@@ -59,10 +59,7 @@ async fn fifty_callers_write_at_once() {
         return;
     }
     let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(15_000)))
-        .start()
-        .await;
+    let a = standing("a", server.url(), &journal, leased_for(ms(15_000))).await;
     let first = journal.started(ROLE, 0).await;
     let store = first.term().store().timeout(SOON);
     crowd(&store, "one server").await;

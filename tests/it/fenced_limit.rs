@@ -1,22 +1,22 @@
 //! How much a role may keep.
 
 use nats_elect::{FencedError, StepDown};
-use nats_elect_testing::NatsServer;
 
-use crate::support::instance::instance;
-use crate::support::journal::Journal;
-use crate::support::{ROLE, leased_for, ms};
+use crate::support::instance::standing;
+use crate::support::{ROLE, leased_for, ms, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_with_a_limit_keeps_no_more_than_that() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // Each key counts 512 bytes beside its name and its value.
     let limit = 2 * (512 + 1 + 1000) + 512 + 1;
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(10_000)).data_limit(limit))
-        .start()
-        .await;
+    let a = standing(
+        "a",
+        server.url(),
+        &journal,
+        leased_for(ms(10_000)).data_limit(limit),
+    )
+    .await;
     let store = journal.started(ROLE, 0).await.term().store();
     let over = |written: Result<u64, FencedError>, would: u64| {
         let told = FencedError::OverLimit {

@@ -7,8 +7,7 @@
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::{Client, ConnectOptions, HeaderMap};
-use nats_elect::AuthConfig;
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::{Value, json};
 
 use crate::support::bucket::{Stranger, marker_of};
@@ -16,7 +15,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::sentry::Sentry;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, comes_true, leased_for, ms, recovered};
 
 const TTL: std::time::Duration = ms(5000);
 /// What a loaded machine may add to the bounds of the protocol.
@@ -65,7 +64,7 @@ impl Scene {
         let journal = Journal::default();
         let config = leased_for(TTL);
         let earlier = instance("earlier", server.url(), &journal)
-            .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
+            .user("all", "p")
             .standing(config.clone())
             .start()
             .await;
@@ -85,7 +84,7 @@ impl Scene {
 
         let join = |id, url| {
             guest(id, url, &journal)
-                .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
+                .user("all", "p")
                 .standing(config.clone())
         };
         let a = join("a", proxy.url()).start().await;
@@ -144,10 +143,7 @@ impl Scene {
     async fn survive(self, what: &str, allow_direct: bool) {
         let next = self.journal.started(ROLE, 2).await;
         self.b.wait_until_leader().await;
-        eventually(SOON, "the end of what was cut off", async || {
-            (!self.a.is_leader()).then_some(())
-        })
-        .await;
+        comes_true("the end of what was cut off", async || !self.a.is_leader()).await;
         let watched = self.sentry.end();
         let after = next.start.since(self.cut);
         eprintln!(
@@ -238,8 +234,8 @@ impl Attacker {
         let before = self.bucket.message().await.sequence;
         self.write(ROLE, headers, b"").await;
         // Somebody who believes it may have claimed the role by then.
-        eventually(SOON, "what it wrote", async || {
-            (self.bucket.message().await.sequence > before).then_some(())
+        comes_true("what it wrote", async || {
+            self.bucket.message().await.sequence > before
         })
         .await;
     }
@@ -248,8 +244,8 @@ impl Attacker {
         let key = format!("_fence.{ROLE}");
         let value = fence.to_string();
         self.write(&key, HeaderMap::new(), value.as_bytes()).await;
-        eventually(SOON, "what it wrote", async || {
-            (self.bucket.record_of(&key).await == *fence).then_some(())
+        comes_true("what it wrote", async || {
+            self.bucket.record_of(&key).await == *fence
         })
         .await;
     }
@@ -372,8 +368,8 @@ async fn a_bucket_that_a_diverted_answer_purged_has_no_second_leader() {
     makes_no_second_leader("purge", Way::DirectGet, async |attacker| {
         let purge = format!("$JS.API.STREAM.PURGE.KV_{BUCKET}");
         attacker.divert(&purge, HeaderMap::new(), b"").await;
-        eventually(SOON, "an empty bucket", async || {
-            attacker.bucket.find(ROLE).await.is_none().then_some(())
+        comes_true("an empty bucket", async || {
+            attacker.bucket.find(ROLE).await.is_none()
         })
         .await;
     })

@@ -15,12 +15,11 @@ use tokio::sync::{Notify, watch};
 use crate::logs::records;
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::instance::{Recorded, never};
-use crate::support::journal::Journal;
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, joining, member, member_with, stop,
     waits,
 };
-use crate::support::{BUCKET, SOON, logs, ms};
+use crate::support::{BUCKET, SOON, comes_true, logs, ms, served};
 
 /// The longest lease that a member may have.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
@@ -78,8 +77,8 @@ impl Obstinate {
     }
 
     async fn are_told(&self, terms: usize) {
-        eventually(SOON, "handlers that are told to end", async || {
-            (self.counts().1 == terms).then_some(())
+        comes_true("handlers that are told to end", async || {
+            self.counts().1 == terms
         })
         .await;
     }
@@ -262,8 +261,7 @@ async fn nothing_of_a_member_goes_on_after_its_manager_was_dropped_beside_a_hand
 /// somebody may act by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minute_later() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", 4, &journal).await;
     all_owned(&[&a], 4).await;
     Stranger::connect(&server.url()).await.delete_bucket().await;
@@ -305,10 +303,7 @@ async fn a_member_joins_a_new_bucket_when_its_handler_that_blocks_has_ended_and_
     let stranger = Stranger::connect(&server.url()).await;
     stranger.delete_bucket().await;
     let waits = || records(&logs.text(), id, "handlers of the former bucket do not end");
-    eventually(SOON, "a word of it", async || {
-        (!waits().is_empty()).then_some(())
-    })
-    .await;
+    comes_true("a word of it", async || !waits().is_empty()).await;
     // Several looks.
     tokio::time::sleep(ms(3000)).await;
     assert_eq!(waits().len(), 1, "{:?}", waits());
@@ -324,8 +319,7 @@ async fn a_member_joins_a_new_bucket_when_its_handler_that_blocks_has_ended_and_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_whose_key_is_purged_ends_alone_when_its_store_tells() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let purged = Arc::new(Notify::new());
     let writes = Arc::clone(&purged);
     let work = move |term: Term| {
@@ -382,10 +376,7 @@ async fn a_task_that_outlives_its_handler_is_ended_and_the_unit_begins_again() {
     };
     let sharded = Group::sharded(GROUP, 1, handler_fn(work));
     let a = member_with(&server.url(), "a", sharded).await;
-    eventually(SOON, "a second term", async || {
-        (begun.load(Ordering::SeqCst) >= 2).then_some(())
-    })
-    .await;
+    comes_true("a second term", async || begun.load(Ordering::SeqCst) >= 2).await;
     assert!(ended.load(Ordering::SeqCst) >= 1, "one task at a time");
     stop(a).await;
 }
@@ -416,9 +407,6 @@ async fn an_instance_whose_bucket_is_gone_says_that_it_acts_on_nothing() {
     let a = a.start().await.expect("start");
     all_owned(&[&a], 4).await;
     Stranger::connect(&server.url()).await.delete_bucket().await;
-    eventually(SOON, "no units", async || {
-        group(&a).mine().is_empty().then_some(())
-    })
-    .await;
+    comes_true("no units", async || group(&a).mine().is_empty()).await;
     stop(a).await;
 }

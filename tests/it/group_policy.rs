@@ -9,9 +9,8 @@ use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
 use crate::support::instance::{Recorded, never};
-use crate::support::journal::Journal;
 use crate::support::member::{GROUP, LEASE, all_owned, group, joining, stop, waits};
-use crate::support::{SOON, panic_as_wanted};
+use crate::support::{SOON, panic_as_wanted, served};
 
 /// An instance in this zone, which is its label, too.
 async fn start(server: &NatsServer, id: &str, zone: &str, group: Group) -> RoleManager {
@@ -139,8 +138,7 @@ impl Policy for Broken {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_panics_costs_balance_and_ends_no_term() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let make = |id: &str| {
         let handler = Recorded::obedient(id, &journal);
         Group::sharded(GROUP, 4, handler).policy(Broken)

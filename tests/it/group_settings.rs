@@ -5,7 +5,7 @@ use nats_elect_testing::{NatsServer, eventually};
 
 use crate::logs::records;
 use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop, waits};
-use crate::support::{SOON, logs, ms};
+use crate::support::{SOON, comes_true, logs, ms};
 
 fn spread(names: &[&str]) -> Group {
     let group = Group::spread(GROUP);
@@ -42,10 +42,7 @@ async fn another_number_of_shards_in_the_settings_is_warned_of_once_and_the_grou
     all_owned(&[&a], 8).await;
     let b = member_with(&server.url(), other, Group::sharded(GROUP, 16, waits())).await;
     warned(other, "nats-elect group grow partitions 16").await;
-    eventually(SOON, "half of the shards", async || {
-        (group(&b).mine().len() == 4).then_some(())
-    })
-    .await;
+    comes_true("half of the shards", async || group(&b).mine().len() == 4).await;
     all_owned(&[&a, &b], 8).await;
     assert_eq!((group(&a).shards(), group(&b).shards()), (Some(8), Some(8)));
     let others = records(&logs.text(), first, "group grow");
@@ -62,10 +59,7 @@ async fn units_that_only_others_name_stay_with_them_and_are_warned_of_once() {
     // A unit that is new in an old group would have no owner for a minute.
     let all = ["metrics", "network", "scheduler"];
     let before = member_with(&server.url(), "names-all", spread(&all)).await;
-    eventually(SOON, "all units", async || {
-        (group(&before).mine() == all).then_some(())
-    })
-    .await;
+    comes_true("all units", async || group(&before).mine() == all).await;
     stop(before).await;
     let a = member_with(&server.url(), first, spread(&["network", "scheduler"])).await;
     let b = member_with(&server.url(), other, spread(&["metrics", "network"])).await;
@@ -79,8 +73,8 @@ async fn units_that_only_others_name_stay_with_them_and_are_warned_of_once() {
     let scheduler = "units of the group that the settings do not name: scheduler.";
     tokio::join!(warned(first, metrics), warned(other, scheduler));
     stop(b).await;
-    eventually(SOON, "the unit that both know", async || {
-        (group(&a).mine() == ["network", "scheduler"]).then_some(())
+    comes_true("the unit that both know", async || {
+        group(&a).mine() == ["network", "scheduler"]
     })
     .await;
     tokio::time::sleep(LEASE).await;

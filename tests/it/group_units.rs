@@ -9,8 +9,8 @@ use nats_elect::{
 };
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::SOON;
 use crate::support::member::{GROUP, LEASE, group, joining, stop, waits};
+use crate::support::{SOON, comes_true};
 
 fn config() -> MemberConfig {
     MemberConfig::default().ttl(LEASE)
@@ -89,10 +89,7 @@ async fn a_unit_whose_handler_keeps_failing_on_an_instance_moves_to_another() {
             .unit("well", waits())
     };
     let a = start(&server, "a", config(), make(fails.boxed())).await;
-    eventually(SOON, "it fails", async || {
-        (runs.load(Ordering::SeqCst) > 0).then_some(())
-    })
-    .await;
+    comes_true("it fails", async || runs.load(Ordering::SeqCst) > 0).await;
     let b = start(&server, "b", config(), make(waits().boxed())).await;
     until(&group(&b), "it moves", |it| {
         it.mine().contains(&"job".to_owned())

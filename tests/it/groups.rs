@@ -11,7 +11,7 @@ use crate::support::journal::Journal;
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, member, member_with, stop,
 };
-use crate::support::{BUCKET, SOON, ms};
+use crate::support::{BUCKET, SOON, comes_true, ms, served};
 
 /// The key of a unit of the first generation.
 fn unit(shard: u32) -> String {
@@ -20,8 +20,7 @@ fn unit(shard: u32) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_shard_has_one_owner_and_a_member_that_stops_leaves_none_behind() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let shards = 24;
     let a = member(&server.url(), "a", shards, &journal).await;
     let b = member(&server.url(), "b", shards, &journal).await;
@@ -70,8 +69,8 @@ async fn a_member_that_is_cut_off_without_a_shard_is_deposed() {
     let identity = tombstone.headers.get("Nats-Elect-Identity");
     assert!(identity.is_some(), "it tells the lease to those who join");
     proxy.restore();
-    eventually(SOON, "another epoch", async || {
-        (epoch_of(&stranger, "b").await != gone).then_some(())
+    comes_true("another epoch", async || {
+        epoch_of(&stranger, "b").await != gone
     })
     .await;
     stop(b).await;
@@ -81,16 +80,12 @@ async fn a_member_that_is_cut_off_without_a_shard_is_deposed() {
 /// However often its members looked for a watch meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_outlived_an_outage_of_several_leases_has_owners_at_once() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     let shards = 8;
     let a = member(&server.url(), "a", shards, &journal).await;
     all_owned(&[&a], shards).await;
     server.kill();
-    eventually(SOON, "the end of all terms", async || {
-        group(&a).mine().is_empty().then_some(())
-    })
-    .await;
+    comes_true("the end of all terms", async || group(&a).mine().is_empty()).await;
     tokio::time::sleep(LEASE * 3).await;
     server.restart().expect("restart");
     all_owned(&[&a], shards).await;
@@ -99,8 +94,7 @@ async fn a_group_that_outlived_an_outage_of_several_leases_has_owners_at_once() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purge_of_everything_makes_no_second_owner() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let shards = 4;
     let a = member(&server.url(), "a", shards, &journal).await;
     let b = member(&server.url(), "b", shards, &journal).await;
@@ -131,8 +125,7 @@ async fn a_purge_of_everything_makes_no_second_owner() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_record_ends_the_owners_term_and_gives_nobody_one_before_its_age() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", 2, &journal).await;
     let b = member(&server.url(), "b", 2, &journal).await;
     let role = format!("{GROUP}/0");
@@ -163,8 +156,7 @@ async fn a_forged_record_ends_the_owners_term_and_gives_nobody_one_before_its_ag
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_keeps_data_that_only_its_newest_term_can_change() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let counting = |id: &str| {
         let count = |term: Term| async move {
             let store = term.store();
@@ -229,8 +221,7 @@ async fn a_unit_keeps_data_that_only_its_newest_term_can_change() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over_evenly() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let shards = 30;
     let a = member(&server.url(), "a", shards, &journal).await;
     all_owned(&[&a], shards).await;
@@ -255,8 +246,7 @@ async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_units_of_a_cordoned_instance_move_away_and_come_back_when_it_is_resumed() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let shards = 12;
     let a = member(&server.url(), "a", shards, &journal).await;
     let b = member(&server.url(), "b", shards, &journal).await;

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nats_elect::{BoxError, EndCause, Event, FencedError, RoleState, StepDown, Term};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{TcpProxy, eventually};
 
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{Recorded, instance, never};
-use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms, panic_as_wanted, recovered};
+use crate::support::instance::{Recorded, instance, never, standing};
+use crate::support::{
+    ROLE, SOON, comes_true, leased_for, ms, panic_as_wanted, proxied, recovered, served,
+};
 
 /// How a term ended, and whether the role was freed.
 async fn end_of(log: &crate::support::instance::EventLog) -> (EndCause, bool) {
@@ -31,8 +32,7 @@ async fn gives_up_its_role(
     cause: EndCause,
     end: impl Fn() -> Result<(), BoxError> + Clone + Send + Sync + 'static,
 ) {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
     let end_now = Arc::new(tokio::sync::Notify::new());
     let told = Arc::clone(&end_now);
@@ -47,8 +47,7 @@ async fn gives_up_its_role(
         .start()
         .await;
     let first = journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("a").await;
 
     let fault = Stamp::now();
@@ -86,8 +85,7 @@ async fn a_handler_that_panics_gives_up_its_role() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_always_fails_stays_out_longer_each_time() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(5000)).cooldown(ms(100));
     let _a = instance("a", server.url(), &journal)
         .working(ROLE, config, |_| async { Err("as the test wants".into()) })
@@ -103,8 +101,7 @@ async fn a_handler_that_always_fails_stays_out_longer_each_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_ignores_its_cancellation_is_aborted_and_the_role_freed() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
     let a = instance("a", server.url(), &journal)
         .working(ROLE, leased_for(ttl).stop_budget(ms(500)), |_| {
@@ -113,8 +110,7 @@ async fn a_handler_that_ignores_its_cancellation_is_aborted_and_the_role_freed()
         .start()
         .await;
     let first = journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("a").await;
 
     let fault = Stamp::now();
@@ -133,8 +129,7 @@ async fn a_handler_that_ignores_its_cancellation_is_aborted_and_the_role_freed()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_role_is_not_free_before_every_task_of_the_term_has_ended() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
     let ended = Arc::new(std::sync::Mutex::new(None));
     let noted = Arc::clone(&ended);
@@ -154,8 +149,7 @@ async fn the_role_is_not_free_before_every_task_of_the_term_has_ended() {
         .start()
         .await;
     journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("a").await;
     let down = a.role(ROLE).step_down(StepDown::any()).await;
     assert!(down.expect("a leader").released);
@@ -166,8 +160,7 @@ async fn the_role_is_not_free_before_every_task_of_the_term_has_ended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // The blocked handler runs on while another instance leads: that is what fencing is for.
     journal.allow_overlaps();
     let ttl = ms(5000);
@@ -192,8 +185,7 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     let a = apart.start(a).await;
     let first = journal.started(ROLE, 0).await;
     let metrics = journal.started("metrics", 0).await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("a").await;
     blocked.store(true, Ordering::SeqCst);
     // Its own lease is kept too: nobody said that it should end.
@@ -236,8 +228,7 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_fails_its_health_checks_loses_the_role() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
     let handler = Recorded::obedient("a", &journal);
     let config = leased_for(ttl).cooldown(ms(300));
@@ -246,8 +237,7 @@ async fn a_handler_that_fails_its_health_checks_loses_the_role() {
         .start()
         .await;
     journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("a").await;
 
     let fault = Stamp::now();
@@ -282,8 +272,7 @@ async fn a_health_check_that_never_answers_counts_as_failed() {
             std::future::pending().await
         }
     }
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = instance("a", server.url(), &journal)
         .handler(
             ROLE,
@@ -310,8 +299,7 @@ async fn leaders_are_announced_to_everyone_and_a_slow_listener_delays_nothing() 
             tokio::time::sleep(Duration::from_secs(3600)).await;
         }
     }
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(10_000);
     let calls = Arc::new(AtomicUsize::new(0));
     let slow = Slow {
@@ -333,17 +321,11 @@ async fn leaders_are_announced_to_everyone_and_a_slow_listener_delays_nothing() 
         told.last()
             .is_some_and(|leader| leader.as_ref().is_some_and(|l| l.instance_id == who))
     };
-    eventually(SOON, "a's announcement", async || {
-        announced("a").then_some(())
-    })
-    .await;
+    comes_true("a's announcement", async || announced("a")).await;
     a.stop().await;
     let second = journal.started(ROLE, 1).await;
     assert_eq!(second.instance, "b");
-    eventually(SOON, "b's announcement", async || {
-        announced("b").then_some(())
-    })
-    .await;
+    comes_true("b's announcement", async || announced("b")).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     b.stop().await;
     let stranger = Stranger::connect(&server.url()).await;
@@ -355,9 +337,7 @@ async fn leaders_are_announced_to_everyone_and_a_slow_listener_delays_nothing() 
 async fn a_handler_in_a_store_call_ends_by_itself_in_an_outage() {
     let outages: [fn(&TcpProxy); 2] = [TcpProxy::cut, TcpProxy::black_hole];
     for outage in outages {
-        let server = NatsServer::start().expect("start");
-        let proxy = TcpProxy::start(server.url()).expect("start");
-        let journal = Journal::default();
+        let (_server, proxy, journal) = proxied();
         let (told, mut errors) = tokio::sync::mpsc::unbounded_channel();
         let config = leased_for(ms(3000)).stop_budget(ms(1000));
         let a = instance("a", proxy.url(), &journal)
@@ -407,8 +387,7 @@ async fn a_handler_in_a_store_call_ends_by_itself_in_an_outage() {
 /// What is written while the handler winds down is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_may_write_while_it_winds_down() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = instance("a", server.url(), &journal)
         .working(ROLE, leased_for(ms(10_000)), |term| async move {
             term.cancelled().await;

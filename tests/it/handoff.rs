@@ -13,10 +13,10 @@ use nats_elect_testing::{NatsServer, TcpProxy};
 use serde_json::json;
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, hand_over, instance, never};
+use crate::support::instance::{Instance, Recorded, hand_over, instance, never, standing};
 use crate::support::journal::Journal;
 use crate::support::raw::RawHandoffs;
-use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms, patient};
+use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms, patient, served};
 
 const HANDOFF_ROLES: usize = 8;
 const ROUNDS: usize = 10;
@@ -34,8 +34,7 @@ async fn three(server: &NatsServer, journal: &Journal, config: &RoleConfig) -> [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let roles: Vec<String> = (0..HANDOFF_ROLES).map(|i| format!("r{i}")).collect();
     let mut instances = Vec::new();
     for id in ["a", "b", "c"] {
@@ -102,8 +101,7 @@ async fn roles_go_around_by_name_without_a_moment_in_which_two_act() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_is_given_to_a_successor_only_when_it_would_believe_the_release() {
     let ttl = ms(5000);
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
     let a = join("a").start().await;
     a.wait_until_leader().await;
@@ -143,8 +141,7 @@ async fn consumers(stream: &Stream) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = patient();
     let [a, _b, _c] = three(&server, &journal, &config).await;
     // The server says that nobody is there: no need to wait for an answer. And some names nobody
@@ -164,14 +161,11 @@ async fn a_successor_that_is_not_there_is_known_at_once_and_the_leader_leads_on(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_that_is_cut_off_is_not_waited_for_for_ever() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(patient());
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, patient()).await;
     a.wait_until_leader().await;
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let b = instance("b", proxy.url(), &journal).standing(patient());
-    let b = b.start().await;
+    let b = standing("b", proxy.url(), &journal, patient()).await;
     b.wait_until_following("a").await;
     proxy.black_hole();
     let absent = a.role(ROLE).step_down(StepDown::to("b")).await;
@@ -184,10 +178,8 @@ async fn a_successor_that_is_cut_off_is_not_waited_for_for_ever() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(patient());
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, patient()).await;
     a.wait_until_leader().await;
     let ill = Recorded::obedient("b", &journal);
     ill.set_healthy(false);
@@ -222,11 +214,9 @@ async fn a_successor_that_is_not_fit_says_why_and_the_leader_leads_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = patient();
-    let a = instance("a", server.url(), &journal).standing(config.clone());
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, config.clone()).await;
     a.wait_until_leader().await;
     let other = instance("b_1", server.url(), &journal).role("metrics", config.clone());
     let _other = other.start().await;
@@ -240,8 +230,7 @@ async fn an_instance_of_a_similar_name_does_not_answer_for_the_successor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_that_is_lost_on_the_way_leaves_the_role_to_the_others() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let [a, _b, _c] = three(&server, &journal, &patient()).await;
     // Somebody says that it is ready, and is never heard of again.
     let client = async_nats::connect(server.url()).await.expect("connect");
@@ -271,10 +260,8 @@ async fn a_successor_that_is_lost_on_the_way_leaves_the_role_to_the_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_old_leader_does_not_stand_before_its_hold_off_is_over() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(1000)));
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(1000))).await;
     a.wait_until_leader().await;
     let hold_off = ms(2500);
     let began = Stamp::now();
@@ -287,8 +274,7 @@ async fn the_old_leader_does_not_stand_before_its_hold_off_is_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_stops_hands_over_to_the_healthy_candidate_of_the_highest_priority() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = |priority| patient().priority(priority);
     // It takes its time to wind down: the candidates answer meanwhile.
     let a = instance("a", server.url(), &journal).working(ROLE, config(0), |term| async move {
@@ -318,8 +304,7 @@ async fn who_stops_hands_over_to_the_healthy_candidate_of_the_highest_priority()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_comes_late_or_from_below_hits_nobody() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let [a, b, _c] = three(&server, &journal, &patient().priority(5)).await;
     let client = async_nats::connect(server.url()).await.expect("connect");
     let incarnation = |leader: &Instance| {
@@ -386,11 +371,9 @@ impl RoleHandler for Slow {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn however_many_ask_the_handler_says_how_it_is_once_at_a_time() {
     const ASKING: usize = 150;
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(10_000));
-    let a = instance("a", server.url(), &journal).standing(config.clone());
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, config.clone()).await;
     a.wait_until_leader().await;
     let slow = Slow::default();
     let b = instance("b", server.url(), &journal).handler(ROLE, config, slow.clone());

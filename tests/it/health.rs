@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::instance::{Instance, hand_over, instance, leading_deafly};
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, all_owned, group, member, member_with, stop};
-use crate::support::{ROLE, SOON, leased_for, ms, patient};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, patient, proxied};
 
 struct Answer {
     code: u16,
@@ -145,9 +145,7 @@ async fn what_is_asked_of_a_socket_before_the_start_is_answered_after_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_of_a_group_is_ready_once_it_can_own_units() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let a = member(&server.url(), "a", 4, &journal).await;
     let health_of_a = of(&a).await;
     // Nobody else is there, so it waits for no lease.
@@ -245,8 +243,8 @@ async fn other_questions_are_answered_with_what_can_be_asked() {
     assert_eq!(code(&bare, "/metrics").await, 404);
     let address = bare.address();
     drop(bare);
-    eventually(SOON, "the end of the server", async || {
-        TcpStream::connect(address).await.is_err().then_some(())
+    comes_true("the end of the server", async || {
+        TcpStream::connect(address).await.is_err()
     })
     .await;
 }

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use async_nats::jetstream::kv;
 use nats_elect::{RoleState, Term};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{guest, never};
-use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{ROLE, SOON, leased_for, ms, recovered, served};
 
 /// Whatever stands in the key is respected until its lease has been watched, then claimed over.
 async fn is_respected_for(lease: Duration, ttl: Duration, value: Vec<u8>, leader: &str) {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;
     let put = store.put(ROLE, value.into()).await.expect("put");
@@ -66,8 +64,7 @@ async fn a_huge_value_is_respected_for_our_own_lease() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_that_renews_is_never_overwritten() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;
@@ -97,8 +94,7 @@ async fn a_stranger_that_renews_is_never_overwritten() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_are_no_roles_disturb_nobody() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(6000);
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;
@@ -115,8 +111,7 @@ async fn keys_that_are_no_roles_disturb_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fence_record_of_another_hand_ends_the_term() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(1500);
     let stranger = Stranger::connect(&server.url()).await;
     let store = stranger.make_bucket(kv::Config::default()).await;

@@ -13,7 +13,7 @@ use crate::support::journal::Journal;
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, member, stop,
 };
-use crate::support::{BUCKET, SOON, logs};
+use crate::support::{BUCKET, SOON, comes_true, logs, served};
 
 /// The longest lease of a member.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -54,17 +54,13 @@ fn count(journal: &Journal, group: &str, shards: u32) -> Vec<usize> {
 /// handler begins. Returns the terms that they had so far.
 async fn all_run(journal: &Journal, group: &str, shards: u32) -> Vec<usize> {
     let runs = |shard| journal.running(&format!("{group}/{shard}")).is_some();
-    eventually(SOON, "a handler for each shard", async || {
-        (0..shards).all(runs).then_some(())
-    })
-    .await;
+    comes_true("a handler for each shard", async || (0..shards).all(runs)).await;
     count(journal, group, shards)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_by_hand_costs_a_unit_its_owner_for_as_long_as_the_protocol_says() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member_of_both(&server, "a", &journal).await;
     let b = member_of_both(&server, "b", &journal).await;
     let later = |it: &RoleManager| it.group(LATER).expect("it").mine().len();
@@ -162,17 +158,13 @@ async fn what_is_written_by_hand_costs_a_unit_its_owner_for_as_long_as_the_proto
         .expect("it");
     assert_eq!(stands.sequence, of_later);
     put(format!("_group.g.{LATER}"), made).await;
-    eventually(SOON, "all units of it", async || {
-        (later(&b) == 4).then_some(())
-    })
-    .await;
+    comes_true("all units of it", async || later(&b) == 4).await;
     stop(b).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rubbish_over_a_members_lease_costs_it_what_it_owns_until_a_lease_is_over() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", SHARDS, &journal).await;
     let b = member(&server.url(), "b", SHARDS, &journal).await;
     evenly_owned(&[&a, &b], SHARDS).await;
@@ -201,8 +193,7 @@ async fn rubbish_over_a_members_lease_costs_it_what_it_owns_until_a_lease_is_ove
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_says_which_key_it_waits_for() {
     let logs = logs::install();
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", SHARDS, &journal).await;
     all_owned(&[&a], SHARDS).await;
     let key = format!("_group.m.{}A", "W".repeat(21));
@@ -229,8 +220,7 @@ const UNREADABLE: [&[u8]; 2] = [
 /// Each watch on groups would receive them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_no_client_can_read_is_written_over_and_costs_its_unit_a_lease() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", SHARDS, &journal).await;
     all_run(&journal, GROUP, SHARDS).await;
     let stranger = Stranger::connect(&server.url()).await;

@@ -12,20 +12,17 @@ use nats_elect_testing::{NatsServer, eventually};
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, hand_over, instance, never};
+use crate::support::instance::{
+    Instance, Recorded, ending, first_and_second, hand_over, instance, never, standing,
+};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, recovered, served};
 
 /// A server with a leader `a` and a follower `b`.
 async fn a_leads_b_follows(ttl: Duration) -> (NatsServer, Journal, Instance, Instance) {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
-    let (a, b) = (join("a"), join("b"));
-    let a = a.start().await;
-    journal.started(ROLE, 0).await;
-    let b = b.start().await;
-    b.wait_until_following("a").await;
+    let (a, b) = first_and_second(join("a"), join("b")).await;
     (server, journal, a, b)
 }
 
@@ -64,15 +61,7 @@ async fn a_dropped_manager_cancels_its_handlers_and_frees_nothing() {
     drop(a);
     let first = journal.ended(ROLE, 0).await;
     assert!(first.term().is_cancelled());
-    let abandoned = |event: &Event| {
-        matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::Abandoned,
-                ..
-            }
-        )
-    };
+    let abandoned = ending(EndCause::Abandoned);
     log.wait_for("its end", abandoned).await;
     let second = journal.started(ROLE, 1).await;
     recovered("dropped_manager", ttl, fault, &second);
@@ -106,8 +95,7 @@ async fn a_manager_told_to_keep_its_record_leaves_it_to_run_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_that_times_out_names_the_role_whose_handler_still_runs() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(2000);
     let apart = Apart::new();
     let (end, blocked) = mpsc::channel::<()>();
@@ -144,8 +132,7 @@ async fn a_stop_that_times_out_names_the_role_whose_handler_still_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shared_manager_is_stopped_from_several_tasks_that_await_the_same_end() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let end = Arc::new(tokio::sync::Notify::new());
     let told = Arc::clone(&end);
     let a = instance("a", server.url(), &journal)
@@ -172,8 +159,8 @@ async fn a_shared_manager_is_stopped_from_several_tasks_that_await_the_same_end(
     // A caller that goes away stops the instance all the same.
     let first = tokio::spawn(stopping(StopOptions::default()));
     let role = a.role(ROLE);
-    eventually(SOON, "the end of the term", async || {
-        (role.status().state == RoleState::Draining).then_some(())
+    comes_true("the end of the term", async || {
+        role.status().state == RoleState::Draining
     })
     .await;
     first.abort();
@@ -194,8 +181,7 @@ async fn a_shared_manager_is_stopped_from_several_tasks_that_await_the_same_end(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_timeout_of_a_stop_holds_after_its_caller_has_gone() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(60_000)).stop_budget(ms(20_000));
     let a = instance("a", server.url(), &journal)
         .working(ROLE, config, |_| std::future::pending())
@@ -240,8 +226,7 @@ async fn an_instance_can_be_awaited_until_it_leads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_of_several_types_are_kept_together() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let shared = Arc::new(Recorded::obedient("a", &journal));
     let roles: Vec<(&str, BoxHandler)> = vec![
         ("shared", Arc::clone(&shared).boxed()),
@@ -269,8 +254,7 @@ async fn handlers_of_several_types_are_kept_together() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manager_runs_until_its_signal_and_then_stops_gracefully() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let (signal, signalled) = tokio::sync::oneshot::channel::<()>();
     let manager = nats_elect::RoleManager::builder()
         .servers(server.url())
@@ -298,13 +282,9 @@ async fn a_manager_runs_until_its_signal_and_then_stops_gracefully() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_are_added_and_removed_while_others_go_on() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let a = standing("a", server.url(), &journal, leased_for(ttl)).await;
     let first = journal.started(ROLE, 0).await;
     let add = async |name: &str| {
         let handler = Recorded::obedient("a", &journal);
@@ -339,8 +319,7 @@ async fn roles_are_added_and_removed_while_others_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_instances_of_one_name_are_two() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
     let join = || instance("twin", server.url(), &journal).standing(leased_for(ttl));
     let one = join().start().await;
@@ -393,10 +372,7 @@ async fn a_follower_sees_no_end_of_a_term_that_it_did_not_have() {
             .count();
         let of = |is_it: fn(&Event) -> bool| log.count(is_it);
         let ends = || of(|event| matches!(event, Event::TermEnded { .. }));
-        eventually(SOON, "a word of each end", async || {
-            (ends() >= ended).then_some(())
-        })
-        .await;
+        comes_true("a word of each end", async || ends() >= ended).await;
         assert_eq!(ends(), ended, "{}", one.id);
         let endings = of(|event| matches!(event, Event::TermEnding { .. }));
         assert_eq!(endings, ended, "{}", one.id);
@@ -416,8 +392,7 @@ async fn a_follower_sees_no_end_of_a_term_that_it_did_not_have() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_roles_over_three_instances_fail_over_one_by_one() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
     let roles: Vec<_> = (0..10).map(|n| format!("role-{n}")).collect();
     let mut instances = Vec::new();
@@ -483,14 +458,10 @@ async fn ten_roles_over_three_instances_fail_over_one_by_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_events_that_is_too_slow_is_told_how_much_it_missed() {
     use futures::StreamExt;
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // No answer in time is no success, and there are many.
     let config = leased_for(ms(60_000)).heartbeat_interval(ms(15_000));
-    let a = instance("a", server.url(), &journal)
-        .standing(config)
-        .start()
-        .await;
+    let a = standing("a", server.url(), &journal, config).await;
     journal.started(ROLE, 0).await;
     let role = a.role(ROLE);
     let mut slow = role.events();

@@ -2,15 +2,15 @@
 
 use async_nats::jetstream::stream;
 use nats_elect::{AuthConfig, Group, RoleManager, StepDown};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::child::{self, ChildInstance, Orders};
-use crate::support::instance::{Recorded, guest, hand_over, instance};
+use crate::support::instance::{Recorded, guest, hand_over, instance, standing};
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, joining, stop};
 use crate::support::user::{all_but, violations};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms, proxied, served};
 
 /// The log records of one instance that contain this text.
 pub fn records(log: &str, id: &str, text: &str) -> Vec<String> {
@@ -32,22 +32,15 @@ fn record(log: &str, id: &str, text: &str) -> String {
 async fn an_outage_is_logged_once_with_what_happens_next() {
     let logs = logs::install();
     let (leader, follower) = ("logged-leader", "logged-follower");
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
-    let joining = instance(leader, proxy.url(), &journal).standing(leased_for(ms(5000)));
-    let a = joining.start().await;
+    let (_server, proxy, journal) = proxied();
+    let a = standing(leader, proxy.url(), &journal, leased_for(ms(5000))).await;
     let term = journal.started(ROLE, 0).await;
-    let joining = instance(follower, proxy.url(), &journal).standing(leased_for(ms(5000)));
-    let b = joining.start().await;
+    let b = standing(follower, proxy.url(), &journal, leased_for(ms(5000))).await;
     b.wait_until_following(leader).await;
 
     proxy.cut();
     journal.ended(ROLE, 0).await;
-    eventually(SOON, "no leader", async || {
-        b.role(ROLE).leader().is_none().then_some(())
-    })
-    .await;
+    comes_true("no leader", async || b.role(ROLE).leader().is_none()).await;
     proxy.restore();
     journal.started(ROLE, 1).await;
     eventually(SOON, "both are back", async || {
@@ -102,9 +95,7 @@ async fn an_outage_is_logged_once_with_what_happens_next() {
 async fn the_monitor_tells_each_leader_whose_grace_period_is_over() {
     let logs = logs::install();
     let id = "graced-leader";
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (_server, proxy, journal) = proxied();
     let leased = || leased_for(ms(60_000)).heartbeat_interval(ms(400));
     let graced = |grace| leased().disconnect_grace_period(ms(grace));
     let a = instance(id, proxy.url(), &journal)
@@ -121,8 +112,8 @@ async fn the_monitor_tells_each_leader_whose_grace_period_is_over() {
     journal.ended(ROLE, 0).await;
     journal.ended("later", 0).await;
     let over = "the grace period is over";
-    eventually(SOON, "two words of the monitor", async || {
-        (records(&logs.text(), id, over).len() == 2).then_some(())
+    comes_true("two words of the monitor", async || {
+        records(&logs.text(), id, over).len() == 2
     })
     .await;
     let told = records(&logs.text(), id, over);
@@ -147,21 +138,17 @@ async fn the_monitor_tells_each_leader_whose_grace_period_is_over() {
 async fn a_connection_that_is_lost_again_and_again_costs_no_watch() {
     let logs = logs::install();
     let (leader, follower) = ("steady-leader", "flapping-follower");
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
-    let joining = instance(leader, server.url(), &journal).standing(leased_for(ms(5000)));
-    let a = joining.start().await;
+    let (server, proxy, journal) = proxied();
+    let a = standing(leader, server.url(), &journal, leased_for(ms(5000))).await;
     journal.started(ROLE, 0).await;
-    let joining = instance(follower, proxy.url(), &journal).standing(leased_for(ms(5000)));
-    let b = joining.start().await;
+    let b = standing(follower, proxy.url(), &journal, leased_for(ms(5000))).await;
     b.wait_until_following(leader).await;
     for _ in 0..6 {
         // Two heartbeats that the watch shows.
         for _ in 0..2 {
             let seen = b.role(ROLE).status().revision;
-            eventually(SOON, "a heartbeat", async || {
-                (b.role(ROLE).status().revision != seen).then_some(())
+            comes_true("a heartbeat", async || {
+                b.role(ROLE).status().revision != seen
             })
             .await;
         }
@@ -202,12 +189,12 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
     config.max_backoff = ms(300);
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(config)
         .start()
         .await;
-    eventually(SOON, "several attempts", async || {
-        (violations(&server, "$KV.leaders.scheduler") >= 5).then_some(())
+    comes_true("several attempts", async || {
+        violations(&server, "$KV.leaders.scheduler") >= 5
     })
     .await;
     let log = logs.text();
@@ -261,10 +248,8 @@ async fn a_start_without_nats_is_logged_at_once_and_its_success_names_what_is_us
 async fn a_bucket_that_is_recreated_is_named_by_each_instance() {
     let logs = logs::install();
     let (leader, creator) = ("logged-before", "logged-creator");
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let joining = instance(creator, server.url(), &journal).standing(leased_for(ms(5000)));
-    let b = joining.start().await;
+    let (server, journal) = served();
+    let b = standing(creator, server.url(), &journal, leased_for(ms(5000))).await;
     journal.started(ROLE, 0).await;
     let joining = guest(leader, server.url(), &journal).standing(leased_for(ms(5000)));
     let a = joining.start().await;
@@ -305,10 +290,8 @@ async fn a_bucket_that_is_recreated_is_named_by_each_instance() {
 async fn a_value_that_is_no_record_is_logged_as_such() {
     let logs = logs::install();
     let id = "logged-garbage";
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let joining = instance(id, server.url(), &journal).standing(leased_for(ms(2000)));
-    let a = joining.start().await;
+    let (server, journal) = served();
+    let a = standing(id, server.url(), &journal, leased_for(ms(2000))).await;
     journal.started(ROLE, 0).await;
     let store = Stranger::connect(&server.url()).await.store().await;
     let revision = store.put(ROLE, "rubbish".into()).await.expect("put");
@@ -327,8 +310,7 @@ async fn a_value_that_is_no_record_is_logged_as_such() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_returns_fails_or_does_not_end_is_logged_with_what_follows() {
     let logs = logs::install();
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // One that is late by a stop budget takes the machine for one that stood still.
     let config = || {
         leased_for(ms(10_000))
@@ -392,7 +374,7 @@ async fn a_user_who_may_not_make_the_stream_of_the_history_is_not_told_to_grant_
     let server = server.expect("start");
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(leased_for(ms(3000)))
         .start()
         .await;
@@ -418,16 +400,10 @@ async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_non
     let server = server.expect("start");
     let journal = Journal::default();
     let joining = instance("watched", server.url(), &journal).standing(leased_for(ms(3000)));
-    let a = joining
-        .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
-        .start()
-        .await;
+    let a = joining.user("all", "p").start().await;
     journal.started(ROLE, 0).await;
     let joining = guest(id, server.url(), &journal).standing(leased_for(ms(1000)));
-    let b = joining
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
-        .start()
-        .await;
+    let b = joining.user("u", "p").start().await;
     eventually(SOON, "a lease without a heartbeat", async || {
         let told = records(&logs.text(), id, "no leader known: no heartbeat was seen");
         (!told.is_empty()).then_some(())
@@ -469,8 +445,7 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     journal.allow_overlaps();
     let orders = Orders {
         program: "logs::child_process".to_owned(),
@@ -478,8 +453,7 @@ async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
     };
     let child = ChildInstance::start(&orders, &journal);
     journal.started(ROLE, 0).await;
-    let joining = instance("b", server.url(), &journal).standing(leased_for(ms(10_000)));
-    let b = joining.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ms(10_000))).await;
     b.wait_until_following("child").await;
     child.pause();
     journal.started(ROLE, 1).await;
@@ -512,8 +486,7 @@ async fn a_process_that_stood_still_says_so_and_reports_no_overrun() {
 async fn a_follower_that_shares_its_id_with_the_leader_says_so() {
     let logs = logs::install();
     let id = "logged-namesake";
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let join = || instance(id, server.url(), &journal).standing(leased_for(ms(2000)));
     let a = join().start().await;
     journal.started(ROLE, 0).await;

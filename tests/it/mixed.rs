@@ -8,18 +8,16 @@ use std::time::Duration;
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::Config;
 use nats_elect::{EndCause, Event};
-use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
 use crate::support::bucket::{Piece, Stranger, marker_of};
 use crate::support::clock::Stamp;
 use crate::support::foreign::POLL;
-use crate::support::instance::{instance, never};
-use crate::support::journal::Journal;
+use crate::support::instance::{ending, first_and_second, instance, never};
 use crate::support::stage::{
     FOREIGN_DELAY, FOREIGN_HEARTBEAT, FOREIGN_LOOK, LEASE, SLACK, Stage, candidate, is_ours, tell,
 };
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, comes_true, leased_for, ms, served};
 
 /// How soon, at the earliest, the lease of a leader ends that stopped renewing it, be it ours or a
 /// foreign one.
@@ -162,10 +160,7 @@ async fn a_foreign_leaders_delete_is_waited_for_as_for_a_lease() {
 async fn ours_stops_as_soon_as_a_foreign_candidate_of_higher_priority_takes_over() {
     let stage = Stage::set().await;
     let join = |id| stage.ours(id).standing(leased_for(LEASE).priority(5));
-    let a = join("a").start().await;
-    stage.journal.started(ROLE, 0).await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, b) = first_and_second(join("a"), join("b")).await;
 
     let go = stage.foreign(candidate("go").priority(10)).await;
     let reign = go.reigned(0).await;
@@ -173,15 +168,7 @@ async fn ours_stops_as_soon_as_a_foreign_candidate_of_higher_priority_takes_over
     let overlap = stage.overlap(&go);
     tell("foreign-takeover-of-ours", &[("overlap", overlap)]);
     assert!(overlap < LEASE / 2, "not at the sight of it: {overlap:?}");
-    let superseded = |event: &Event| {
-        matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::Superseded,
-                ..
-            }
-        )
-    };
+    let superseded = ending(EndCause::Superseded);
     a.log().wait_for("its end", superseded).await;
     // It is left in peace, and keeps its lead for as long as it renews.
     for one in [&a, &b] {
@@ -222,10 +209,7 @@ async fn a_foreign_candidate_of_equal_or_lower_priority_leaves_ours_alone() {
 async fn a_foreign_delete_while_we_lead_is_a_forced_failover() {
     let stage = Stage::set().await;
     let join = |id| stage.ours(id).standing(leased_for(LEASE));
-    let a = join("a").start().await;
-    stage.journal.started(ROLE, 0).await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, _b) = first_and_second(join("a"), join("b")).await;
     let go = stage.foreign(candidate("go")).await;
     go.wait_until_following("a").await;
 
@@ -244,10 +228,7 @@ async fn a_foreign_delete_while_we_lead_is_a_forced_failover() {
     };
     a.log().wait_for("its end", why).await;
     let ours = || stage.journal.terms(ROLE).len() > 1;
-    eventually(SOON, "another leader", async || {
-        (go.believes() || ours()).then_some(())
-    })
-    .await;
+    comes_true("another leader", async || go.believes() || ours()).await;
     let to = if go.believes() { "foreign" } else { "ours" };
     let overlap = stage.overlap(&go);
     tell(
@@ -271,7 +252,7 @@ async fn a_foreign_leader_that_slept_past_its_lease_does_not_disturb_ours() {
     assert!(go.believes());
     let thawed = Stamp::now();
     go.thaw();
-    eventually(SOON, "its insight", async || (!go.believes()).then_some(())).await;
+    comes_true("its insight", async || !go.believes()).await;
     let end = go.reigns()[0].end.expect("an end");
     tell(
         "foreign-slept",
@@ -391,8 +372,8 @@ async fn in_its_bucket_keys_expire_without_a_marker() {
     let a = stage.ours("a").standing(leased_for(LEASE)).start().await;
     stage.journal.started(ROLE, 0).await;
     drop(a);
-    eventually(SOON, "the expiry", async || {
-        stage.stranger.find(ROLE).await.is_none().then_some(())
+    comes_true("the expiry", async || {
+        stage.stranger.find(ROLE).await.is_none()
     })
     .await;
     assert!(stage.tape.all().iter().all(is_ours), "a marker");
@@ -433,8 +414,7 @@ async fn a_marker_of_the_servers_expiry_keeps_foreign_candidates_out_while_it_st
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_bucket_of_ours_a_foreign_candidate_takes_over_what_is_released_alone() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(LEASE));
     let a = join("a").start().await;
     journal.started(ROLE, 0).await;

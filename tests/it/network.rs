@@ -8,9 +8,9 @@ use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders};
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, instance, never};
+use crate::support::instance::{Instance, ending, instance, never, standing};
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::{ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, proxied, recovered, served};
 
 /// A server, a leader `a` that reaches it through a proxy, and a follower `b` that reaches it
 /// directly.
@@ -26,9 +26,7 @@ struct Scene {
 
 impl Scene {
     async fn of(config: RoleConfig) -> Self {
-        let server = NatsServer::start().expect("start a server");
-        let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-        let journal = Journal::default();
+        let (server, proxy, journal) = proxied();
         // On disk: it is to survive restarts.
         let join = |id, url| {
             instance(id, url, &journal)
@@ -57,25 +55,18 @@ impl Scene {
     }
 }
 
-fn ending(cause: EndCause) -> impl Fn(&Event) -> bool {
-    move |event| matches!(event, Event::TermEnding { cause: why, .. } if *why == cause)
-}
-
 fn connection(status: ConnectionStatus) -> impl Fn(&Event) -> bool {
     move |event| *event == Event::ConnectionChanged(status)
 }
 
 /// A leader in a process of its own loses NATS while a contender keeps it.
 async fn stops_before_anyone_else_starts(test: &str, fault: impl FnOnce(&TcpProxy)) {
-    let server = NatsServer::start().expect("start a server");
-    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     // What there is to stop in, a fifth of it, is more than a pause of the child.
     let ttl = ms(3000);
     let _child = ChildInstance::start(&Orders::new("child", proxy.url(), ttl), &journal);
     journal.started(ROLE, 0).await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("child").await;
 
     let at = Stamp::now();
@@ -117,10 +108,7 @@ async fn late_acks_extend_no_lease_beyond_the_sending_of_their_writes() {
     // Reads still work: each heartbeat is found to have landed, and the lease goes on from its
     // sending.
     scene.proxy.delay_acks(Duration::MAX);
-    eventually(SOON, "some held acks", async || {
-        (scene.proxy.acks_held() >= 2).then_some(())
-    })
-    .await;
+    comes_true("some held acks", async || scene.proxy.acks_held() >= 2).await;
     let landed = tape.last().await.sequence;
     assert_eq!(tape.last().await.value["id"], "a");
     never("an end of the term", ttl * 2, || {
@@ -302,8 +290,7 @@ async fn a_restart_that_outlasts_the_lease_leads_to_a_new_term() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_forgot_everything_is_begun_anew_in_a_later_epoch() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     let ttl = ms(2000);
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(ttl));
     let (a, b) = (join("a"), join("b"));

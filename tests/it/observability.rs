@@ -15,10 +15,10 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{hand_over, instance};
+use crate::support::instance::{hand_over, instance, standing};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::member::{GROUP, LEASE, member, member_with, stop, waits};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms, proxied, served};
 
 const FENCED_WRITES: [&str; 9] = [
     "written",
@@ -167,8 +167,8 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
     let both = [one, other];
     let all = f64::from(shards);
     let a = member(&proxies[0].url(), one, shards, &journal).await;
-    eventually(SOON, "all units on one", async || {
-        (Scrape::now().value("election_group_units", one, None) == all).then_some(())
+    comes_true("all units on one", async || {
+        Scrape::now().value("election_group_units", one, None) == all
     })
     .await;
     let b = member(&proxies[1].url(), other, shards, &journal).await;
@@ -304,16 +304,12 @@ async fn a_unit_whose_owner_does_not_act_is_idle_and_has_an_owner() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
     dashboard::install();
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let ttl = ms(3000);
     let (one, other) = ("metered-1", "metered-2");
-    let a = instance(one, proxy.url(), &journal).standing(leased_for(ttl));
-    let a = a.start().await;
+    let a = standing(one, proxy.url(), &journal, leased_for(ttl)).await;
     journal.started(ROLE, 0).await;
-    let b = instance(other, server.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing(other, server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following(one).await;
 
     eventually(SOON, "a heartbeat", async || {
@@ -409,8 +405,7 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_handler_is_counted_as_an_overrun() {
     dashboard::install();
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(500);
     let id = "overrunning";
     let apart = Apart::new();
@@ -441,17 +436,13 @@ async fn a_blocked_handler_is_counted_as_an_overrun() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
     dashboard::install();
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let (one, other) = ("handing-1", "handing-2");
     // The leader looks no longer than a heartbeat and a half whether its heir has taken the role.
     let ttl = ms(3000);
-    let a = instance(one, server.url(), &journal).standing(leased_for(ttl));
-    let a = a.start().await;
+    let a = standing(one, server.url(), &journal, leased_for(ttl)).await;
     journal.started(ROLE, 0).await;
-    let b = instance(other, proxy.url(), &journal).standing(leased_for(ttl));
-    let b = b.start().await;
+    let b = standing(other, proxy.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following(one).await;
 
     let refused = a.role(ROLE).step_down(StepDown::to("nobody")).await;
@@ -499,15 +490,10 @@ async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
 async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
     dashboard::install();
     let logs = logs::install();
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let ttl = ms(5000);
     let id = "discreet";
-    let a = instance(id, proxy.url(), &journal)
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let a = standing(id, proxy.url(), &journal, leased_for(ttl)).await;
     let stranger = Stranger::connect(&server.url()).await;
     let mut shown = String::new();
     for n in 0..4 {

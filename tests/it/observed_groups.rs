@@ -12,7 +12,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, SOON, ms};
+use crate::support::{BUCKET, SOON, comes_true, ms, served};
 
 const SHARDS: u32 = 12;
 
@@ -300,8 +300,7 @@ async fn what_strangers_left_of_groups_is_told_as_it_stands() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_beyond_the_number_of_shards_are_no_units() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", &journal).await;
     let observer = observer(&server.url()).await;
     all_owned_by(&observer, &["a"]).await;
@@ -329,8 +328,7 @@ async fn keys_beyond_the_number_of_shards_are_no_units() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_sees_nothing_says_so_and_sees_groups_when_nats_is_back() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     let a = member(&server.url(), "a", &journal).await;
     let observer = observer(&server.url()).await;
     all_owned_by(&observer, &["a"]).await;
@@ -406,8 +404,7 @@ async fn units_without_a_key_are_told_by_their_names_only_up_to_a_bound() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", &journal).await;
     let observer = observer(&server.url()).await;
     let followed = read(&observer).await;
@@ -449,8 +446,8 @@ async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
     // It keeps its records, and sends no heartbeat any more.
     let kept = StopOptions::default().release(Release::Keep);
     a.stop(kept).await.expect("stop");
-    eventually(SOON, "the end of its lease", async || {
-        owner(&followed, "partitions", "0").is_none().then_some(())
+    comes_true("the end of its lease", async || {
+        owner(&followed, "partitions", "0").is_none()
     })
     .await;
     let (unit, member) = followed.unit("partitions", "0").expect("the shard");
@@ -461,8 +458,7 @@ async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_follows_says_when_it_sees_nothing_and_goes_on_when_nats_is_back() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     let a = member(&server.url(), "a", &journal).await;
     let observer = observer(&server.url()).await;
     let followed = read(&observer).await;

@@ -8,19 +8,17 @@ use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders};
 use crate::support::clock::Stamp;
-use crate::support::instance::{guest, hand_over, instance, never};
+use crate::support::instance::{guest, hand_over, instance, never, standing};
 use crate::support::journal::Journal;
 use crate::support::onlooker::{Onlooker, looking_at};
 use crate::support::user::{User, users_of};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(4000)).priority(3).meta("region", "eu");
-    let a = instance("a", server.url(), &journal).standing(config.clone());
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, config.clone()).await;
     let first = journal.started(ROLE, 0).await;
     let on = Onlooker::start(looking_at(server.url())).await;
     let leader = on.observer.wait_for_leader(ROLE).await.expect("a leader");
@@ -33,8 +31,7 @@ async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
     assert!(seen.revision <= Some(stranger.message().await.sequence));
 
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let b = instance("b", proxy.url(), &journal).standing(config);
-    let b = b.start().await;
+    let b = standing("b", proxy.url(), &journal, config).await;
     b.wait_until_following("a").await;
     // No watch shows a release that is written over before its turn.
     proxy.delay(Direction::ToServer, ms(200));
@@ -62,8 +59,7 @@ async fn it_follows_a_role_through_a_claim_a_step_down_by_name_and_a_stop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_looks_late_knows_the_tokens_of_old_terms_too() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let lease = || leased_for(ms(3000)).heartbeat_interval(ms(50));
     let roles = ["one", "two", "three"];
     let mut a = instance("a", server.url(), &journal);
@@ -74,10 +70,7 @@ async fn who_looks_late_knows_the_tokens_of_old_terms_too() {
     let stranger = Stranger::connect(&server.url()).await;
     let last = async || stranger.stream().await.cached_info().state.last_sequence;
     let begun = last().await;
-    eventually(SOON, "a hundred heartbeats", async || {
-        (last().await > begun + 100).then_some(())
-    })
-    .await;
+    comes_true("a hundred heartbeats", async || last().await > begun + 100).await;
     let on = Onlooker::start(looking_at(server.url())).await;
     for role in roles {
         eventually(SOON, "its token", async || {
@@ -104,8 +97,7 @@ async fn who_looks_late_knows_the_tokens_of_old_terms_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_was_killed_is_told_as_gone_after_its_lease_and_not_before() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(2000);
     let mut child = ChildInstance::start(&Orders::new("child", server.url(), ttl), &journal);
     journal.started(ROLE, 0).await;
@@ -127,8 +119,7 @@ async fn a_leader_that_was_killed_is_told_as_gone_after_its_lease_and_not_before
     assert!(waited.is_err(), "{waited:?}");
     late.told(0, "", ChangeCause::Expired).await;
 
-    let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
-    let _a = a.start().await;
+    let _a = standing("a", server.url(), &journal, leased_for(ttl)).await;
     let leader = late.observer.wait_for_leader(ROLE).await.expect("one");
     assert_eq!(leader.instance_id, "a");
     on.told(1, "a", ChangeCause::Claimed).await;
@@ -193,11 +184,10 @@ async fn the_permissions_of_an_observer_are_enough() {
     let journal = Journal::default();
     let ttl = ms(1500);
     let maker = instance("maker", server.url(), &journal);
-    let maker =
-        maker.with(|it| it.auth(AuthConfig::default().user_and_password("admin", "change-me")));
+    let maker = maker.user("admin", "change-me");
     maker.start().await.stop().await;
     let a = guest("a", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", "change-me")))
+        .user("candidate", "change-me")
         .standing(leased_for(ttl));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;
@@ -276,8 +266,7 @@ async fn only_whom_a_trusted_key_signed_for_is_told_as_a_leader() {
     let pair = nkeys::KeyPair::new_user();
     let key = SigningKey::from_seed(&pair.seed().expect("a seed")).expect("a key");
     let trusted: TrustedKeys = [key.public_key().clone()].into_iter().collect();
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(3000)).meta("address", "10.0.0.1:80");
     let a = instance("a", server.url(), &journal)
         .with(|it| it.signing_key(key.clone()))
@@ -322,8 +311,7 @@ async fn a_missing_bucket_is_waited_for_and_then_said_to_be_missing() {
         starting.is_finished()
     })
     .await;
-    let a = instance("a", server.url(), &journal).standing(RoleConfig::default());
-    let _a = a.start().await;
+    let _a = standing("a", server.url(), &journal, RoleConfig::default()).await;
     let observer = starting.await.expect("no panic").expect("an observer");
     let leader = observer.wait_for_leader(ROLE).await.expect("a leader");
     assert_eq!(leader.instance_id, "a");
@@ -357,10 +345,7 @@ async fn a_reader_of_changes_that_is_too_slow_is_told_how_many_it_missed() {
         let put = store.put(format!("role-{i}"), "x".into()).await;
         put.expect("put");
     }
-    eventually(SOON, "all roles", async || {
-        (observer.roles().len() == 1100).then_some(())
-    })
-    .await;
+    comes_true("all roles", async || observer.roles().len() == 1100).await;
     let missed = match slow.next().await {
         Some(Change::Lagged { missed }) => missed,
         other => panic!("not told: {other:?}"),

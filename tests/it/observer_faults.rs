@@ -1,13 +1,13 @@
 //! An observer through what fails: it says that it sees nothing, and sees again.
 
 use nats_elect::{Change, ChangeCause, Standing, Storage, WatchStatus};
-use nats_elect_testing::{NatsCluster, NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsCluster, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{instance, never};
+use crate::support::instance::{instance, never, standing};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::onlooker::{Onlooker, looking_at};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, proxied, served};
 
 /// Whether it ever told that the role is free.
 fn told_as_free(on: &Onlooker) -> bool {
@@ -27,12 +27,9 @@ async fn sees_term(on: &Onlooker, term: &RecordedTerm) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_that_is_cut_off_calls_nobody_gone_and_sees_again_afterwards() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let ttl = ms(6000);
-    let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, leased_for(ttl)).await;
     journal.started(ROLE, 0).await;
     let on = Onlooker::start(looking_at(proxy.url())).await;
     let token = on.follows("a").await.fencing_token;
@@ -78,8 +75,7 @@ async fn an_observer_that_is_cut_off_calls_nobody_gone_and_sees_again_afterwards
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_server_within_the_lease_changes_no_leader() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     let a = instance("a", server.url(), &journal)
         .with(|builder| builder.storage(Storage::File))
         .standing(leased_for(ms(20_000)).heartbeat_interval(ms(300)));
@@ -100,8 +96,7 @@ async fn a_restart_of_the_server_within_the_lease_changes_no_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_that_is_deleted_and_made_anew_is_told_and_every_role_begins_anew() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let stranger = Stranger::connect(&server.url()).await;
     // The observer is to find the next bucket before a lease has passed: otherwise it has lost
     // sight of the role first.

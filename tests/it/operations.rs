@@ -7,9 +7,9 @@ use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 use crate::support::backup::{Backup, DiskCopy};
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, hand_over, instance};
+use crate::support::instance::{Instance, first_and_second, hand_over, instance};
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, served};
 
 /// A leader `a` and a follower `b`, with leases as they are by default, in a bucket on disk.
 async fn pair(urls: &str, replicas: usize, journal: &Journal) -> (Instance, Instance) {
@@ -18,10 +18,7 @@ async fn pair(urls: &str, replicas: usize, journal: &Journal) -> (Instance, Inst
             .with(|builder| builder.storage(Storage::File).replicas(replicas))
             .standing(RoleConfig::default())
     };
-    let a = join("a").start().await;
-    a.wait_until_leader().await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, b) = first_and_second(join("a"), join("b")).await;
     (a, b)
 }
 
@@ -122,8 +119,7 @@ async fn a_rolling_restart_of_three_nodes_ends_no_term() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_single_server_that_is_restarted_or_killed_ends_no_term_of_a_default_lease() {
-    let mut server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (mut server, journal) = served();
     let (a, b) = pair(&server.url(), 1, &journal).await;
     server.restart().expect("started again");
     still_leads(&a, &journal).await;
@@ -338,8 +334,7 @@ async fn a_bucket_that_is_edited_between_two_restarts_is_led_on_or_anew_in_a_lat
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_costs_a_message_per_heartbeat_and_two_keys_however_many_stand_for_it() {
     const ROLES: u32 = 5;
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(5000)).heartbeat_interval(ms(400));
     let heartbeat = config.settings().expect("valid").heartbeat;
     let names: Vec<_> = (0..ROLES).map(|index| format!("role-{index}")).collect();
@@ -377,8 +372,8 @@ async fn a_role_costs_a_message_per_heartbeat_and_two_keys_however_many_stand_fo
         "{after:?}"
     );
     // A watch that was made anew leaves the old one for a few seconds.
-    eventually(SOON, "a watch for each instance", async || {
-        (state().await.consumer_count == 2 * fleet.len()).then_some(())
+    comes_true("a watch for each instance", async || {
+        state().await.consumer_count == 2 * fleet.len()
     })
     .await;
     eprintln!(

@@ -7,9 +7,9 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, hand_over, instance, never};
+use crate::support::instance::{Instance, hand_over, instance, never, standing};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, served};
 
 /// Instances of these names, of which the first leads.
 async fn fleet<const N: usize>(
@@ -37,8 +37,7 @@ fn is_paused(instance: &Instance) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_follower_leaves_the_role_to_the_third_until_it_is_resumed() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let fleet = fleet(&server, &journal, ["a", "b", "c"], &leased_for(ms(3000))).await;
     let [a, b, c] = &fleet[..] else { panic!() };
     b.role(ROLE).pause().await.expect("it runs");
@@ -64,8 +63,7 @@ async fn a_paused_follower_leaves_the_role_to_the_third_until_it_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_leads_while_all_who_are_left_are_paused() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(2000);
     let mut fleet = fleet(&server, &journal, ["a", "b"], &leased_for(ttl)).await;
     let b = fleet.pop().expect("two");
@@ -89,8 +87,7 @@ async fn nobody_leads_while_all_who_are_left_are_paused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cordoned_leader_hands_over_and_goes_on_telling_who_leads() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // A cordon is a wish of its own: the role is freed all the same.
     let config = leased_for(ms(15_000)).delete_on_stop(false);
     // An heir that does not answer within a tenth of this is not waited for.
@@ -137,14 +134,11 @@ async fn a_cordoned_leader_hands_over_and_goes_on_telling_who_leads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cordoned_while_it_is_cut_off_lets_its_lease_run_out() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let a = instance("a", proxy.url(), &journal).standing(leased_for(ms(1500)));
-    let a = a.start().await;
+    let a = standing("a", proxy.url(), &journal, leased_for(ms(1500))).await;
     a.wait_until_leader().await;
-    let b = instance("b", server.url(), &journal).standing(leased_for(ms(1500)));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, leased_for(ms(1500))).await;
     b.wait_until_following("a").await;
     proxy.black_hole();
     let down = a.role(ROLE).cordon().await.expect("it runs");
@@ -158,8 +152,7 @@ async fn a_leader_that_is_cordoned_while_it_is_cut_off_lets_its_lease_run_out() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_manager_pauses_roles_that_come_later_and_the_last_order_counts() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(3000));
     let a = instance("a", server.url(), &journal)
         .role("first", config.clone())
@@ -190,10 +183,7 @@ async fn a_paused_manager_pauses_roles_that_come_later_and_the_last_order_counts
 
     a.manager().resume().await.expect("it runs");
     journal.started("first", 1).await;
-    eventually(SOON, "the later role", async || {
-        later.is_leader().then_some(())
-    })
-    .await;
+    comes_true("the later role", async || later.is_leader()).await;
     a.manager().pause().await.expect("it runs");
     assert!(later.is_leader(), "terms go on");
     assert!(later.status().paused);
@@ -201,8 +191,7 @@ async fn a_paused_manager_pauses_roles_that_come_later_and_the_last_order_counts
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_to_a_role_that_was_removed_say_so() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let fleet = fleet(&server, &journal, ["a"], &leased_for(ms(1000))).await;
     let role = fleet[0].role(ROLE);
     fleet[0].manager().remove_role(ROLE).await.expect("removed");
@@ -213,8 +202,7 @@ async fn orders_to_a_role_that_was_removed_say_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_down_ends_no_other_term_than_the_one_that_it_expects() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let fleet = fleet(&server, &journal, ["a", "b"], &leased_for(ms(5000))).await;
     let role = fleet[0].role(ROLE);
     let term = journal.started(ROLE, 0).await.fencing_token;

@@ -14,7 +14,7 @@ use crate::support::instance::{Instance, Recorded, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{all_but, violations};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
 
 const CLAIM: &str = "$KV.leaders.scheduler";
 const FENCE: &str = "$KV.leaders._fence.scheduler";
@@ -33,11 +33,18 @@ fn patient() -> RoleConfig {
 /// The user `u` of a server that forbids it something.
 async fn restricted(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
     instance(id, server.url(), journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(patient())
         .role("metrics", patient())
         .start()
         .await
+}
+
+/// An instance whose server forbids it these subjects.
+async fn without(denied: &[&str]) -> (NatsServer, Journal, Instance) {
+    let (server, journal) = (server(&all_but(denied)), Journal::default());
+    let a = restricted("a", &server, &journal).await;
+    (server, journal, a)
 }
 
 fn denies(subject: &str) -> impl Fn(&Event) -> bool {
@@ -59,9 +66,7 @@ async fn status_failure(a: &Instance, kind: FailureKind, subject: &str) -> LastF
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_is_forbidden_says_so_soon_and_others_are_led() {
-    let server = server(&all_but(&[CLAIM]));
-    let journal = Journal::default();
-    let a = restricted("a", &server, &journal).await;
+    let (server, journal, a) = without(&[CLAIM]).await;
     let begin = Stamp::now();
     let (told, _) = a.log().wait_for("a word of it", denies(CLAIM)).await;
     assert!(
@@ -72,9 +77,8 @@ async fn a_role_that_is_forbidden_says_so_soon_and_others_are_led() {
     status_failure(&a, FailureKind::PermissionDenied, CLAIM).await;
     assert!(!a.is_leader());
     journal.started("metrics", 0).await;
-    eventually(SOON, "no failure of the other role", async || {
-        let failure = a.role("metrics").status().last_failure;
-        failure.is_none().then_some(())
+    comes_true("no failure of the other role", async || {
+        a.role("metrics").status().last_failure.is_none()
     })
     .await;
 
@@ -90,9 +94,7 @@ async fn a_role_that_is_forbidden_says_so_soon_and_others_are_led() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
-    let server = server(&all_but(&[FENCE]));
-    let journal = Journal::default();
-    let a = restricted("a", &server, &journal).await;
+    let (server, journal, a) = without(&[FENCE]).await;
     a.log().wait_for("a word of it", denies(FENCE)).await;
     status_failure(&a, FailureKind::PermissionDenied, FENCE).await;
     // Each claim is given back at once, and the pause after it doubles.
@@ -108,7 +110,7 @@ async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
     assert!(journal.terms(ROLE).is_empty());
 
     let _b = guest("b", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("all", "p")))
+        .user("all", "p")
         .standing(patient())
         .start()
         .await;
@@ -122,7 +124,7 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     let server = server(&all_but(&["$KV.leaders._data.>"]));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(leased_for(ms(15_000)))
         .role("metrics", leased_for(ms(15_000)))
         .start()
@@ -151,10 +153,7 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     log.wait_for_after(paused, "a late heartbeat", unanswered)
         .await;
     let once = log.count(unanswered);
-    eventually(SOON, "another", async || {
-        (log.count(unanswered) > once).then_some(())
-    })
-    .await;
+    comes_true("another", async || log.count(unanswered) > once).await;
     server.resume().expect("resume");
     log.wait_for_after(paused, "the refusal of the late write", &concerns)
         .await;
@@ -198,10 +197,7 @@ async fn a_member_that_may_not_write_what_groups_need_says_so_and_owns_units_whe
             let ours = |line: &&str| line.contains(&told) && line.contains(&id);
             text.lines().filter(ours).count()
         };
-        eventually(SOON, "a word of it", async || {
-            (warnings() > 0).then_some(())
-        })
-        .await;
+        comes_true("a word of it", async || warnings() > 0).await;
         // It goes on trying, and says it once a minute.
         let tried = server.log().matches("Publish Violation").count();
         eventually(SOON, "more attempts", async || {
@@ -281,9 +277,7 @@ async fn a_conditional_write_without_its_guard_says_what_is_not_permitted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_read_the_keys_is_told_of_that() {
     let subject = "$JS.API.STREAM.MSG.GET.KV_leaders";
-    let server = server(&all_but(&[subject]));
-    let journal = Journal::default();
-    let a = restricted("a", &server, &journal).await;
+    let (_server, journal, a) = without(&[subject]).await;
     a.log().wait_for("a word of it", denies(subject)).await;
     status_failure(&a, FailureKind::PermissionDenied, subject).await;
     assert!(journal.terms(ROLE).is_empty());
@@ -291,9 +285,7 @@ async fn who_may_not_read_the_keys_is_told_of_that() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_watch_roles_are_led_all_the_same() {
-    let server = server(&all_but(&["$JS.API.CONSUMER.>"]));
-    let journal = Journal::default();
-    let a = restricted("a", &server, &journal).await;
+    let (server, journal, a) = without(&["$JS.API.CONSUMER.>"]).await;
     journal.started(ROLE, 0).await;
     let b = restricted("b", &server, &journal).await;
     b.wait_until_following("a").await;
@@ -329,7 +321,7 @@ async fn whose_inbox_is_elsewhere_says_where() {
     let journal = Journal::default();
     let joining = || {
         instance("a", server.url(), &journal)
-            .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+            .user("u", "p")
             .standing(patient())
     };
     let begin = Stamp::now();
@@ -357,8 +349,7 @@ async fn whose_inbox_is_elsewhere_says_where() {
 async fn a_bucket_that_may_not_be_made_is_told_at_the_start() {
     let subject = "$JS.API.STREAM.CREATE.KV_leaders";
     let server = server(&all_but(&[subject]));
-    let joining = instance("a", server.url(), &Journal::default())
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")));
+    let joining = instance("a", server.url(), &Journal::default()).user("u", "p");
     let begin = Stamp::now();
     let error = joining.try_start().await.err().expect("a refusal");
     assert!(Stamp::now().since(begin) < ms(5000));
@@ -402,9 +393,8 @@ async fn what_is_granted_later_is_used_and_what_is_taken_away_ends_the_term() {
     journal.started(ROLE, 0).await;
     a.wait_until_leader().await;
     // A handler may run a moment before its term is told.
-    eventually(SOON, "the failure to be made good", async || {
-        let failure = a.role(ROLE).status().last_failure;
-        failure.is_none().then_some(())
+    comes_true("the failure to be made good", async || {
+        a.role(ROLE).status().last_failure.is_none()
     })
     .await;
 
@@ -470,10 +460,7 @@ async fn credentials_that_are_refused_later_are_told_and_tried_on() {
     journal.started(ROLE, 0).await;
 
     reload(&server, &files, &users("another"));
-    eventually(SOON, "a word of it", async || {
-        (refusals() > 0).then_some(())
-    })
-    .await;
+    comes_true("a word of it", async || refusals() > 0).await;
     journal.ended(ROLE, 0).await;
     assert_eq!(refusals(), 1, "once in an outage");
 
@@ -495,7 +482,7 @@ async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_s
         .expect("start");
     let journal = Journal::default();
     let a = instance("apart-from-tools", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("u", "p")))
+        .user("u", "p")
         .standing(leased_for(ms(3000)))
         .start()
         .await;

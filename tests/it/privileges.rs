@@ -15,7 +15,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, Recorded, guest, hand_over};
 use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, recovered};
 
 const FILES: [&str; 6] = [
     include_str!("../../deploy/nats/candidate.conf"),
@@ -42,10 +42,18 @@ async fn make_bucket(server: &NatsServer) {
     maker.start().await.stop().await;
 }
 
+/// A server and its bucket, which a candidate uses.
+async fn led() -> (NatsServer, Journal, Instance) {
+    let (server, journal) = (server(), Journal::default());
+    make_bucket(&server).await;
+    let a = candidate("a", &server, &journal).await;
+    (server, journal, a)
+}
+
 async fn candidate(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
     let ttl = ms(10_000);
     guest(id, server.url(), journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD)))
+        .user("candidate", PASSWORD)
         .standing(leased_for(ttl))
         .role("metrics", leased_for(ttl))
         .role("network", leased_for(ttl))
@@ -68,10 +76,7 @@ async fn each_file_is_a_configuration_that_the_server_takes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_may_do_what_it_must_for_its_roles_and_for_them_alone() {
-    let server = server();
-    make_bucket(&server).await;
-    let journal = Journal::default();
-    let a = candidate("a", &server, &journal).await;
+    let (server, journal, a) = led().await;
     let first = journal.started(ROLE, 0).await;
     journal.started("metrics", 0).await;
     if server.version() >= (2, 12, 0) {
@@ -165,10 +170,7 @@ async fn a_member_may_do_what_it_must_for_its_groups_and_for_them_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_or_permitted_where_a_question_says_that_an_answer_should_go() {
-    let server = server();
-    make_bucket(&server).await;
-    let journal = Journal::default();
-    let a = candidate("a", &server, &journal).await;
+    let (server, journal, a) = led().await;
     journal.started(ROLE, 0).await;
     let b = candidate("b", &server, &journal).await;
     b.wait_until_following("a").await;
@@ -219,10 +221,7 @@ async fn nothing_is_written_or_permitted_where_a_question_says_that_an_answer_sh
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_sees_everything_and_writes_nothing() {
-    let server = server();
-    make_bucket(&server).await;
-    let journal = Journal::default();
-    let a = candidate("a", &server, &journal).await;
+    let (server, journal, a) = led().await;
     journal.started(ROLE, 0).await;
 
     let user = User::connect(&server.url(), "observer", PASSWORD).await;
@@ -261,15 +260,15 @@ async fn an_observer_sees_everything_and_writes_nothing() {
 
     // An instance with these permissions follows, and knows who leads.
     let b = guest("b", server.url(), &journal)
-        .with(|it| it.auth(AuthConfig::default().user_and_password("observer", PASSWORD)))
+        .user("observer", PASSWORD)
         .standing(leased_for(ms(10_000)))
         .start()
         .await;
     b.wait_until_following("a").await;
     // Its watch shows each heartbeat; it has no reason to read.
     let revision = b.role(ROLE).status().revision;
-    eventually(SOON, "a later heartbeat", async || {
-        (b.role(ROLE).status().revision > revision).then_some(())
+    comes_true("a later heartbeat", async || {
+        b.role(ROLE).status().revision > revision
     })
     .await;
     is_proven(&a).await;
@@ -408,10 +407,7 @@ async fn divert_answers(user: &User, subjects: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_may_ask_jetstream_can_have_its_answer_stand_in_a_key_and_ends_a_term_by_it() {
-    let server = server();
-    make_bucket(&server).await;
-    let journal = Journal::default();
-    let a = candidate("a", &server, &journal).await;
+    let (server, journal, a) = led().await;
     let first = journal.started(ROLE, 0).await;
     let user = User::connect(&server.url(), "observer", PASSWORD).await;
     let api = [

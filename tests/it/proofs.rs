@@ -1,21 +1,18 @@
 //! Proofs of leadership.
 
 use nats_elect::{ConnectionStatus, EndCause, Error, Event, StepDown, TermError};
-use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{Direction, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{instance, never};
-use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient};
+use crate::support::instance::{instance, never, standing};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient, proxied, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_validation_is_a_write() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // No heartbeat comes between.
     let config = leased_for(ms(60_000)).heartbeat_interval(ms(15_000));
-    let a = instance("a", server.url(), &journal).standing(config.clone());
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, config.clone()).await;
     let first = journal.started(ROLE, 0).await;
     let stranger = Stranger::connect(&server.url()).await;
     let before = stranger.message().await.sequence;
@@ -28,16 +25,14 @@ async fn a_validation_is_a_write() {
     assert_eq!(token, first.fencing_token);
     assert!(stranger.message().await.sequence > after);
 
-    let b = instance("b", server.url(), &journal).standing(config);
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, config).await;
     b.wait_until_following("a").await;
     assert_eq!(b.role(ROLE).validate().await, Err(Error::NotLeader));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_authorization_writes_only_when_the_last_proof_is_old() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(60_000)).heartbeat_interval(ms(15_000));
     let _a = instance("a", server.url(), &journal)
         .standing(config.clone())
@@ -60,13 +55,10 @@ async fn an_authorization_writes_only_when_the_last_proof_is_old() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_authorization_with_an_old_proof_asks_nats() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (_server, proxy, journal) = proxied();
     // It asks after a third of the lease.
     let config = leased_for(ms(10_000)).heartbeat_interval(ms(200));
-    let a = instance("a", proxy.url(), &journal).standing(config);
-    let a = a.start().await;
+    let a = standing("a", proxy.url(), &journal, config).await;
     let first = journal.started(ROLE, 0).await;
     // It may be old already, and what is asked then be answered late.
     eventually(SOON, "a young proof", async || {
@@ -90,13 +82,10 @@ async fn an_authorization_with_an_old_proof_asks_nats() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_acks_are_lost_the_watch_proves_and_without_it_nothing_does() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     // The watch has the time of a request to show it.
     let config = patient();
-    let a = instance("a", proxy.url(), &journal).standing(config);
-    let a = a.start().await;
+    let a = standing("a", proxy.url(), &journal, config).await;
     let first = journal.started(ROLE, 0).await;
     let stranger = Stranger::connect(&server.url()).await;
     let before = stranger.message().await.sequence;
@@ -130,13 +119,15 @@ async fn while_acks_are_lost_the_watch_proves_and_without_it_nothing_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_term_proves_nothing_although_its_instance_leads_again() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ttl).cooldown(ms(10)))
-        .start()
-        .await;
+    let a = standing(
+        "a",
+        server.url(),
+        &journal,
+        leased_for(ttl).cooldown(ms(10)),
+    )
+    .await;
     let first = journal.started(ROLE, 0).await;
     let down = a.role(ROLE).step_down(StepDown::any()).await;
     assert!(down.expect("a leader").released);
@@ -153,13 +144,10 @@ async fn an_old_term_proves_nothing_although_its_instance_leads_again() {
 /// back on it has nothing to look for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_sends_heartbeats_and_nothing_else_while_its_watch_is_alive() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     // It would look each two seconds.
     let config = leased_for(ms(6000)).heartbeat_interval(ms(100));
-    let a = instance("a", proxy.url(), &journal).standing(config);
-    let a = a.start().await;
+    let a = standing("a", proxy.url(), &journal, config).await;
     let first = journal.started(ROLE, 0).await;
     let key = format!("$KV.{BUCKET}.{ROLE}");
     let heartbeats = async |count: usize| {

@@ -25,7 +25,7 @@ use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{EventLog, Instance, Joining, guest, instance, never};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
 
 fn is_full(event: &Event) -> bool {
     matches!(
@@ -166,10 +166,7 @@ async fn claims_are_rare(a: &Instance, sent: &Sent, roles: &[String]) {
 async fn claims_are_few(a: &Instance, sent: &Sent, roles: &[String]) -> (u32, Duration) {
     let window = Duration::from_secs(20);
     for role in roles {
-        eventually(SOON, "no leader", async || {
-            (!a.role(role).is_leader()).then_some(())
-        })
-        .await;
+        comes_true("no leader", async || !a.role(role).is_leader()).await;
     }
     let begin = Stamp::now();
     tokio::time::sleep(window).await;
@@ -272,10 +269,7 @@ async fn a_full_account(test: &str, count: usize) {
     assert!(why.contains("no room"), "{why}");
     heap.purge().await.expect("purged");
     led_again(&[&a, &b], &roles).await;
-    eventually(SOON, "readiness", async || {
-        a.manager().probe().ready().ready.then_some(())
-    })
-    .await;
+    comes_true("readiness", async || a.manager().probe().ready().ready).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::publish_headers;
-use crate::support::logs;
+use crate::support::{comes_true, logs};
 
 const SOON: Duration = Duration::from_secs(30);
 const ROLE: &str = "scheduler";
@@ -40,7 +40,7 @@ fn obedient() -> impl RoleHandler {
 
 async fn leads(manager: &RoleManager, role: &str) {
     let role = manager.role(role).expect("a role");
-    eventually(SOON, "leadership", async || role.is_leader().then_some(())).await;
+    comes_true("leadership", async || role.is_leader()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -236,8 +236,8 @@ async fn whoever_waits_for_a_leader_hears_that_the_role_was_removed() {
         // The answer may be there already.
         let _ = futures::poll!(removing);
     }
-    eventually(SOON, "the end", async || {
-        (role.status().state == nats_elect::RoleState::Stopped).then_some(())
+    comes_true("the end", async || {
+        role.status().state == nats_elect::RoleState::Stopped
     })
     .await;
     let waited = tokio::time::timeout(SOON, role.wait_for_leader()).await;
@@ -314,10 +314,7 @@ async fn a_removed_role_leaves_nothing_of_its_handler_behind() {
         drop(role);
         manager.remove_role(ROLE).await.expect("remove");
     }
-    eventually(SOON, "the last share", async || {
-        (Arc::strong_count(&held) == 1).then_some(())
-    })
-    .await;
+    comes_true("the last share", async || Arc::strong_count(&held) == 1).await;
 }
 
 /// The client loses its connection over such headers, or ends for good; a watch shows them to it

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::support::bucket::{Piece, Stranger};
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Joining, Recorded, instance, never};
+use crate::support::instance::{Instance, Joining, Recorded, instance, never, standing};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, served};
 
 /// One machine has one clock.
 const SKEW: Duration = Duration::ZERO;
@@ -71,8 +71,7 @@ fn told_leaders(instance: &Instance) -> Vec<LeaderInfo> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_proves_to_anyone_what_it_leads_until_its_term_ends() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(4000);
     let key = new_key();
     let trusted = trust([&key]);
@@ -121,8 +120,7 @@ async fn a_leader_proves_to_anyone_what_it_leads_until_its_term_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_proof_does_not_wait_for_the_first_heartbeat() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(60_000)).heartbeat_interval(ms(20_000));
     let (one, other) = (new_key(), new_key());
     let trusted = trust([&one, &other]);
@@ -158,8 +156,7 @@ async fn the_first_proof_does_not_wait_for_the_first_heartbeat() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_term_that_winds_down_is_renewed_without_a_proof() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let config = leased_for(ms(10_000))
         .heartbeat_interval(ms(100))
         .stop_budget(ms(5000));
@@ -200,11 +197,9 @@ async fn a_term_that_winds_down_is_renewed_without_a_proof() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_signs_nothing_is_waited_for_and_not_told_where_keys_are_trusted() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(5000);
-    let a = instance("a", server.url(), &journal).standing(leased_for(ttl));
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, leased_for(ttl)).await;
     let first = journal.started(ROLE, 0).await;
     let handler = Recorded::obedient("b", &journal);
     let b = trusting(instance("b", server.url(), &journal), &trust([&new_key()]))
@@ -273,8 +268,7 @@ struct Forgery {
 impl Forgery {
     /// The proofs are good for no longer than that.
     async fn prepare(ttl: Duration) -> Self {
-        let server = NatsServer::start().expect("start");
-        let journal = Journal::default();
+        let (server, journal) = served();
         let (key, rogue) = (new_key(), new_key());
         let trusted = trust([&key]);
         let a = signing(instance("a", server.url(), &journal), &key)
@@ -326,8 +320,8 @@ impl Forgery {
     async fn is_distrusted(&self, since: Stamp, why: Distrust) {
         wait_until_distrusted(&self.follower, since, why).await;
         // It is judged first, then seen.
-        eventually(SOON, "nobody to be told of", async || {
-            leader(&self.follower).is_none().then_some(())
+        comes_true("nobody to be told of", async || {
+            leader(&self.follower).is_none()
         })
         .await;
         assert_eq!(
@@ -404,8 +398,8 @@ async fn a_leader_s_word_is_told_whoever_brings_it_as_it_was_signed_and_until_it
     })
     .await;
     // The forged lease lasts for a minute.
-    eventually(SOON, "its expiry", async || {
-        (wall_clock() > expires_at && leader(follower).is_none()).then_some(())
+    comes_true("its expiry", async || {
+        wall_clock() > expires_at && leader(follower).is_none()
     })
     .await;
     let late = forged("a", incarnation, 3, Some(own));
@@ -420,8 +414,7 @@ async fn a_leader_s_word_is_told_whoever_brings_it_as_it_was_signed_and_until_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_replaced_while_everyone_knows_who_leads() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let ttl = ms(60_000);
     let (old, new) = (new_key(), new_key());
     let both = trust([&old, &new]);
@@ -469,10 +462,7 @@ async fn a_key_is_replaced_while_everyone_knows_who_leads() {
     assert_eq!(third.instance, "late");
     wait_until_told(&watcher, "late", old.public_key()).await;
     wait_until_distrusted(&strict, third.start, Distrust::UntrustedKey).await;
-    eventually(SOON, "nobody to be told of", async || {
-        leader(&strict).is_none().then_some(())
-    })
-    .await;
+    comes_true("nobody to be told of", async || leader(&strict).is_none()).await;
     assert_eq!(strict.state(), RoleState::Follower);
     assert!(!strict.is_leader() && late.is_leader());
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use nats_elect::Event;
-use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{Direction, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};
-use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, proxied};
 
 const ROLES: [&str; 5] = [ROLE, "billing", "cleanup", "metrics", "reports"];
 /// How long the network is to stall, in seconds, for a longer look than every build can have.
@@ -66,24 +65,19 @@ fn last_events(instance: &Instance, role: &str) -> String {
 
 /// Default settings but for the ttl; every request takes that long.
 async fn keeps_its_leader(ttl: Duration, round_trip: Duration) {
-    let server = NatsServer::start().expect("start a server");
-    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-    let journal = Journal::default();
+    let (_server, proxy, journal) = proxied();
     let join = |id| instance(id, proxy.url(), &journal).standing(leased_for(ttl));
     let a = join("a").start().await;
     let b = join("b").start().await;
     journal.started(ROLE, 0).await;
     // Both begin anew on the slow network: what they have is lost.
     proxy.cut();
-    eventually(SOON, "no leader", async || {
-        (!a.is_leader() && !b.is_leader()).then_some(())
-    })
-    .await;
+    comes_true("no leader", async || !a.is_leader() && !b.is_leader()).await;
     let begun = Stamp::now();
     proxy.restore();
     delay(&proxy, round_trip / 2);
     let leads = || a.is_leader() || b.is_leader();
-    eventually(SOON, "a leader", async || leads().then_some(())).await;
+    comes_true("a leader", async || leads()).await;
     // To connect: the greeting, the login, and at most a second and a half until that is tried. To
     // claim: the watch, a look, the keys, the claim, its fence, the proof of both, and one of them
     // once more. What stood there runs out meanwhile, at most.
@@ -118,9 +112,7 @@ async fn a_round_trip_of_almost_a_quarter_of_a_short_ttl_keeps_its_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_network_that_stalls_every_fifth_message_ends_no_term() {
-    let server = NatsServer::start().expect("start a server");
-    let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-    let journal = Journal::default();
+    let (_server, proxy, journal) = proxied();
     let config = leased_for(ms(5000));
     let join = |id| {
         let joining = instance(id, proxy.url(), &journal);

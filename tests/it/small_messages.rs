@@ -6,11 +6,11 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{guest, instance, never};
+use crate::support::instance::{guest, instance, never, standing};
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member_with, stop};
 use crate::support::operator::Operator;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
 
 /// What the server counts beside a record: the headers of a heartbeat.
 const HEADERS: usize =
@@ -58,10 +58,7 @@ async fn heirs_that_have_no_room_in_a_record_are_left_out_and_cost_no_term() {
     assert_eq!(heirs(&stranger).await, 0);
     // It knows them: where there is room they are named.
     limit_messages(&stranger, -1).await;
-    eventually(SOON, "heirs", async || {
-        (heirs(&stranger).await == 3).then_some(())
-    })
-    .await;
+    comes_true("heirs", async || heirs(&stranger).await == 3).await;
     assert_eq!(journal.terms(ROLE).len(), 2);
 }
 
@@ -93,8 +90,7 @@ async fn values_that_fit_are_written_and_others_are_refused_with_what_would_fit(
     let config = "max_payload: 1024\n";
     let server = NatsServer::builder().config(config).start().expect("start");
     let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(10_000)));
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
     let store = journal.started(ROLE, 0).await.term().store();
     let most = |written: Result<u64, FencedError>| match written {
         Err(FencedError::TooLarge { most, .. }) => most,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use futures::future::join_all;
 use nats_elect::{EndCause, Event, RoleConfig, Takeover};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 
-use crate::support::instance::{Instance, Recorded, guest, hand_over, instance, never};
+use crate::support::instance::{Instance, Recorded, guest, hand_over, instance, never, standing};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, comes_true, leased_for, ms, served};
 
 const TAKEOVER_ROLES: usize = 30;
 const ROUNDS: usize = 10;
@@ -45,8 +45,7 @@ async fn challenge(challenger: &Instance, role: &str, priority: i64, journal: &J
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cooperative_takeovers_never_overlap() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = instance("a", server.url(), &journal).start().await;
     let b = instance("b", server.url(), &journal).start().await;
     let roles: Vec<String> = (0..TAKEOVER_ROLES).map(|i| format!("r{i}")).collect();
@@ -58,7 +57,7 @@ async fn cooperative_takeovers_never_overlap() {
             challenge(challenger, role, priority, &journal).await;
             let what = format!("{} leading {role} in round {round}", challenger.id);
             let leads = challenger.role(role);
-            eventually(SOON, &what, async || leads.is_leader().then_some(())).await;
+            comes_true(&what, async || leads.is_leader()).await;
             if round > 0 {
                 preempted += holder.log_of(role).count(is_preempted);
             }
@@ -85,10 +84,14 @@ async fn cooperative_takeovers_never_overlap() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_equal_priorities_nothing_changes_hands() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(config(3, Takeover::Cooperative));
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing(
+        "a",
+        server.url(),
+        &journal,
+        config(3, Takeover::Cooperative),
+    )
+    .await;
     a.wait_until_leader().await;
     let b = instance("b", server.url(), &journal).standing(config(3, Takeover::Cooperative));
     let c = instance("c", server.url(), &journal).standing(config(2, Takeover::Cooperative));
@@ -102,10 +105,8 @@ async fn between_equal_priorities_nothing_changes_hands() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_keeps_failing_leaves_a_healthy_leader_alone_until_it_is_resumed() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(config(0, Takeover::Never));
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, config(0, Takeover::Never)).await;
     a.wait_until_leader().await;
     let broken = Arc::new(AtomicBool::new(true));
     let is_broken = Arc::clone(&broken);
@@ -145,14 +146,11 @@ async fn who_keeps_failing_leaves_a_healthy_leader_alone_until_it_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_handed_over_by_name_is_not_taken_back_by_priority() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let preferred = config(10, Takeover::Cooperative).cooldown(ms(50));
-    let a = instance("a", server.url(), &journal).standing(preferred);
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, preferred).await;
     a.wait_until_leader().await;
-    let b = instance("b", server.url(), &journal).standing(config(0, Takeover::Never));
-    let b = b.start().await;
+    let b = standing("b", server.url(), &journal, config(0, Takeover::Never)).await;
     b.wait_until_following("a").await;
     hand_over(&a.role(ROLE), "b").await;
     b.wait_until_leader().await;
@@ -164,10 +162,8 @@ async fn what_was_handed_over_by_name_is_not_taken_back_by_priority() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_not_well_does_not_take_over_until_it_is() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(config(0, Takeover::Never));
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, config(0, Takeover::Never)).await;
     a.wait_until_leader().await;
     let ill = Recorded::obedient("b", &journal);
     ill.set_healthy(false);
@@ -187,8 +183,7 @@ async fn who_is_not_well_does_not_take_over_until_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_highest_of_several_priorities_leads_in_the_end_and_it_stays_so() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let mut instances = Vec::new();
     for (id, priority) in [("a", 1), ("b", 2), ("c", 3)] {
         let joining = instance(id, server.url(), &journal);

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use nats_elect::StepDown;
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{TcpProxy, eventually};
 use tokio::sync::mpsc;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{Instance, instance};
-use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
 
 /// What was asked of the bucket and of the server. Events, and questions to other instances, are
 /// published beside that: nothing waits for them.
@@ -23,8 +22,7 @@ fn asked(proxy: &TcpProxy) -> Vec<String> {
 /// answer: each waits for the one before. Nothing else is asked between the end of the old handler
 /// and the start of the new one.
 async fn takes_six_trips(end_term: impl AsyncFnOnce(Instance) -> Option<Instance>) {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let wires = [(); 2].map(|()| Arc::new(TcpProxy::start(server.url()).expect("start")));
     let [old_wire, new_wire] = wires.clone();
     let config = leased_for(ms(5000));

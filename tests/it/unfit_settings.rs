@@ -6,10 +6,12 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{Instance, Joining, Recorded, guest, never};
+use crate::support::instance::{
+    Instance, Joining, Recorded, ending, first_and_second, guest, never,
+};
 use crate::support::journal::Journal;
 use crate::support::member::{LEASE, all_owned, group, member};
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, served};
 
 /// How often the races are tried.
 fn rounds() -> usize {
@@ -139,8 +141,8 @@ async fn who_runs_does_not_take_up_a_role_whose_keys_were_dropped_for_others() {
         other.log().wait_for("a word of the bucket", unfit).await;
         assert!(!other.is_leader());
         // The bucket is mended when the former leader has surely ended.
-        eventually(SOON, "the end of the former leader", async || {
-            (!dropped.leader.is_leader()).then_some(())
+        comes_true("the end of the former leader", async || {
+            !dropped.leader.is_leader()
         })
         .await;
         edit(&dropped.stranger, |settings| {
@@ -168,15 +170,7 @@ async fn ends_terms(change: fn(&mut stream::Config), words: &str) {
     let before = failures();
 
     let settings = edit(&stranger, change).await;
-    let ended = |event: &Event| {
-        matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::BucketLost,
-                ..
-            }
-        )
-    };
+    let ended = ending(EndCause::BucketLost);
     a.log().wait_for("the end of the term", ended).await;
     let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains(words));
     a.log().wait_for("what is wrong", told).await;
@@ -220,10 +214,7 @@ async fn a_longer_max_age_that_is_set_on_a_living_bucket_costs_no_term() {
     stranger.make_bucket(kv::Config::default()).await;
     let journal = Journal::default();
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ms(3000)));
-    let a = join("a").start().await;
-    a.wait_until_leader().await;
-    let b = join("b").start().await;
-    b.wait_until_following("a").await;
+    let (a, _b) = first_and_second(join("a"), join("b")).await;
     edit(&stranger, |settings| {
         settings.max_age = ms(8000);
         settings.duplicate_window = ms(1000);
@@ -242,8 +233,7 @@ async fn a_longer_max_age_that_is_set_on_a_living_bucket_costs_no_term() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_max_age_that_is_set_on_a_living_bucket_ends_the_terms_of_units_until_it_is_gone() {
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     let a = member(&server.url(), "a", 4, &journal).await;
     all_owned(&[&a], 4).await;
     let stranger = Stranger::connect(&server.url()).await;
@@ -251,10 +241,7 @@ async fn a_max_age_that_is_set_on_a_living_bucket_ends_the_terms_of_units_until_
         settings.max_age = LEASE * 100;
     })
     .await;
-    eventually(SOON, "the end of all terms", async || {
-        group(&a).mine().is_empty().then_some(())
-    })
-    .await;
+    comes_true("the end of all terms", async || group(&a).mine().is_empty()).await;
     restore(&stranger, settings).await;
     all_owned(&[&a], 4).await;
 }

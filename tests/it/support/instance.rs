@@ -10,8 +10,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nats_elect::{
-    BoxError, Error, Event, LeaderInfo, Refusal, RoleConfig, RoleHandle, RoleHandler, RoleManager,
-    RoleManagerBuilder, RoleState, StepDown, SteppedDown, StopOptions, Storage, Term,
+    AuthConfig, BoxError, EndCause, Error, Event, FailureKind, LeaderInfo, Refusal, RoleConfig,
+    RoleHandle, RoleHandler, RoleManager, RoleManagerBuilder, RoleState, StepDown, SteppedDown,
+    StopOptions, Storage, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::task::JoinHandle;
@@ -114,11 +115,55 @@ pub fn guest(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
     }
 }
 
+/// Starts an instance that stands for the role of most tests.
+pub async fn standing(
+    id: &str,
+    url: impl AsRef<str>,
+    journal: &Journal,
+    config: RoleConfig,
+) -> Instance {
+    instance(id, url, journal).standing(config).start().await
+}
+
+/// Starts two instances. The first leads, and the second knows it.
+pub async fn first_and_second(first: Joining, second: Joining) -> (Instance, Instance) {
+    let first = Box::pin(first.start()).await;
+    first.wait_until_leader().await;
+    let second = Box::pin(second.start()).await;
+    second.wait_until_following(&first.id).await;
+    (first, second)
+}
+
+/// Two instances, of which `a` leads and `b` knows it.
+pub async fn leader_and_follower(
+    url: impl AsRef<str>,
+    journal: &Journal,
+    config: RoleConfig,
+) -> (Instance, Instance) {
+    let join = |id| instance(id, &url, journal).standing(config.clone());
+    first_and_second(join("a"), join("b")).await
+}
+
+/// Whether an event reports a failure of this kind.
+pub fn failure(of: FailureKind) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::Failure { kind, .. } if *kind == of)
+}
+
+/// Whether an event reports that a term ends for this reason.
+pub fn ending(why: EndCause) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::TermEnding { cause, .. } if *cause == why)
+}
+
 impl Joining {
     /// Changes what the builder would do.
     pub fn with(mut self, change: impl FnOnce(RoleManagerBuilder) -> RoleManagerBuilder) -> Self {
         self.builder = change(self.builder);
         self
+    }
+
+    /// Logs in as this user.
+    pub fn user(self, name: &str, password: &str) -> Self {
+        self.with(|it| it.auth(AuthConfig::default().user_and_password(name, password)))
     }
 
     /// Stands for the role of most tests, with an obedient handler.

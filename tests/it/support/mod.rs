@@ -23,9 +23,10 @@ pub mod user;
 use std::time::Duration;
 
 use nats_elect::RoleConfig;
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use self::clock::Stamp;
-use self::journal::RecordedTerm;
+use self::journal::{Journal, RecordedTerm};
 
 /// How long a test waits for what must happen. It says nothing about how fast it should.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -39,6 +40,24 @@ pub const ROLE: &str = "scheduler";
 pub async fn arrived(client: &async_nats::Client) {
     let answered = client.request("$JS.API.INFO", "".into()).await;
     answered.expect("an answer");
+}
+
+/// A server of its own for one test, and an empty journal.
+pub fn served() -> (NatsServer, Journal) {
+    let server = NatsServer::start().expect("a server");
+    (server, Journal::default())
+}
+
+/// The same, with a proxy before the server.
+pub fn proxied() -> (NatsServer, TcpProxy, Journal) {
+    let (server, journal) = served();
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    (server, proxy, journal)
+}
+
+/// Waits until this is so.
+pub async fn comes_true(what: &str, is_so: impl AsyncFn() -> bool) {
+    eventually(SOON, what, async || is_so().await.then_some(())).await;
 }
 
 /// Panics as the test wants. It prints no backtrace: to look its names up takes a busy machine

@@ -3,7 +3,8 @@
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::fleet::{
-    ROLE, SOON, instance, is_fit_for_a_terminal, leader, lines, output, silent, stranger,
+    ROLE, SOON, comes_true, instance, is_fit_for_a_terminal, leader, lines, output, silent,
+    stranger,
 };
 use crate::pair::answer;
 
@@ -21,8 +22,7 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     let _c = silent(&server, "node-3").await;
     answer(&server, 2).await;
 
-    let table = output(&server, &["candidates"]);
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let table = output(&server, &["candidates"]).with_code(0);
     is_fit_for_a_terminal(&table);
     let rows: Vec<_> = table.stdout.lines().collect();
     assert_eq!(
@@ -85,10 +85,7 @@ async fn an_instance_that_has_lost_its_companion_is_named() {
     answer(&server, 1).await;
     let state =
         || lines(&output(&server, &["candidates", "--json"]))[0]["status"]["last_will"].clone();
-    eventually(SOON, "a companion", async || {
-        (state() == "ready").then_some(())
-    })
-    .await;
+    comes_true("a companion", async || state() == "ready").await;
     let remark = "node-1 has no companion that is ready";
     let table = output(&server, &["candidates"]).stdout;
     assert!(!table.contains(remark), "{table}");
@@ -96,10 +93,7 @@ async fn an_instance_that_has_lost_its_companion_is_named() {
     // No other one can be started.
     std::fs::remove_file(&program).expect("a link");
     kill_companion(&program);
-    eventually(SOON, "its absence", async || {
-        (state() == "absent").then_some(())
-    })
-    .await;
+    comes_true("its absence", async || state() == "absent").await;
     let table = output(&server, &["candidates"]).stdout;
     assert!(table.contains(remark), "{table}");
 }
@@ -112,7 +106,7 @@ async fn processes_of_one_id_are_told_apart() {
     answer(&server, 2).await;
     let table = output(&server, &["candidates"]);
     let expected = "twin: 2 processes have this id";
-    assert!(table.stdout.contains(expected), "{}", table.stdout);
+    table.says(expected);
     let rows: Vec<_> = table.stdout.lines().skip(1).take(2).collect();
     assert!(rows.iter().all(|row| row.starts_with("twin (")), "{rows:?}");
 }
@@ -120,16 +114,12 @@ async fn processes_of_one_id_are_told_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_at_all_and_nobody_for_the_role_end_with_3() {
     let server = NatsServer::start().expect("start");
-    let none = output(&server, &["candidates"]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("--admin-prefix"), "{}", none.stderr);
+    let none = output(&server, &["candidates"]).with_code(3);
+    none.complains("--admin-prefix");
     let _a = leader(&server, "node-1").await;
-    let other = output(&server, &["candidates", "network"]);
-    assert_eq!(other.code, Some(3), "{}", other.stderr);
-    let elsewhere = output(&server, &["candidates", "--admin-prefix", "ops"]);
-    assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
-    let wrong = output(&server, &["candidates", "--admin-prefix", "_INBOX"]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    output(&server, &["candidates", "network"]).assert_code(3);
+    output(&server, &["candidates", "--admin-prefix", "ops"]).assert_code(3);
+    output(&server, &["candidates", "--admin-prefix", "_INBOX"]).assert_code(2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,14 +128,14 @@ async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
     let mute = stranger(&server, None).await;
     let table = output(&server, &["candidates"]);
     mute.abort();
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    table.assert_code(0);
     assert!(
         !table.stdout.contains(['\u{1b}', '\u{9b}']),
         "{}",
         table.stdout
     );
-    assert!(table.stdout.contains("mute"), "{}", table.stdout);
-    assert!(table.stdout.contains("no answer"), "{}", table.stdout);
+    table.says("mute");
+    table.says("no answer");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,10 +166,10 @@ async fn an_instance_whose_terms_keep_failing_is_marked_and_warned_of() {
     let row = row.expect("a row");
     assert!(row.contains(", failing"), "{}", table.stdout);
     let remark = "node-2: its terms of scheduler failed one after the other: others go first for ";
-    assert!(table.stdout.contains(remark), "{}", table.stdout);
+    table.says(remark);
     let mend = "until `nats-elect resume node-2 --role scheduler`";
-    assert!(table.stdout.contains(mend), "{}", table.stdout);
+    table.says(mend);
     let doctor = output(&server, &["doctor"]);
     let warning = "the terms of node-2 failed one after the other: scheduler";
-    assert!(doctor.stdout.contains(warning), "{}", doctor.stdout);
+    doctor.says(warning);
 }

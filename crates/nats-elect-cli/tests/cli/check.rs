@@ -11,22 +11,15 @@ fn check(text: &str) -> Ended {
 
 #[test]
 fn all_defaults_are_told_and_how_long_failovers_take() {
-    let output = check("[roles.scheduler]\nttl = '5s'\n");
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    for expected in [
+    let output = check("[roles.scheduler]\nttl = '5s'\n").with_code(0);
+    output.says_all([
         "role scheduler",
         "heartbeat_interval        1s",
         "stop_budget               1s",
         "drift margin 100ms",
         "at most 5s",
         "wound down 3.9s after its last heartbeat, and has ended after 4.9s",
-    ] {
-        assert!(
-            output.stdout.contains(expected),
-            "{expected}: {}",
-            output.stdout
-        );
-    }
+    ]);
 }
 
 #[test]
@@ -51,17 +44,11 @@ fn every_broken_rule_is_told_with_its_place() {
         "[manager]\nevents.keep = '1ms'\n[roles.a]\nttl = '1s'\nstop_budget = '2s'\n[roles.b]\nmax_backoff = '2h'\n",
     );
     assert_eq!(output.code, Some(2));
-    for expected in [
+    output.complains_all([
         "-:2:8: manager: `events.keep` is 1ms",
         "-:5:1: roles.a: `stop_budget` is 2s",
         "-:7:1: roles.b: `max_backoff` is 2h",
-    ] {
-        assert!(
-            output.stderr.contains(expected),
-            "{expected}: {}",
-            output.stderr
-        );
-    }
+    ]);
     assert_eq!(output.stdout, "");
 }
 
@@ -69,18 +56,13 @@ fn every_broken_rule_is_told_with_its_place() {
 fn metadata_of_the_instance_counts_with_that_of_a_role() {
     let value = "x".repeat(2500);
     let fits = format!("[manager]\nmeta.a = '{value}'\n[roles.r]\n");
-    let output = check(&fits);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    check(&fits).assert_code(0);
     let too_large = format!("{fits}meta.b = '{value}'\n");
-    let output = check(&too_large);
-    assert_eq!(output.code, Some(2), "{}", output.stderr);
-    for expected in ["-:4:1: roles.r: `meta`", "4096"] {
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
-    }
+    let output = check(&too_large).with_code(2);
+    output.complains_all(["-:4:1: roles.r: `meta`", "4096"]);
     // The role's entry wins, and so there is one of them.
     let same = too_large.replace("meta.b", "meta.a");
-    let output = check(&same);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    check(&same).assert_code(0);
 }
 
 #[test]
@@ -98,7 +80,7 @@ fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
     ] {
         let output = check(text);
         assert_eq!(output.code, Some(2));
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        output.complains(expected);
     }
 }
 
@@ -109,9 +91,8 @@ fn the_settings_of_an_application_are_in_a_table_of_its_file() {
         let mut command = nats_elect(&["check", "--table", "app.elect", "-"]);
         with_stdin(&mut command, text)
     };
-    let output = in_table(own);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    assert!(output.stdout.contains("role a"), "{}", output.stdout);
+    let output = in_table(own).with_code(0);
+    output.says("role a");
     for (text, expected) in [
         (
             "x = 1\n[app.elect.roles.a]\nttl = '1ms'\n",
@@ -134,7 +115,7 @@ fn the_settings_of_an_application_are_in_a_table_of_its_file() {
     ] {
         let output = in_table(text);
         assert_eq!(output.code, Some(2), "{text}");
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        output.complains(expected);
     }
 }
 
@@ -149,11 +130,11 @@ fn a_file_of_an_application_is_checked_with_its_table() {
     ] {
         let output = check(text);
         assert_eq!(output.code, Some(2), "{text}");
-        assert!(output.stderr.contains("unknown field"), "{}", output.stderr);
+        output.complains("unknown field");
         assert!(output.stderr.ends_with(expected), "{}", output.stderr);
     }
     let other = check("[roles.a]\ntll = '5s'\n");
-    assert!(!other.stderr.contains("--table"), "{}", other.stderr);
+    other.does_not_complain("--table");
 }
 
 #[test]
@@ -165,15 +146,12 @@ fn settings_of_the_environment_are_told_with_their_variables() {
         ("NATS_ELECT_ROLES__A_B__TTL", "20s"),
         ("NATS_ELECT_ROLES__C__TTL", "20s"),
     ];
-    let output = with_stdin(nats_elect(&["check", "-"]).envs(set), text);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    for expected in [
+    let output = with_stdin(nats_elect(&["check", "-"]).envs(set), text).with_code(0);
+    output.says_all([
         "nats://n1  (from NATS_URL)",
         "3  (from NATS_ELECT_REPLICAS)",
         "20s  (from NATS_ELECT_ROLES__A_B__TTL)",
-    ] {
-        assert!(output.stdout.contains(expected), "{}", output.stdout);
-    }
+    ]);
     assert_eq!(output.stdout.matches("(from").count(), 3);
     let wrong = [
         ("NATS_ELECT_MANAGER_BUCKET", "b"),
@@ -184,7 +162,7 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     let expected = "warning: NATS_ELECT_MANAGER_BUCKET in the environment has no effect: docs/configuration.md has the names of all settings\n";
     assert_eq!((warned.code, &*warned.stderr), (Some(0), expected));
     let other = "NATS_ELECT_ROLES__C__TTL in the environment has no effect";
-    assert!(output.stderr.contains(other), "{}", output.stderr);
+    output.complains(other);
     let output = with_stdin(nats_elect(&["check", "--json", "-"]).envs(set), text);
     let report = json(&output.stdout);
     assert_eq!(report["roles"][0]["settings"]["ttl"], "20s");
@@ -196,7 +174,7 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     let output = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text);
     assert_eq!(output.code, Some(2));
     let expected = "`NATS_ELECT_ROLES__A_B__TTL` is 1ms, but must be from 100ms to 1h";
-    assert!(output.stderr.contains(expected), "{}", output.stderr);
+    output.complains(expected);
 }
 
 #[test]
@@ -206,7 +184,7 @@ fn derived_settings_are_short_for_people_and_exact_for_programs() {
     let line = output.stdout.lines().find(|it| it.contains("stop_budget"));
     assert!(line.expect("a line").ends_with(" 1s"), "{}", output.stdout);
     let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
-    assert!(output.stdout.contains("1s 200us"), "{}", output.stdout);
+    output.says("1s 200us");
 }
 
 #[test]
@@ -234,18 +212,13 @@ fn secrets_are_shown_neither_in_what_is_told_nor_in_errors() {
 fn a_file_that_is_not_there_is_told() {
     let output = with_stdin(&mut nats_elect(&["check", "/nonexistent.toml"]), "");
     assert_eq!(output.code, Some(2));
-    assert!(
-        output.stderr.contains("/nonexistent.toml can't be read"),
-        "{}",
-        output.stderr
-    );
+    output.complains("/nonexistent.toml can't be read");
 }
 
 #[test]
 fn a_last_will_has_a_row_of_its_own() {
     let killed = |manager: &str| {
-        let output = check(&format!("{manager}[roles.a]\n"));
-        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let output = check(&format!("{manager}[roles.a]\n")).with_code(0);
         let mut rows = output.stdout.lines();
         rows.any(|row| row.contains("killed, aborted") && row.contains("companion"))
     };

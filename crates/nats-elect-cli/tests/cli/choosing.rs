@@ -18,17 +18,15 @@ async fn a_pattern_chooses_roles_and_must_match_one() {
     let some = lines(&output(&server, &["ls", "--json", "--role", "sched*"]));
     let roles: Vec<_> = some.iter().map(|it| &it["role"]).collect();
     assert_eq!(roles, [&json!("scheduler")]);
-    let none = output(&server, &["ls", "--role", "backup-?"]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("backup-?"), "{}", none.stderr);
+    let none = output(&server, &["ls", "--role", "backup-?"]).with_code(3);
+    none.complains("backup-?");
 
     let some = lines(&output(&server, &["candidates", "--json", "*etri*"]));
     let roles = some[0]["status"]["roles"].as_object().expect("roles");
     assert_eq!(roles.keys().collect::<Vec<_>>(), ["metrics"]);
     assert_eq!(output(&server, &["candidates", "x*"]).code, Some(3));
 
-    let endless = output(&server, &["watch", "sched*", "--until-leader"]);
-    assert_eq!(endless.code, Some(2), "{}", endless.stderr);
+    output(&server, &["watch", "sched*", "--until-leader"]).assert_code(2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,9 +40,7 @@ async fn a_wide_table_has_all_columns_and_json_has_one_form() {
     let token = a.role("scheduler").expect("it").status().fencing_token;
     let token = token.expect("a term").to_string();
     let wide = output(&server, &["ls", "-o", "wide"]);
-    for expected in ["PRIORITY", "SINCE", &token] {
-        assert!(wide.stdout.contains(expected), "{}", wide.stdout);
-    }
+    wide.says_all(["PRIORITY", "SINCE", &token]);
     let same = ["-ojson", "--output=json", "--json"].map(|form| {
         let found = lines(&output(&server, &["ls", "--role", "scheduler", form]));
         found[0]["fencing_token"].clone()

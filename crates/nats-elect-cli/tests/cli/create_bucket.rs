@@ -45,13 +45,8 @@ async fn settings(server: &NatsServer) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     let server = server();
-    let made = create(&server, "admin", &["--storage", "memory"]);
-    assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
-    assert!(
-        made.stdout.contains("created           bucket \"leaders\""),
-        "{}",
-        made.stdout
-    );
+    let made = create(&server, "admin", &["--storage", "memory"]).with_code(0);
+    made.says("created           bucket \"leaders\"");
     assert_eq!(made.stderr, "");
     let ours = settings(&server).await;
 
@@ -65,8 +60,7 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     assert_eq!(ours, settings(&other).await);
     manager.stop(StopOptions::default()).await.expect("stop");
 
-    let again = create(&server, "admin", &["--json", "--storage", "file"]);
-    assert_eq!(again.code, Some(0), "{}{}", again.stdout, again.stderr);
+    let again = create(&server, "admin", &["--json", "--storage", "file"]).with_code(0);
     assert_eq!(settings(&server).await, ours, "left as it was");
     let output = json(&again.stdout);
     let checks = output["checks"].as_array().expect("a list");
@@ -88,8 +82,7 @@ fn the_history_comes_with_it_whatever_instances_publish() {
     let server = server();
     let mut command = nats_elect(&["create-bucket", "--server", &server.url()]);
     command.args(["--user", "admin", "--password", "change-me"]);
-    let made = ended(command.env("NATS_ELECT_EVENTS__PUBLISH", "false"));
-    assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
+    let made = ended(command.env("NATS_ELECT_EVENTS__PUBLISH", "false")).with_code(0);
     let kept = made
         .stdout
         .lines()
@@ -101,8 +94,7 @@ fn the_history_comes_with_it_whatever_instances_publish() {
 #[test]
 fn no_bucket_is_made_on_a_server_that_is_too_old() {
     let url = old_server("2.10.26");
-    let output = ended(&mut nats_elect(&["create-bucket", "--server", &url]));
-    assert_eq!(output.code, Some(1), "{}{}", output.stdout, output.stderr);
+    let output = ended(&mut nats_elect(&["create-bucket", "--server", &url])).with_code(1);
     assert!(
         output.stderr.contains("2.10.26") && output.stderr.contains("2.11.2"),
         "{}",
@@ -114,11 +106,9 @@ fn no_bucket_is_made_on_a_server_that_is_too_old() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     let server = server();
-    let blind = create(&server, "operator", &[]);
-    assert_eq!(blind.code, Some(4), "{}{}", blind.stdout, blind.stderr);
-    assert!(!blind.stdout.contains("created"), "{}", blind.stdout);
-    let output = create(&server, "candidate", &[]);
-    assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
+    let blind = create(&server, "operator", &[]).with_code(4);
+    blind.does_not_say("created");
+    let output = create(&server, "candidate", &[]).with_code(4);
     assert!(
         output.stderr.contains("$JS.API.STREAM.CREATE.KV_leaders")
             && output.stderr.contains("admin.conf"),
@@ -126,8 +116,7 @@ async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
         output.stderr
     );
     assert!(settings(&server).await.is_null(), "nothing was made");
-    let wrong = create(&server, "admin", &["--replicas", "9"]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    create(&server, "admin", &["--replicas", "9"]).assert_code(2);
 
     let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "change-me".into());
     let client = all.connect(server.url()).await.expect("connect");
@@ -139,7 +128,6 @@ async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     };
     let jetstream = async_nats::jetstream::new(client);
     jetstream.create_stream(config).await.expect("a stream");
-    let unfit = create(&server, "admin", &[]);
-    assert_eq!(unfit.code, Some(1), "{}{}", unfit.stdout, unfit.stderr);
-    assert!(unfit.stdout.contains("is unfit"), "{}", unfit.stdout);
+    let unfit = create(&server, "admin", &[]).with_code(1);
+    unfit.says("is unfit");
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use nats_elect::{RoleConfig, RoleManager, RoleState, Term, handler_fn};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect::{RoleConfig, RoleManager, RoleState};
+use nats_elect_testing::NatsServer;
 
-use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, output};
+use crate::fleet::{
+    ROLE, bucket, comes_true, is_fit_for_a_terminal, leader, lines, obedient, output,
+};
 use crate::pair::answer;
 #[cfg(unix)]
 use crate::top::terminal::Terminal;
@@ -14,21 +16,17 @@ const STRAY: &str = r#"{"id":"x","token":"secret-secret-secret","ttl_ms":3600000
 
 /// An instance that waits for a lease in vain.
 async fn waiting(server: &NatsServer, id: &str) -> RoleManager {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     let config = RoleConfig::default().ttl(Duration::from_secs(60));
     let started = RoleManager::builder()
         .servers(server.url())
         .instance_id(id)
-        .role(ROLE, config, handler_fn(lead))
+        .role(ROLE, config, obedient())
         .start()
         .await;
     let manager = started.expect("start");
     let role = manager.role(ROLE).expect("the role");
-    eventually(SOON, "somebody else's record", async || {
-        (role.status().state == RoleState::Follower).then_some(())
+    comes_true("somebody else's record", async || {
+        role.status().state == RoleState::Follower
     })
     .await;
     manager
@@ -43,25 +41,19 @@ async fn a_lease_that_nobody_holds_is_waited_for_no_longer() {
     let second = waiting(&server, "node-2").await;
     answer(&server, 2).await;
 
-    let hasty = output(&server, &["end-lease", ROLE]);
-    assert_eq!(hasty.code, Some(2), "{}", hasty.stderr);
-    assert!(hasty.stderr.contains("--yes"), "{}", hasty.stderr);
+    let hasty = output(&server, &["end-lease", ROLE]).with_code(2);
+    hasty.complains("--yes");
     for manager in [&first, &second] {
         let role = manager.role(ROLE).expect("the role");
         assert!(!role.is_leader());
     }
 
-    let done = output(&server, &["end-lease", ROLE, "--yes"]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let done = output(&server, &["end-lease", ROLE, "--yes"]).with_code(0);
     is_fit_for_a_terminal(&done);
-    assert!(!done.stderr.contains("secret"), "{}", done.stderr);
+    done.does_not_complain("secret");
     let shown = format!("revision {revision}");
-    for expected in [&*shown, "\"x\"", "1h, by its ttl_ms"] {
-        assert!(done.stderr.contains(expected), "{}", done.stderr);
-    }
-    for expected in ["no longer waits for this lease", "leads now"] {
-        assert!(done.stdout.contains(expected), "{}", done.stdout);
-    }
+    done.complains_all([&*shown, "\"x\"", "1h, by its ttl_ms"]);
+    done.says_all(["no longer waits for this lease", "leads now"]);
 }
 
 #[cfg(unix)]
@@ -98,8 +90,7 @@ async fn programs_are_told_who_noted_it() {
     let revision = put.expect("a stray record");
     let _waiting = waiting(&server, "node-1").await;
     answer(&server, 1).await;
-    let done = output(&server, &["end-lease", ROLE, "--yes", "--json"]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let done = output(&server, &["end-lease", ROLE, "--yes", "--json"]).with_code(0);
     let output = &lines(&done)[0];
     assert_eq!(output["revision"], revision);
     assert_eq!(output["instance_id"], "x");
@@ -115,16 +106,10 @@ async fn a_lease_that_is_in_use_is_not_ended() {
     answer(&server, 1).await;
     let token = || leads.status()[ROLE].fencing_token;
     let before = token();
-    let refused = output(&server, &["end-lease", ROLE, "--yes"]);
-    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("reports that it leads"),
-        "{}",
-        refused.stderr
-    );
+    let refused = output(&server, &["end-lease", ROLE, "--yes"]).with_code(4);
+    refused.complains("reports that it leads");
     // Nor does a leader believe that it leads no more.
-    let forced = output(&server, &["end-lease", ROLE, "--yes", "--force"]);
-    assert_eq!(forced.code, Some(4), "{}", forced.stderr);
+    output(&server, &["end-lease", ROLE, "--yes", "--force"]).assert_code(4);
     assert!(leads.role(ROLE).expect("the role").is_leader());
     assert_eq!(token(), before);
 }
@@ -132,13 +117,10 @@ async fn a_lease_that_is_in_use_is_not_ended() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_waits_there_is_nothing_to_end() {
     let server = NatsServer::start().expect("a server");
-    let none = output(&server, &["end-lease", ROLE, "--yes"]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    output(&server, &["end-lease", ROLE, "--yes"]).assert_code(3);
     let put = bucket(&server).await.put(ROLE, STRAY.into()).await;
     put.expect("a stray record");
-    let none = output(&server, &["end-lease", ROLE, "--yes"]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("takes part in"), "{}", none.stderr);
-    let wrong = output(&server, &["end-lease", "a.b", "--yes"]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    let none = output(&server, &["end-lease", ROLE, "--yes"]).with_code(3);
+    none.complains("takes part in");
+    output(&server, &["end-lease", "a.b", "--yes"]).assert_code(2);
 }

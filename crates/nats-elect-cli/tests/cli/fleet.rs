@@ -7,7 +7,7 @@ use async_nats::Client;
 use async_nats::jetstream::kv::Store;
 use futures::StreamExt;
 use nats_elect::{
-    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleManager,
+    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleHandler, RoleManager,
     RoleManagerBuilder, StepDown, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
@@ -20,12 +20,21 @@ use crate::{Ended, ended, nats_elect};
 pub const SOON: Duration = Duration::from_secs(120);
 pub const ROLE: &str = "scheduler";
 
-/// An instance with the role, not started yet.
-pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
-    let lead = |term: Term| async move {
+/// Waits until this is so.
+pub async fn comes_true(what: &str, is_so: impl AsyncFn() -> bool) {
+    eventually(SOON, what, async || is_so().await.then_some(())).await;
+}
+
+/// Leads until it is told to stop.
+pub fn obedient() -> impl RoleHandler {
+    handler_fn(|term: Term| async move {
         term.cancelled().await;
         Ok(())
-    };
+    })
+}
+
+/// An instance with the role, not started yet.
+pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
     let config = RoleConfig::default()
         .ttl(Duration::from_secs(3))
         .priority(7)
@@ -35,14 +44,14 @@ pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
         .bucket_auto_create()
         .instance_id(id)
         .events(EventsConfig::default().keep(Duration::from_secs(3600)))
-        .role(ROLE, config, handler_fn(lead))
+        .role(ROLE, config, obedient())
 }
 
 /// An instance that leads the role.
 pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
     let manager = instance(server, id).start().await.expect("start");
     let handle = manager.role(ROLE).expect("the role");
-    eventually(SOON, "a term", async || handle.is_leader().then_some(())).await;
+    comes_true("a term", async || handle.is_leader()).await;
     manager
 }
 

@@ -9,7 +9,9 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use serde_json::Value;
 
-use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, lines, output};
+use crate::fleet::{
+    SOON, at, bucket, comes_true, is_fit_for_a_terminal, json, lines, obedient, output,
+};
 use crate::{Ended, ended};
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -19,19 +21,15 @@ pub fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
 }
 
 fn member_of(server: &NatsServer, id: &str, shards: u32) -> RoleManagerBuilder {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     let control = Group::spread("control")
-        .unit("network", handler_fn(lead))
-        .unit("scheduler", handler_fn(lead));
+        .unit("network", obedient())
+        .unit("scheduler", obedient());
     RoleManager::builder()
         .servers(server.url())
         .bucket_auto_create()
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
-        .group(Group::sharded("partitions", shards, handler_fn(lead)))
+        .group(Group::sharded("partitions", shards, obedient()))
         .group(control)
 }
 
@@ -86,8 +84,7 @@ async fn groups_are_listed_with_their_units_and_members() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server).await;
     // It ends with the first heartbeat of each.
-    let table = output(&server, &["group", "ls", "--wait", "30s"]);
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let table = output(&server, &["group", "ls", "--wait", "30s"]).with_code(0);
     is_fit_for_a_terminal(&table);
     let row = table.stdout.lines().nth(2).expect("a row");
     let cells: Vec<_> = row.split_whitespace().collect();
@@ -126,17 +123,12 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server).await;
     let show = ["group", "show", "partitions", "--wait", "30s"];
-    let table = output(&server, &show);
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let table = output(&server, &show).with_code(0);
     is_fit_for_a_terminal(&table);
     let head = ["12 shards", "generation 1"];
     let rows = ["node-1", "node-2", "confirmed", "3s"];
     says(&table, &[&head[..], &rows].concat());
-    assert!(
-        !table.stdout.contains("without an owner"),
-        "{}",
-        table.stdout
-    );
+    table.does_not_say("without an owner");
     let told = output(&server, &[&show[..], &["--json"]].concat());
     let told = json(&told.stdout);
     has_incarnations(
@@ -174,8 +166,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
 
     let owner = owners["7"].as_ref().expect("an owner");
     let explain = ["group", "explain", "partitions", "7", "--wait", "30s"];
-    let words = output(&server, &explain);
-    assert_eq!(words.code, Some(0), "{}", words.stderr);
+    let words = output(&server, &explain).with_code(0);
     is_fit_for_a_terminal(&words);
     let expected = [
         owner.instance_id.as_str(),
@@ -203,32 +194,24 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
         .await
         .expect("stop");
     let words = output(&server, &explain);
-    assert!(
-        words.stdout.contains("the group has none"),
-        "{}",
-        words.stdout
-    );
+    words.says("the group has none");
     let shown = output(&server, &show);
-    assert!(shown.stdout.contains("free"), "{}", shown.stdout);
-    assert!(shown.stdout.contains("0-11"), "{}", shown.stdout);
-    assert!(!shown.stdout.contains("more"), "{}", shown.stdout);
-    assert!(shown.stderr.contains("has no member"), "{}", shown.stderr);
+    shown.says("free");
+    shown.says("0-11");
+    shown.does_not_say("more");
+    shown.complains("has no member");
 }
 
 fn says(told: &Ended, all: &[&str]) {
     for expected in all {
-        assert!(
-            told.stdout.contains(expected),
-            "{expected}: {}",
-            told.stdout
-        );
+        told.says(expected);
     }
 }
 
 fn has_incarnations(wide: &Ended, told: &Value) {
     for member in told["members"].as_array().expect("members") {
         let incarnation = member["incarnation"].as_str().expect("an incarnation");
-        assert!(wide.stdout.contains(incarnation), "{}", wide.stdout);
+        wide.says(incarnation);
     }
 }
 
@@ -241,28 +224,23 @@ async fn a_member_that_died_is_unconfirmed_and_its_units_wait_for_it() {
     let kept = nats_elect::StopOptions::default().release(nats_elect::Release::Keep);
     a.stop(kept).await.expect("stop");
     let shown = output(&server, &["group", "show", "control", "--wait", "1s"]);
-    assert!(shown.stdout.contains("unconfirmed"), "{}", shown.stdout);
-    assert!(shown.stderr.contains("1 unconfirmed"), "{}", shown.stderr);
+    shown.says("unconfirmed");
+    shown.complains("1 unconfirmed");
     let explain = ["group", "explain", "control", "network", "--wait", "0s"];
     let words = output(&server, &explain);
     let waits = "a heartbeat of the owner, whose lease is 3s";
-    assert!(words.stdout.contains(waits), "{}", words.stdout);
+    words.says(waits);
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
     let server = NatsServer::start().expect("start");
-    let missing = output(&server, &["group", "ls"]);
-    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
-    assert!(
-        missing.stderr.contains("does not exist"),
-        "{}",
-        missing.stderr
-    );
+    let missing = output(&server, &["group", "ls"]).with_code(3);
+    missing.complains("does not exist");
     let bucket = bucket(&server).await;
     let none = output(&server, &["group", "ls"]);
     assert_eq!((none.code, &*none.stdout), (Some(0), ""));
-    assert!(none.stderr.contains("has no group"), "{}", none.stderr);
+    none.complains("has no group");
     let owner = format!(r#"{{"v":1,"o":"{}A"}}"#, "B".repeat(21));
     let id = "a\u{1b}[31mb\u{202e}\u{9b}";
     let record = serde_json::json!({ "id": id, "ttl_ms": 3000 }).to_string();
@@ -292,21 +270,14 @@ async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
         is_fit_for_a_terminal(&told);
     }
     let shown = output(&server, &["group", "show", "shards", "--wait", "0s"]);
-    for expected in ["unknown", "missing"] {
-        assert!(shown.stdout.contains(expected), "{}", shown.stdout);
-    }
-    assert!(
-        shown.stderr.contains("units without a key: 1"),
-        "{}",
-        shown.stderr
-    );
+    shown.says_all(["unknown", "missing"]);
+    shown.complains("units without a key: 1");
     for (arguments, what) in [
         (&["group", "show", "others"][..], "no group \"others\""),
         (&["group", "explain", "shards", "9"], "no unit \"9\""),
     ] {
-        let told = output(&server, &[arguments, &["--wait", "0s"]].concat());
-        assert_eq!(told.code, Some(3), "{}", told.stderr);
-        assert!(told.stderr.contains(what), "{}", told.stderr);
+        let told = output(&server, &[arguments, &["--wait", "0s"]].concat()).with_code(3);
+        told.complains(what);
     }
 }
 
@@ -334,27 +305,17 @@ async fn who_may_only_look_sees_groups() {
 async fn a_unit_is_moved_and_the_plan_says_what_else_is_to_move() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair_of(&server, 60).await;
-    let plan = output(&server, &["group", "plan", "partitions"]);
-    assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+    let plan = output(&server, &["group", "plan", "partitions"]).with_code(0);
     is_fit_for_a_terminal(&plan);
-    assert!(
-        plan.stderr.contains("planned for by node-"),
-        "{}",
-        plan.stderr
-    );
-    assert!(
-        plan.stderr.contains("nothing is to move"),
-        "{}",
-        plan.stderr
-    );
+    plan.complains("planned for by node-");
+    plan.complains("nothing is to move");
     let told = json(&output(&server, &["group", "plan", "partitions", "--json"]).stdout);
     assert_eq!(told["is_planners"], true, "{told}");
     assert_eq!(told["moves"], serde_json::json!([]));
 
     let unit = a.group("partitions").expect("a group").mine()[0].clone();
     let transfer = ["group", "move", "partitions", &unit, "node-2"];
-    let told = output(&server, &[&transfer[..], &["--json"]].concat());
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let told = output(&server, &[&transfer[..], &["--json"]].concat()).with_code(0);
     let told = json(&told.stdout);
     assert_eq!(
         (&told["moved"], &told["unit"]),
@@ -364,9 +325,8 @@ async fn a_unit_is_moved_and_the_plan_says_what_else_is_to_move() {
     let owner = owner.expect("an owner");
     assert_eq!(owner.instance_id, "node-2");
     assert_eq!(told["fencing_token"], owner.fencing_token.to_string());
-    let again = output(&server, &transfer);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
-    assert!(again.stdout.contains("already"), "{}", again.stdout);
+    let again = output(&server, &transfer).with_code(0);
+    again.says("already");
     is_fit_for_a_terminal(&again);
 
     // Each of the two jobs of `control` is alone on its instance.
@@ -382,8 +342,7 @@ async fn a_unit_is_moved_and_the_plan_says_what_else_is_to_move() {
         assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
         assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
     }
-    let missing = output(&server, &["group", "plan", "others"]);
-    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    output(&server, &["group", "plan", "others"]).assert_code(3);
     stop(a).await;
     stop(b).await;
 }
@@ -392,8 +351,7 @@ async fn a_unit_is_moved_and_the_plan_says_what_else_is_to_move() {
 async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server).await;
-    let drained = output(&server, &["group", "drain", "node-1", "--json"]);
-    assert_eq!(drained.code, Some(0), "{}", drained.stderr);
+    let drained = output(&server, &["group", "drain", "node-1", "--json"]).with_code(0);
     let warns = drained.stderr.contains("warning");
     assert!(!warns, "somebody else takes units: {}", drained.stderr);
     let told = json(&drained.stdout);
@@ -408,30 +366,23 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
 
     // Nobody is left to take anything.
     let stuck = ["group", "drain", "node-2", "--wait-timeout", "5s"];
-    let stuck = output(&server, &stuck);
-    assert_eq!(stuck.code, Some(5), "{}{}", stuck.stdout, stuck.stderr);
+    let stuck = output(&server, &stuck).with_code(5);
     is_fit_for_a_terminal(&stuck);
-    for expected in [
-        "… 14 units are left",
+    stuck.complains_all(["… 14 units are left",
         "2 of control, 12 of partitions",
-        "warning: no instance that answers could take units over now: control, partitions. They stay",
-    ] {
-        assert!(stuck.stderr.contains(expected), "{}", stuck.stderr);
-    }
+        "warning: no instance that answers could take units over now: control, partitions. They stay"]);
     let plan = output(&server, &["group", "plan", "control"]);
     let stay = "units network,scheduler stay with node-2: no member takes units";
-    assert!(plan.stderr.contains(stay), "{}", plan.stderr);
+    plan.complains(stay);
     let nobody = "nobody plans for group control";
-    assert!(plan.stderr.contains(nobody), "{}", plan.stderr);
-    assert!(!plan.stderr.contains("did not answer"), "{}", plan.stderr);
-    let resumed = output(&server, &["resume", "--all-instances"]);
-    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
-    eventually(SOON, "units on the one that was drained", async || {
-        (mine(&a, "partitions") == 6).then_some(())
+    plan.complains(nobody);
+    plan.does_not_complain("did not answer");
+    output(&server, &["resume", "--all-instances"]).assert_code(0);
+    comes_true("units on the one that was drained", async || {
+        mine(&a, "partitions") == 6
     })
     .await;
-    let missing = output(&server, &["group", "drain", "node-3"]);
-    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    output(&server, &["group", "drain", "node-3"]).assert_code(3);
     stop(a).await;
     stop(b).await;
 }
@@ -461,8 +412,7 @@ async fn a_drain_goes_on_after_the_instance_was_out_of_reach_for_a_moment() {
     assert!(!drained.is_finished());
     proxy.restore();
     let b = member(&server, "node-2").start().await.expect("start");
-    let drained = drained.await.expect("its end");
-    assert_eq!(drained.code, Some(0), "{}", drained.stderr);
+    drained.await.expect("its end").assert_code(0);
     all_owned(&[&b]).await;
     stop(a).await;
     stop(b).await;
@@ -471,11 +421,8 @@ async fn a_drain_goes_on_after_the_instance_was_out_of_reach_for_a_moment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     let server = NatsServer::start().expect("start");
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
-    let placed = Group::sharded("placed", 2, handler_fn(lead)).requires(["1"], "gpu");
+
+    let placed = Group::sharded("placed", 2, obedient()).requires(["1"], "gpu");
     let member = RoleManager::builder()
         .servers(server.url())
         .bucket_auto_create()
@@ -485,31 +432,27 @@ async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
         .start()
         .await
         .expect("start");
-    eventually(SOON, "the other unit", async || {
-        (member.group("placed").expect("a group").mine() == ["0"]).then_some(())
+    comes_true("the other unit", async || {
+        member.group("placed").expect("a group").mine() == ["0"]
     })
     .await;
     let explain = ["group", "explain", "placed", "1", "--wait", "30s"];
     let words = output(&server, &explain);
     is_fit_for_a_terminal(&words);
-    for expected in [
+    words.says_all([
         "waits for      a member that may take it: no member has the labels gpu",
         "plan           nobody may take it",
         "node-1",
         "it lacks the labels gpu",
-    ] {
-        assert!(words.stdout.contains(expected), "{}", words.stdout);
-    }
+    ]);
     // It frees nothing, and nobody is left.
     drop(member);
     let explain = ["group", "explain", "placed", "0", "--wait", "2s"];
     let words = output(&server, &explain);
-    for expected in [
+    words.says_all([
         "a heartbeat of the owner",
         "it has no owner until a member comes that may take it",
-    ] {
-        assert!(words.stdout.contains(expected), "{}", words.stdout);
-    }
+    ]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -567,7 +510,7 @@ async fn what_a_unit_waits_for_after_a_strangers_write_follows_the_rules_of_memb
     }
     let shown = output(&server, &["group", "show", "partitions", "--wait", "0s"]);
     let problem = "closes them, or is not understood: 2";
-    assert!(shown.stderr.contains(problem), "{}", shown.stderr);
+    shown.complains(problem);
     stop(a).await;
 }
 
@@ -596,7 +539,7 @@ async fn plans_and_moves_are_refused_because_of_the_record_where_it_is_not_under
             ] {
                 assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
             }
-            assert!(!told.stderr.contains("not a member"), "{}", told.stderr);
+            told.does_not_complain("not a member");
         }
     }
     stop(a).await;
@@ -633,23 +576,21 @@ async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
     };
     let a = start("node-1").await;
     let mine = |it: &RoleManager| it.group("shards").expect("a group").mine().len();
-    eventually(SOON, "its unit", async || (mine(&a) == 1).then_some(())).await;
+    comes_true("its unit", async || mine(&a) == 1).await;
     let b = start("node-2").await;
     let joined = || b.group("shards").expect("a group").has_joined();
-    eventually(SOON, "the other one", async || joined().then_some(())).await;
+    comes_true("the other one", async || joined()).await;
     let drain = ["group", "drain", "node-1", "--wait-timeout", "8s"];
-    let told = output(&server, &drain);
-    assert_eq!(told.code, Some(5), "{}{}", told.stdout, told.stderr);
+    let told = output(&server, &drain).with_code(5);
     is_fit_for_a_terminal(&told);
     let still = "owns no unit; 1 handler still runs of units that it gave away, after 8s";
-    assert!(told.stderr.contains(still), "{}", told.stderr);
+    told.complains(still);
     assert_eq!(mine(&b), 1);
     let top = output(&server, &["top", "--once"]);
     let still = "1 handler still runs of a unit that was given away";
-    assert!(top.stdout.contains(still), "{}", top.stdout);
+    top.says(still);
     drop(end);
-    let told = output(&server, &["group", "drain", "node-1", "--json"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let told = output(&server, &["group", "drain", "node-1", "--json"]).with_code(0);
     assert_eq!(json(&told.stdout)["still_running"], serde_json::json!({}));
     stop(a).await;
     stop(b).await;

@@ -3,28 +3,24 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager, StopOptions, Term, handler_fn};
+use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
 use crate::doctor::users_of;
-use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, output};
+use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, obedient, output};
 use crate::{Ended, ended};
 
 const LOGIN: [(&str, &str); 2] = [("NATS_USER", "grow"), ("NATS_PASSWORD", "change-me")];
 
 async fn member(server: &NatsServer, id: &str) -> RoleManager {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     RoleManager::builder()
         .servers(server.url())
         .auth(AuthConfig::default().user_and_password("all", "all"))
         .bucket_auto_create()
         .instance_id(id)
         .member(MemberConfig::default().ttl(Duration::from_secs(3)))
-        .group(Group::sharded("partitions", 4, handler_fn(lead)))
+        .group(Group::sharded("partitions", 4, obedient()))
         .start()
         .await
         .expect("start")
@@ -60,8 +56,9 @@ async fn a_group_grows_while_its_members_run_and_the_command_can_be_given_again(
         member(&server, "node-2").await,
     );
     all_owned(&[&a, &b], 4).await;
-    let written = grow(&server, &["8", "--yes", "--no-wait", "--json"]).await;
-    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    let written = grow(&server, &["8", "--yes", "--no-wait", "--json"])
+        .await
+        .with_code(0);
     let told = json(&written.stdout);
     let expected = serde_json::json!({
         "group": "partitions",
@@ -75,13 +72,8 @@ async fn a_group_grows_while_its_members_run_and_the_command_can_be_given_again(
     });
     assert_eq!(told, expected);
     all_owned(&[&a, &b], 8).await;
-    let again = grow(&server, &["8", "--yes"]).await;
-    assert_eq!(again.code, Some(4), "{}{}", again.stdout, again.stderr);
-    assert!(
-        again.stderr.contains("8 shards already"),
-        "{}",
-        again.stderr
-    );
+    let again = grow(&server, &["8", "--yes"]).await.with_code(4);
+    again.complains("8 shards already");
     for member in [a, b] {
         member.stop(StopOptions::default()).await.expect("stop");
     }
@@ -91,11 +83,10 @@ async fn a_group_grows_while_its_members_run_and_the_command_can_be_given_again(
 async fn what_can_not_grow_is_refused_with_what_to_do() {
     let server = NatsServer::start().expect("start");
     let grow = |arguments: &[&str]| output(&server, &[&["group", "grow"], arguments].concat());
-    let missing = grow(&["partitions", "8", "--yes"]);
-    assert_eq!(missing.code, Some(3), "{}", missing.stderr);
+    let missing = grow(&["partitions", "8", "--yes"]).with_code(3);
     let expected =
         "bucket \"leaders\" does not exist\n       the instances of a group make its bucket";
-    assert!(missing.stderr.contains(expected), "{}", missing.stderr);
+    missing.complains(expected);
     let bucket = bucket(&server).await;
     let put = async |key: &str, value: &str| {
         let put = bucket.put(key, value.to_owned().into()).await;
@@ -146,13 +137,12 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     for shard in 0..6 {
         put(&format!("_group.u.ahead.2.{shard}"), r#"{"v":1}"#).await;
     }
-    let other = grow(&["ahead", "4", "--yes"]);
-    assert_eq!(other.code, Some(4), "{}", other.stderr);
+    let other = grow(&["ahead", "4", "--yes"]).with_code(4);
     let expected = "6 units of generation 2 exist already, for 6 shards at least";
-    assert!(other.stderr.contains(expected), "{}", other.stderr);
+    other.complains(expected);
     let shown = output(&server, &["group", "show", "ahead", "--wait", "0s"]);
     let expected = "6 units of generation 2 exist: another number of shards is prepared";
-    assert!(shown.stdout.contains(expected), "{}", shown.stdout);
+    shown.says(expected);
     is_fit_for_a_terminal(&shown);
 
     // One that somebody began, and nobody goes on with.
@@ -162,16 +152,10 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     )
     .await;
     put("_group.u.grows.1.0", r#"{"v":1,"c":1}"#).await;
-    let other = grow(&["grows", "4", "--yes"]);
-    assert_eq!(other.code, Some(4), "{}", other.stderr);
-    assert!(
-        other.stderr.contains("still growing to 3"),
-        "{}",
-        other.stderr
-    );
+    let other = grow(&["grows", "4", "--yes"]).with_code(4);
+    other.complains("still growing to 3");
     let same = ["grows", "3", "--yes", "--wait-timeout", "1s"];
-    let late = grow(&[&same[..], &["--json"]].concat());
-    assert_eq!(late.code, Some(5), "{}{}", late.stdout, late.stderr);
+    let late = grow(&[&same[..], &["--json"]].concat()).with_code(5);
     let told = json(&late.stdout);
     assert_eq!(
         (&told["unclosed"], &told["unowned"], &told["written"]),
@@ -179,7 +163,7 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     );
     let late = grow(&same);
     let left = "1 old units are not closed, 3 new ones have no owner";
-    assert!(late.stderr.contains(left), "{}", late.stderr);
+    late.complains(left);
 }
 
 /// Both would wait a minute, and only then would one of them be refused.
@@ -233,10 +217,9 @@ async fn who_may_only_look_learns_which_permission_is_missing() {
     all_owned(&[&member], 4).await;
     let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
     let arguments = ["group", "grow", "partitions", "8", "--yes"];
-    let denied = ended(at(&server, &arguments).envs(login));
-    assert_eq!(denied.code, Some(4), "{}", denied.stderr);
+    let denied = ended(at(&server, &arguments).envs(login)).with_code(4);
     let subject = "$KV.leaders._group.u.partitions.";
-    assert!(denied.stderr.contains(subject), "{}", denied.stderr);
+    denied.complains(subject);
     assert_eq!(member.group("partitions").expect("it").shards(), Some(4));
     member.stop(StopOptions::default()).await.expect("stop");
 }

@@ -1,9 +1,12 @@
 //! `history`: who led, and why it changed.
 
-use nats_elect::{RoleConfig, RoleManager, StopOptions, Term, handler_fn};
+use nats_elect::{RoleConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::{ROLE, SOON, hand_over, instance, is_fit_for_a_terminal, leader, lines, output};
+use crate::fleet::{
+    ROLE, SOON, comes_true, hand_over, instance, is_fit_for_a_terminal, leader, lines, obedient,
+    output,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
@@ -44,18 +47,12 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
 
     let table = output(&server, &["history", ROLE]);
     is_fit_for_a_terminal(&table);
-    for expected in [
+    table.says_all([
         "leads: no earlier leader",
         "ended: stepped down after ",
         "leads: handed over by node-1",
         json[2]["correlation_id"].as_str().expect("text"),
-    ] {
-        assert!(
-            table.stdout.contains(expected),
-            "{expected}: {}",
-            table.stdout
-        );
-    }
+    ]);
     let last = lines(&output(&server, &["history", "-n", "1", "--json"]));
     assert_eq!(last[0]["instance_id"], "node-2");
     assert_eq!(
@@ -76,20 +73,14 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
         "{}",
         of_other.stderr
     );
-    let wrong = output(&server, &["history", "--since", "yesterday"]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    output(&server, &["history", "--since", "yesterday"]).assert_code(2);
 }
 
 #[tokio::test]
 async fn without_a_history_it_is_told_what_to_set() {
     let server = NatsServer::start().expect("start");
-    let none = output(&server, &["history", ROLE]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(
-        none.stderr.contains("`nats-elect create-bucket` makes it"),
-        "{}",
-        none.stderr
-    );
+    let none = output(&server, &["history", ROLE]).with_code(3);
+    none.complains("`nats-elect create-bucket` makes it");
 }
 
 /// A bucket and a fleet that are there already.
@@ -103,21 +94,17 @@ async fn the_line_that_is_told_keeps_what_changes_from_then_on() {
     };
     let context = async_nats::jetstream::new(client);
     context.create_key_value(bucket).await.expect("a bucket");
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
+
     let builder = RoleManager::builder().servers(server.url());
-    let builder = builder.role(ROLE, RoleConfig::default(), handler_fn(lead));
+    let builder = builder.role(ROLE, RoleConfig::default(), obedient());
     let a = builder.start().await.expect("start");
     let role = a.role(ROLE).expect("it");
-    eventually(SOON, "a term", async || role.is_leader().then_some(())).await;
-    let none = output(&server, &["history", ROLE]);
-    assert_eq!(none.code, Some(3), "{}{}", none.stdout, none.stderr);
+    comes_true("a term", async || role.is_leader()).await;
+    output(&server, &["history", ROLE]).assert_code(3);
 
     let made = output(&server, &["create-bucket"]);
     let kept = "leader changes    a stream keeps them";
-    assert!(made.stdout.contains(kept), "{}", made.stdout);
+    made.says(kept);
     a.stop(StopOptions::default()).await.expect("a stop");
     let told = output(&server, &["history", ROLE]).stdout;
     assert!(told.contains("ended: stopped"), "{told}");

@@ -25,10 +25,9 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
 
     // It ends with the third heartbeat.
     let patient = ["inspect", ROLE, "--wait", "30s"];
-    let text = output(&server, &patient);
-    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    let text = output(&server, &patient).with_code(0);
     is_fit_for_a_terminal(&text);
-    for expected in [
+    text.says_all([
         "node-1 (confirmed)",
         "meta.region    eu",
         "of 3s left",
@@ -37,13 +36,7 @@ async fn all_that_is_known_is_told_but_for_the_lease_token() {
         "fence record: revision",
         "healthy",
         "leads: no earlier leader",
-    ] {
-        assert!(
-            text.stdout.contains(expected),
-            "{expected}: {}",
-            text.stdout
-        );
-    }
+    ]);
     let json = output(&server, &[&patient[..], &["--json"]].concat());
     for shown in [&text.stdout, &json.stdout] {
         assert!(!shown.contains(&token[4..]), "the secret is out: {shown}");
@@ -69,10 +62,9 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
         bucket.put(key, value.into()).await.expect("put");
     }
     for (role, expected) in [("odd", "unconfirmed"), ("garbage", "not readable")] {
-        let text = output(&server, &["inspect", role, "--wait", "0s"]);
-        assert_eq!(text.code, Some(0), "{}", text.stderr);
+        let text = output(&server, &["inspect", role, "--wait", "0s"]).with_code(0);
         is_fit_for_a_terminal(&text);
-        assert!(text.stdout.contains(expected), "{}", text.stdout);
+        text.says(expected);
         let json = output(&server, &["inspect", role, "--wait", "0s", "--json"]);
         assert!(
             !json.stdout.contains(['\u{1b}', '\u{9b}']),
@@ -83,7 +75,7 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
             assert!(!shown.contains("75ecre7"), "the secret is out: {shown}");
         }
         assert_eq!(lines(&json)[0]["candidates"], json!([]));
-        assert!(text.stdout.contains("none is kept"), "{}", text.stdout);
+        text.says("none is kept");
     }
 }
 
@@ -91,9 +83,7 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
 async fn a_role_of_which_nothing_is_known_ends_with_3() {
     let server = NatsServer::start().expect("start");
     bucket(&server).await;
-    let none = output(&server, &["inspect", "nothing", "--wait", "0s"]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("never led"), "{}", none.stderr);
-    let wrong = output(&server, &["inspect", "no.name"]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    let none = output(&server, &["inspect", "nothing", "--wait", "0s"]).with_code(3);
+    none.complains("never led");
+    output(&server, &["inspect", "no.name"]).assert_code(2);
 }

@@ -20,8 +20,7 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
 
     // It ends with the first heartbeat.
     let patient = ["ls", "--wait", "30s"];
-    let table = output(&server, &patient);
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let table = output(&server, &patient).with_code(0);
     is_fit_for_a_terminal(&table);
     let row = table.stdout.lines().nth(1).expect("a row");
     for expected in [ROLE, "confirmed", "node-1", "█", &token[24..]] {
@@ -52,18 +51,12 @@ async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_
     a.stop(nats_elect::StopOptions::default())
         .await
         .expect("a stop");
-    let all = output(&server, &["ls"]);
-    assert_eq!(all.code, Some(0), "{}", all.stderr);
-    assert!(all.stdout.contains("free"), "{}", all.stdout);
-    assert!(all.stdout.contains("its leader freed it"), "{}", all.stdout);
-    let named = output(&server, &["ls", "--role", ROLE, "--role", "backup"]);
-    assert_eq!(named.code, Some(3), "{}", named.stderr);
-    assert!(named.stdout.contains("never led"), "{}", named.stdout);
-    assert!(
-        named.stderr.contains("without a leader: backup, scheduler"),
-        "{}",
-        named.stderr
-    );
+    let all = output(&server, &["ls"]).with_code(0);
+    all.says("free");
+    all.says("its leader freed it");
+    let named = output(&server, &["ls", "--role", ROLE, "--role", "backup"]).with_code(3);
+    named.says("never led");
+    named.complains("without a leader: backup, scheduler");
 }
 
 #[tokio::test]
@@ -72,21 +65,13 @@ async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
     for command in [&["ls"][..], &["watch"], &["inspect", ROLE]] {
         let missing = output(&server, command);
         assert_eq!(missing.code, Some(3), "{command:?}: {}", missing.stderr);
-        assert!(
-            missing.stderr.contains("bucket \"leaders\" does not exist"),
-            "{}",
-            missing.stderr
-        );
-        assert!(missing.stderr.contains("--bucket"), "{}", missing.stderr);
+        missing.complains("bucket \"leaders\" does not exist");
+        missing.complains("--bucket");
     }
     bucket(&server).await;
     let empty = output(&server, &["ls"]);
     assert_eq!((empty.code, &*empty.stdout), (Some(0), ""));
-    assert!(
-        empty.stderr.contains("no role was ever led"),
-        "{}",
-        empty.stderr
-    );
+    empty.complains("no role was ever led");
     let json = output(&server, &["ls", "--json"]);
     assert_eq!((json.code, &*json.stdout, &*json.stderr), (Some(0), "", ""));
 }
@@ -101,11 +86,10 @@ async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal()
     for (key, value) in records {
         bucket.put(key, value.into()).await.expect("put");
     }
-    let table = output(&server, &["ls", "--wait", "0s"]);
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let table = output(&server, &["ls", "--wait", "0s"]).with_code(0);
     is_fit_for_a_terminal(&table);
-    assert!(table.stdout.contains("(no name)"), "{}", table.stdout);
-    assert!(table.stderr.contains("2 unconfirmed"), "{}", table.stderr);
+    table.says("(no name)");
+    table.complains("2 unconfirmed");
     assert!(!table.stderr.contains("\\u{"), "{}", table.stderr);
     let json = output(&server, &["ls", "--json", "--wait", "0s"]);
     assert!(
@@ -170,18 +154,12 @@ async fn with_keys_only_who_signed_is_told_to_lead() {
             .then_some(())
     })
     .await;
-    let good = output(&server, &["ls", "--json", "--role", ROLE, "--key", &public]);
-    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    let good = output(&server, &["ls", "--json", "--role", ROLE, "--key", &public]).with_code(0);
     assert_eq!(lines(&good)[0]["leader"]["signer"], *public);
-    let bad = output(&server, &["ls", "--role", ROLE, "--key", OTHER]);
-    assert_eq!(bad.code, Some(3), "{}", bad.stderr);
-    assert!(bad.stdout.contains("untrusted"), "{}", bad.stdout);
+    let bad = output(&server, &["ls", "--role", ROLE, "--key", OTHER]).with_code(3);
+    bad.says("untrusted");
     let inspected = output(&server, &["inspect", ROLE, "--key", &public]);
-    assert!(
-        inspected.stdout.contains("valid, by U"),
-        "{}",
-        inspected.stdout
-    );
+    inspected.says("valid, by U");
 }
 
 #[tokio::test]
@@ -191,13 +169,12 @@ async fn a_long_name_widens_no_row_and_is_whole_for_programs() {
     let (key, id) = ("k".repeat(200), "i".repeat(300));
     let record = json!({ "id": id, "ttl_ms": 60_000 }).to_string();
     bucket.put(&key, record.into()).await.expect("put");
-    let table = output(&server, &["ls", "--wait", "0s"]);
-    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let table = output(&server, &["ls", "--wait", "0s"]).with_code(0);
     for line in table.stdout.lines() {
         assert!(line.chars().count() <= 200, "{line}");
     }
     let shown = format!("{}…", "k".repeat(47));
-    assert!(table.stdout.contains(&shown), "{}", table.stdout);
+    table.says(&shown);
     let json = &lines(&output(&server, &["ls", "--json", "--wait", "0s"]))[0];
     assert_eq!(json["role"], *key);
 }
@@ -254,14 +231,9 @@ async fn a_watch_that_is_refused_is_not_laid_to_the_address() {
     let a = a.events(nats_elect::EventsConfig::off());
     let _a = a.start().await.expect("start");
     let login = [("NATS_USER", "a"), ("NATS_PASSWORD", "a")];
-    let refused = ended(at(&server, &["ls"]).envs(login));
-    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
-    assert!(refused.stderr.contains("consumers"), "{}", refused.stderr);
-    assert!(
-        !refused.stderr.contains("check the address"),
-        "{}",
-        refused.stderr
-    );
+    let refused = ended(at(&server, &["ls"]).envs(login)).with_code(5);
+    refused.complains("consumers");
+    refused.does_not_complain("check the address");
 }
 
 #[tokio::test]

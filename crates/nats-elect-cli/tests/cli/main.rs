@@ -51,6 +51,59 @@ struct Ended {
     stderr: String,
 }
 
+impl Ended {
+    #[track_caller]
+    fn assert_code(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+    }
+
+    /// The same, which ended with this code.
+    #[track_caller]
+    fn with_code(self, code: i32) -> Self {
+        self.assert_code(code);
+        self
+    }
+
+    #[track_caller]
+    fn says(&self, expected: &str) {
+        let told = &self.stdout;
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+
+    #[track_caller]
+    fn says_all<'a>(&self, expected: impl IntoIterator<Item = &'a str>) {
+        for expected in expected {
+            self.says(expected);
+        }
+    }
+
+    #[track_caller]
+    fn does_not_say(&self, unexpected: &str) {
+        let told = &self.stdout;
+        assert!(!told.contains(unexpected), "{unexpected}: {told}");
+    }
+
+    /// Whether it says this on its standard error.
+    #[track_caller]
+    fn complains(&self, expected: &str) {
+        let told = &self.stderr;
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+
+    #[track_caller]
+    fn complains_all<'a>(&self, expected: impl IntoIterator<Item = &'a str>) {
+        for expected in expected {
+            self.complains(expected);
+        }
+    }
+
+    #[track_caller]
+    fn does_not_complain(&self, unexpected: &str) {
+        let told = &self.stderr;
+        assert!(!told.contains(unexpected), "{unexpected}: {told}");
+    }
+}
+
 /// The command, with nothing of this process's settings.
 fn nats_elect(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nats-elect"));

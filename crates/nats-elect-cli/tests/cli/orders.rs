@@ -14,35 +14,24 @@ fn order(server: &NatsServer, arguments: &[&str]) -> Ended {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_paused_leads_on_and_is_told_to_and_resumes() {
     let fleet = Fleet::new().await;
-    let output = order(&fleet.server, &["pause", "node-1", "--role", "scheduler"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    assert!(
-        output.stdout.contains("takes no new term of scheduler"),
-        "{}",
-        output.stdout
-    );
-    assert!(
-        output.stdout.contains("still leads scheduler: `cordon`"),
-        "{}",
-        output.stdout
-    );
+    let output = order(&fleet.server, &["pause", "node-1", "--role", "scheduler"]).with_code(0);
+    output.says("takes no new term of scheduler");
+    output.says("still leads scheduler: `cordon`");
     let status = |role| fleet.first.role(role).expect("a role").status();
     assert!(status("scheduler").paused && status("scheduler").is_leader);
     assert!(!status("metrics").paused);
     let mut twice = vec!["resume", "node-1"];
     twice.extend(["--role", "scheduler", "--role", "scheduler"]);
-    let output = order(&fleet.server, &twice);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = order(&fleet.server, &twice).with_code(0);
     let expected = "takes part in the elections of scheduler again";
-    assert!(output.stdout.contains(expected), "{}", output.stdout);
+    output.says(expected);
     assert!(!status("scheduler").paused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
     let fleet = Fleet::new().await;
-    let output = order(&fleet.server, &["cordon", "node-1"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = order(&fleet.server, &["cordon", "node-1"]).with_code(0);
     for role in ["scheduler", "metrics"] {
         assert!(
             fleet.second.role(role).expect("a role").is_leader(),
@@ -73,10 +62,9 @@ async fn cordon_ends_when_every_role_is_handed_over_and_tells_to_whom() {
 async fn that_the_last_standby_goes_is_a_warning() {
     let fleet = Fleet::new().await;
     let pause = ["pause", "node-2", "--role", "metrics"];
-    let output = order(&fleet.server, &pause);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = order(&fleet.server, &pause).with_code(0);
     let expected = "warning: no instance that answers could take over now: metrics. `resume` ends";
-    assert!(output.stderr.contains(expected), "{}", output.stderr);
+    output.complains(expected);
     let resume = ["resume", "node-2"];
     assert_eq!(order(&fleet.server, &resume).stderr, "");
 
@@ -85,8 +73,7 @@ async fn that_the_last_standby_goes_is_a_warning() {
     let output = order(&fleet.server, &pause);
     assert_eq!((output.code, &*output.stderr), (Some(0), ""));
     let cordon = ["cordon", "node-3", "--json"];
-    let output = order(&fleet.server, &cordon);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = order(&fleet.server, &cordon).with_code(0);
     let warning = json(&output.stderr);
     let warning = warning["warning"].as_str().expect("text");
     assert!(warning.contains("now: metrics. "), "{warning}");
@@ -126,9 +113,8 @@ async fn nothing_is_done_to_all_by_typing_too_little() {
     }
     let typo = order(&fleet.server, &["pause", "--all-instance"]);
     let tip = "exists: '--all-instances'";
-    assert!(typo.stderr.contains(tip), "{}", typo.stderr);
-    let output = order(&fleet.server, &["pause", "--all-instances"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    typo.complains(tip);
+    order(&fleet.server, &["pause", "--all-instances"]).assert_code(0);
     for manager in [&fleet.first, &fleet.second] {
         assert!(manager.role("metrics").expect("a role").status().paused);
     }
@@ -141,8 +127,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
     leads(&first, "scheduler").await;
     let second = started(builder(server.url(), "twin")).await;
     answer(&server, 2).await;
-    let output = order(&server, &["pause", "twin"]);
-    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    let output = order(&server, &["pause", "twin"]).with_code(2);
     let admin = AdminClient::new(
         async_nats::connect(server.url()).await.expect("connect"),
         "leaders",
@@ -152,7 +137,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
     assert_eq!(found.len(), 2);
     for instance in &found {
         let incarnation = instance.incarnation.to_string();
-        assert!(output.stderr.contains(&incarnation), "{}", output.stderr);
+        output.complains(&incarnation);
     }
     let leader = admin
         .leader("scheduler", SOON)
@@ -161,8 +146,7 @@ async fn of_several_processes_of_one_id_one_is_named_by_its_incarnation() {
         .instance;
     let other = found.iter().find(|it| **it != leader).expect("another");
     let incarnation = other.incarnation.to_string();
-    let output = order(&server, &["pause", &incarnation]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    order(&server, &["pause", &incarnation]).assert_code(0);
     let paused = |manager: &nats_elect::RoleManager| {
         manager.role("scheduler").expect("a role").status().paused
     };

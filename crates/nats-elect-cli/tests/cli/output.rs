@@ -51,7 +51,7 @@ fn help_lists_what_there_is_and_the_exit_codes() {
     ] {
         assert!(output.stdout.contains(expected), "{expected}");
     }
-    assert!(!output.stdout.contains("exec-guard"), "{}", output.stdout);
+    output.does_not_say("exec-guard");
     assert!(
         !output.stdout.contains('\u{1b}'),
         "no colours but on a terminal"
@@ -109,17 +109,12 @@ fn nothing_typed_is_answered_with_help_whatever_the_environment_says() {
     let with = ended(nats_elect(&[]).envs(set));
     assert_eq!((plain.code, with.code), (Some(2), Some(2)));
     for output in [&plain, &with] {
-        assert!(output.stderr.contains("Commands:"), "{}", output.stderr);
+        output.complains("Commands:");
     }
-    let of_one = ended(&mut nats_elect(&["help", "ls"]));
-    assert_eq!(of_one.code, Some(0), "{}", of_one.stderr);
-    assert!(of_one.stdout.contains("--wait"), "{}", of_one.stdout);
+    let of_one = ended(&mut nats_elect(&["help", "ls"])).with_code(0);
+    of_one.says("--wait");
     let history = ended(&mut nats_elect(&["history", "--help"]));
-    assert!(
-        history.stdout.contains("keep = \"30d\""),
-        "{}",
-        history.stdout
-    );
+    history.says("keep = \"30d\"");
 }
 
 #[test]
@@ -161,9 +156,9 @@ fn words_of_other_programs_lead_to_the_command() {
         let unknown = ended(&mut nats_elect(&[word]));
         assert_eq!(unknown.code, Some(2), "{word}");
         for command in commands {
-            assert!(unknown.stderr.contains(command), "{}", unknown.stderr);
+            unknown.complains(command);
         }
-        assert!(!unknown.stderr.contains("'pause'"), "{}", unknown.stderr);
+        unknown.does_not_complain("'pause'");
     }
 }
 

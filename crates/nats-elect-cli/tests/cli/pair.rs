@@ -2,24 +2,21 @@
 
 use std::time::Duration;
 
+use crate::fleet::{comes_true, obedient};
 use nats_elect::admin::AdminClient;
-use nats_elect::{AdminConfig, RoleConfig, RoleManager, RoleManagerBuilder, Term, handler_fn};
+use nats_elect::{AdminConfig, RoleConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// An instance that stands for `scheduler` and `metrics`.
 pub fn builder(urls: impl Into<String>, id: &str) -> RoleManagerBuilder {
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
     RoleManager::builder()
         .servers(urls.into())
         .bucket_auto_create()
         .instance_id(id)
-        .role("scheduler", RoleConfig::default(), handler_fn(lead))
-        .role("metrics", RoleConfig::default(), handler_fn(lead))
+        .role("scheduler", RoleConfig::default(), obedient())
+        .role("metrics", RoleConfig::default(), obedient())
 }
 
 pub async fn started(builder: RoleManagerBuilder) -> RoleManager {
@@ -29,10 +26,7 @@ pub async fn started(builder: RoleManagerBuilder) -> RoleManager {
 /// Waits until that instance leads the role.
 pub async fn leads(manager: &RoleManager, role: &str) {
     let handle = manager.role(role).expect("a role");
-    eventually(SOON, "leadership", async || {
-        handle.is_leader().then_some(())
-    })
-    .await;
+    comes_true("leadership", async || handle.is_leader()).await;
 }
 
 /// Waits until that instance knows whom it follows.

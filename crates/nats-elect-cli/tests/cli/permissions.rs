@@ -49,8 +49,7 @@ const USERS: [(&str, &str, &[&str]); 6] = [
 ];
 
 fn printed(options: &[&str]) -> String {
-    let output = ended(nats_elect(&["permissions"]).args(options));
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = ended(nats_elect(&["permissions"]).args(options)).with_code(0);
     output.stdout
 }
 
@@ -143,15 +142,14 @@ fn the_docs_explain_what_is_printed_and_nothing_else() {
 
 #[test]
 fn a_candidate_names_what_it_stands_for() {
-    let output = ended(&mut nats_elect(&["permissions"]));
-    assert_eq!(output.code, Some(2), "{}", output.stderr);
-    assert!(output.stderr.contains("--role"), "{}", output.stderr);
-    let both = ended(&mut nats_elect(&[
+    let output = ended(&mut nats_elect(&["permissions"])).with_code(2);
+    output.complains("--role");
+    ended(&mut nats_elect(&[
         "permissions",
         "--observer",
         "--operator",
-    ]));
-    assert_eq!(both.code, Some(2), "{}", both.stderr);
+    ]))
+    .assert_code(2);
 }
 
 #[test]
@@ -165,10 +163,6 @@ fn a_name_that_would_change_nothing_is_refused() {
     ] {
         let output = ended(nats_elect(&["permissions"]).args(options));
         assert_eq!(output.code, Some(2), "{options:?}: {}", output.stdout);
-        assert!(
-            output.stderr.contains("changes nothing"),
-            "{}",
-            output.stderr
-        );
+        output.complains("changes nothing");
     }
 }

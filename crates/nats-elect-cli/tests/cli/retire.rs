@@ -99,8 +99,7 @@ async fn a_role_that_nobody_uses_any_more_is_not_in_ls_for_ever() {
     answer(&server, 1).await;
     let keys = stand(&server).await;
 
-    let refused = retire(&server, &["--data"]);
-    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    let refused = retire(&server, &["--data"]).with_code(4);
     assert!(
         refused.stderr.contains("node-1") && refused.stderr.contains("takes part"),
         "{}",
@@ -110,20 +109,18 @@ async fn a_role_that_nobody_uses_any_more_is_not_in_ls_for_ever() {
     assert_eq!(stand(&server).await, keys);
     leader.stop(StopOptions::default()).await.expect("stop");
     let listed = output(&server, &["ls"]);
-    assert!(listed.stdout.contains(ROLE), "{}", listed.stdout);
+    listed.says(ROLE);
 
-    let hasty = output(&server, &["role", "retire", ROLE]);
-    assert_eq!(hasty.code, Some(2), "{}", hasty.stderr);
-    assert!(hasty.stderr.contains("--yes"), "{}", hasty.stderr);
+    let hasty = output(&server, &["role", "retire", ROLE]).with_code(2);
+    hasty.complains("--yes");
     assert_eq!(stand(&server).await, keys);
 
     let observer = Observer::builder().servers(server.url()).start().await;
     let observer = observer.expect("an observer");
-    let done = retire(&server, &[]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let done = retire(&server, &[]).with_code(0);
     is_fit_for_a_terminal(&done);
     assert_eq!(done.stdout, "scheduler: retired\n");
-    assert!(done.stderr.contains("--data removes"), "{}", done.stderr);
+    done.complains("--data removes");
     let data = ["_data.scheduler.cursor", "_data.scheduler.guarded"];
     assert_eq!(stand(&server).await, data);
     let listed = output(&server, &["ls", "--json"]);
@@ -135,11 +132,9 @@ async fn a_role_that_nobody_uses_any_more_is_not_in_ls_for_ever() {
     })
     .await;
 
-    let none = retire(&server, &[]);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    assert!(none.stderr.contains("2 data keys"), "{}", none.stderr);
-    let done = retire(&server, &["--data", "--json"]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let none = retire(&server, &[]).with_code(3);
+    none.complains("2 data keys");
+    let done = retire(&server, &["--data", "--json"]).with_code(0);
     assert_eq!(lines(&done)[0]["data_keys_removed"], 2);
     assert_eq!(stand(&server).await, [""; 0]);
     assert_eq!(retire(&server, &["--data"]).code, Some(3));
@@ -149,8 +144,7 @@ async fn a_role_that_nobody_uses_any_more_is_not_in_ls_for_ever() {
     server.restart().expect("restart");
     let second = term(&server, "node-2").await;
     assert!(second > first, "{second} after {first}");
-    let done = retire(&server, &["--data"]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    retire(&server, &["--data"]).assert_code(0);
     let third = term(&server, "node-1").await;
     assert!(third > second, "{third} after {second}");
 }
@@ -164,8 +158,7 @@ async fn a_role_of_a_cluster_is_retired_on_all_of_its_servers() {
         led(builder.replicas(3), kept).await
     };
     let first = lead("node-1").await;
-    let done = retire(server, &["--data"]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    retire(server, &["--data"]).assert_code(0);
     for node in cluster.nodes() {
         // A server that follows may be behind.
         eventually(SOON, "an empty bucket", async || {
@@ -187,11 +180,8 @@ async fn an_instance_without_an_admin_service_is_noticed_by_what_it_writes() {
     let silent = silent.expect("start");
     let token = kept.recv().await.expect("a term");
     assert!(token > before);
-    let refused = retire(&server, &["--data"]);
-    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
-    for expected in ["somebody wrote", "node-2"] {
-        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
-    }
+    let refused = retire(&server, &["--data"]).with_code(4);
+    refused.complains_all(["somebody wrote", "node-2"]);
     let role = silent.role(ROLE).expect("the role");
     assert!(role.is_leader());
     assert_eq!(role.status().fencing_token, Some(token));
@@ -220,8 +210,7 @@ async fn a_retirement_that_is_cut_short_leaves_a_role_that_can_be_led_and_retire
         assert!(token > last, "{token} after {last}");
         last = token;
         cut(&server, steps).await;
-        let done = retire(&server, &["--data"]);
-        assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+        retire(&server, &["--data"]).assert_code(0);
         assert_eq!(stand(&server).await, [""; 0]);
     }
     let token = term(&server, "node-2").await;
@@ -256,8 +245,7 @@ async fn no_write_of_an_earlier_term_fits_into_what_is_left() {
     let record = revision(&bucket, ROLE).await;
     let fence = revision(&bucket, FENCE).await;
     assert_eq!(fence, token.sequence);
-    let done = retire(&server, &["--data"]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    retire(&server, &["--data"]).assert_code(0);
     // A claim or a heartbeat; a fence record; a fenced write.
     assert!(!stored(&server, ROLE, record, None).await);
     assert!(!stored(&server, FENCE, fence, None).await);
@@ -294,8 +282,7 @@ async fn a_candidate_that_can_not_be_seen_takes_the_role_anew() {
     eventually(SOON, "a leader to follow", async || role.leader()).await;
     role.pause().await.expect("paused");
     leader.stop(StopOptions::default()).await.expect("stop");
-    let done = retire(&server, &[]);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    retire(&server, &[]).assert_code(0);
     // It knew the record and the fence record that are gone.
     role.resume().await.expect("resumed");
     let second = tokio::time::timeout(SOON, hidden.recv()).await;
@@ -318,15 +305,15 @@ async fn who_may_not_purge_is_told_before_anything_is_done() {
     let users = users_of(&[users[0], users[1], users[2], users[3], &less]);
     let server = NatsServer::builder().config(&users).start();
     let server = server.expect("a server");
-    let made = ended(nats_elect(&["create-bucket"]).args([
+    ended(nats_elect(&["create-bucket"]).args([
         "--server",
         &server.url(),
         "--user",
         "admin",
         "--password",
         "change-me",
-    ]));
-    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    ]))
+    .assert_code(0);
     let ask = |user: &str, arguments: &[&str]| {
         let url = server.url();
         let login = ["--server", &url, "--user", user, "--password", "change-me"];
@@ -350,20 +337,15 @@ async fn who_may_not_purge_is_told_before_anything_is_done() {
     ] {
         let refused = ask(user, &arguments);
         assert_eq!(refused.code, Some(4), "{user}: {}", refused.stderr);
-        assert!(refused.stderr.contains(subject), "{}", refused.stderr);
-        assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+        refused.complains(subject);
+        refused.does_not_complain("secret");
     }
     let refused = ask("less", &arguments);
-    assert!(
-        refused.stderr.contains("nothing was removed"),
-        "{}",
-        refused.stderr
-    );
+    refused.complains("nothing was removed");
     let shown = ask("observer", &["inspect", ROLE, "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!(shown["record"]["revision"], revision);
-    let done = ask("retire", &arguments);
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    ask("retire", &arguments).assert_code(0);
     let listed = ask("observer", &["ls", "--json"]);
     assert_eq!((listed.code, &*listed.stdout), (Some(0), ""));
 }
@@ -394,8 +376,6 @@ async fn whoever_sits_before_a_terminal_is_asked_before_a_role_is_retired() {
 fn what_is_not_there_is_not_retired() {
     let server = NatsServer::start().expect("a server");
     let arguments = ["role", "retire", ROLE, "--yes"];
-    let none = output(&server, &arguments);
-    assert_eq!(none.code, Some(3), "{}", none.stderr);
-    let wrong = output(&server, &["role", "retire", "a.b", "--yes"]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    output(&server, &arguments).assert_code(3);
+    output(&server, &["role", "retire", "a.b", "--yes"]).assert_code(2);
 }

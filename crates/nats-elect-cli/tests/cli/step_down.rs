@@ -16,8 +16,7 @@ fn step_down(server: &NatsServer, more: &[&str]) -> Ended {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_named_successor_leads_when_it_ends() {
     let fleet = Fleet::new().await;
-    let output = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output = step_down(&fleet.server, &["scheduler", "--to", "node-2"]).with_code(0);
     let expected = "scheduler: node-1 (";
     assert!(output.stdout.starts_with(expected), "{}", output.stdout);
     assert!(
@@ -26,7 +25,7 @@ async fn the_named_successor_leads_when_it_ends() {
         output.stdout
     );
     let holds = "node-2 keeps it against higher priorities for 1h, or until";
-    assert!(output.stdout.contains(holds), "{}", output.stdout);
+    output.says(holds);
     assert!(fleet.second.role("scheduler").expect("a role").is_leader());
     let asked = ["candidates", "scheduler", "--server", &fleet.server.url()];
     let candidates = ended(&mut nats_elect(&asked));
@@ -39,22 +38,19 @@ async fn the_named_successor_leads_when_it_ends() {
         assert!(told.contains(expected), "{expected} in {told}");
     }
 
-    let again = step_down(&fleet.server, &["scheduler", "--to", "node-2"]);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
-    assert!(again.stdout.contains("leads already"), "{}", again.stdout);
+    let again = step_down(&fleet.server, &["scheduler", "--to", "node-2"]).with_code(0);
+    again.says("leads already");
 
     // It leads, but not in the term that is meant.
     let old = "0".repeat(31) + "1";
     let stale = ["scheduler", "--to", "node-2", "--expect", &old];
-    let refused = step_down(&fleet.server, &stale);
-    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    let refused = step_down(&fleet.server, &stale).with_code(4);
     assert_eq!(refused.stdout, "");
-    assert!(refused.stderr.contains(&old), "{}", refused.stderr);
+    refused.complains(&old);
     let token = fleet.second.role("scheduler").expect("a role").status();
     let token = token.fencing_token.expect("a term").to_string();
     let present = ["scheduler", "--to", "node-2", "--expect", &token];
-    let same = step_down(&fleet.server, &present);
-    assert_eq!(same.code, Some(0), "{}", same.stderr);
+    step_down(&fleet.server, &present).assert_code(0);
 
     let back = ["scheduler", "--to", "node-1", "--hold-off", "1m", "--json"];
     let back = eventually(SOON, "the end of a cool-down", async || {
@@ -69,8 +65,8 @@ async fn the_named_successor_leads_when_it_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_successor_whoever_claims_it_is_told_to_programs_as_well() {
     let fleet = Fleet::new().await;
-    let output = step_down(&fleet.server, &["scheduler", "--hold-off", "1m", "--json"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output =
+        step_down(&fleet.server, &["scheduler", "--hold-off", "1m", "--json"]).with_code(0);
     let value = json(&output.stdout);
     assert_eq!(value["from"]["instance_id"], "node-1");
     assert_eq!(value["released"], true);
@@ -106,13 +102,12 @@ async fn the_token_that_any_command_shows_names_the_term() {
         "/status/roles/scheduler/fencing_token",
     );
     assert_eq!((&inspected, &reported), (&token, &token));
-    let output = step_down(&fleet.server, &["scheduler", "--expect", &token, "--json"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let output =
+        step_down(&fleet.server, &["scheduler", "--expect", &token, "--json"]).with_code(0);
     let value = json(&output.stdout);
     assert_eq!(value["from"]["fencing_token"], *token);
     // It is over.
-    let again = step_down(&fleet.server, &["scheduler", "--expect", &token]);
-    assert_eq!(again.code, Some(4), "{}", again.stderr);
+    step_down(&fleet.server, &["scheduler", "--expect", &token]).assert_code(4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,15 +153,12 @@ async fn what_is_refused_is_told_with_its_reason_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_can_not_be_asked_is_told_with_the_way_to_force_it() {
     let fleet = Fleet::with(AdminConfig::off()).await;
-    let output = step_down(&fleet.server, &["scheduler"]);
-    assert_eq!(output.code, Some(3), "{}", output.stderr);
-    for expected in [
+    let output = step_down(&fleet.server, &["scheduler"]).with_code(3);
+    output.complains_all([
         "\"node-1\" leads",
         "switched off",
         "nats kv del leaders scheduler",
-    ] {
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
-    }
+    ]);
     assert!(fleet.first.role("scheduler").expect("a role").is_leader());
 }
 
@@ -177,25 +169,13 @@ async fn a_role_that_nobody_else_stands_for_is_freed() {
     leads(&only, "scheduler").await;
     answer(&server, 1).await;
     let force = ["scheduler", "--force", "--hold-off", "1h"];
-    let output = step_down(&server, &[&force[..], &["--timeout", "1s"]].concat());
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    assert!(
-        output
-            .stdout
-            .contains("no instance that answers has claimed it yet"),
-        "{}",
-        output.stdout
-    );
-    assert!(
-        output.stderr.contains("no other candidate"),
-        "{}",
-        output.stderr
-    );
+    let output = step_down(&server, &[&force[..], &["--timeout", "1s"]].concat()).with_code(0);
+    output.says("no instance that answers has claimed it yet");
+    output.complains("no other candidate");
     let other = started(builder(server.url(), "node-2")).await;
     leads(&other, "scheduler").await;
     answer(&server, 2).await;
-    let output = step_down(&server, &["scheduler", "--force", "--no-wait"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    step_down(&server, &["scheduler", "--force", "--no-wait"]).assert_code(0);
     drop(only);
     follows(&other, "metrics", "node-1").await;
 }
@@ -232,15 +212,13 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
         (&["step-down", "scheduler", "--force"][..], "step-down"),
         (&["cordon", "candidate"], "cordon"),
     ] {
-        let output = ask("observer", arguments);
-        assert_eq!(output.code, Some(4), "{}", output.stderr);
+        let output = ask("observer", arguments).with_code(4);
         let subject = format!("may not publish to \"nats-elect-admin.leaders.{verb}.");
-        assert!(output.stderr.contains(&subject), "{}", output.stderr);
-        assert!(output.stderr.contains("operator.conf"), "{}", output.stderr);
+        output.complains(&subject);
+        output.complains("operator.conf");
     }
     assert!(candidate.role("scheduler").expect("a role").is_leader());
-    let output = ask("operator", &["cordon", "candidate"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    ask("operator", &["cordon", "candidate"]).assert_code(0);
     assert!(!candidate.role("scheduler").expect("a role").is_leader());
 }
 
@@ -251,9 +229,8 @@ async fn a_leader_that_nobody_relieves_is_told_to_lead_again_with_4() {
     leads(&only, "scheduler").await;
     answer(&server, 1).await;
     let again = ["scheduler", "--force", "--timeout", "30s"];
-    let output = step_down(&server, &again);
-    assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
-    assert!(output.stdout.contains("leads again"), "{}", output.stdout);
+    let output = step_down(&server, &again).with_code(4);
+    output.says("leads again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -265,7 +242,7 @@ async fn where_nobody_else_is_seen_who_could_lead_the_term_goes_on() {
     let output = step_down(&fleet.server, &["scheduler"]);
     assert_eq!((output.code, &*output.stdout), (Some(4), ""));
     for expected in ["node-2 (", "is paused", "--force", "can't be seen"] {
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        output.complains(expected);
     }
     let json = step_down(&fleet.server, &["scheduler", "--json"]);
     assert_eq!(json.code, Some(4));
@@ -275,10 +252,9 @@ async fn where_nobody_else_is_seen_who_could_lead_the_term_goes_on() {
     assert!(advice.contains("--force"), "{advice}");
     drop(fleet.second);
     answer(&fleet.server, 1).await;
-    let alone = step_down(&fleet.server, &["scheduler"]);
-    assert_eq!(alone.code, Some(4), "{}", alone.stderr);
+    let alone = step_down(&fleet.server, &["scheduler"]).with_code(4);
     let expected = "no other instance that answers takes part";
-    assert!(alone.stderr.contains(expected), "{}", alone.stderr);
+    alone.complains(expected);
     let still = term();
     assert!(still.is_leader && still.fencing_token == token);
 }
@@ -286,29 +262,21 @@ async fn where_nobody_else_is_seen_who_could_lead_the_term_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn that_nobody_is_left_to_take_over_is_told_and_how_it_ends() {
     let fleet = Fleet::new().await;
-    let output = step_down(&fleet.server, &["scheduler", "--hold-off", "1h"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    for expected in ["no other candidate", "hold-off ends by itself"] {
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
-    }
+    let output = step_down(&fleet.server, &["scheduler", "--hold-off", "1h"]).with_code(0);
+    output.complains_all(["no other candidate", "hold-off ends by itself"]);
     // Whoever stays out is no successor either.
-    let output = step_down(&fleet.server, &["scheduler", "--to", "node-1"]);
-    assert_eq!(output.code, Some(4), "{}", output.stderr);
-    for expected in ["cool-down", "hold-off ends by itself"] {
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
-    }
-    let output = step_down(&fleet.server, &["metrics"]);
-    assert_eq!(output.code, Some(0), "{}", output.stderr);
-    assert!(!output.stderr.contains("warning"), "{}", output.stderr);
+    let output = step_down(&fleet.server, &["scheduler", "--to", "node-1"]).with_code(4);
+    output.complains_all(["cool-down", "hold-off ends by itself"]);
+    let output = step_down(&fleet.server, &["metrics"]).with_code(0);
+    output.does_not_complain("warning");
 }
 
 #[tokio::test]
 async fn a_bucket_that_is_not_there_is_told_as_such() {
     let server = NatsServer::start().expect("a server");
-    let output = step_down(&server, &["scheduler"]);
-    assert_eq!(output.code, Some(3), "{}", output.stderr);
+    let output = step_down(&server, &["scheduler"]).with_code(3);
     let expected = "bucket \"leaders\" does not exist";
-    assert!(output.stderr.contains(expected), "{}", output.stderr);
+    output.complains(expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -320,8 +288,8 @@ async fn an_answer_that_is_not_understood_is_no_reason_to_delete_anything() {
     let rubbish = stranger(&server, Some("rubbish")).await;
     let output = step_down(&server, &["scheduler"]);
     rubbish.abort();
-    assert_eq!(output.code, Some(3), "{}", output.stderr);
-    assert!(output.stderr.contains("mute"), "{}", output.stderr);
-    assert!(output.stderr.contains("can't be read"), "{}", output.stderr);
-    assert!(!output.stderr.contains("kv del"), "{}", output.stderr);
+    output.assert_code(3);
+    output.complains("mute");
+    output.complains("can't be read");
+    output.does_not_complain("kv del");
 }

@@ -62,9 +62,7 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
     for more in [&[leader.proof.as_str()][..], &[]] {
         let output = with_stdin(nats_elect(&trusted).args(more), &leader.proof);
         assert_eq!(output.code, Some(0), "{more:?}: {}", output.stderr);
-        for line in ["leader         node-1", "role           scheduler"] {
-            assert!(output.stdout.contains(line), "{}", output.stdout);
-        }
+        output.says_all(["leader         node-1", "role           scheduler"]);
     }
     let output = with_stdin(nats_elect(&trusted).arg("--json"), &leader.proof);
     let value = json(&output.stdout);
@@ -98,7 +96,7 @@ async fn what_is_not_valid_is_refused_and_told_why() {
     ] {
         let output = ended(nats_elect(&["verify"]).args(arguments));
         assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        output.complains(expected);
         assert_eq!(output.stdout, "");
     }
 }

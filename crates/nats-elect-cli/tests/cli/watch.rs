@@ -191,13 +191,9 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     let late = output(
         &server,
         &["watch", "other", "--until-leader", "--within", "300ms"],
-    );
-    assert_eq!(late.code, Some(3), "{}", late.stderr);
-    assert!(
-        late.stdout.contains("no heartbeat was seen yet"),
-        "{}",
-        late.stdout
-    );
+    )
+    .with_code(3);
+    late.says("no heartbeat was seen yet");
 
     let mut waiting = Watching::start(&server, &[ROLE, "--until-leader"]);
     let first = waiting.line();
@@ -211,8 +207,7 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     let mut waiting = Watching::start(&server, &["other", "--until-leader"]);
     waiting.line();
     assert_eq!(waiting.interrupted(), Some(130), "scripts must not go on");
-    let usage = output(&server, &["watch", "--until-leader"]);
-    assert_eq!(usage.code, Some(2), "{}", usage.stderr);
+    output(&server, &["watch", "--until-leader"]).assert_code(2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

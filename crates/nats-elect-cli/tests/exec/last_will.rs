@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::command::Conduct;
 use crate::history::{History, overlaps, stamp};
 use crate::instance::{Exec, exec};
-use crate::{SOON, TTL};
+use crate::{SOON, TTL, comes_true, scene};
 
 const LONG: [&str; 3] = ["--last-will", "--ttl", "15s"];
 
@@ -105,10 +105,8 @@ async fn where_the_guard_is_killed_as_well_the_lease_decides() {
     assert!(first.signal_guard(Signal::KILL));
     first.kill();
     // It does not wait for those who can't tell it any more.
-    eventually(SOON, "the companion's end", async || {
-        rustix::process::test_kill_process(companion)
-            .is_err()
-            .then_some(())
+    comes_true("the companion's end", async || {
+        rustix::process::test_kill_process(companion).is_err()
     })
     .await;
     let run = second.runs(&history).await;
@@ -119,8 +117,7 @@ async fn where_the_guard_is_killed_as_well_the_lease_decides() {
 
 #[tokio::test]
 async fn the_end_of_a_command_leaves_the_companion_alone() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let again = [
         "--last-will",
         "--restart",
@@ -130,14 +127,11 @@ async fn the_end_of_a_command_leaves_the_companion_alone() {
     ];
     let only = Exec::start("only", &server.url(), &history, Conduct::Fail, &again);
     let companion = companion_of(&only).await;
-    eventually(SOON, "three runs", async || {
-        (history.runs().len() > 3).then_some(())
-    })
-    .await;
+    comes_true("three runs", async || history.runs().len() > 3).await;
     assert_eq!(companion_of(&only).await, companion);
     kill_process(companion, Signal::KILL).expect("it lives");
-    eventually(SOON, "another companion", async || {
-        (companion_of(&only).await != companion).then_some(())
+    comes_true("another companion", async || {
+        companion_of(&only).await != companion
     })
     .await;
 }

@@ -11,6 +11,7 @@ use crate::command::Conduct;
 use crate::history::History;
 use crate::http::{address, becomes, get, shows, value};
 use crate::instance::{Exec, exec, step_down};
+use crate::scene;
 
 fn listening(
     id: &str,
@@ -27,8 +28,7 @@ fn listening(
 
 #[tokio::test]
 async fn a_leader_and_one_that_waits_are_ready_and_the_leader_alone_leads() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     // No lease is to be lost on a busy machine.
     let long = ["--ttl", "30s"];
     let (leader, first) = listening("first", &server, &history, &long);
@@ -68,8 +68,7 @@ async fn a_leader_and_one_that_waits_are_ready_and_the_leader_alone_leads() {
 
 #[tokio::test]
 async fn without_nats_exec_is_not_ready_but_lives() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (exec, address) = listening("only", &server, &history, &[]);
     exec.runs(&history).await;
     becomes(address, "/readyz", 200).await;
@@ -105,8 +104,7 @@ fn open(process: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_address_is_free_when_exec_is_killed_for_neither_guard_nor_command_has_it() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (mut exec, address) = listening("only", &server, &history, &[]);
     let run = exec.runs(&history).await;
     becomes(address, "/livez", 200).await;
@@ -128,8 +126,7 @@ async fn the_address_is_free_when_exec_is_killed_for_neither_guard_nor_command_h
 
 #[tokio::test]
 async fn a_client_that_says_nothing_does_not_hold_up_the_end() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (mut exec, address) = listening("only", &server, &history, &[]);
     exec.runs(&history).await;
     becomes(address, "/livez", 200).await;

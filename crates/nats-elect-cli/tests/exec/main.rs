@@ -29,10 +29,23 @@ mod waiting;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use history::History;
+use nats_elect_testing::{NatsServer, eventually};
+
 /// A lease that tests can wait for.
 const TTL: Duration = Duration::from_millis(1500);
 /// Long enough for anything that happens at all, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
+
+/// A server of its own for one test, and an empty history.
+fn scene() -> (NatsServer, History) {
+    (NatsServer::start().expect("a server"), History::new())
+}
+
+/// Waits until this is so.
+async fn comes_true(what: &str, is_so: impl AsyncFn() -> bool) {
+    eventually(SOON, what, async || is_so().await.then_some(())).await;
+}
 
 /// The folder `deploy` of the repository.
 fn deploy() -> PathBuf {

@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::SOON;
 use crate::command::Conduct;
-use crate::history::{History, stamp};
+use crate::history::stamp;
 use crate::instance::{Exec, exec, over};
+use crate::{SOON, scene};
 
 #[tokio::test]
 async fn orphans_of_a_command_that_runs_on_are_reaped() {
@@ -72,8 +72,7 @@ fn what_a_shell_started_before_it_became_exec_is_left_alone() {
 
 #[tokio::test]
 async fn exec_that_can_not_look_for_its_children_ends_when_none_is_left() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let mut only = Exec::start("only", &server.url(), &history, Conduct::Obey, &[]);
     let run = only.runs(&history).await;
     only.opens_no_more_files();

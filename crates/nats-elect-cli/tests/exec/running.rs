@@ -8,10 +8,10 @@ use std::time::Duration;
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 
-use crate::SOON;
 use crate::command::Conduct;
-use crate::history::{History, overlaps, stamp};
+use crate::history::{overlaps, stamp};
 use crate::instance::{Exec, exec, over};
+use crate::{SOON, comes_true, scene};
 
 fn shell(exec: &mut Command, script: &str) -> (i32, String) {
     let mut child = exec
@@ -57,8 +57,7 @@ fn what_can_not_be_run_and_what_a_signal_ended_have_the_codes_of_shells() {
 
 #[tokio::test]
 async fn whoever_is_terminated_ends_its_command_and_frees_the_role_at_once() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let long = ["--ttl", "30s"];
     let mut first = Exec::start("first", &server.url(), &history, Conduct::Obey, &long);
     first.runs(&history).await;
@@ -76,8 +75,7 @@ async fn whoever_is_terminated_ends_its_command_and_frees_the_role_at_once() {
 
 #[tokio::test]
 async fn a_command_that_does_not_heed_is_killed_within_the_stop_budget() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let mut only = Exec::start("only", &server.url(), &history, Conduct::Deaf, &[]);
     let run = only.runs(&history).await;
     only.signal(Signal::TERM);
@@ -88,8 +86,7 @@ async fn a_command_that_does_not_heed_is_killed_within_the_stop_budget() {
 
 #[tokio::test]
 async fn a_second_word_kills_at_once() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let patient = ["--ttl", "60s", "--stop-budget", "40s"];
     let mut only = Exec::start("only", &server.url(), &history, Conduct::Deaf, &patient);
     only.runs(&history).await;
@@ -113,8 +110,7 @@ async fn a_second_word_kills_at_once() {
 
 #[tokio::test]
 async fn a_command_that_fails_is_started_again_in_the_same_term() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     // The term is not to end by itself, however long three starts take.
     let again = [
         "--ttl",
@@ -136,8 +132,7 @@ async fn a_command_that_fails_is_started_again_in_the_same_term() {
 
 #[tokio::test]
 async fn a_command_that_ended_gives_the_role_to_others_if_it_is_to_resign() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let resign = ["--on-exit", "resign"];
     let _first = Exec::start("first", &server.url(), &history, Conduct::Fail, &resign);
     eventually(SOON, "a run of the first", async || {
@@ -151,8 +146,7 @@ async fn a_command_that_ended_gives_the_role_to_others_if_it_is_to_resign() {
 
 #[tokio::test]
 async fn what_left_the_commands_session_is_ended_with_it() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let mut only = Exec::start("only", &server.url(), &history, Conduct::Away, &[]);
     let run = only.runs(&history).await;
     only.signal(Signal::TERM);
@@ -207,8 +201,8 @@ async fn a_command_that_ended_long_before_a_signal_to_exec_did_not_end_for_it() 
         .expect("start exec");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let number = lines.next().expect("a line").expect("text");
-    eventually(SOON, "the burial of the command", async || {
-        (!Path::new(&format!("/proc/{number}")).exists()).then_some(())
+    comes_true("the burial of the command", async || {
+        !Path::new(&format!("/proc/{number}")).exists()
     })
     .await;
     tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -12,7 +12,7 @@ use crate::command::Conduct;
 use crate::history::{History, PartHistory, Run, overlaps, stamp};
 use crate::http::{address, shows};
 use crate::instance::{Exec, exec, step_down};
-use crate::{SOON, TTL};
+use crate::{SOON, TTL, scene};
 
 /// The second role, beside `worker`.
 const OTHER: [&str; 2] = ["--role", "other"];
@@ -51,8 +51,7 @@ fn token(run: &Run) -> &str {
 
 #[tokio::test]
 async fn each_role_has_a_run_of_its_own_and_none_outlives_exec() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (worker, other) = (history.of_role("worker"), history.of_role("other"));
     let mut first = two("first", &server, &history, &[]);
     let runs = both("first", &worker, &other).await;
@@ -72,8 +71,7 @@ async fn each_role_has_a_run_of_its_own_and_none_outlives_exec() {
 
 #[tokio::test]
 async fn a_role_that_is_handed_over_ends_its_own_command_alone() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (worker, other) = (history.of_role("worker"), history.of_role("other"));
     let long = ["--ttl", "30s"];
     let mut first = two("first", &server, &history, &long);
@@ -93,8 +91,7 @@ async fn a_role_that_is_handed_over_ends_its_own_command_alone() {
 
 #[tokio::test]
 async fn a_guard_that_is_killed_takes_its_own_command_with_it_alone() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (worker, other) = (history.of_role("worker"), history.of_role("other"));
     let again = [
         "--ttl",
@@ -124,8 +121,7 @@ async fn a_guard_that_is_killed_takes_its_own_command_with_it_alone() {
 
 #[tokio::test]
 async fn exec_that_can_not_look_for_its_children_ends_all_of_several_runs() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let (worker, other) = (history.of_role("worker"), history.of_role("other"));
     let mut only = two("only", &server, &history, &[]);
     let runs = both("only", &worker, &other).await;

@@ -2,12 +2,12 @@
 
 use std::process::Stdio;
 
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 
-use crate::SOON;
 use crate::command::Conduct;
 use crate::history::{History, Run, overlaps, stamp};
 use crate::instance::{Exec, exec};
+use crate::{SOON, scene};
 
 const SLOTS: u16 = 2;
 
@@ -55,8 +55,7 @@ pub fn judge(history: &History) {
 
 #[tokio::test]
 async fn as_many_instances_run_as_there_are_slots_each_in_one_and_the_next_one_takes_over() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let slots = ["--slots", "2", "--ttl", "6s"];
     let start = |id| Exec::start(id, &server.url(), &history, Conduct::Obey, &slots);
     let mut all: Vec<_> = ["a", "b", "c", "d"].map(start).into();
@@ -85,8 +84,7 @@ async fn as_many_instances_run_as_there_are_slots_each_in_one_and_the_next_one_t
 
 #[tokio::test]
 async fn an_instance_alone_leads_one_slot_and_stands_again_when_that_term_is_over() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let again = ["--slots", "2", "--on-exit", "resign"];
     let _only = Exec::start("only", &server.url(), &history, Conduct::Fail, &again);
     eventually(SOON, "three runs", async || {

@@ -8,10 +8,10 @@ use std::thread;
 use nats_elect_testing::NatsServer;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::SOON;
 use crate::command::Conduct;
 use crate::history::{History, stamp};
 use crate::instance::{Exec, exec, step_down};
+use crate::{SOON, scene};
 
 /// A lease that nobody waits for.
 const LONG: [&str; 2] = ["--ttl", "60s"];
@@ -25,8 +25,7 @@ async fn held(server: &NatsServer, history: &History) -> Exec {
 
 #[tokio::test]
 async fn a_role_that_another_instance_leads_is_not_waited_for_longer_than_was_asked() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let _leader = held(&server, &history).await;
     for (limit, why) in [
         (&["--try"][..], "leader leads worker"),
@@ -77,8 +76,7 @@ fn a_wait_that_nats_does_not_answer_is_no_lost_election() {
 
 #[tokio::test]
 async fn the_leader_is_reported_once_while_an_instance_waits() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let mut leader = held(&server, &history).await;
     let mut child = exec("other", &server.url())
         .args(LONG)
@@ -133,8 +131,7 @@ async fn the_next_leader_is_reported_when_leadership_was_handed_over() {
 
 #[tokio::test]
 async fn a_quiet_instance_waits_without_a_word() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let _leader = held(&server, &history).await;
     // Another program under the same role would be warned of.
     let same = std::env::current_exe().expect("this program");
@@ -152,8 +149,7 @@ async fn a_quiet_instance_waits_without_a_word() {
 
 #[tokio::test]
 async fn a_signal_ends_a_wait_with_the_code_of_the_signal() {
-    let server = NatsServer::start().expect("a server");
-    let history = History::new();
+    let (server, history) = scene();
     let _leader = held(&server, &history).await;
     let mut child = exec("other", &server.url())
         .args(LONG)

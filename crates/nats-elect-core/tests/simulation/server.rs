@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::event::FailureKind;
-use nats_elect_core::record::{Content, Entry, Snapshot};
+use nats_elect_core::record::{Content, Entry, FenceRecord, Snapshot};
 use nats_elect_core::{OpId, WriteKind, WriteOutcome};
 
 use crate::checkers::Note;
@@ -193,6 +193,17 @@ impl World {
         let refused = self.bucket.refusal_of(write, ago, self.now);
         self.tally.refused_falsely += u64::from(refused.is_some());
         refused
+    }
+
+    /// The role's key is gone without a trace.
+    pub fn purge(&mut self) {
+        self.bucket.purge(self.now);
+    }
+
+    /// Somebody writes over the fence record.
+    pub fn forge_fence(&mut self, fence: &FenceRecord) {
+        self.bucket.forge_fence(fence, self.now);
+        self.announce_fence();
     }
 
     /// A foreign write to the role's key, which watchers see.

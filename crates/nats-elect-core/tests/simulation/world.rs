@@ -436,6 +436,19 @@ impl World {
             .unwrap_or_else(|| panic!("no leader within {limit:?}"))
     }
 
+    /// Runs until this one leads; how long that took.
+    pub fn until_led_by(&mut self, node: usize, limit: Duration) -> Duration {
+        let took = self.run_until(limit, |world| world.leader() == Some(node));
+        took.unwrap_or_else(|| panic!("{node} does not lead within {limit:?}"))
+    }
+
+    /// Runs until another one leads; how long that took.
+    pub fn until_led_by_another_than(&mut self, node: usize, limit: Duration) -> Duration {
+        let another = |world: &Self| world.leader().is_some_and(|leader| leader != node);
+        let took = self.run_until(limit, another);
+        took.unwrap_or_else(|| panic!("no other leader within {limit:?}"))
+    }
+
     pub fn leader(&self) -> Option<usize> {
         (0..self.nodes.len()).find(|&node| self.nodes[node].is_leader(self.now))
     }

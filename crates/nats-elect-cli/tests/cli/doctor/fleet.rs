@@ -11,6 +11,7 @@ use super::full_account::{fill_account, small_account};
 use super::{Checkup, bucket_with, doctor, put};
 #[cfg(target_os = "linux")]
 use crate::candidates::kill_companion;
+use crate::fleet::obedient;
 use crate::pair::{SOON, answer, builder, leads, started};
 use crate::{ended, nats_elect};
 
@@ -23,11 +24,8 @@ async fn two_applications_that_stand_for_one_role_are_told() {
     let words = "different applications stand for metrics, scheduler: billing (node-1)";
     Checkup::of(&mut doctor(&server.url(), &[])).says("applications", "warn", words);
     let mut candidates = nats_elect(&["candidates", "--server", &server.url()]);
-    let listed = ended(&mut candidates);
-    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
-    for expected in [words, "NATS_ELECT_BUCKET"] {
-        assert!(listed.stderr.contains(expected), "{}", listed.stderr);
-    }
+    let listed = ended(&mut candidates).with_code(0);
+    listed.complains_all([words, "NATS_ELECT_BUCKET"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,16 +146,13 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
 async fn writes_that_fail_while_reads_succeed_are_a_failed_check_with_the_reason() {
     let server = small_account();
     let url = server.url();
-    let lead = |term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    };
+
     let config = RoleConfig::default().ttl(Duration::from_secs(3));
     let manager = RoleManager::builder()
         .servers(url.clone())
         .bucket_auto_create()
         .instance_id("node-1")
-        .role("scheduler", config, handler_fn(lead));
+        .role("scheduler", config, obedient());
     let manager = started(manager).await;
     leads(&manager, "scheduler").await;
     answer(&server, 1).await;

@@ -198,18 +198,11 @@ async fn a_configuration_says_the_roles_the_times_and_the_connection() {
         "[manager]\nservers = '{}'\n[roles.fast]\nttl = '2s'\n[roles.slow]\nttl = '1m'\n",
         server.url()
     );
-    let output = with_stdin(&mut nats_elect(&["doctor", "--config", "-"]), &text);
-    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
-    for expected in [
+    let output = with_stdin(&mut nats_elect(&["doctor", "--config", "-"]), &text).with_code(0);
+    output.says_all([
         "role \"slow\": ttl 1m",
         "role \"fast\": ttl 2s",
         "the keys of role \"fast\"",
         "warn    replicas",
-    ] {
-        assert!(
-            output.stdout.contains(expected),
-            "{expected}: {}",
-            output.stdout
-        );
-    }
+    ]);
 }

@@ -30,8 +30,7 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
         .start()
         .expect("a server");
     let login = ["--user", "admin", "--password", "change-me"];
-    let made = ended(nats_elect(&["create-bucket", "--server", &server.url()]).args(login));
-    assert_eq!(made.code, Some(0), "{}{}", made.stdout, made.stderr);
+    ended(nats_elect(&["create-bucket", "--server", &server.url()]).args(login)).assert_code(0);
     let as_user = |user: &str, part: &str, more: &[&str]| {
         let mut command = doctor(
             &server.url(),

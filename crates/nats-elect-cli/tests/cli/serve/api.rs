@@ -1,11 +1,12 @@
 //! What its JSON says.
 
 use nats_elect::{AuthConfig, StopOptions};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use super::{Answer, Serving, serving};
 use crate::fleet::{ROLE, SOON, at, bucket, hand_over, instance, leader, lines, output};
+use crate::serve::serving_behind_proxy;
 
 const LEADER: &str = "/api/v1/leader/scheduler/node-1";
 
@@ -88,10 +89,7 @@ async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
 async fn through_an_outage_it_goes_on_says_since_when_and_vouches_for_nobody_beyond_the_lease() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
-    let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut command = at(&server, &["serve", "--interval", "1s"]);
-    command.env("NATS_URL", proxy.url());
-    let serve = Serving::start(command);
+    let (proxy, serve) = serving_behind_proxy(&server);
     serve.until("a known leader", LEADER, is_ok).await;
     let says = |answer: &Answer| answer.json()["instances"][0]["status"].is_object();
     serve.until("an instance", "/api/v1/instances", says).await;

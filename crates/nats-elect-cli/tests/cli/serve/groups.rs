@@ -1,13 +1,14 @@
 //! Groups over HTTP.
 
 use nats_elect::{Release, RoleManager, StopOptions};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use super::events::Events;
-use super::{Answer, Serving, serving};
-use crate::fleet::{SOON, at, bucket, client, json, lines, output};
+use super::{Answer, serving};
+use crate::fleet::{SOON, bucket, client, json, lines, output};
 use crate::group::{all_owned, member, pair};
+use crate::serve::serving_behind_proxy;
 
 const GROUPS: &str = "/api/v1/groups";
 const GROUP: &str = "/api/v1/groups/partitions";
@@ -205,10 +206,7 @@ async fn who_sees_nothing_names_no_owner_and_shows_what_it_knew() {
     let server = NatsServer::start().expect("start");
     let a = member(&server, "node-1").start().await.expect("start");
     all_owned(&[&a]).await;
-    let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut command = at(&server, &["serve", "--interval", "1s"]);
-    command.env("NATS_URL", proxy.url());
-    let serve = Serving::start(command);
+    let (proxy, serve) = serving_behind_proxy(&server);
     serve.until("an owner", OWNER, is_ok).await;
     proxy.black_hole();
     let stale = serve.until("an outage", OWNER, is_unavailable).await.json();

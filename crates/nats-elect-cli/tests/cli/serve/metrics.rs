@@ -5,14 +5,15 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use nats_elect::{METRICS, Release, StopOptions};
-use nats_elect_testing::{NatsServer, TcpProxy};
+use nats_elect_testing::NatsServer;
 use serde_json::json;
 
 use super::groups::foreign_group;
 use super::prometheus::programs;
-use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, at, bucket, client, instance, leader, stranger};
+use super::{Answer, serving};
+use crate::fleet::{ROLE, bucket, client, instance, leader, stranger};
 use crate::group::{all_owned, member};
+use crate::serve::serving_behind_proxy;
 
 /// The samples that begin with this.
 fn samples<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
@@ -242,10 +243,7 @@ async fn an_outage_is_told_and_no_leader_is_known_beyond_the_lease() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
     foreign_group(&server, "odd", 3).await;
-    let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut command = at(&server, &["serve", "--interval", "1s"]);
-    command.env("NATS_URL", proxy.url());
-    let serve = Serving::start(command);
+    let (proxy, serve) = serving_behind_proxy(&server);
     let known = format!("election_observed_leader_known{{bucket=\"leaders\",role=\"{ROLE}\"}}");
     let says =
         |answer: &Answer, value: &str| samples(answer, &known) == [format!("{known} {value}")];

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use nats_elect::{StepDown, StopOptions};
-use nats_elect_testing::{NatsServer, TcpProxy};
+use nats_elect_testing::NatsServer;
 use serde_json::{Value, json};
 
 use super::events::Events;
 use super::groups::{foreign_epoch, foreign_group, foreign_units};
 use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, at, bucket, instance, leader, silent, stranger};
+use crate::fleet::{ROLE, bucket, instance, leader, silent, stranger};
 use crate::group::{all_owned, member};
+use crate::serve::serving_behind_proxy;
 
 /// The document, in which no object may have a field that it does not name.
 pub struct Document(Value);
@@ -99,10 +100,7 @@ async fn each_answer_is_what_the_document_says() {
     let a = leader(&server, "node-1").await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let _silent = silent(&server, "node-3").await;
-    let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut command = at(&server, &["serve", "--interval", "1s"]);
-    command.env("NATS_URL", proxy.url());
-    let serve = Serving::start(command);
+    let (proxy, serve) = serving_behind_proxy(&server);
     let document = Document::of(&serve);
     let led = "/api/v1/leader/scheduler/node-1";
     let is_ok = |answer: &Answer| answer.status == 200;
@@ -168,10 +166,7 @@ async fn each_answer_about_groups_is_what_the_document_says() {
     let key = format!("_group.m.{}", foreign_epoch());
     let bucket = bucket(&server).await;
     bucket.put(key, record.into()).await.expect("put");
-    let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut command = at(&server, &["serve", "--interval", "1s"]);
-    command.env("NATS_URL", proxy.url());
-    let serve = Serving::start(command);
+    let (proxy, serve) = serving_behind_proxy(&server);
     let document = Document::of(&serve);
     let path = "/api/v1/groups/partitions/owner?key=a";
     let is_ok = |answer: &Answer| answer.status == 200;

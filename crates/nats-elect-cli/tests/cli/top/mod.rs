@@ -8,23 +8,16 @@ pub mod terminal;
 
 use std::time::Duration;
 
-use nats_elect::{
-    AdminConfig, EventsConfig, ManagerConfig, RoleConfig, RoleManager, StopOptions, Term,
-    handler_fn,
-};
+use nats_elect::{AdminConfig, EventsConfig, ManagerConfig, RoleConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::Signal;
 
 use self::terminal::Terminal;
+use crate::fleet::obedient;
 use crate::pair::leads;
 use crate::{Ended, ended, nats_elect};
 
 const SOON: Duration = Duration::from_secs(30);
-
-async fn lead(term: Term) -> Result<(), nats_elect::BoxError> {
-    term.cancelled().await;
-    Ok(())
-}
 
 async fn instance(server: &NatsServer, id: &str, admin: AdminConfig) -> RoleManager {
     let mut config = ManagerConfig::default();
@@ -41,8 +34,8 @@ async fn started(server: &NatsServer, id: &str, config: ManagerConfig) -> RoleMa
         .servers(server.url())
         .bucket_auto_create()
         .instance_id(id)
-        .role("metrics", role(), handler_fn(lead))
-        .role("scheduler", role(), handler_fn(lead))
+        .role("metrics", role(), obedient())
+        .role("scheduler", role(), obedient())
         .start()
         .await
         .expect("start")
@@ -55,8 +48,7 @@ async fn shows(server: &NatsServer, options: &[&str], wanted: &[&str]) -> Ended 
     for _ in 0..20 {
         let mut command = nats_elect(&arguments);
         let output = tokio::task::spawn_blocking(move || ended(&mut command));
-        let output = output.await.expect("its end");
-        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let output = output.await.expect("its end").with_code(0);
         if wanted.iter().all(|text| output.stdout.contains(text)) {
             return output;
         }
@@ -143,7 +135,7 @@ async fn whoever_may_not_ask_sees_what_the_bucket_tells() {
         "no instance reports the role",
     ];
     let output = shows(&server, &options, &wanted).await;
-    assert!(output.stdout.contains("view current"), "{}", output.stdout);
+    output.says("view current");
 }
 
 #[test]
@@ -156,7 +148,7 @@ fn what_makes_no_sense_is_told_and_what_to_use_instead() {
     ] {
         let output = ended(&mut nats_elect(arguments));
         assert_eq!(output.code, Some(2), "{arguments:?}");
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        output.complains(expected);
     }
 }
 
@@ -183,8 +175,7 @@ async fn the_screen_follows_what_happens_and_leaves_the_terminal_as_it_was() {
     terminal.press("?\u{1b}");
     terminal.resize(30, 120);
     terminal.shows(&["ttl 15s"]).await;
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.quit().await;
     terminal.is_as_before().await;
     second.stop(StopOptions::default()).await.expect("a stop");
 }
@@ -203,8 +194,7 @@ async fn keys_are_heard_while_the_size_changes() {
         let help = ["closes it"].map(|text| (text, round % 2 == 0));
         terminal.shows_or_not(&help).await;
     }
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.quit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -236,8 +226,7 @@ async fn there_are_colours_unless_they_are_not_wanted() {
         let mut terminal = Terminal::run((24, 80), &arguments, environment);
         terminal.shows(&["● leader"]).await;
         assert_eq!(terminal.is_coloured(), coloured, "{environment:?}");
-        terminal.press("q");
-        assert_eq!(terminal.ended().await, 0);
+        terminal.quit().await;
     }
 }
 
@@ -256,6 +245,5 @@ async fn a_server_that_goes_away_makes_the_view_stale() {
     terminal
         .shows(&["view current", "1 instance answers"])
         .await;
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.quit().await;
 }

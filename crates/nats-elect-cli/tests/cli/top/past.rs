@@ -5,7 +5,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use super::instance as unpublished;
 use super::terminal::Terminal;
-use crate::fleet::{ROLE, SOON, instance, leader, lines, output};
+use crate::fleet::{ROLE, SOON, comes_true, instance, leader, lines, output};
 
 /// Waits until the history has so many events.
 async fn published(server: &NatsServer, events: usize) {
@@ -34,7 +34,7 @@ async fn a_failover_before_the_start_is_shown_with_its_cause_and_counts_once() {
     let first = instance(&server, "node-1").servers(proxy.url());
     let first = first.start().await.expect("start");
     let role = first.role(ROLE).expect("the role");
-    eventually(SOON, "a term", async || role.is_leader().then_some(())).await;
+    comes_true("a term", async || role.is_leader()).await;
     published(&server, 1).await;
     let second = instance(&server, "node-2").start().await.expect("start");
     // It sees heartbeats come: a record that it finds may be old.
@@ -48,7 +48,7 @@ async fn a_failover_before_the_start_is_shown_with_its_cause_and_counts_once() {
         seen = beyond(seen).await;
     }
     proxy.cut();
-    eventually(SOON, "a term", async || standing.is_leader().then_some(())).await;
+    comes_true("a term", async || standing.is_leader()).await;
     published(&server, 2).await;
     let told = lines(&output(&server, &["history", "--json"]));
     let last = told.last().expect("an event");
@@ -91,8 +91,7 @@ async fn a_failover_before_the_start_is_shown_with_its_cause_and_counts_once() {
 
     let once = output(&server, &["top", "--once"]).stdout;
     assert!(once.contains(freed), "{once}");
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.quit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,15 +99,14 @@ async fn without_a_history_changes_count_from_the_start_and_the_screen_says_so()
     let server = NatsServer::start().expect("a server");
     let one = unpublished(&server, "node-1", nats_elect::AdminConfig::default()).await;
     let role = one.role(ROLE).expect("the role");
-    eventually(SOON, "a term", async || role.is_leader().then_some(())).await;
+    comes_true("a term", async || role.is_leader()).await;
     let url = server.url();
     let mut terminal = Terminal::run((24, 80), &["top", "-s", &url], &[]);
     let screen = terminal.shows(&[": no history is kept", "● leader"]).await;
     assert!(screen.contains("changes since "), "{screen}");
     assert_eq!(changes(&screen), 0, "{screen}");
     assert!(screen.contains("none since the start"), "{screen}");
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.quit().await;
 }
 
 /// Whoever may publish events may write what they like into them.
@@ -137,7 +135,6 @@ async fn events_of_a_stranger_do_not_break_the_screen() {
             .await;
         assert!(screen.contains("nats-elect top"), "{screen}");
         assert!(!screen.contains('\u{202e}'), "{screen}");
-        terminal.press("q");
-        assert_eq!(terminal.ended().await, 0);
+        terminal.quit().await;
     }
 }

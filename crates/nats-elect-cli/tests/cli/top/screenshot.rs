@@ -71,7 +71,6 @@ async fn the_pictures_for_the_docs() {
         let own = url.rsplit_once("//").map_or(url.as_str(), |(_, host)| host);
         let picture = picture.replace(own, "127.0.0.1:4222");
         std::fs::write(folder.join(name), picture).expect("write");
-        terminal.press("q");
-        assert_eq!(terminal.ended().await, 0);
+        terminal.quit().await;
     }
 }

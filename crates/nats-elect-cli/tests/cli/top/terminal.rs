@@ -127,6 +127,12 @@ impl Terminal {
         .exit_code()
     }
 
+    /// Ends it by its key.
+    pub async fn quit(&mut self) {
+        self.press("q");
+        assert_eq!(self.ended().await, 0);
+    }
+
     /// Whether it has the terminal to itself.
     pub fn is_screen(&self) -> bool {
         let parser = lock(&self.parser);

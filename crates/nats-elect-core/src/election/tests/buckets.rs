@@ -1,7 +1,7 @@
 //! Buckets that are recreated, unfit, or lose confirmed writes.
 
 use super::solo::{
-    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, Solo, entry, fence_of, free, ms, own, settings, stranger, tuned,
 };
 use crate::election::{Bucket, Effect, Input, Link, Snapshot};
 use crate::event::{EndCause, Event, FailureKind};
@@ -12,20 +12,8 @@ const NEXT: Bucket = Bucket {
     ..BUCKET
 };
 
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
-
 fn regressed(solo: &Solo) -> bool {
-    solo.told(|event| {
-        matches!(
-            event,
-            Event::Failure {
-                kind: FailureKind::Regression,
-                ..
-            }
-        )
-    })
+    solo.fails(FailureKind::Regression)
 }
 
 #[test]
@@ -33,28 +21,18 @@ fn a_leader_whose_bucket_is_recreated_demotes_at_once() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
     solo.feed(Input::Link(Link::Up(NEXT)));
-    assert!(ends(&solo, EndCause::BucketLost));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+    assert!(solo.ends(EndCause::BucketLost));
+    assert!(solo.revokes());
+    assert!(!solo.writes());
 }
 
 #[test]
 fn a_read_of_another_bucket_ends_the_term_and_asks_for_a_look() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.refuse(&renewal, 700);
     let op = solo.find_read().expect("a read");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Ok(Snapshot {
-            role: None,
-            fence: None,
-            epoch: Some(NEXT.epoch),
-            last_sequence: None,
-        }),
-    });
-    assert!(ends(&solo, EndCause::BucketLost));
+    solo.show_in(NEXT, op, None, None);
+    assert!(solo.ends(EndCause::BucketLost));
     assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
 }
 
@@ -130,37 +108,25 @@ fn a_role_in_a_recreated_bucket_is_not_free_before_the_old_max_age_has_passed() 
             });
             solo.feed(Input::ReadEnded { op, outcome });
         }
-        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        assert!(!solo.writes());
         solo.wait(ms(10));
     }
 }
 
 #[test]
 fn a_claim_under_way_when_the_bucket_is_replaced_makes_no_leader() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(Input::Link(Link::Up(NEXT)));
-    assert!(
-        !solo.has(|effect| matches!(effect, Effect::Read { .. })),
-        "one operation at a time"
-    );
+    assert!(!solo.reads(), "one operation at a time");
     solo.ack(&claim, 102);
     assert!(solo.started().is_none());
     let op = solo.find_read().expect("a read of the new bucket");
-    solo.feed(Input::ReadEnded {
+    solo.show_in(
+        NEXT,
         op,
-        outcome: Ok(Snapshot {
-            role: Some(entry(101, own(&claim, ms(1000)))),
-            fence: Some(fence_of(102, claim.nonce)),
-            epoch: Some(NEXT.epoch),
-            last_sequence: None,
-        }),
-    });
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(fence_of(102, claim.nonce)),
+    );
     solo.wait(ms(900));
     assert!(solo.started().is_none() && solo.find_write().is_none());
 }
@@ -171,10 +137,7 @@ fn a_jump_in_sequences_is_checked_by_a_read_before_a_term() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
     solo.wait(ms(10));
-    solo.feed(Input::Observed(entry(
-        90_000_000,
-        Content::Release(Release::default()),
-    )));
+    solo.feed(Input::Observed(free(90_000_000)));
     solo.wait(ms(3));
     let claim = solo.write();
     solo.ack(&claim, 90_000_001);
@@ -182,15 +145,12 @@ fn a_jump_in_sequences_is_checked_by_a_read_before_a_term() {
     solo.ack(&fence, 90_000_002);
     assert!(solo.started().is_none());
     let op = solo.find_read().expect("a look at the bucket");
-    solo.feed(Input::ReadEnded {
+    solo.show_in(
+        NEXT,
         op,
-        outcome: Ok(Snapshot {
-            role: Some(entry(90_000_001, own(&claim, ms(1000)))),
-            fence: Some(fence_of(90_000_002, fence.nonce)),
-            epoch: Some(NEXT.epoch),
-            last_sequence: None,
-        }),
-    });
+        Some(entry(90_000_001, own(&claim, ms(1000)))),
+        Some(fence_of(90_000_002, fence.nonce)),
+    );
     assert!(solo.has(|effect| matches!(effect, Effect::Reopen)));
     assert!(solo.started().is_none());
 }
@@ -204,15 +164,9 @@ fn a_bucket_with_a_max_age_below_the_ttl_is_unfit() {
             ..BUCKET
         },
     );
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::BucketUnfit,
-            ..
-        }
-    )));
+    assert!(solo.fails(FailureKind::BucketUnfit));
     solo.wait(ms(5000));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+    assert!(!solo.asks());
     solo.feed(Input::Link(Link::Up(Bucket {
         max_age: Some(ms(1000)),
         ..BUCKET
@@ -247,7 +201,7 @@ fn an_instance_with_an_unfit_bucket_asks_for_looks_and_leads_when_it_is_fit() {
     solo.wait(pause);
     assert_eq!(looks(&mut solo), 1);
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    let free = entry(100, Content::Release(Release::default()));
+    let free = free(100);
     let claim = solo.wait_showing(ms(10), Some(&free), Some(OLD_FENCE));
     let claim = claim.expect("a claim");
     solo.ack(&claim, 101);
@@ -264,15 +218,7 @@ fn an_instance_with_an_unfit_bucket_asks_for_looks_and_leads_when_it_is_fit() {
 fn an_instance_that_reads_another_bucket_asks_for_looks_until_it_is_told_of_one() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let op = solo.find_read().expect("a read");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Ok(Snapshot {
-            role: None,
-            fence: None,
-            epoch: Some(NEXT.epoch),
-            last_sequence: None,
-        }),
-    });
+    solo.show_in(NEXT, op, None, None);
     assert_eq!(looks(&mut solo), 1);
     let pause = solo.settings.retry.max_backoff;
     for _ in 0..3 {
@@ -291,7 +237,7 @@ fn a_max_age_that_is_reduced_below_the_ttl_ends_the_term() {
         max_age: Some(ms(500)),
         ..BUCKET
     })));
-    assert!(ends(&solo, EndCause::BucketLost));
+    assert!(solo.ends(EndCause::BucketLost));
 }
 
 #[test]
@@ -299,15 +245,9 @@ fn a_regression_is_reported_and_waited_out() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(
-        Some(entry(95, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(free(95)), Some(OLD_FENCE));
     assert!(regressed(&solo));
-    solo.feed(Input::Observed(entry(
-        96,
-        Content::Release(Release::default()),
-    )));
+    solo.feed(Input::Observed(free(96)));
     solo.wait(ms(990));
     assert!(solo.find_write().is_none(), "even a release is waited for");
     solo.wait(ms(20));
@@ -322,16 +262,10 @@ fn a_release_below_an_observed_record_is_waited_out() {
     solo.feed(Input::Observed(entry(120, stranger(Some(ms(1000))))));
     solo.wait(ms(1));
     let op = solo.find_read().expect("the first read");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.fail_read(op);
     solo.wait(ms(60));
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(free(100)), Some(OLD_FENCE));
     solo.wait(ms(990));
     assert!(solo.find_write().is_none());
     solo.wait(ms(20));
@@ -341,15 +275,8 @@ fn a_release_below_an_observed_record_is_waited_out() {
 /// An unanswered claim below the observed sequence: the later end of the stream was lost.
 #[test]
 fn a_regressed_claim_of_ours_is_not_adopted() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&claim);
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
+    solo.leave_unanswered(&claim);
     solo.wait(ms(60));
     solo.read(Some(entry(105, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
@@ -364,13 +291,7 @@ fn a_regressed_claim_of_ours_is_not_adopted() {
 
 #[test]
 fn a_refusal_below_the_observed_sequence_is_a_regression() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.refuse(&claim, 98);
     assert!(regressed(&solo));
 }
@@ -396,9 +317,7 @@ fn the_watch_alone_never_reports_a_regression() {
 
 #[test]
 fn a_leader_that_finds_its_own_older_record_twice_demotes() {
-    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(60_000)));
-    solo.wait(ms(199));
-    let first = solo.write();
+    let (mut solo, first) = Solo::beating(tuned(|it| it.validation_interval = ms(60_000)));
     solo.ack(&first, 103);
     solo.wait(ms(200));
     let second = solo.write();
@@ -409,12 +328,12 @@ fn a_leader_that_finds_its_own_older_record_twice_demotes() {
     assert!(regressed(&solo));
     // That server may no longer lead the stream.
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
-    assert!(!ends(&solo, EndCause::Regressed));
+    assert!(!solo.ends(EndCause::Regressed));
     let again = solo.write();
     assert_ne!(again.nonce, third.nonce);
     solo.refuse(&again, 103);
     solo.read(Some(entry(103, own(&first, ms(1000)))), None);
-    assert!(ends(&solo, EndCause::Regressed));
+    assert!(solo.ends(EndCause::Regressed));
     assert!(!solo.told(|event| *event == Event::ValidationFailed));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
 }

@@ -2,20 +2,13 @@
 
 use std::time::Duration;
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger, tuned};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
 use crate::election::{Effect, Input, Write, WriteOutcome};
 use crate::event::{Event, FailureKind, Outcome};
-use crate::record::{Content, Release};
 
 /// An instance whose claim over a release at 100 is under way.
 fn claiming() -> (Solo, Write) {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (solo, claim) = Solo::claiming(settings(|_| {}));
     (solo, claim)
 }
 
@@ -41,7 +34,7 @@ fn claims_of_a_free_role_are_spread_over_the_claim_delay() {
         for by_watch in [false, true] {
             let mut solo = Solo::new(tuned(|it| it.claim_delay = ms(100)), BUCKET);
             solo.chance = chance;
-            let free = entry(101, Content::Release(Release::default()));
+            let free = free(101);
             if by_watch {
                 solo.chance = 0.9;
                 solo.read(Some(entry(100, stranger(None))), Some(OLD_FENCE));

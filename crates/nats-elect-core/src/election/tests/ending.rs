@@ -1,49 +1,23 @@
 //! How terms end, and when the role is freed.
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, ms, own, settings};
-use crate::election::{
-    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, WriteKind,
-};
+use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 
 const ASK: RequestId = RequestId(7);
 
-fn ending(solo: &Solo) -> Option<EndCause> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
-        _ => None,
-    })
-}
-
-fn released(solo: &Solo) -> Option<bool> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
-        _ => None,
-    })
-}
-
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(10));
     solo.take();
     (solo, term)
 }
 
-fn state(solo: &Solo) -> RoleState {
-    solo.election.status().state
-}
-
 #[test]
 fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
     let (mut solo, term) = leading();
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     let effects = solo.take();
     let at = |what: &Effect| effects.iter().position(|effect| effect == what);
     assert!(at(&Effect::Resign { term }) < at(&Effect::Cancel { term }));
@@ -52,16 +26,13 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
             .iter()
             .any(|effect| matches!(effect, Effect::Revoke { .. }))
     );
-    assert_eq!(state(&solo), RoleState::Draining);
+    assert_eq!(solo.state(), RoleState::Draining);
     let status = solo.election.status();
     assert!(status.lease_until.is_some_and(|until| until > solo.now));
 
     solo.wait(ms(50));
     solo.take();
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     assert!(matches!(solo.effects[0], Effect::Revoke { .. }));
     let release = solo.write();
     assert_frees(&release, 101, None);
@@ -75,8 +46,8 @@ fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
             handoff: None
         })
     );
-    assert_eq!(released(&solo), Some(true));
-    assert_eq!(state(&solo), RoleState::Demoted);
+    assert_eq!(solo.released(), Some(true));
+    assert_eq!(solo.state(), RoleState::Demoted);
 }
 
 #[test]
@@ -93,7 +64,7 @@ fn a_handler_that_returns_frees_the_role() {
             HandlerEnd::Panicked => EndCause::Panicked,
             _ => EndCause::Failed,
         };
-        assert_eq!(ending(&solo), Some(expected));
+        assert_eq!(solo.ending(), Some(expected));
         assert_frees(&solo.write(), 101, None);
     }
 }
@@ -101,21 +72,16 @@ fn a_handler_that_returns_frees_the_role() {
 #[test]
 fn a_handler_that_ignores_its_cancellation_is_aborted_within_the_stop_budget() {
     let (mut solo, term) = leading();
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     solo.wait(solo.settings.stop_budget - ms(1));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
+    assert!(!solo.aborts());
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Abort { term }));
     solo.feed(Input::HandlerEnded {
         term,
         end: HandlerEnd::Aborted,
     });
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -130,7 +96,7 @@ fn a_handler_without_a_confirmed_heartbeat_is_aborted_before_its_lease_ends() {
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     solo.wait(budget - allowance - ms(1));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Abort { .. })));
+    assert!(!solo.aborts());
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Abort { term }));
 }
@@ -150,15 +116,7 @@ fn only_consecutive_failed_checks_make_a_leader_unhealthy() {
                         };
                         solo.ack(&write, over + 10);
                     }
-                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Ok(Snapshot {
-                            role: None,
-                            fence: None,
-                            epoch: Some(BUCKET.epoch),
-                            last_sequence: None,
-                        }),
-                    }),
+                    Effect::Read { op, .. } => solo.show(op, None, None),
                     Effect::CheckHealth { .. } => asked = true,
                     _ => {}
                 }
@@ -173,10 +131,10 @@ fn only_consecutive_failed_checks_make_a_leader_unhealthy() {
     };
     for healthy in [false, false, true, false, false] {
         check(&mut solo, healthy);
-        assert_eq!(ending(&solo), None);
+        assert_eq!(solo.ending(), None);
     }
     check(&mut solo, false);
-    assert_eq!(ending(&solo), Some(EndCause::Unhealthy));
+    assert_eq!(solo.ending(), Some(EndCause::Unhealthy));
 }
 
 #[test]
@@ -184,12 +142,8 @@ fn a_release_that_meets_a_late_heartbeat_of_ours_replaces_it() {
     let (mut solo, term) = leading();
     solo.wait(ms(189));
     let renewal = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.leave_unanswered(&renewal);
+    solo.end_handler(term);
     solo.wait(ms(60));
     solo.read(Some(entry(103, own(&renewal, ms(1000)))), None);
     assert_frees(&solo.write(), 103, None);
@@ -200,12 +154,8 @@ fn a_release_that_is_refused_for_a_late_heartbeat_of_ours_replaces_it() {
     let (mut solo, term) = leading();
     solo.wait(ms(189));
     let renewal = solo.write();
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.end_handler(term);
+    solo.leave_unanswered(&renewal);
     solo.wait(ms(60));
     let release = solo.write();
     assert_frees(&release, 101, None);
@@ -222,25 +172,18 @@ fn a_role_is_not_freed_after_an_overrun() {
     assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.take();
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    assert_eq!(released(&solo), Some(false));
+    solo.end_handler(term);
+    assert!(!solo.writes());
+    assert_eq!(solo.released(), Some(false));
 }
 
 /// A released role is never led again under the old term.
 #[test]
 fn a_failed_release_restores_nothing() {
     let (mut solo, term) = leading();
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     let release = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&release);
+    solo.leave_unanswered(&release);
     solo.wait(ms(60));
     solo.read(
         Some(entry(101, own(&claim_of(&release), ms(1000)))),
@@ -261,12 +204,7 @@ fn claim_of(write: &crate::election::Write) -> crate::election::Write {
 #[test]
 fn a_follower_that_is_asked_to_step_down_replies_not_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
@@ -284,8 +222,8 @@ fn inputs_of_an_old_term_do_not_affect_the_next() {
         term: old,
         healthy: false,
     });
-    assert_eq!(ending(&solo), None);
-    assert_eq!(state(&solo), RoleState::Leader);
+    assert_eq!(solo.ending(), None);
+    assert_eq!(solo.state(), RoleState::Leader);
 }
 
 #[test]
@@ -294,15 +232,12 @@ fn a_late_ack_does_not_revive_a_term_that_winds_down() {
     solo.wait(ms(189));
     let renewal = solo.write();
     solo.wait(ms(600));
-    assert_eq!(ending(&solo), Some(EndCause::LeaseExpired));
+    assert_eq!(solo.ending(), Some(EndCause::LeaseExpired));
     solo.take();
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    assert_eq!(state(&solo), RoleState::Draining);
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    assert!(!solo.extends());
+    assert_eq!(solo.state(), RoleState::Draining);
+    solo.end_handler(term);
     // Only its revision is learnt.
     assert_frees(&solo.write(), 103, None);
 }

@@ -1,29 +1,19 @@
 //! Failed requests and lost links.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, ms, settings, stranger, tuned};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
 use crate::election::{Effect, Failure, Input, Link, Write, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind};
-use crate::record::{Content, Entry, Release};
+use crate::record::Content;
 use crate::status::{ConnectionStatus, RoleState};
-
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
-
-fn free() -> Entry {
-    entry(100, Content::Release(Release::default()))
-}
 
 /// A candidate of a free role.
 fn candidate() -> Solo {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(free()), Some(OLD_FENCE));
-    solo
+    Solo::facing_free(settings(|_| {}))
 }
 
 /// Its next claim, while the role can be read.
 fn next_claim(solo: &mut Solo) -> Write {
-    let claim = solo.wait_showing(ms(60_000), Some(&free()), Some(OLD_FENCE));
+    let claim = solo.wait_showing(ms(60_000), Some(&free(100)), Some(OLD_FENCE));
     claim.expect("a claim")
 }
 
@@ -124,7 +114,7 @@ fn a_record_of_another_instance_shows_that_writes_succeed_again() {
 #[test]
 fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(free()), Some(OLD_FENCE));
+    solo.read(Some(free(100)), Some(OLD_FENCE));
     for attempt in 0..3 {
         let claim = next_claim(&mut solo);
         let denied = failure(FailureKind::PermissionDenied);
@@ -137,7 +127,7 @@ fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
             }
             solo.wait(ms(10));
         };
-        solo.show(read, Some(free()), Some(OLD_FENCE));
+        solo.show(read, Some(free(100)), Some(OLD_FENCE));
         let closed = solo.told(|event| *event == Event::CircuitClosed);
         assert!(!closed, "only the keys may be read");
     }
@@ -148,9 +138,7 @@ fn a_missing_permission_to_write_is_over_only_when_a_write_is_answered() {
 
 #[test]
 fn a_denial_that_comes_late_is_reported() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.time_out(&renewal);
     solo.take();
     let denied = failure(FailureKind::PermissionDenied);
@@ -170,15 +158,11 @@ fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
     let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
     let mut times = Vec::new();
     for attempt in 1..=8 {
-        while !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+        while !solo.reads() {
             solo.wait(ms(1));
         }
         times.push(solo.now);
-        let op = solo.find_read().expect("a read");
-        solo.feed(Input::ReadEnded {
-            op,
-            outcome: Err(failure(FailureKind::Timeout)),
-        });
+        solo.lose_read();
         assert_eq!(opened(&solo), attempt == 4, "{attempt}");
     }
     let last = times[7].since(times[6]);
@@ -190,18 +174,13 @@ fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
 
 #[test]
 fn a_permanently_failing_heartbeat_ends_the_term_in_good_order() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.end(
         &renewal,
         WriteOutcome::Failed(failure(FailureKind::PermissionDenied)),
     );
-    assert!(ends(&solo, EndCause::BucketLost));
-    assert!(
-        !solo.has(|effect| matches!(effect, Effect::Revoke { .. })),
-        "there is a lease to finish under"
-    );
+    assert!(solo.ends(EndCause::BucketLost));
+    assert!(!solo.revokes(), "there is a lease to finish under");
 }
 
 /// Limits of the account, codes that are not known, a server that can't take it: all may pass.
@@ -244,7 +223,7 @@ fn a_look_at_the_bucket_that_is_refused_ends_no_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     let refused = failure(FailureKind::Rejected);
     solo.feed(Input::Link(Link::Unusable(refused)));
-    assert!(!ends(&solo, EndCause::BucketLost));
+    assert!(!solo.ends(EndCause::BucketLost));
     solo.feed(Input::Link(Link::Up(BUCKET)));
     assert!(solo.find_write().is_some(), "it proves itself");
 }
@@ -275,14 +254,8 @@ fn an_unusable_link_reports_its_reason() {
         detail: "gone".to_owned(),
     };
     solo.feed(Input::Link(Link::Unusable(reason)));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::BucketMissing,
-            ..
-        }
-    )));
-    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert!(solo.fails(FailureKind::BucketMissing));
+    assert_eq!(solo.state(), RoleState::Candidate);
     assert!(matches!(
         solo.election.status().connection,
         ConnectionStatus::Suspended

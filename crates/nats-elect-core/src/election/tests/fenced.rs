@@ -1,13 +1,12 @@
 //! A fenced write that the server refused ends its term.
 
 use super::solo::{Solo, ms, settings};
-use crate::election::{Effect, HandlerEnd, Input, RequestId, TermId};
+use crate::election::{Effect, Input, RequestId, TermId};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(10));
     solo.take();
     (solo, term)
@@ -32,10 +31,7 @@ fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {
     // The server may refuse many writes at once.
     solo.feed(Input::Superseded { term });
     assert_eq!(solo.take(), []);
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     let writes = solo.take();
     assert!(
         !writes
@@ -43,7 +39,7 @@ fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {
             .any(|effect| matches!(effect, Effect::Write(_))),
         "{writes:?}"
     );
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert_eq!(solo.state(), RoleState::Demoted);
 }
 
 #[test]
@@ -70,5 +66,5 @@ fn a_refusal_of_an_earlier_term_does_not_end_a_later_one() {
     let earlier = TermId(number.wrapping_sub(1));
     solo.feed(Input::Superseded { term: earlier });
     assert_eq!(solo.take(), []);
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
 }

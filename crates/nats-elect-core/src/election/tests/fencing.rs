@@ -3,33 +3,19 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, fence_of, ms, own, settings,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, fence_of, free, ms, own,
+    settings,
 };
-use crate::election::{Bucket, Effect, Input, Link, Write, WriteKind, WriteOutcome};
-use crate::event::{Event, FailureKind};
+use crate::election::{Bucket, Input, Link, Write, WriteKind, WriteOutcome};
+use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::record::{Content, Nonce, Release};
 
 const TTL: std::time::Duration = ms(1000);
 
-/// An instance whose claim over a release at 100 is under way.
-fn claiming(bucket: Bucket) -> (Solo, Write) {
-    let mut solo = Solo::new(settings(|_| {}), bucket);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
-    (solo, claim)
-}
-
 /// An instance whose claim stands at 101 and whose fence record is being written.
 fn fencing() -> (Solo, Write, Write) {
-    let (mut solo, claim) = claiming(BUCKET);
-    solo.ack(&claim, 101);
-    let fence = solo.write();
-    (solo, claim, fence)
+    Solo::fencing(settings(|_| {}))
 }
 
 /// The sequence that this fence write expects.
@@ -40,20 +26,13 @@ fn over(write: &Write) -> u64 {
     }
 }
 
-fn promoted_at(solo: &Solo) -> Option<u64> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::StartTerm(start) => Some(start.fencing_token.sequence),
-        _ => None,
-    })
-}
-
 #[test]
 fn a_leader_needs_two_confirmed_writes() {
     let (mut solo, _, fence) = fencing();
     assert!(solo.started().is_none());
     assert_eq!(over(&fence), 99);
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -70,8 +49,7 @@ fn a_refused_fence_ends_the_acquisition() {
 #[test]
 fn our_fence_record_alone_makes_no_leader_when_our_claim_is_gone() {
     let (mut solo, _, fence) = fencing();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     solo.wait(ms(60));
     solo.read(
         Some(entry(103, Content::ForeignMarker)),
@@ -84,22 +62,20 @@ fn our_fence_record_alone_makes_no_leader_when_our_claim_is_gone() {
 #[test]
 fn a_fence_record_whose_ack_is_lost_is_read_back() {
     let (mut solo, claim, fence) = fencing();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     assert!(solo.started().is_none(), "a timeout is no fence");
     solo.wait(ms(60));
     solo.read(
         Some(entry(101, own(&claim, TTL))),
         Some(fence_of(102, fence.nonce)),
     );
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
 fn a_lost_fence_record_is_written_again_under_a_new_nonce() {
     let (mut solo, claim, fence) = fencing();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     solo.wait(ms(60));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
     let again = solo.write();
@@ -110,8 +86,7 @@ fn a_lost_fence_record_is_written_again_under_a_new_nonce() {
 /// The fence record has the nonce of an earlier term of this incarnation.
 #[test]
 fn a_fence_record_of_our_last_term_starts_no_new_term() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     let old = Nonce {
         incarnation: super::solo::OWN,
         beat: 0,
@@ -139,8 +114,7 @@ fn a_fence_record_of_our_last_term_starts_no_new_term() {
     let claim = solo.write();
     solo.ack(&claim, 104);
     let fence = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&fence);
+    solo.leave_unanswered(&fence);
     solo.wait(ms(60));
     solo.read(Some(entry(104, own(&claim, TTL))), Some(fence_of(102, old)));
     assert!(solo.started().is_none());
@@ -154,10 +128,7 @@ fn a_fence_record_below_an_observed_sequence_is_written_again() {
         incarnation: Uuid::from_u128(2),
         beat: 1,
     };
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(fence_of(150, foreign)),
-    );
+    solo.read(Some(free(100)), Some(fence_of(150, foreign)));
     solo.wait(ms(3));
     let claim = solo.write();
     solo.ack(&claim, 101);
@@ -168,7 +139,7 @@ fn a_fence_record_below_an_observed_sequence_is_written_again() {
     }
     let fence = solo.write();
     solo.ack(&fence, 151);
-    assert_eq!(promoted_at(&solo), Some(151));
+    assert_eq!(solo.promoted_at(), Some(151));
 }
 
 #[test]
@@ -183,7 +154,7 @@ fn a_term_starts_only_with_time_to_wind_it_down() {
 #[test]
 fn a_late_claim_is_given_back_without_a_fence_record() {
     for more in [ms(0), ms(100)] {
-        let (mut solo, claim) = claiming(BUCKET);
+        let (mut solo, claim) = Solo::claiming(settings(|_| {}));
         let lease = TTL - solo.settings.drift_margin();
         let late = solo.sent + lease - solo.settings.stop_budget + more;
         solo.sleep(late.since(solo.now));
@@ -199,7 +170,10 @@ fn a_bucket_without_unique_sequences_is_read_before_a_claim_and_before_a_term() 
         unique_sequences: false,
         ..BUCKET
     };
-    let (mut solo, claim) = claiming(plain);
+    let mut solo = Solo::new(settings(|_| {}), plain);
+    solo.read(Some(free(100)), Some(OLD_FENCE));
+    solo.wait(ms(3));
+    let claim = solo.write();
     solo.ack(&claim, 101);
     let fence = solo.write();
     solo.ack(&fence, 102);
@@ -208,7 +182,7 @@ fn a_bucket_without_unique_sequences_is_read_before_a_claim_and_before_a_term() 
         Some(entry(101, own(&claim, TTL))),
         Some(fence_of(102, fence.nonce)),
     );
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
@@ -216,8 +190,7 @@ fn a_copy_of_our_write_at_another_revision_is_not_our_claim() {
     let (_, claim, fence) = fencing();
     for copied in [claim, fence] {
         let (mut solo, _, fence) = fencing();
-        solo.wait(ms(80));
-        solo.time_out(&fence);
+        solo.leave_unanswered(&fence);
         solo.wait(ms(60));
         solo.read(
             Some(entry(105, own(&copied, TTL))),
@@ -232,13 +205,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let (mut solo, claim, fence) = fencing();
     solo.refuse(&fence, 104);
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::Rejected,
-            ..
-        }
-    )));
+    assert!(solo.fails(FailureKind::Rejected));
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.ack(&release, 105);
@@ -253,10 +220,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let early = solo.wait_showing(cooldown - ms(1), Some(&freed), Some(OLD_FENCE));
     assert_eq!(early, None, "it stays out for the cool-down");
     let claim = solo.wait_showing(ms(5), Some(&freed), Some(OLD_FENCE));
-    assert!(matches!(
-        claim.expect("a claim").kind,
-        WriteKind::Claim { over: 105, .. }
-    ));
+    assert_claims(&claim.expect("a claim"), 105);
 }
 
 /// A server that refuses every fence record causes no more writes than the cool-downs allow.
@@ -264,7 +228,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
 fn a_server_that_refuses_every_fence_record_gets_fewer_and_fewer_claims() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let mut last = 100;
-    let mut role = entry(last, Content::Release(Release::default()));
+    let mut role = free(last);
     let end = solo.now + ms(600_000);
     let mut writes = 0;
     while solo.now < end {
@@ -303,10 +267,7 @@ fn a_claim_whose_expected_fence_record_is_gone_is_repeated() {
         solo.read(Some(role.clone()), shown);
         assert!(solo.find_write().is_none(), "it is not given back");
         let claim = solo.wait_showing(TTL * 2, Some(&role), shown);
-        assert!(matches!(
-            claim.expect("a claim").kind,
-            WriteKind::Claim { over: 101, .. }
-        ));
+        assert_claims(&claim.expect("a claim"), 101);
     }
 }
 
@@ -340,7 +301,7 @@ fn a_fence_record_refused_for_another_waits_for_the_others_lease() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
     let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+    assert_claims(&claim, 101);
     // A second claim over that claim does not tell it either.
     solo.ack(&claim, 102);
     assert_eq!(over(&solo.write()), 99);

@@ -5,11 +5,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, fence_of, hashed_fence, ms, own,
-    record_of, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, fence_of, hashed_fence, ms, own,
+    proven_release, record_of, settings, stranger, tuned,
 };
 use crate::election::{Effect, Input, WriteKind};
-use crate::event::FailureKind;
 use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
 
 /// The time until a new instance claims over the message that it reads. `None` if it does not claim
@@ -30,15 +29,7 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
                     assert_eq!(is, over);
                     return Some(solo.now.since(start));
                 }
-                Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-                    op,
-                    outcome: Ok(crate::election::Snapshot {
-                        role: role.clone(),
-                        fence,
-                        epoch: Some(BUCKET.epoch),
-                        last_sequence: None,
-                    }),
-                }),
+                Effect::Read { op, .. } => solo.show(op, role.clone(), fence),
                 _ => {}
             }
         }
@@ -53,10 +44,7 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
 fn the_release_of_the_last_term_frees_a_role_at_once() {
     let old_form = Content::Release(Release::default());
     assert_eq!(waits(Some(old_form), Some(OLD_FENCE)), Some(ms(0)));
-    let release = Content::Release(Release {
-        secret: Some(SECRET),
-        ..Release::default()
-    });
+    let release = proven_release();
     let fence = hashed_fence(99, None, SECRET);
     assert_eq!(waits(Some(release), Some(fence)), Some(ms(0)));
 }
@@ -145,10 +133,7 @@ fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
     let mut solo = Solo::with_first_beat(settings(|_| {}), BUCKET, 8);
     let role = entry(100, record_of(OWN, 7, Some(ms(1000))));
     let claim = solo.wait_showing(ms(3), Some(&role), Some(OLD_FENCE));
-    assert!(matches!(
-        claim.expect("a claim").kind,
-        WriteKind::Claim { over: 100, .. }
-    ));
+    assert_claims(&claim.expect("a claim"), 100);
 }
 
 #[test]
@@ -207,7 +192,7 @@ fn a_lease_is_not_counted_from_a_revision_in_an_error() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(4));
     let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 140, .. }));
+    assert_claims(&claim, 140);
 }
 
 #[test]
@@ -264,10 +249,7 @@ fn a_marker_that_the_watch_shows_first_is_not_claimed_over_before_a_read_of_the_
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let op = solo.find_read().unwrap();
     solo.feed(Input::Observed(entry(100, Content::ForeignMarker)));
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.fail_read(op);
     solo.wait(ms(1500));
     assert!(solo.find_write().is_none());
 }
@@ -296,22 +278,12 @@ fn a_marker_after_the_leaders_release_is_waited_for_only_as_long_as_our_own_leas
 /// waited for, so this instance must not free the role.
 #[test]
 fn a_leader_leaves_a_marker_that_it_finds_after_its_lease() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
+    let renewal = solo.heartbeat();
     solo.refuse(&renewal, 105);
     let read = solo.find_read().expect("a read");
     solo.sleep(ms(2000));
-    solo.feed(Input::ReadEnded {
-        op: read,
-        outcome: Ok(crate::election::Snapshot {
-            role: Some(entry(105, Content::ForeignMarker)),
-            fence: None,
-            epoch: Some(BUCKET.epoch),
-            last_sequence: None,
-        }),
-    });
+    solo.show(read, Some(entry(105, Content::ForeignMarker)), None);
     solo.feed(Input::HandlerEnded {
         term,
         end: crate::election::HandlerEnd::Returned,
@@ -349,16 +321,9 @@ fn a_process_suspended_before_its_claim_of_a_missing_key_reads_again() {
 
 #[test]
 fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&claim);
+    solo.leave_unanswered(&claim);
     solo.wait(ms(60));
     solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
     let fence = solo.write();
@@ -372,33 +337,22 @@ fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
 
 #[test]
 fn an_unanswered_claim_that_turns_up_too_late_is_claimed_over() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&claim);
+    solo.leave_unanswered(&claim);
     solo.wait(ms(60));
     let read = solo.find_read().expect("a read");
     // A term would not have the time to wind down.
     let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;
     solo.sleep(late.since(solo.now));
-    solo.feed(Input::ReadEnded {
-        op: read,
-        outcome: Ok(crate::election::Snapshot {
-            role: Some(entry(101, own(&claim, ms(1000)))),
-            fence: Some(OLD_FENCE),
-            epoch: Some(BUCKET.epoch),
-            last_sequence: None,
-        }),
-    });
+    solo.show(
+        read,
+        Some(entry(101, own(&claim, ms(1000)))),
+        Some(OLD_FENCE),
+    );
     assert!(solo.started().is_none());
     solo.wait(ms(3));
     let next = solo.write();
     assert_ne!(next.nonce, claim.nonce);
-    assert!(matches!(next.kind, WriteKind::Claim { over: 101, .. }));
+    assert_claims(&next, 101);
 }

@@ -3,24 +3,18 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, Solo, entry, failure, fence_of, ms, own, record_of, settings, tuned,
+    BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings, tuned,
 };
 use crate::election::{Effect, Input, Link, WriteKind};
-use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
 use crate::status::ConnectionStatus;
 
 const TTL: std::time::Duration = ms(1000);
 
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
-
 #[test]
 fn a_lease_counts_from_the_sending_of_its_heartbeat() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
     solo.wait(ms(50));
     solo.take();
@@ -30,58 +24,38 @@ fn a_lease_counts_from_the_sending_of_its_heartbeat() {
         effect,
         Effect::Extend { lease, proved, .. } if *proved == sent && *lease == sent + TTL - margin
     )));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::Confirmed,
-            ..
-        }
-    )));
+    assert!(solo.heartbeat_ended(Outcome::Confirmed));
 }
 
 #[test]
 fn a_late_ack_extends_nothing() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.sleep(ms(900));
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    assert!(ends(&solo, EndCause::LeaseExpired));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::TooLate,
-            ..
-        }
-    )));
+    assert!(!solo.extends());
+    assert!(solo.ends(EndCause::LeaseExpired));
+    assert!(solo.heartbeat_ended(Outcome::TooLate));
     assert!(solo.find_write().is_none(), "no further heartbeat");
 }
 
 #[test]
 fn a_heartbeat_whose_ack_is_lost_is_read_back_and_counts_from_its_sending() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.take();
     solo.wait(ms(60));
     solo.read(Some(entry(103, own(&renewal, TTL))), None);
     assert!(solo.has(|effect| matches!(effect, Effect::Extend { proved, .. } if *proved == sent)));
     solo.wait(ms(100));
     let next = solo.write();
-    assert!(matches!(next.kind, WriteKind::Renew { over: 103, .. }));
+    assert_renews(&next, 103);
 }
 
 #[test]
 fn our_late_heartbeat_is_adopted_after_a_refusal() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let ghost = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&ghost);
+    let (mut solo, ghost) = Solo::beating(settings(|_| {}));
+    solo.leave_unanswered(&ghost);
     solo.wait(ms(60));
     solo.read(
         Some(entry(101, record_of(super::solo::OWN, 0, Some(TTL)))),
@@ -91,60 +65,52 @@ fn our_late_heartbeat_is_adopted_after_a_refusal() {
     solo.wait(ms(1));
     solo.refuse(&second, 103);
     solo.read(Some(entry(103, own(&ghost, TTL))), None);
-    assert!(!ends(&solo, EndCause::Superseded));
+    assert!(!solo.ends(EndCause::Superseded));
     solo.wait(ms(200));
     let third = solo.write();
-    assert!(matches!(third.kind, WriteKind::Renew { over: 103, .. }));
+    assert_renews(&third, 103);
 }
 
 #[test]
 fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.ack(&renewal, 103);
     solo.wait(ms(200));
     let next = solo.write();
     solo.refuse(&next, 104);
     solo.read(Some(entry(104, own(&renewal, TTL))), None);
-    assert!(ends(&solo, EndCause::Superseded));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.ends(EndCause::Superseded));
+    assert!(solo.revokes());
 }
 
 #[test]
 fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.refuse(&renewal, 103);
     let foreign = record_of(super::solo::OWN, 4_000, Some(TTL));
     solo.read(Some(entry(103, foreign)), None);
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
 fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.refuse(&renewal, 103);
     let foreign = record_of(Uuid::from_u128(2), renewal.nonce.beat, Some(TTL));
     solo.read(Some(entry(103, foreign)), None);
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
 fn a_stale_read_after_a_timeout_does_not_prove_a_loss() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.time_out(&renewal);
     solo.wait(ms(60));
     solo.read(
         Some(entry(90, record_of(Uuid::from_u128(2), 1, None))),
         None,
     );
-    assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+    assert!(solo.ending().is_none());
     let next = solo.write();
     assert!(
         matches!(next.kind, WriteKind::Renew { over: 101, .. }),
@@ -155,7 +121,7 @@ fn a_stale_read_after_a_timeout_does_not_prove_a_loss() {
         Some(entry(104, record_of(Uuid::from_u128(2), 2, None))),
         None,
     );
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
@@ -169,7 +135,7 @@ fn a_foreign_record_on_the_watch_makes_the_leader_prove_itself_at_once() {
     )));
     let renewal = solo.write();
     solo.ack(&renewal, 111);
-    assert!(!solo.told(|event| matches!(event, Event::TermEnding { .. })));
+    assert!(solo.ending().is_none());
 }
 
 #[test]
@@ -181,17 +147,14 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
     solo.feed(Input::Observed(impostor.clone()));
     let op = solo.find_read().expect("a look instead of a heartbeat");
     // While it can't be looked at, no heartbeat is sent either.
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.fail_read(op);
     solo.wait(ms(500));
     assert!(solo.find_write().is_none());
     let mut solo = Solo::leading(settings(|_| {}));
     solo.feed(Input::Observed(impostor.clone()));
     solo.read(Some(impostor), Some(OLD_FENCE));
-    assert!(ends(&solo, EndCause::Regressed));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.ends(EndCause::Regressed));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -216,16 +179,12 @@ fn a_fence_record_of_another_above_ours_ends_the_term() {
         incarnation: Uuid::from_u128(2),
         beat: 9,
     };
-    solo.feed(Input::ReadEnded {
-        op: read.expect("the fence is looked at"),
-        outcome: Ok(crate::election::Snapshot {
-            role: None,
-            fence: Some(fence_of(200, nonce)),
-            epoch: Some(BUCKET.epoch),
-            last_sequence: None,
-        }),
-    });
-    assert!(ends(&solo, EndCause::Superseded));
+    solo.show(
+        read.expect("the fence is looked at"),
+        None,
+        Some(fence_of(200, nonce)),
+    );
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 #[test]
@@ -233,10 +192,8 @@ fn a_late_heartbeat_suspends_the_connection_and_the_next_restores_it() {
     let mut solo = Solo::leading(settings(|config| {
         config.disconnect_grace_period = Some(ms(500));
     }));
-    solo.wait(ms(199));
-    let renewal = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    let renewal = solo.heartbeat();
+    solo.leave_unanswered(&renewal);
     let suspended = |status| move |event: &Event| matches!(event, Event::ConnectionChanged(now) if *now == status);
     assert!(solo.told(suspended(ConnectionStatus::Suspended)));
     let until = solo.now + ms(500);
@@ -268,8 +225,8 @@ fn nothing_is_sent_while_the_link_is_down() {
     solo.take();
     solo.disconnect();
     solo.wait(ms(3000));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
-    assert!(ends(&solo, EndCause::LeaseExpired));
+    assert!(!solo.asks());
+    assert!(solo.ends(EndCause::LeaseExpired));
 }
 
 #[test]
@@ -295,56 +252,30 @@ fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
             },
             _ => Input::Stop { release: true },
         });
-        assert!(
-            !solo.has(|effect| matches!(effect, Effect::Write(_))),
-            "{input}"
-        );
-        assert!(
-            solo.told(|event| matches!(event, Event::TermEnding { .. })),
-            "{input}"
-        );
-        assert!(
-            solo.has(|effect| matches!(effect, Effect::Abort { .. })),
-            "{input}"
-        );
+        assert!(!solo.writes(), "{input}");
+        assert!(solo.ending().is_some(), "{input}");
+        assert!(solo.aborts(), "{input}");
     }
 }
 
 #[test]
 fn a_deadline_that_was_seen_passed_is_never_extended() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     solo.feed(Input::LeaseOver { term });
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
     assert!(solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
-    assert!(ends(&solo, EndCause::LeaseExpired));
+    assert!(solo.ends(EndCause::LeaseExpired));
 }
 
 /// A write can tell what neither an answer nor a read can.
 #[test]
 fn the_next_heartbeat_decides_after_a_lost_heartbeat_and_a_failed_read() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::TimedOut,
-            ..
-        }
-    )));
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
+    solo.leave_unanswered(&renewal);
+    assert!(solo.heartbeat_ended(Outcome::TimedOut));
     solo.wait(ms(60));
-    let op = solo.find_read().expect("a read");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.lose_read();
     solo.wait(ms(150));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Renew { over: 101, .. }
-    ));
+    assert_renews(&solo.write(), 101);
 }

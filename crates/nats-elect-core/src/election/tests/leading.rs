@@ -3,15 +3,13 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, record_of, settings, stranger,
-    tuned,
+    BUCKET, OLD_FENCE, OWN, Solo, assert_renews, entry, failure, fence_of, ms, own, record_of,
+    settings, stranger, tuned,
 };
 use crate::config::RoleSettings;
-use crate::election::{
-    Bucket, Effect, Input, Link, RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
-};
-use crate::event::{EndCause, Event, FailureKind};
-use crate::record::{Entry, FenceEntry, Nonce, Release};
+use crate::election::{Bucket, Effect, Input, Link, RequestId, TermId, Write, WriteOutcome};
+use crate::event::{EndCause, FailureKind};
+use crate::record::{Entry, FenceEntry, Nonce};
 use crate::status::ConnectionStatus;
 
 const TTL: std::time::Duration = ms(1000);
@@ -21,21 +19,9 @@ const FOREIGN: Nonce = Nonce {
     beat: 9,
 };
 
-fn ends(solo: &Solo, with: EndCause) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
-}
-
-fn ends_at_all(solo: &Solo) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { .. }))
-}
-
 /// Our claim, as it stands at 101.
 fn claim() -> Entry {
     entry(101, record_of(OWN, 0, Some(TTL)))
-}
-
-fn revokes(solo: &Solo) -> bool {
-    solo.has(|effect| matches!(effect, Effect::Revoke { .. }))
 }
 
 /// A leader whose first heartbeat is under way and that has not yet read the fence record.
@@ -44,8 +30,7 @@ fn renewing(change: impl FnOnce(&mut RoleSettings)) -> (Solo, Write) {
         it.validation_interval = ms(60_000);
         change(it);
     }));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let renewal = solo.heartbeat();
     (solo, renewal)
 }
 
@@ -60,7 +45,7 @@ fn a_heartbeat_is_sent_once_per_interval() {
     assert!(solo.find_write().is_none());
     solo.wait(ms(1));
     let next = solo.write();
-    assert!(matches!(next.kind, WriteKind::Renew { over: 103, .. }));
+    assert_renews(&next, 103);
 }
 
 fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
@@ -70,16 +55,7 @@ fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
             match effect {
                 Effect::Write(write) => panic!("no look before {write:?}"),
                 Effect::Read { op, .. } => {
-                    let snapshot = Snapshot {
-                        role,
-                        fence: Some(fence),
-                        epoch: Some(BUCKET.epoch),
-                        last_sequence: None,
-                    };
-                    solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Ok(snapshot),
-                    });
+                    solo.show(op, role, Some(fence));
                     return;
                 }
                 _ => {}
@@ -112,7 +88,7 @@ fn the_fence_record_is_read_once_per_interval_and_nothing_follows_if_it_is_ours(
     assert!(solo.now < beat_at - ms(150));
     solo.wait(beat_at.since(solo.now) - ms(1));
     assert!(
-        !solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })),
+        !solo.asks(),
         "neither a heartbeat before its time nor another look"
     );
     solo.wait(ms(1));
@@ -120,7 +96,7 @@ fn the_fence_record_is_read_once_per_interval_and_nothing_follows_if_it_is_ours(
     solo.ack(&next, 104);
     solo.wait(ms(5));
     assert!(solo.find_read().is_some());
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
 }
 
 /// A watch that shows these shows fence records, too.
@@ -133,7 +109,7 @@ fn the_fence_record_is_not_read_while_the_watch_shows_the_own_heartbeats() {
         let shown = entry(revision, own(&renewal, TTL));
         solo.feed(Input::Observed(shown));
         solo.wait(ms(200));
-        assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+        assert!(!solo.reads());
         renewal = solo.write();
         solo.ack(&renewal, revision + 1);
     }
@@ -156,10 +132,10 @@ fn a_fence_record_that_the_watch_shows_over_ours_is_read_at_once() {
         solo.feed(Input::ObservedFence(shown));
         let op = solo.find_read().expect("a read");
         // The watch is no proof, and the next heartbeat on it does not calm anybody.
-        assert!(!ends_at_all(&solo));
+        assert!(solo.ending().is_none());
         solo.feed(Input::Observed(stands.clone()));
         solo.show(op, Some(stands), Some(shown));
-        assert!(ends(&solo, EndCause::Superseded));
+        assert!(solo.ends(EndCause::Superseded));
     }
 }
 
@@ -188,7 +164,7 @@ fn a_read_of_the_fence_record_never_delays_a_heartbeat() {
     solo.take();
     let beat_at = solo.sent + ms(200);
     solo.wait(beat_at.since(solo.now));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+    assert!(!solo.reads());
     let next = solo.write();
     solo.ack(&next, 104);
     assert!(solo.find_read().is_some());
@@ -199,7 +175,7 @@ fn an_older_fence_record_of_another_is_a_stale_read() {
     let (mut solo, renewal) = looking();
     let stands = Some(entry(103, own(&renewal, TTL)));
     look(&mut solo, stands, OLD_FENCE);
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
 }
 
 #[test]
@@ -211,7 +187,7 @@ fn a_fence_record_written_by_hand_over_ours_ends_the_term() {
         record: None,
     };
     look(&mut solo, stands, tampered);
-    assert!(ends(&solo, EndCause::Superseded));
+    assert!(solo.ends(EndCause::Superseded));
 }
 
 /// Confirmed writes were lost, and their sequences were given again, down to the fence record's.
@@ -220,18 +196,17 @@ fn another_record_at_our_own_revisions_revokes_the_lease_at_once() {
     let (mut solo, _) = looking();
     let stands = Some(entry(103, stranger(None)));
     look(&mut solo, stands, fence_of(102, FOREIGN));
-    assert!(ends(&solo, EndCause::Regressed));
-    assert!(revokes(&solo));
+    assert!(solo.ends(EndCause::Regressed));
+    assert!(solo.revokes());
 }
 
 #[test]
 fn our_own_lost_heartbeat_at_the_revision_of_a_confirmed_one_ends_the_term() {
     let (mut solo, renewal) = renewing(|_| {});
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.wait(ms(60));
     solo.read(Some(entry(101, own(&renewal, TTL))), Some(OLD_FENCE));
-    assert!(ends(&solo, EndCause::Regressed));
+    assert!(solo.ends(EndCause::Regressed));
 }
 
 #[test]
@@ -239,8 +214,8 @@ fn a_key_that_is_gone_without_a_marker_revokes_the_lease() {
     let (mut solo, renewal) = renewing(|_| {});
     solo.refuse(&renewal, 0);
     solo.read(None, Some(OLD_FENCE));
-    assert!(ends(&solo, EndCause::Deleted));
-    assert!(revokes(&solo));
+    assert!(solo.ends(EndCause::Deleted));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -248,12 +223,12 @@ fn a_leader_that_is_refused_twice_while_its_record_seems_to_stand_ends_its_term(
     let (mut solo, renewal) = renewing(|_| {});
     solo.end(&renewal, WriteOutcome::Conflict { current: None });
     solo.read(Some(claim()), Some(OLD_FENCE));
-    assert!(!ends_at_all(&solo), "the read may be stale, but which?");
+    assert!(solo.ending().is_none(), "the read may be stale, but which?");
     let again = solo.write();
     solo.end(&again, WriteOutcome::Conflict { current: None });
     solo.read(Some(claim()), Some(OLD_FENCE));
-    assert!(ends(&solo, EndCause::Superseded));
-    assert!(revokes(&solo));
+    assert!(solo.ends(EndCause::Superseded));
+    assert!(solo.revokes());
 }
 
 #[test]
@@ -267,7 +242,7 @@ fn a_confirmed_heartbeat_resets_the_count_of_refusals() {
     let third = solo.write();
     solo.end(&third, WriteOutcome::Conflict { current: None });
     solo.read(Some(entry(103, own(&again, TTL))), Some(OLD_FENCE));
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
 }
 
 /// The proof was sent early, for a caller. The regular heartbeat must not have to settle its doubt.
@@ -277,10 +252,7 @@ fn a_lost_proof_on_demand_is_followed_by_another_heartbeat_after_one_read() {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.wait(ms(10));
         solo.take();
-        solo.feed(Input::Validate {
-            request: RequestId(1),
-            term: None,
-        });
+        solo.validate(RequestId(1));
         let proof = solo.write();
         solo.wait(ms(20));
         solo.time_out(&proof);
@@ -296,10 +268,7 @@ fn a_lost_proof_on_demand_is_followed_by_another_heartbeat_after_one_read() {
             // The pause after the second failure.
             solo.wait(ms(101));
         }
-        assert!(matches!(
-            solo.write().kind,
-            WriteKind::Renew { over: 101, .. }
-        ));
+        assert_renews(&solo.write(), 101);
     }
 }
 
@@ -309,8 +278,8 @@ fn a_heartbeat_that_is_confirmed_after_the_grace_period_extends_nothing() {
     solo.disconnect();
     solo.sleep(ms(450));
     solo.ack(&renewal, 103);
-    assert!(ends(&solo, EndCause::ConnectionLost));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
+    assert!(solo.ends(EndCause::ConnectionLost));
+    assert!(!solo.extends());
 }
 
 #[test]
@@ -320,9 +289,9 @@ fn the_grace_period_ends_a_term_before_its_lease_does() {
     }));
     solo.disconnect();
     solo.wait(ms(399));
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
     solo.wait(ms(1));
-    assert!(ends(&solo, EndCause::ConnectionLost));
+    assert!(solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -333,16 +302,16 @@ fn a_leader_survives_transient_failures_and_ends_its_term_on_permanent_ones() {
         solo
     };
     let solo = unusable(FailureKind::Unavailable);
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
     assert_eq!(
         solo.election.status().connection,
         ConnectionStatus::Suspended
     );
     let solo = unusable(FailureKind::PermissionDenied);
-    assert!(ends(&solo, EndCause::BucketLost) && !revokes(&solo));
+    assert!(solo.ends(EndCause::BucketLost) && !solo.revokes());
     for gone in [FailureKind::BucketMissing, FailureKind::BucketUnfit] {
         let solo = unusable(gone);
-        assert!(ends(&solo, EndCause::BucketLost) && revokes(&solo));
+        assert!(solo.ends(EndCause::BucketLost) && solo.revokes());
     }
 }
 
@@ -371,18 +340,18 @@ fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
     for _ in 0..3 {
         solo.feed(ill(TermId(term.0 + 1)));
     }
-    assert!(!ends_at_all(&solo), "another term's");
+    assert!(solo.ending().is_none(), "another term's");
     solo.wait(ms(30));
     assert_eq!(asked(&mut solo), 0, "not before it has answered");
     solo.feed(ill(term));
     solo.feed(ill(term));
-    assert!(!ends_at_all(&solo), "answered twice");
+    assert!(solo.ending().is_none(), "answered twice");
     solo.wait(ms(49));
     assert_eq!(asked(&mut solo), 0);
     solo.wait(ms(1));
     assert_eq!(asked(&mut solo), 1);
     solo.feed(ill(term));
-    assert!(ends(&solo, EndCause::Unhealthy));
+    assert!(solo.ends(EndCause::Unhealthy));
 }
 
 /// The bucket is replaced while the fence record is being written.
@@ -392,18 +361,7 @@ fn a_claim_of_the_old_bucket_is_not_fenced_in_the_new_one() {
         epoch: BUCKET.epoch + 1,
         ..BUCKET
     };
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(
-            100,
-            crate::record::Content::Release(Release::default()),
-        )),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, _, fence) = Solo::fencing(settings(|_| {}));
     solo.feed(Input::Link(Link::Up(next)));
     solo.ack(&fence, 102);
     solo.wait(ms(60));

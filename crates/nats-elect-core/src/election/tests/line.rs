@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{BUCKET, OWN, SECRET, Solo, entry, hashed_fence, ms, settings, stranger, tuned};
-use crate::election::{Effect, HandlerEnd, Input, PeerRequestId, RequestId, Write, WriteKind};
+use crate::election::{Effect, Input, PeerRequestId, RequestId, Write, WriteKind};
 use crate::heirs::{Heirs, TURN};
 use crate::peer::{Contender, PeerReply, PeerRequest};
 use crate::record::{Content, Release};
@@ -96,14 +96,8 @@ fn leave(solo: &mut Solo) {
 
 fn end_handler(solo: &mut Solo) -> Write {
     let term = solo.started().expect("a term");
-    solo.feed(Input::StepDown {
-        request: RequestId(1),
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
+    solo.step_down(RequestId(1));
+    solo.end_handler(term);
     solo.write()
 }
 
@@ -131,8 +125,7 @@ fn an_instance_that_leaves_asks_but_does_not_wait_if_it_has_a_line() {
         if answered {
             ready(&mut solo, question, 8, 0);
         }
-        let end = HandlerEnd::Returned;
-        solo.feed(Input::HandlerEnded { term, end });
+        solo.end_handler(term);
         let (named, named_line) = match solo.write().kind {
             WriteKind::Release { release, .. } => (release.heir, release.line),
             other => panic!("{other:?}"),

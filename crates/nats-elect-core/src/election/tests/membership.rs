@@ -1,8 +1,8 @@
 //! The lease of a member of groups.
 
-use super::solo::{BUCKET, Solo, entry, ms, own, settings};
+use super::solo::{BUCKET, Solo, assert_claims, entry, ms, own, settings};
 use crate::config::{Membership, RoleSettings};
-use crate::election::{Effect, HandlerEnd, Input, LastWill, WillStep, Write, WriteKind};
+use crate::election::{Effect, Input, LastWill, WillStep, Write, WriteKind};
 use crate::group::{EpochKey, MemberInfo};
 use crate::record::Content;
 use crate::release::ReleaseSecret;
@@ -33,7 +33,7 @@ fn claiming() -> (Solo, Write) {
     solo.read(None, None);
     solo.wait(ms(3));
     let claim = solo.write();
-    assert!(matches!(claim.kind, WriteKind::Claim { over: 0, .. }));
+    assert_claims(&claim, 0);
     (solo, claim)
 }
 
@@ -126,8 +126,7 @@ fn a_deposed_epoch_is_not_claimed_again() {
     for _ in 0..200 {
         ended |= solo.has(|effect| matches!(effect, Effect::Cancel { .. } | Effect::Revoke { .. }));
         if ended && !solo.election.is_stopped() {
-            let end = HandlerEnd::Returned;
-            solo.feed(Input::HandlerEnded { term, end });
+            solo.end_handler(term);
         }
         if let Some(write) = solo.wait_showing(ms(20), Some(&tombstone), None) {
             match write.kind {
@@ -163,8 +162,7 @@ fn its_last_will_is_that_release_over_the_record_that_was_confirmed_last() {
         (102, Some(SECRET), None)
     );
     solo.feed(Input::Stop { release: true });
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
+    solo.end_handler(term);
     assert_eq!(
         solo.election.bequest(),
         None,
@@ -178,8 +176,7 @@ fn its_release_tells_the_secret_of_the_epoch_and_waits_for_nobody() {
     let term = solo.started().unwrap();
     solo.take();
     solo.feed(Input::Stop { release: true });
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
+    solo.end_handler(term);
     assert!(!solo.has(asks_peers));
     let write = solo.write();
     let WriteKind::Release { over, release } = &write.kind else {
@@ -187,5 +184,5 @@ fn its_release_tells_the_secret_of_the_epoch_and_waits_for_nobody() {
     };
     assert_eq!((*over, release.secret), (101, Some(SECRET)));
     solo.ack(&write, 102);
-    assert_eq!(solo.election.status().state, RoleState::Stopped);
+    assert_eq!(solo.state(), RoleState::Stopped);
 }

@@ -1,11 +1,10 @@
 //! Outages, and grace periods that end within them.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, fence_of, ms, own, settings};
+use super::solo::{BUCKET, Solo, entry, fence_of, ms, own, settings};
 use crate::config::RoleSettings;
 use crate::election::{Effect, Input, Link, Write, WriteKind};
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
-use crate::record::{Content, Release};
 
 const TTL: std::time::Duration = ms(1000);
 
@@ -57,8 +56,7 @@ fn an_outage_that_began_before_a_heartbeat_was_late_counts_from_its_beginning() 
     let mut solo = Solo::leading(graced());
     solo.wait(ms(199));
     let (since, renewal) = (solo.now, solo.write());
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     assert_eq!(acts_until(&solo), Some(since + ms(480)));
     solo.feed(Input::Link(Link::Down { since }));
     assert_eq!(acts_until(&solo), Some(since + ms(400)));
@@ -95,9 +93,7 @@ fn the_monitors_word_about_an_outage_that_is_over_ends_no_term() {
 
 #[test]
 fn a_heartbeat_that_was_sent_before_the_outage_does_not_end_it() {
-    let mut solo = Solo::leading(graced());
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(graced());
     solo.wait(ms(1));
     let since = solo.now;
     solo.disconnect();
@@ -172,15 +168,7 @@ fn the_monitors_word_means_nothing_to_an_instance_that_does_not_lead() {
 /// An instance that lost its connection when its fence record was under way, which is confirmed
 /// after so long. With both of its writes.
 fn fenced_in_an_outage(after: std::time::Duration) -> (Solo, Write, Write) {
-    let mut solo = Solo::new(graced(), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, claim, fence) = Solo::fencing(graced());
     assert!(matches!(fence.kind, WriteKind::Fence { .. }));
     solo.disconnect();
     solo.sleep(after);

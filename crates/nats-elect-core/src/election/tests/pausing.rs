@@ -5,14 +5,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, ms, own, record_of, settings,
-    stranger, tuned,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, ms, own, proven_release,
+    record_of, settings, stranger, tuned,
 };
 use crate::election::{
     Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
-    RequestId, TermId, Write, WriteKind,
+    RequestId, TermId, Write,
 };
-use crate::event::{EndCause, Event, FailureKind};
+use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
@@ -28,33 +28,21 @@ const RESUME: Input = Input::Resume { request: ASK };
 const CORDON: Input = Input::Cordon { request: ASK };
 
 fn free(revision: u64) -> crate::record::Entry {
-    entry(
-        revision,
-        Content::Release(Release {
-            secret: Some(SECRET),
-            ..Release::default()
-        }),
-    )
+    entry(revision, proven_release())
 }
 
 /// An instance before a role that is free since the release at 100.
 fn before_a_free_role() -> Solo {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(free(100)), Some(OLD_FENCE));
-    solo
+    Solo::facing_free(settings(|_| {}))
 }
 
 /// An instance whose claim over the release at 100 is under way.
 fn claiming() -> (Solo, Write) {
-    let mut solo = before_a_free_role();
-    solo.wait(ms(3));
-    let claim = solo.write();
-    (solo, claim)
+    Solo::claiming(settings(|_| {}))
 }
 
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     (solo, term)
 }
@@ -80,11 +68,6 @@ fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
         }
         solo.wait(ms(1));
     }
-}
-
-fn end_handler(solo: &mut Solo, term: TermId) {
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
 }
 
 fn writes(solo: &Solo) -> usize {
@@ -120,15 +103,12 @@ fn a_paused_instance_leaves_a_free_role_alone_until_it_is_resumed() {
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
     wait_before_a_free_role(&mut solo, TTL * 10, 100);
     assert_eq!(writes(&solo), 0);
-    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
     assert!(solo.election.status().paused);
     solo.take();
     solo.feed(RESUME);
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 100, .. }
-    ));
+    assert_claims(&solo.write(), 100);
 }
 
 #[test]
@@ -157,7 +137,7 @@ fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     solo.feed(Input::Observed(entry(110, stranger(Some(TTL)))));
-    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     let leader = solo.election.status().leader.expect("a leader");
     assert_eq!(leader.instance_id, "somebody");
     // The watch falls silent. When the lease should be over, the keys are read.
@@ -167,7 +147,7 @@ fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
     solo.wait(ms(1));
     let renewed = record_of(Uuid::from_u128(99), 5, Some(TTL));
     solo.read(Some(entry(120, renewed)), Some(OLD_FENCE));
-    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     assert!(solo.election.status().leader.is_some());
 }
 
@@ -178,7 +158,7 @@ fn a_paused_instance_reads_a_free_role_once_a_lease() {
     let mut reads = Vec::new();
     for _ in 0..3 {
         for _ in 0..200 {
-            if !solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+            if !solo.reads() {
                 solo.wait(ms(10));
             }
         }
@@ -191,8 +171,7 @@ fn a_paused_instance_reads_a_free_role_once_a_lease() {
 
 #[test]
 fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
-    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(60_000)));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(tuned(|it| it.validation_interval = ms(60_000)));
     solo.feed(PAUSE);
     let mut revision = 102;
     for _ in 0..10 {
@@ -202,17 +181,17 @@ fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
             solo.ack(&renewal, revision);
         }
     }
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     let end = HandlerEnd::Returned;
     solo.feed(Input::HandlerEnding { term, end });
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     revision += 1;
     solo.ack(&release, revision);
     wait_before_a_free_role(&mut solo, TTL * 5, revision);
     assert_eq!(writes(&solo), 0);
     assert!(solo.election.status().paused);
-    assert_eq!(solo.election.status().state, RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
 }
 
 #[test]
@@ -229,17 +208,12 @@ fn a_claim_that_is_won_after_a_pause_is_given_back() {
     assert!(!solo.election.is_stopped());
     solo.take();
     solo.feed(RESUME);
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 102, .. }
-    ));
+    assert_claims(&solo.write(), 102);
 }
 
 #[test]
 fn a_claim_whose_fence_record_is_confirmed_after_a_pause_starts_no_term() {
-    let (mut solo, claim) = claiming();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, _, fence) = Solo::fencing(settings(|_| {}));
     solo.feed(PAUSE);
     solo.ack(&fence, 102);
     assert!(solo.started().is_none());
@@ -297,19 +271,13 @@ fn a_claim_that_is_answered_after_the_resume_starts_a_term() {
 fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     let (mut solo, term) = leading();
     solo.feed(CORDON);
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::Cordoned,
-            ..
-        }
-    )));
+    assert!(solo.ends(EndCause::Cordoned));
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     let question = search(&solo).expect("the others are asked");
     let answer = Some(ready());
     solo.feed(Input::PeerReplied { question, answer });
     assert_eq!(writes(&solo), 0, "its handler still runs");
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     assert_frees(&release, 101, Some(HEIR));
     solo.ack(&release, 103);
@@ -346,7 +314,7 @@ fn a_cordon_while_a_term_ends_waits_for_its_end() {
     solo.feed(CORDON);
     assert_eq!(solo.reply(ASK), None);
     assert!(search(&solo).is_none(), "it ends as it began to");
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     solo.ack(&release, 103);
     let freed = Reply::SteppedDown {
@@ -362,7 +330,7 @@ fn a_leader_that_is_cordoned_while_disconnected_lets_its_lease_run_out() {
     solo.disconnect();
     solo.feed(CORDON);
     assert!(search(&solo).is_none(), "nobody can be asked");
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(TTL);
     let kept = Reply::SteppedDown {
         released: false,
@@ -377,7 +345,7 @@ fn an_instance_resumed_while_its_cordoned_term_ends_becomes_candidate_after_the_
     let (mut solo, term) = leading();
     solo.feed(CORDON);
     solo.feed(RESUME);
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(solo.settings.request_timeout / 5);
     let release = solo.write();
     solo.ack(&release, 103);
@@ -454,7 +422,7 @@ fn a_paused_instance_can_be_stopped() {
     let mut solo = before_a_free_role();
     solo.feed(PAUSE);
     solo.wait(ms(10));
-    if solo.has(|effect| matches!(effect, Effect::Read { .. })) {
+    if solo.reads() {
         solo.read(Some(free(100)), Some(OLD_FENCE));
     }
     solo.feed(Input::Stop { release: true });
@@ -504,9 +472,7 @@ fn an_election_can_begin_paused() {
 fn a_read_that_fails_is_tried_again_while_paused() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(PAUSE);
-    let op = solo.find_read().expect("a read");
-    let outcome = Err(failure(FailureKind::Timeout));
-    solo.feed(Input::ReadEnded { op, outcome });
+    solo.lose_read();
     solo.wait(TTL);
     solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
     assert!(solo.election.status().leader.is_some());
@@ -536,7 +502,7 @@ fn a_step_down_for_another_term_changes_nothing() {
     };
     solo.feed(step_down(other));
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     solo.feed(Input::StepDown {
         request: RequestId(8),
         to: Some("node-2".to_owned()),
@@ -551,7 +517,7 @@ fn a_step_down_for_another_term_changes_nothing() {
 fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
     let (mut solo, term) = leading();
     solo.feed(step_down(TERM));
-    assert_eq!(solo.election.status().state, RoleState::Draining);
+    assert_eq!(solo.state(), RoleState::Draining);
     let other = FencingToken {
         sequence: 103,
         ..TERM
@@ -563,7 +529,7 @@ fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
         hold_off: ms(60_000),
     });
     assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
     solo.ack(&release, 103);
     assert!(matches!(

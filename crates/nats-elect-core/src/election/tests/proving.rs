@@ -1,14 +1,13 @@
 //! Proofs on demand.
 
-use super::solo::{BUCKET, Solo, failure, ms, settings};
-use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
+use super::solo::{BUCKET, Solo, assert_renews, failure, ms, settings};
+use crate::election::{Input, Link, Reply, RequestId, TermId};
 use crate::event::FailureKind;
 
 const ASK: RequestId = RequestId(5);
 
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(20));
     solo.take();
     (solo, term)
@@ -23,7 +22,7 @@ fn a_proof_is_a_heartbeat_that_is_sent_at_once() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
     let renewal = solo.write();
-    assert!(matches!(renewal.kind, WriteKind::Renew { over: 101, .. }));
+    assert_renews(&renewal, 101);
     assert_eq!(solo.reply(ASK), None);
     solo.ack(&renewal, 103);
     assert!(matches!(solo.reply(ASK), Some(Reply::Proved(token)) if token.sequence == 102));
@@ -119,10 +118,7 @@ fn a_follower_replies_not_leader() {
 fn a_term_that_ends_replies_not_leader() {
     let (mut solo, term) = leading();
     ask(&mut solo, Some(term));
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
@@ -137,5 +133,5 @@ fn a_refused_proof_ends_the_term() {
         None,
     );
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
+    assert!(solo.revokes());
 }

@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, Solo, entry, failure, fence_of, ms, own, settings, stranger, tuned,
+    OLD_FENCE, OWN, Solo, assert_renews, entry, failure, fence_of, free, ms, own, settings,
+    stranger, tuned,
 };
 use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
-use crate::record::{Content, Nonce, Release};
+use crate::record::{Content, Nonce};
 
 const TTL: Duration = ms(1000);
-
-fn ends_at_all(solo: &Solo) -> bool {
-    solo.told(|event| matches!(event, Event::TermEnding { .. }))
-}
 
 /// Whether the lease was extended by the write that was sent then.
 fn extended(solo: &Solo, sent: Moment) -> bool {
@@ -24,22 +21,10 @@ fn extended(solo: &Solo, sent: Moment) -> bool {
     })
 }
 
-fn promoted_at(solo: &Solo) -> Option<u64> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::StartTerm(start) => Some(start.fencing_token.sequence),
-        _ => None,
-    })
-}
-
 /// An instance whose claim over a release at 100 was not answered in time.
 fn silent_claim() -> (Solo, Write) {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    let free = entry(100, Content::Release(Release::default()));
-    solo.read(Some(free), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&claim);
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
+    solo.leave_unanswered(&claim);
     (solo, claim)
 }
 
@@ -49,12 +34,9 @@ fn renews_over(write: &Write, revision: u64) -> bool {
 
 /// A leader whose heartbeat over 101 was not answered in time, and when that was sent.
 fn silent_heartbeat() -> (Solo, Write, Moment) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.take();
     (solo, renewal, sent)
 }
@@ -73,8 +55,8 @@ fn a_heartbeat_that_is_confirmed_late_counts_from_its_sending() {
         }
         solo.wait(ms(200));
         let next = solo.write();
-        assert!(renews_over(&next, 103));
-        assert!(!ends_at_all(&solo));
+        assert_renews(&next, 103);
+        assert!(solo.ending().is_none());
     }
 }
 
@@ -83,15 +65,9 @@ fn a_heartbeat_that_is_confirmed_after_its_lease_extends_nothing() {
     let (mut solo, renewal, _) = silent_heartbeat();
     solo.sleep(TTL);
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::TooLate,
-            ..
-        }
-    )));
-    assert!(ends_at_all(&solo));
+    assert!(!solo.extends());
+    assert!(solo.heartbeat_ended(Outcome::TooLate));
+    assert!(solo.ending().is_some());
 }
 
 #[test]
@@ -118,13 +94,10 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         let (mut solo, first, sent) = silent_heartbeat();
         solo.wait(ms(60));
         let read = solo.find_read().expect("a read");
-        solo.feed(Input::ReadEnded {
-            op: read,
-            outcome: Err(failure(FailureKind::Timeout)),
-        });
+        solo.fail_read(read);
         solo.wait(ms(120));
         let second = solo.write();
-        assert!(renews_over(&second, 101));
+        assert_renews(&second, 101);
         if by_watch {
             solo.feed(Input::Observed(entry(103, own(&first, TTL))));
         } else {
@@ -132,7 +105,7 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         }
         assert!(extended(&solo, sent));
         let third = solo.write();
-        assert!(renews_over(&third, 103));
+        assert_renews(&third, 103);
         let third_sent = solo.sent;
         solo.take();
         solo.time_out(&second);
@@ -151,7 +124,7 @@ fn a_contended_heartbeat_is_sent_again_soon_however_often() {
     let soon = solo.settings.retry.initial_backoff;
     for _ in 0..8 {
         let renewal = solo.write();
-        assert!(renews_over(&renewal, 101));
+        assert_renews(&renewal, 101);
         let contended = failure(FailureKind::Contended);
         solo.end(&renewal, WriteOutcome::Failed(contended));
         assert!(!solo.told(|event| matches!(event, Event::CircuitOpened)));
@@ -189,26 +162,19 @@ fn a_claim_that_is_confirmed_late_is_won_and_counts_from_its_sending() {
 #[test]
 fn a_fence_record_that_is_confirmed_late_makes_a_leader() {
     for looking in [false, true] {
-        let mut solo = Solo::new(settings(|_| {}), BUCKET);
-        let free = entry(100, Content::Release(Release::default()));
-        solo.read(Some(free), Some(OLD_FENCE));
-        solo.wait(ms(3));
-        let claim = solo.write();
-        solo.ack(&claim, 101);
-        let fence = solo.write();
-        solo.wait(ms(80));
-        solo.time_out(&fence);
+        let (mut solo, claim, fence) = Solo::fencing(settings(|_| {}));
+        solo.leave_unanswered(&fence);
         assert!(solo.started().is_none());
         solo.wait(if looking { ms(60) } else { ms(1) });
         let read = solo.find_read();
         assert_eq!(read.is_some(), looking);
         solo.ack(&fence, 102);
-        assert_eq!(promoted_at(&solo), Some(102));
+        assert_eq!(solo.promoted_at(), Some(102));
         if let Some(read) = read {
             let role = entry(101, own(&claim, TTL));
             solo.show(read, Some(role), Some(fence_of(102, fence.nonce)));
         }
-        assert!(!ends_at_all(&solo));
+        assert!(solo.ending().is_none());
     }
 }
 
@@ -219,10 +185,7 @@ fn a_late_read_counts_unless_a_write_was_sent_since() {
         solo.wait(ms(60));
         let read = solo.find_read().expect("a read");
         solo.wait(ms(160));
-        solo.feed(Input::ReadEnded {
-            op: read,
-            outcome: Err(failure(FailureKind::Timeout)),
-        });
+        solo.fail_read(read);
         solo.take();
         if written {
             solo.wait(ms(200));
@@ -239,20 +202,17 @@ fn the_watch_confirms_a_heartbeat_that_was_not_answered_in_time() {
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
     assert!(extended(&solo, sent));
     solo.wait(ms(200));
-    assert!(renews_over(&solo.write(), 103));
+    assert_renews(&solo.write(), 103);
 }
 
 #[test]
 fn the_watch_confirms_a_heartbeat_only_after_its_timeout() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
     solo.take();
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Extend { .. })));
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    assert!(!solo.extends());
+    solo.leave_unanswered(&renewal);
     assert!(extended(&solo, sent));
 }
 
@@ -264,14 +224,12 @@ fn the_watch_confirms_a_claim_that_was_not_answered_in_time() {
     solo.wait(ms(60));
     let fence = solo.write();
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
 fn a_copy_of_a_confirmed_heartbeat_confirms_nothing() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
     solo.ack(&renewal, 103);
     let until = solo.election.status().lease_until;
     solo.feed(Input::Observed(entry(104, own(&renewal, TTL))));
@@ -300,26 +258,24 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
         assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
         solo.take();
         solo.wait(ms(200));
-        assert!(renews_over(&solo.write(), 103));
+        assert_renews(&solo.write(), 103);
     }
     let (mut solo, claim) = silent_claim();
     solo.wait(ms(60));
     let read = solo.find_read().expect("a read");
     solo.ack(&claim, 101);
-    let free = entry(100, Content::Release(Release::default()));
+    let free = free(100);
     solo.show(read, Some(free), Some(OLD_FENCE));
     assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
     let fence = solo.write();
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 /// A server that no longer leads the stream refuses a message that its successor stores.
 #[test]
 fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let refused = solo.write();
+    let (mut solo, refused) = Solo::beating(settings(|_| {}));
     let sent = solo.sent;
     solo.refuse(&refused, 99);
     let claim = Nonce {
@@ -329,27 +285,25 @@ fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
     let stands = super::solo::record_of(OWN, claim.beat, Some(TTL));
     solo.read(Some(entry(101, stands)), Some(OLD_FENCE));
     let again = solo.write();
-    assert!(renews_over(&again, 101));
+    assert_renews(&again, 101);
     solo.take();
     solo.refuse(&again, 103);
     solo.read(Some(entry(103, own(&refused, TTL))), Some(OLD_FENCE));
     assert!(extended(&solo, sent));
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
     solo.wait(ms(200));
-    assert!(renews_over(&solo.write(), 103));
+    assert_renews(&solo.write(), 103);
 }
 
 #[test]
 fn a_heartbeat_refused_below_the_confirmed_sequence_is_tried_once_more() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    solo.wait(ms(199));
-    let first = solo.write();
+    let (mut solo, first) = Solo::beating(settings(|_| {}));
     solo.refuse(&first, 90);
     solo.read(Some(entry(90, stranger(None))), Some(OLD_FENCE));
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
     let second = solo.write();
     solo.ack(&second, 103);
-    assert!(!ends_at_all(&solo), "it was a server that lags");
+    assert!(solo.ending().is_none(), "it was a server that lags");
 }
 
 #[test]
@@ -359,9 +313,7 @@ fn only_another_record_is_reported_as_a_failed_validation() {
         (Some(Content::ForeignMarker), false, EndCause::Deleted),
         (None, false, EndCause::Deleted),
     ] {
-        let mut solo = Solo::leading(settings(|_| {}));
-        solo.wait(ms(199));
-        let renewal = solo.write();
+        let (mut solo, renewal) = Solo::beating(settings(|_| {}));
         solo.end(&renewal, WriteOutcome::Conflict { current: None });
         solo.read(content.map(|content| entry(110, content)), Some(OLD_FENCE));
         assert!(
@@ -373,50 +325,37 @@ fn only_another_record_is_reported_as_a_failed_validation() {
 
 #[test]
 fn a_refused_claim_that_is_stored_all_the_same_is_won() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    let free = entry(100, Content::Release(Release::default()));
-    solo.read(Some(free), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.end(&claim, WriteOutcome::Conflict { current: None });
     solo.wait(ms(100));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
     let fence = solo.write();
     solo.ack(&fence, 102);
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
 fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    let free = entry(100, Content::Release(Release::default()));
-    solo.read(Some(free), Some(OLD_FENCE));
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, claim, fence) = Solo::fencing(settings(|_| {}));
     solo.end(&fence, WriteOutcome::Conflict { current: None });
     solo.read(
         Some(entry(101, own(&claim, TTL))),
         Some(fence_of(102, fence.nonce)),
     );
-    assert_eq!(promoted_at(&solo), Some(102));
+    assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
 fn an_overdue_read_of_the_fence_record_does_not_delay_the_next_heartbeat() {
-    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(200)));
-    solo.wait(ms(199));
-    let renewal = solo.write();
+    let (mut solo, renewal) = Solo::beating(tuned(|it| it.validation_interval = ms(200)));
     let sent = solo.sent;
-    solo.wait(ms(80));
-    solo.time_out(&renewal);
+    solo.leave_unanswered(&renewal);
     solo.wait((sent + ms(190)).since(solo.now));
     solo.take();
     solo.ack(&renewal, 103);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. })));
+    assert!(!solo.reads());
     solo.wait(ms(10));
-    assert!(renews_over(&solo.write(), 103));
+    assert_renews(&solo.write(), 103);
 }
 
 #[test]
@@ -467,10 +406,7 @@ fn outage(solo: &mut Solo, lasts: Duration) -> Vec<Write> {
                 }
                 Effect::Read { op, .. } => {
                     solo.sleep(ms(80));
-                    solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Err(failure(FailureKind::Timeout)),
-                    });
+                    solo.fail_read(op);
                 }
                 Effect::Event(Event::TermEnding { cause, .. }) => panic!("{cause:?}"),
                 _ => {}
@@ -506,7 +442,7 @@ fn a_long_lease_survives_a_long_outage_with_hundreds_of_unanswered_heartbeats() 
                 solo.show(op, Some(entry(101, claim.clone())), Some(OLD_FENCE));
             }
             Effect::Write(write) => {
-                assert!(renews_over(&write, 101));
+                assert_renews(&write, 101);
                 let sent = solo.sent;
                 solo.ack(&write, 103);
                 assert!(extended(&solo, sent));
@@ -515,7 +451,7 @@ fn a_long_lease_survives_a_long_outage_with_hundreds_of_unanswered_heartbeats() 
             _ => {}
         }
     }
-    assert!(!ends_at_all(&solo));
+    assert!(solo.ending().is_none());
 }
 
 #[test]
@@ -536,7 +472,7 @@ fn any_heartbeat_of_a_long_outage_is_recognised_if_it_was_stored() {
                 _ => {}
             }
         }
-        assert!(!ends_at_all(&solo), "{which}");
+        assert!(solo.ending().is_none(), "{which}");
         let status = solo.election.status();
         let lease = status.lease_until.expect("a lease");
         assert!(lease > until, "{which}");
@@ -547,7 +483,7 @@ fn any_heartbeat_of_a_long_outage_is_recognised_if_it_was_stored() {
                     solo.show(op, Some(stored.clone()), Some(OLD_FENCE));
                 }
                 Effect::Write(write) => {
-                    assert!(renews_over(&write, 103));
+                    assert_renews(&write, 103);
                     break;
                 }
                 _ => {}

@@ -6,14 +6,15 @@ use uuid::Uuid;
 
 use crate::config::{RoleConfig, RoleSettings};
 use crate::election::{
-    Bucket, Candidate, Effect, Election, Failure, Fresh, Input, Link, OpId, Reply, RequestId,
-    Snapshot, TermId, Write, WriteKind, WriteOutcome,
+    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Link, OpId, Reply,
+    RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
-use crate::event::{Event, FailureKind};
+use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
 use crate::release::ReleaseSecret;
+use crate::status::RoleState;
 use crate::token::LeaseToken;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -109,16 +110,33 @@ impl Solo {
         solo
     }
 
+    /// An instance that has read a release at 100.
+    pub fn facing_free(settings: RoleSettings) -> Self {
+        let mut solo = Self::new(settings, BUCKET);
+        solo.read(Some(free(100)), Some(OLD_FENCE));
+        solo
+    }
+
+    /// An instance that has sent its claim over a release at 100.
+    pub fn claiming(settings: RoleSettings) -> (Self, Write) {
+        let mut solo = Self::facing_free(settings);
+        solo.wait(ms(3));
+        let claim = solo.write();
+        (solo, claim)
+    }
+
+    /// An instance whose claim stands at 101 and that has sent its fence record, with both writes.
+    pub fn fencing(settings: RoleSettings) -> (Self, Write, Write) {
+        let (mut solo, claim) = Self::claiming(settings);
+        solo.ack(&claim, 101);
+        let fence = solo.write();
+        (solo, claim, fence)
+    }
+
     /// A leader: its record stands at 101 and its fence record at 102. It was promoted 1 ms after
     /// its claim was sent.
     pub fn leading(settings: RoleSettings) -> Self {
-        let mut solo = Self::new(settings, BUCKET);
-        solo.read(
-            Some(entry(100, Content::Release(Release::default()))),
-            Some(OLD_FENCE),
-        );
-        solo.wait(ms(3));
-        let claim = solo.write();
+        let (mut solo, claim) = Self::claiming(settings);
         assert!(matches!(claim.kind, WriteKind::Claim { over: 100, .. }));
         let sent = solo.sent;
         solo.wait(ms(1));
@@ -130,19 +148,54 @@ impl Solo {
         solo
     }
 
+    /// A leader and its term.
+    pub fn in_term(settings: RoleSettings) -> (Self, TermId) {
+        let solo = Self::leading(settings);
+        let term = solo.started().expect("a term");
+        (solo, term)
+    }
+
+    /// A leader and its first heartbeat.
+    pub fn beating(settings: RoleSettings) -> (Self, Write) {
+        let mut solo = Self::leading(settings);
+        let renewal = solo.heartbeat();
+        (solo, renewal)
+    }
+
     /// An instance that gives the role back, because its claim was confirmed at 101 too late for a
     /// term.
     pub fn claimed_too_late(settings: RoleSettings) -> Self {
-        let mut solo = Self::new(settings, BUCKET);
-        solo.read(
-            Some(entry(100, Content::Release(Release::default()))),
-            Some(OLD_FENCE),
-        );
-        solo.wait(ms(3));
-        let claim = solo.write();
+        let (mut solo, claim) = Self::claiming(settings);
         solo.sleep(ms(900));
         solo.ack(&claim, 101);
         solo
+    }
+
+    /// Waits for the next heartbeat of a leader.
+    pub fn heartbeat(&mut self) -> Write {
+        self.wait(ms(199));
+        self.write()
+    }
+
+    /// The handler returns.
+    pub fn end_handler(&mut self, term: TermId) {
+        let end = HandlerEnd::Returned;
+        self.feed(Input::HandlerEnded { term, end });
+    }
+
+    /// Somebody asks for a step-down without conditions.
+    pub fn step_down(&mut self, request: RequestId) {
+        self.feed(Input::StepDown {
+            request,
+            to: None,
+            expected: None,
+            hold_off: ms(0),
+        });
+    }
+
+    pub fn validate(&mut self, request: RequestId) {
+        let term = None;
+        self.feed(Input::Validate { request, term });
     }
 
     /// The connection breaks.
@@ -242,15 +295,39 @@ impl Solo {
 
     /// Answers this read.
     pub fn show(&mut self, op: OpId, role: Option<Entry>, fence: Option<FenceEntry>) {
+        self.show_in(BUCKET, op, role, fence);
+    }
+
+    /// Answers this read from this bucket.
+    pub fn show_in(
+        &mut self,
+        bucket: Bucket,
+        op: OpId,
+        role: Option<Entry>,
+        fence: Option<FenceEntry>,
+    ) {
+        let shown = Snapshot {
+            role,
+            fence,
+            epoch: Some(bucket.epoch),
+            last_sequence: None,
+        };
         self.feed(Input::ReadEnded {
             op,
-            outcome: Ok(Snapshot {
-                role,
-                fence,
-                epoch: Some(BUCKET.epoch),
-                last_sequence: None,
-            }),
+            outcome: Ok(shown),
         });
+    }
+
+    /// Leaves this read unanswered until its timeout.
+    pub fn fail_read(&mut self, op: OpId) {
+        let outcome = Err(failure(FailureKind::Timeout));
+        self.feed(Input::ReadEnded { op, outcome });
+    }
+
+    /// Leaves the read that was asked for unanswered until its timeout.
+    pub fn lose_read(&mut self) {
+        let op = self.find_read().expect("a read");
+        self.fail_read(op);
     }
 
     pub fn ack(&mut self, write: &Write, revision: u64) {
@@ -268,6 +345,12 @@ impl Solo {
 
     pub fn time_out(&mut self, write: &Write) {
         self.end(write, WriteOutcome::Failed(failure(FailureKind::Timeout)));
+    }
+
+    /// Leaves this write unanswered until its timeout.
+    pub fn leave_unanswered(&mut self, write: &Write) {
+        self.wait(ms(80));
+        self.time_out(write);
     }
 
     pub fn end(&mut self, write: &Write, outcome: WriteOutcome) {
@@ -292,6 +375,73 @@ impl Solo {
         self.has(|effect| matches!(effect, Effect::Event(event) if what(event)))
     }
 
+    pub fn writes(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Write(_)))
+    }
+
+    pub fn reads(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Read { .. }))
+    }
+
+    /// Whether it sends NATS any request.
+    pub fn asks(&self) -> bool {
+        self.writes() || self.reads()
+    }
+
+    pub fn extends(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Extend { .. }))
+    }
+
+    pub fn revokes(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Revoke { .. }))
+    }
+
+    pub fn aborts(&self) -> bool {
+        self.has(|effect| matches!(effect, Effect::Abort { .. }))
+    }
+
+    /// Why the term ends, if it does.
+    pub fn ending(&self) -> Option<EndCause> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
+            _ => None,
+        })
+    }
+
+    pub fn ends(&self, with: EndCause) -> bool {
+        self.told(|event| matches!(event, Event::TermEnding { cause, .. } if *cause == with))
+    }
+
+    pub fn fails(&self, with: FailureKind) -> bool {
+        self.told(|event| matches!(event, Event::Failure { kind, .. } if *kind == with))
+    }
+
+    /// Whether the role was freed, if the term is over.
+    pub fn released(&self) -> Option<bool> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
+            _ => None,
+        })
+    }
+
+    pub fn heartbeat_ended(&self, with: Outcome) -> bool {
+        self.told(
+            |event| matches!(event, Event::HeartbeatEnded { outcome, .. } if *outcome == with),
+        )
+    }
+
+    /// The sequence of the fencing token, if a term starts.
+    pub fn promoted_at(&self) -> Option<u64> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::StartTerm(start) => Some(start.fencing_token.sequence),
+            _ => None,
+        })
+    }
+
+    pub fn state(&self) -> RoleState {
+        self.election.status().state
+    }
+
     pub fn reply(&self, to: RequestId) -> Option<&Reply> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Reply { request, reply } if *request == to => Some(reply),
@@ -312,6 +462,22 @@ pub fn assert_frees(write: &Write, over: u64, heir: Option<Uuid>) {
     assert_eq!(write.kind, WriteKind::Release { over, release });
 }
 
+#[track_caller]
+pub fn assert_renews(write: &Write, revision: u64) {
+    assert!(
+        matches!(write.kind, WriteKind::Renew { over, .. } if over == revision),
+        "{write:?}"
+    );
+}
+
+#[track_caller]
+pub fn assert_claims(write: &Write, revision: u64) {
+    assert!(
+        matches!(write.kind, WriteKind::Claim { over, .. } if over == revision),
+        "{write:?}"
+    );
+}
+
 pub fn failure(kind: FailureKind) -> Failure {
     Failure {
         kind,
@@ -321,6 +487,19 @@ pub fn failure(kind: FailureKind) -> Failure {
 
 pub const fn entry(revision: u64, content: Content) -> Entry {
     Entry { revision, content }
+}
+
+/// A release of the role, by nobody in particular.
+pub fn free(revision: u64) -> Entry {
+    entry(revision, Content::Release(Release::default()))
+}
+
+/// A release that our secret proves.
+pub fn proven_release() -> Content {
+    Content::Release(Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    })
 }
 
 /// A record by another instance, with this lease.

@@ -1,68 +1,46 @@
 //! Leaving the election.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, failure, ms, own, settings};
-use crate::election::{Effect, HandlerEnd, Input, Link, TermId};
-use crate::event::{EndCause, Event, FailureKind};
-use crate::record::{Content, Release};
+use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, free, ms, own, settings};
+use crate::election::{Effect, Input, Link, TermId};
+use crate::event::EndCause;
 use crate::status::RoleState;
 
-fn ending(solo: &Solo) -> Option<EndCause> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnding { cause, .. }) => Some(*cause),
-        _ => None,
-    })
-}
-
 fn leading() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.wait(ms(10));
     solo.take();
     (solo, term)
-}
-
-fn state(solo: &Solo) -> RoleState {
-    solo.election.status().state
 }
 
 #[test]
 fn a_stopped_instance_stays_stopped() {
     let (mut solo, term) = leading();
     solo.feed(Input::Stop { release: true });
-    assert_eq!(ending(&solo), Some(EndCause::Stopped));
+    assert_eq!(solo.ending(), Some(EndCause::Stopped));
     assert!(!solo.election.is_stopped());
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
+    solo.end_handler(term);
     // For a moment a candidate may reply that it is ready to take the role.
     solo.wait(solo.settings.request_timeout / 5);
     let release = solo.write();
     solo.ack(&release, 103);
-    assert_eq!(state(&solo), RoleState::Stopped);
+    assert_eq!(solo.state(), RoleState::Stopped);
     assert!(solo.election.is_stopped());
     assert_eq!(solo.election.next_wakeup(), None);
     solo.take();
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.feed(Input::Observed(entry(
-        300,
-        Content::Release(Release::default()),
-    )));
+    solo.feed(Input::Observed(free(300)));
     solo.wait(ms(5000));
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_) | Effect::Read { .. })));
+    assert!(!solo.asks());
 }
 
 #[test]
 fn a_stop_without_release_leaves_the_record_to_run_out() {
     let (mut solo, term) = leading();
     solo.feed(Input::Stop { release: false });
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    assert!(solo.has(|effect| matches!(effect, Effect::Revoke { .. })));
-    assert_eq!(state(&solo), RoleState::Stopped);
+    solo.end_handler(term);
+    assert!(!solo.writes());
+    assert!(solo.revokes());
+    assert_eq!(solo.state(), RoleState::Stopped);
 }
 
 #[test]
@@ -71,86 +49,53 @@ fn an_abandoned_instance_cancels_its_handler_and_writes_nothing() {
     solo.feed(Input::Abandon);
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     solo.wait(ms(100));
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-    assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
-    assert_eq!(state(&solo), RoleState::Stopped);
+    solo.end_handler(term);
+    assert!(!solo.writes());
+    assert_eq!(solo.state(), RoleState::Stopped);
 }
 
 #[test]
 fn an_abandoned_follower_is_stopped_at_once() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(Input::Abandon);
-    assert_eq!(state(&solo), RoleState::Stopped);
+    assert_eq!(solo.state(), RoleState::Stopped);
 }
 
 #[test]
 fn a_stop_while_a_claim_is_under_way_gives_it_back() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(Input::Stop { release: true });
-    assert_ne!(state(&solo), RoleState::Stopped);
+    assert_ne!(solo.state(), RoleState::Stopped);
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.ack(&release, 102);
-    assert_eq!(state(&solo), RoleState::Stopped);
+    assert_eq!(solo.state(), RoleState::Stopped);
 }
 
 #[test]
 fn a_stop_looks_for_an_unanswered_claim() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(Input::Stop { release: true });
-    solo.wait(ms(80));
-    solo.time_out(&claim);
+    solo.leave_unanswered(&claim);
     solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
     assert_frees(&solo.write(), 101, None);
 }
 
 #[test]
 fn a_stop_that_cannot_look_for_an_unanswered_claim_leaves_it_to_run_out() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(Input::Stop { release: true });
     solo.time_out(&claim);
     let op = solo.find_read().expect("a look for the claim");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Err(failure(FailureKind::Timeout)),
-    });
+    solo.fail_read(op);
     assert!(solo.election.is_stopped());
 }
 
 #[test]
 fn a_stop_waits_two_request_timeouts_for_a_claim_to_be_given_back() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    solo.wait(ms(3));
-    let claim = solo.write();
-    solo.ack(&claim, 101);
-    let fence = solo.write();
+    let (mut solo, _claim, fence) = Solo::fencing(settings(|_| {}));
     solo.feed(Input::Stop { release: true });
     solo.wait(ms(20));
     solo.ack(&fence, 102);

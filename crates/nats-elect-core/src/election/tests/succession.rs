@@ -5,11 +5,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
-    tuned,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, hashed_fence, ms, proven_release,
+    record_of, settings, stranger, tuned,
 };
 use crate::election::{
-    Effect, HandlerEnd, Input, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write, WriteKind,
+    Effect, Input, PeerRequestId, Reply, ReplyId, RequestId, TermId, Write, WriteKind,
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
@@ -101,19 +101,13 @@ fn wants_the_role(beat: u64, priority: i64) -> Input {
 
 /// A leader whose successor replied that it is ready.
 fn handing_over() -> (Solo, TermId) {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     solo.feed(hand_over());
     let (question, _) = question(&solo).expect("a question");
     let answer = Some(ready(HEIR, 0));
     solo.feed(Input::PeerReplied { question, answer });
     (solo, term)
-}
-
-fn end_handler(solo: &mut Solo, term: TermId) {
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
 }
 
 /// Whether this write frees the role for this heir.
@@ -131,7 +125,7 @@ fn release_to_heir(solo: &mut Solo) -> Write {
 /// Ends the handler and frees the role in the heir's name, by the marker at this revision.
 fn handed_over(marker: u64) -> Solo {
     let (mut solo, term) = handing_over();
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = release_to_heir(&mut solo);
     solo.ack(&release, marker);
     solo
@@ -156,7 +150,7 @@ fn a_leader_asks_its_successor_before_it_ends_its_term() {
             }
         ))
     );
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
 }
 
@@ -178,11 +172,11 @@ fn a_leader_without_its_successor_leads_on() {
         assert_eq!(solo.reply(ASK), Some(&reply));
         let why = (reply != Reply::SuccessorAbsent).then_some(Refusal::Unhealthy);
         assert!(solo.has(|effect| *effect == Effect::Event(Event::HandoffRefused { why })));
-        assert_eq!(solo.election.status().state, RoleState::Leader);
+        assert_eq!(solo.state(), RoleState::Leader);
         // Later replies find no handoff to end.
         let answer = Some(ready(HEIR, 0));
         solo.feed(Input::PeerReplied { question, answer });
-        assert_eq!(solo.election.status().state, RoleState::Leader);
+        assert_eq!(solo.state(), RoleState::Leader);
     }
 }
 
@@ -204,8 +198,7 @@ fn a_second_handoff_is_refused_while_the_first_is_pending() {
 
 #[test]
 fn a_term_that_ends_meanwhile_ends_the_handoff() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.feed(hand_over());
     solo.feed(Input::LeaseOver { term });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
@@ -226,7 +219,7 @@ fn the_role_is_freed_in_its_heirs_name_only_after_the_handler_has_ended() {
     let (mut solo, term) = handing_over();
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     assert_eq!(solo.find_write(), None);
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let revoked = solo
         .effects
         .iter()
@@ -250,7 +243,7 @@ fn the_handoff_is_accepted_when_the_heirs_record_is_seen() {
     solo.feed(Input::Observed(entry(104, heirs)));
     assert_eq!(handoff(&solo), Some(Handoff::Accepted));
     assert!(told(&solo, Some(Handoff::Accepted)));
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert_eq!(solo.state(), RoleState::Demoted);
 }
 
 #[test]
@@ -288,8 +281,7 @@ fn the_last_read_finds_an_heir_that_the_watch_did_not_show() {
 
 #[test]
 fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
-    let mut solo = Solo::leading(tuned(|it| it.claim_delay = ms(0)));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(tuned(|it| it.claim_delay = ms(0)));
     let hold_off = ms(5000);
     solo.feed(Input::StepDown {
         request: ASK,
@@ -297,15 +289,15 @@ fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
         expected: None,
         hold_off,
     });
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.take();
     solo.ack(&release, 103);
     solo.wait(hold_off - ms(1));
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
-    assert!(!solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+    assert_eq!(solo.state(), RoleState::Demoted);
+    assert!(!solo.asks());
     solo.wait(ms(1));
-    assert!(solo.has(|effect| matches!(effect, Effect::Read { .. } | Effect::Write(_))));
+    assert!(solo.asks());
 }
 
 #[test]
@@ -330,15 +322,14 @@ fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
             solo.wait(ms(100));
         }
         let claim = solo.write();
-        assert!(matches!(claim.kind, WriteKind::Claim { over: 101, .. }));
+        assert_claims(&claim, 101);
         assert!(solo.sent >= before + waits);
     }
 }
 
 #[test]
 fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     solo.feed(Input::Stop { release: true });
     let (question, asked) = question(&solo).expect("a question");
@@ -356,7 +347,7 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     for answer in others.map(Some) {
         solo.feed(Input::PeerReplied { question, answer });
     }
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = release_to_heir(&mut solo);
     solo.ack(&release, 103);
     assert!(solo.election.is_stopped(), "it does not wait for the heir");
@@ -365,11 +356,10 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
 
 #[test]
 fn a_stop_waits_for_an_answer_only_for_a_moment() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.feed(Input::Stop { release: true });
     solo.take();
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     assert_eq!(solo.find_write(), None);
     solo.wait(ms(16));
     assert!(frees(&solo.write(), None));
@@ -447,10 +437,7 @@ fn a_candidate_that_has_not_seen_the_term_reads_before_it_is_ready() {
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     solo.feed(Input::Observed(entry(105, release(NEXT, OWN))));
     solo.wait(ms(1));
-    assert!(matches!(
-        solo.write().kind,
-        WriteKind::Claim { over: 105, .. }
-    ));
+    assert_claims(&solo.write(), 105);
 
     // The end of the term before was not seen, so its lease may last.
     unseen.feed(Input::Observed(entry(103, showing(NEXT))));
@@ -503,7 +490,7 @@ fn requests_about_an_unknown_term_cost_few_reads() {
 fn an_instance_whose_first_read_is_under_way_is_ready() {
     let mut solo = Solo::new(settings(|_| {}), super::solo::BUCKET);
     solo.feed(Input::Observed(entry(100, showing(SECRET))));
-    assert_eq!(solo.election.status().state, RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     solo.feed(asked(PeerRequest::Ready {
         to: None,
         release: Some(SECRET.hash()),
@@ -531,30 +518,20 @@ fn the_leaders_record_alone_is_enough_to_be_ready_without_a_fence_record() {
     }
     solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));
     let claim = solo.wait_showing(ms(2), Some(&entry(101, release(SECRET, OWN))), None);
-    assert!(matches!(
-        claim.expect("a claim").kind,
-        WriteKind::Claim { over: 101, .. }
-    ));
+    assert_claims(&claim.expect("a claim"), 101);
 }
 
 #[test]
 fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     solo.feed(wants_the_role(0, 1));
     assert_eq!(answered(&solo), Some(PeerReply::Yielding));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::Preempted,
-            ..
-        }
-    )));
-    end_handler(&mut solo, term);
+    assert!(solo.ends(EndCause::Preempted));
+    solo.end_handler(term);
     let release = release_to_heir(&mut solo);
     solo.ack(&release, 103);
-    assert_eq!(solo.election.status().state, RoleState::Demoted, "at once");
+    assert_eq!(solo.state(), RoleState::Demoted, "at once");
 }
 
 #[test]
@@ -565,14 +542,13 @@ fn a_leader_does_not_yield_to_an_equal_or_lower_priority() {
         solo.feed(wants_the_role(0, priority));
         let why = Refusal::PriorityNotHigher;
         assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
-        assert_eq!(solo.election.status().state, RoleState::Leader);
+        assert_eq!(solo.state(), RoleState::Leader);
     }
 }
 
 #[test]
 fn a_takeover_request_for_another_term_ends_no_term() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     let request = wants_the_role(0, 9);
     let (to, hold_off) = (None, ms(0));
     solo.feed(Input::StepDown {
@@ -581,33 +557,24 @@ fn a_takeover_request_for_another_term_ends_no_term() {
         expected: None,
         hold_off,
     });
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.ack(&release, 103);
     solo.take();
     solo.wait(ms(401));
-    solo.read(
-        Some(entry(
-            103,
-            Content::Release(Release {
-                secret: Some(SECRET),
-                ..Release::default()
-            }),
-        )),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(entry(103, proven_release())), Some(OLD_FENCE));
     solo.wait(ms(3));
     // The instance is elected again.
     let claim = solo.find_write().expect("a claim");
     solo.ack(&claim, 104);
     let fence = solo.find_write().expect("a fence");
     solo.ack(&fence, 105);
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     solo.take();
     solo.feed(request);
     let why = Refusal::NotLeader;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     // A request to an older process of the same name gets no reply.
     solo.take();
     let record = Nonce {
@@ -620,8 +587,7 @@ fn a_takeover_request_for_another_term_ends_no_term() {
 
 #[test]
 fn the_higher_priority_of_two_takeover_requests_gets_the_role() {
-    let mut solo = Solo::leading(settings(|_| {}));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.feed(wants_the_role(0, 1));
     solo.take();
     let record = Nonce {
@@ -635,7 +601,7 @@ fn the_higher_priority_of_two_takeover_requests_gets_the_role() {
     solo.feed(wants_the_role(0, 1));
     let why = Refusal::PriorityNotHigher;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
-    end_handler(&mut solo, term);
+    solo.end_handler(term);
     assert!(frees(&solo.write(), Some(third)));
 }
 

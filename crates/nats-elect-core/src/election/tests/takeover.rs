@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, tuned};
 use crate::config::{RoleSettings, Takeover};
-use crate::election::{Effect, HandlerEnd, Input, Link, PeerRequestId, RequestId};
+use crate::election::{Effect, Input, Link, PeerRequestId, RequestId};
 use crate::heirs::Heirs;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, Release, SeenRecord};
@@ -65,7 +65,7 @@ fn questions(solo: &Solo) -> Vec<(PeerRequestId, PeerRequest)> {
 }
 
 fn is_idle(solo: &Solo) -> bool {
-    questions(solo).is_empty() && !solo.has(|effect| matches!(effect, Effect::Write(_)))
+    questions(solo).is_empty() && !solo.writes()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_silent_leader_keeps_the_role() {
             let answer = None;
             solo.feed(Input::PeerReplied { question, answer });
         }
-        assert!(!solo.has(|effect| matches!(effect, Effect::Write(_))));
+        assert!(!solo.writes());
         solo.take();
     }
 }
@@ -199,8 +199,7 @@ fn a_leader_of_another_library_is_not_asked_and_keeps_the_role() {
 
 #[test]
 fn an_instance_that_stays_out_sends_no_takeover_request() {
-    let mut solo = Solo::leading(ambitious(Takeover::Cooperative));
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(ambitious(Takeover::Cooperative));
     let (request, to, hold_off) = (RequestId(1), None, ms(3000));
     solo.feed(Input::StepDown {
         request,
@@ -208,8 +207,7 @@ fn an_instance_that_stays_out_sends_no_takeover_request() {
         expected: None,
         hold_off,
     });
-    let end = HandlerEnd::Returned;
-    solo.feed(Input::HandlerEnded { term, end });
+    solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.ack(&release, 103);
     solo.take();

@@ -11,10 +11,6 @@ use crate::record::{Content, SeenRecord};
 use crate::status::{LeaderInfo, RoleState};
 use crate::token::LeaseToken;
 
-fn state(solo: &Solo) -> RoleState {
-    solo.election.status().state
-}
-
 #[test]
 fn an_instance_is_in_init_until_it_has_seen_the_bucket() {
     let now = Moment::from_nanos(5_000_000_000_000);
@@ -66,14 +62,14 @@ fn a_leader_is_reported_with_its_whole_record_until_its_lease_ends() {
         signer: None,
     };
     assert_eq!(solo.election.status().leader, Some(leader.clone()));
-    assert_eq!(state(&solo), RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
     assert!(solo.told(|event| *event == Event::LeaderChanged(Some(leader.clone()))));
     solo.take();
     solo.wait(ms(999));
     assert!(!solo.told(|event| matches!(event, Event::LeaderChanged(_))));
     solo.wait(ms(1));
     assert!(solo.told(|event| *event == Event::LeaderChanged(None)));
-    assert_eq!(state(&solo), RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
 }
 
 #[test]
@@ -82,7 +78,7 @@ fn an_opaque_leader_is_followed_without_a_name() {
     solo.read(Some(entry(100, Content::Opaque)), Some(OLD_FENCE));
     let leader = solo.election.status().leader.expect("a leader");
     assert_eq!((leader.instance_id.as_str(), leader.is_self), ("", false));
-    assert_eq!(state(&solo), RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
 }
 
 #[test]
@@ -90,7 +86,7 @@ fn a_marker_that_is_waited_for_shows_no_leader() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, Content::ForeignMarker)), Some(OLD_FENCE));
     assert_eq!(solo.election.status().leader, None);
-    assert_eq!(state(&solo), RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
 }
 
 #[test]
@@ -110,9 +106,9 @@ fn an_instance_in_the_cool_down_after_a_returned_claim_follows_another_leader() 
     let mut solo = Solo::claimed_too_late(settings(|_| {}));
     let release = solo.write();
     solo.ack(&release, 102);
-    assert_eq!(state(&solo), RoleState::Candidate);
+    assert_eq!(solo.state(), RoleState::Candidate);
     solo.feed(Input::Observed(entry(103, stranger(Some(ms(1000))))));
-    assert_eq!(state(&solo), RoleState::Follower);
+    assert_eq!(solo.state(), RoleState::Follower);
 }
 
 #[test]

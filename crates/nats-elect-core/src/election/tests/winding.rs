@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, ms, settings,
-    stranger, tuned,
+    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, free, ms,
+    proven_release, settings, stranger, tuned,
 };
 use crate::config::RoleConfig;
 use crate::election::{
-    Effect, HandlerEnd, Input, Link, Reply, RequestId, Snapshot, TermId, Write, WriteOutcome,
+    Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, Write, WriteOutcome,
 };
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
@@ -20,26 +20,10 @@ const ASK: RequestId = RequestId(7);
 fn leading(change: impl FnOnce(&mut RoleConfig)) -> (Solo, TermId) {
     let mut settings = settings(change);
     settings.validation_interval = ms(60_000);
-    let mut solo = Solo::leading(settings);
-    let term = solo.started().expect("a term");
+    let (mut solo, term) = Solo::in_term(settings);
     solo.wait(ms(10));
     solo.take();
     (solo, term)
-}
-
-fn released(solo: &Solo) -> Option<bool> {
-    solo.effects.iter().find_map(|effect| match effect {
-        Effect::Event(Event::TermEnded { released, .. }) => Some(*released),
-        _ => None,
-    })
-}
-
-fn revokes(solo: &Solo) -> bool {
-    solo.has(|effect| matches!(effect, Effect::Revoke { .. }))
-}
-
-fn aborts(solo: &Solo) -> bool {
-    solo.has(|effect| matches!(effect, Effect::Abort { .. }))
 }
 
 fn lease(solo: &Solo) -> Moment {
@@ -50,22 +34,10 @@ fn wait_until(solo: &mut Solo, moment: Moment) {
     solo.wait(moment.since(solo.now));
 }
 
-fn end(solo: &mut Solo, term: TermId) {
-    solo.feed(Input::HandlerEnded {
-        term,
-        end: HandlerEnd::Returned,
-    });
-}
-
 #[test]
 fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
     let (mut solo, term) = leading(|config| config.stop_budget = Some(ms(500)));
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     let stop_by = solo.now + ms(500);
     solo.take();
     solo.wait(ms(200));
@@ -81,7 +53,7 @@ fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
     let renewal = solo.write();
     solo.ack(&renewal, 104);
     wait_until(&mut solo, stop_by);
-    assert!(aborts(&solo) && !revokes(&solo));
+    assert!(solo.aborts() && !solo.revokes());
     solo.take();
     solo.wait(ms(300));
     assert!(solo.find_write().is_none(), "no heartbeat after the abort");
@@ -90,15 +62,10 @@ fn a_lease_is_renewed_while_its_handler_winds_down_until_the_abort() {
 #[test]
 fn a_process_that_wakes_up_at_the_abort_sends_no_heartbeat_first() {
     let (mut solo, _) = leading(|config| config.stop_budget = Some(ms(500)));
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     solo.sleep(ms(500));
     solo.feed(Input::Tick);
-    assert!(aborts(&solo));
+    assert!(solo.aborts());
     assert!(solo.find_write().is_none());
 }
 
@@ -110,13 +77,13 @@ fn a_lease_is_renewed_until_the_tasks_that_the_handler_spawned_have_ended() {
         end: HandlerEnd::Returned,
     };
     solo.feed(ending(TermId(term.0 + 1)));
-    assert_eq!(solo.election.status().state, RoleState::Leader);
+    assert_eq!(solo.state(), RoleState::Leader);
     solo.feed(ending(term));
-    assert_eq!(solo.election.status().state, RoleState::Draining);
+    assert_eq!(solo.state(), RoleState::Draining);
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
-    assert!(!revokes(&solo));
-    end(&mut solo, term);
-    assert!(revokes(&solo));
+    assert!(!solo.revokes());
+    solo.end_handler(term);
+    assert!(solo.revokes());
     assert_frees(&solo.write(), 101, None);
 }
 
@@ -127,12 +94,12 @@ fn a_handler_with_a_revoked_lease_is_aborted_after_the_allowance_and_overruns_af
     let gone = failure(FailureKind::BucketMissing);
     let allowance = solo.settings.abort_allowance();
     solo.feed(Input::Link(Link::Unusable(gone)));
-    assert!(revokes(&solo) && !aborts(&solo));
+    assert!(solo.revokes() && !solo.aborts());
     assert_eq!(solo.election.status().lease_until, None);
     solo.wait(allowance - ms(1));
-    assert!(!aborts(&solo));
+    assert!(!solo.aborts());
     solo.wait(ms(1));
-    assert!(aborts(&solo));
+    assert!(solo.aborts());
     let overran = |solo: &Solo| solo.told(|event| matches!(event, Event::HandlerOverrun { .. }));
     solo.wait(allowance - ms(1));
     assert!(!overran(&solo));
@@ -146,9 +113,9 @@ fn a_lease_that_ends_while_its_handler_runs_is_revoked() {
     let until = lease(&solo);
     solo.disconnect();
     wait_until(&mut solo, until - ms(1));
-    assert!(!revokes(&solo));
+    assert!(!solo.revokes());
     solo.wait(ms(1));
-    assert!(revokes(&solo));
+    assert!(solo.revokes());
     assert!(solo.told(|event| matches!(event, Event::HandlerOverrun { .. })));
 }
 
@@ -161,18 +128,18 @@ fn a_handler_that_wakes_after_its_lease_overruns_only_if_it_outlives_its_abort()
         let allowance = solo.settings.abort_allowance();
         solo.sleep(until.since(solo.now) + ms(9000));
         solo.feed(Input::Tick);
-        assert!(revokes(&solo) && aborts(&solo));
+        assert!(solo.revokes() && solo.aborts());
         assert_eq!(solo.election.status().lease_until, None);
         let overran =
             |solo: &Solo| solo.told(|event| matches!(event, Event::HandlerOverrun { .. }));
         solo.wait(allowance - ms(1));
         assert!(!overran(&solo));
         if ends {
-            end(&mut solo, term);
+            solo.end_handler(term);
         }
         solo.wait(ms(1));
         assert_eq!(overran(&solo), !ends);
-        let written = solo.has(|effect| matches!(effect, Effect::Write(_)));
+        let written = solo.writes();
         assert!(!written, "the others have waited for the lease already");
     }
 }
@@ -182,11 +149,11 @@ fn a_release_that_cannot_be_sent_is_given_up_when_the_lease_has_ended() {
     let (mut solo, term) = leading(|_| {});
     let until = lease(&solo);
     solo.disconnect();
-    end(&mut solo, term);
+    solo.end_handler(term);
     wait_until(&mut solo, until - ms(1));
-    assert_eq!(released(&solo), None);
+    assert_eq!(solo.released(), None);
     solo.wait(ms(1));
-    assert_eq!(released(&solo), Some(false));
+    assert_eq!(solo.released(), Some(false));
 }
 
 #[test]
@@ -195,20 +162,19 @@ fn a_release_has_two_request_timeouts_even_if_the_lease_ends_before() {
     let until = lease(&solo);
     solo.disconnect();
     wait_until(&mut solo, until - ms(50));
-    end(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(solo.settings.request_timeout * 2 - ms(1));
-    assert_eq!(released(&solo), None);
+    assert_eq!(solo.released(), None);
     solo.wait(ms(1));
-    assert_eq!(released(&solo), Some(false));
+    assert_eq!(solo.released(), Some(false));
 }
 
 #[test]
 fn an_unanswered_release_that_is_stored_has_freed_the_role() {
     let (mut solo, term) = leading(|_| {});
-    end(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&release);
+    solo.leave_unanswered(&release);
     solo.wait(ms(60));
     let stands = entry(
         103,
@@ -219,7 +185,7 @@ fn an_unanswered_release_that_is_stored_has_freed_the_role() {
         }),
     );
     solo.read(Some(stands), Some(OLD_FENCE));
-    assert_eq!(released(&solo), Some(true));
+    assert_eq!(solo.released(), Some(true));
     assert!(solo.find_write().is_none());
 }
 
@@ -227,16 +193,12 @@ fn an_unanswered_release_that_is_stored_has_freed_the_role() {
 #[test]
 fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
     let (mut solo, term) = leading(|_| {});
-    end(&mut solo, term);
+    solo.end_handler(term);
     let release = solo.write();
-    solo.wait(ms(80));
-    solo.time_out(&release);
+    solo.leave_unanswered(&release);
     solo.wait(ms(60));
-    solo.read(
-        Some(entry(100, Content::Release(Release::default()))),
-        Some(OLD_FENCE),
-    );
-    assert_eq!(released(&solo), None);
+    solo.read(Some(free(100)), Some(OLD_FENCE));
+    assert_eq!(solo.released(), None);
     let pause = solo.settings.heartbeat;
     solo.take();
     solo.wait(pause - ms(1));
@@ -251,7 +213,7 @@ fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
         }),
     );
     solo.read(Some(stands), Some(OLD_FENCE));
-    assert_eq!(released(&solo), Some(true));
+    assert_eq!(solo.released(), Some(true));
 }
 
 /// Lets another client delete the leader's key and ends the handler. The marker is being turned
@@ -261,15 +223,9 @@ fn passing_on(solo: &mut Solo, term: TermId) -> Write {
     let renewal = solo.write();
     solo.refuse(&renewal, 105);
     solo.read(Some(entry(105, Content::ForeignMarker)), Some(OLD_FENCE));
-    assert!(solo.told(|event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::Deleted,
-            ..
-        }
-    )));
-    assert!(!revokes(solo), "there is a lease to finish under");
-    end(solo, term);
+    assert!(solo.ends(EndCause::Deleted));
+    assert!(!solo.revokes(), "there is a lease to finish under");
+    solo.end_handler(term);
     let release = solo.write();
     assert_frees(&release, 105, None);
     release
@@ -280,7 +236,7 @@ fn a_delete_by_another_client_is_passed_on_as_a_release() {
     let (mut solo, term) = leading(|_| {});
     let release = passing_on(&mut solo, term);
     solo.ack(&release, 106);
-    assert_eq!(released(&solo), Some(true));
+    assert_eq!(solo.released(), Some(true));
 }
 
 #[test]
@@ -288,8 +244,7 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
     for (stands_at, goes_on) in [(105, true), (107, false)] {
         let (mut solo, term) = leading(|_| {});
         let release = passing_on(&mut solo, term);
-        solo.wait(ms(80));
-        solo.time_out(&release);
+        solo.leave_unanswered(&release);
         solo.wait(ms(60));
         let marker = entry(stands_at, Content::ForeignMarker);
         solo.read(Some(marker), Some(OLD_FENCE));
@@ -305,14 +260,9 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
 fn a_stop_without_release_applies_to_a_term_that_already_ends() {
     for release in [true, false] {
         let (mut solo, term) = leading(|_| {});
-        solo.feed(Input::StepDown {
-            request: ASK,
-            to: None,
-            expected: None,
-            hold_off: ms(0),
-        });
+        solo.step_down(ASK);
         solo.feed(Input::Stop { release });
-        end(&mut solo, term);
+        solo.end_handler(term);
         assert_eq!(solo.find_write().is_some(), release);
     }
 }
@@ -348,12 +298,7 @@ fn a_claim_of_a_missing_key_is_given_back_at_once() {
 #[test]
 fn an_instance_that_gives_its_claim_back_replies_not_leader_to_a_step_down() {
     let mut solo = Solo::claimed_too_late(settings(|_| {}));
-    solo.feed(Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(ASK);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
 
@@ -379,21 +324,9 @@ fn serve(solo: &mut Solo, effect: Effect, last: &mut u64) {
             *last += 1;
             solo.ack(&write, *last);
         }
-        Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-            op,
-            outcome: Ok(Snapshot {
-                role: Some(entry(
-                    *last,
-                    Content::Release(Release {
-                        secret: Some(SECRET),
-                        ..Release::default()
-                    }),
-                )),
-                fence: Some(OLD_FENCE),
-                epoch: Some(BUCKET.epoch),
-                last_sequence: None,
-            }),
-        }),
+        Effect::Read { op, .. } => {
+            solo.show(op, Some(entry(*last, proven_release())), Some(OLD_FENCE));
+        }
         _ => {}
     }
 }
@@ -408,9 +341,9 @@ fn cool_down(solo: &mut Solo, term: TermId, end: HandlerEnd, last: &mut u64) -> 
     *last += 1;
     solo.ack(&release, *last);
     let start = solo.now;
-    assert_eq!(solo.election.status().state, RoleState::Demoted);
+    assert_eq!(solo.state(), RoleState::Demoted);
     solo.take();
-    while solo.election.status().state == RoleState::Demoted {
+    while solo.state() == RoleState::Demoted {
         solo.wait(ms(1));
     }
     solo.now.since(start)
@@ -454,16 +387,7 @@ fn the_cool_down_doubles_while_handlers_fail_one_after_the_other() {
 fn the_cool_down_doubles_while_claims_are_given_back() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let mut last = 100;
-    solo.read(
-        Some(entry(
-            last,
-            Content::Release(Release {
-                secret: Some(SECRET),
-                ..Release::default()
-            }),
-        )),
-        Some(OLD_FENCE),
-    );
+    solo.read(Some(entry(last, proven_release())), Some(OLD_FENCE));
     let mut pauses = Vec::new();
     for _ in 0..3 {
         let start = solo.now;
@@ -496,7 +420,7 @@ fn a_heartbeat_that_is_confirmed_after_the_handlers_end_is_not_late() {
     let heartbeat = solo.settings.heartbeat;
     solo.wait(heartbeat);
     let renewal = solo.write();
-    end(&mut solo, term);
+    solo.end_handler(term);
     solo.wait(ms(1));
     solo.ack(&renewal, 103);
     let confirmed = Outcome::Confirmed;

@@ -38,8 +38,7 @@ fn a_marker_over_an_unseen_longer_lease_makes_no_two_leaders() {
             world.run(ms(2000));
             world.nodes[2].watching = false;
             step_down(&mut world, 0);
-            let leads = |world: &World| world.leader() == Some(1);
-            world.run_until(ms(50), leads).expect("the long lease");
+            world.until_led_by(1, ms(50));
             world.run(ms(10));
             world.nodes[1].wire = Wire::Cut;
             world.put(Content::ForeignMarker);
@@ -234,9 +233,7 @@ fn a_made_up_term_and_its_release_free_nothing_that_is_held() {
                 }
                 world.put(record);
             }
-            let now = world.now;
-            world.bucket.forge_fence(&fence, now);
-            world.announce_fence();
+            world.forge_fence(&fence);
             world.put(release.clone());
             world.put(Content::ForeignMarker);
             world.put(release.clone());

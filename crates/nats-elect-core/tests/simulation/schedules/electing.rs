@@ -1,10 +1,8 @@
 //! How a leader comes to be, and the next one.
 
-use std::time::Duration;
-
+use super::step_down;
 use crate::{ModelBucket, World, ms, settings};
 use nats_elect_core::status::RoleState;
-use nats_elect_core::{Input, RequestId};
 
 #[test]
 fn one_among_three_is_elected_and_the_others_follow() {
@@ -46,20 +44,8 @@ fn a_leader_that_steps_down_is_followed_within_milliseconds() {
         let mut world = World::new(seed, 3, &settings(|_| {}));
         let leader = world.await_leader(ms(50));
         world.run(ms(500));
-        world.input(
-            leader,
-            Input::StepDown {
-                request: RequestId(1),
-                to: None,
-                expected: None,
-                hold_off: Duration::ZERO,
-            },
-        );
-        let took = world
-            .run_until(ms(5000), |world| {
-                world.leader().is_some_and(|next| next != leader)
-            })
-            .expect("a next leader");
+        step_down(&mut world, leader);
+        let took = world.until_led_by_another_than(leader, ms(5000));
         assert!(took <= ms(12), "{took:?}");
     }
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use super::step_down;
 use crate::node::Health;
 use crate::{Fate, Kind, ModelBucket, World, ms, settings, tuned};
 use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::status::RoleState;
 use nats_elect_core::{HandlerEnd, Input, Reply, RequestId};
 
-const ASK: RequestId = RequestId(7);
+/// The request of the first `step_down`.
+const ASK: RequestId = RequestId(77);
 
 #[test]
 fn a_leader_that_winds_down_by_choice_keeps_its_lease_up() {
@@ -25,15 +27,7 @@ fn a_leader_that_winds_down_by_choice_keeps_its_lease_up() {
         .handler
         .winds_down_in = Some(ms(440));
     let before = world.nodes[leader].sent.len();
-    world.input(
-        leader,
-        Input::StepDown {
-            request: ASK,
-            to: None,
-            expected: None,
-            hold_off: Duration::ZERO,
-        },
-    );
+    step_down(&mut world, leader);
     world.run(ms(439));
     let renewals = world.nodes[leader].sent[before..]
         .iter()
@@ -125,15 +119,7 @@ fn a_handler_that_blocks_is_told_of_frees_nothing_and_is_not_started_again() {
     }
     let leader = world.await_leader(ms(50));
     world.run(ms(300));
-    world.input(
-        leader,
-        Input::StepDown {
-            request: ASK,
-            to: None,
-            expected: None,
-            hold_off: Duration::ZERO,
-        },
-    );
+    step_down(&mut world, leader);
     world.run(ms(1300));
     assert!(world.told(leader, |event| matches!(
         event,
@@ -218,20 +204,8 @@ fn a_lost_release_is_looked_after() {
             let leader = world.await_leader(ms(50));
             world.run(ms(300));
             world.nodes[leader].plans.push((Kind::Release, fate));
-            world.input(
-                leader,
-                Input::StepDown {
-                    request: ASK,
-                    to: None,
-                    expected: None,
-                    hold_off: Duration::ZERO,
-                },
-            );
-            let next = world
-                .run_until(ms(400), |world| {
-                    world.leader().is_some_and(|next| next != leader)
-                })
-                .expect("the other leads soon");
+            step_down(&mut world, leader);
+            let next = world.until_led_by_another_than(leader, ms(400));
             assert!(next < ms(300), "{next:?}");
         }
     }

@@ -74,10 +74,13 @@ pub fn a_preferred_instance_that_fails_at_once_ends_three_healthy_terms_at_most(
         assert!(world.told(PREFERRED, |event| matches!(event, Event::Failing { .. })));
         // Once it is mended, an operator gives it a chance at once.
         world.nodes[PREFERRED].handler = Handler::default();
-        let request = RequestId(1);
-        world.input(PREFERRED, Input::Resume { request });
-        let leads = |world: &World| world.leader() == Some(PREFERRED);
-        world.run_until(ms(5000), leads).expect("a chance");
+        world.input(
+            PREFERRED,
+            Input::Resume {
+                request: RequestId(1),
+            },
+        );
+        world.until_led_by(PREFERRED, ms(5000));
     }
 }
 
@@ -93,8 +96,7 @@ pub fn an_id_whose_processes_die_as_soon_as_they_lead_ends_three_healthy_terms_a
 }
 
 fn awaits_the_preferred(world: &mut World) {
-    let leads = |world: &World| world.leader() == Some(PREFERRED);
-    world.run_until(ms(10_000), leads).expect("it leads");
+    world.until_led_by(PREFERRED, ms(10_000));
 }
 
 /// As deployments do, one after the other. Each term is short, and none fails.
@@ -141,17 +143,15 @@ fn an_instance_that_was_mended_gets_another_chance_after_the_pause() {
     world.boot(PREFERRED);
     world.run(ms(60_000));
     world.nodes[PREFERRED].handler = Handler::default();
-    let leads = |world: &World| world.leader() == Some(PREFERRED);
-    world.run_until(ms(300_000), leads).expect("a chance");
+    world.until_led_by(PREFERRED, ms(300_000));
     world.run(ms(600_000));
     fails_at_once(&mut world);
     let term = world.term(PREFERRED);
     world.end_handler(PREFERRED, term, ms(0), HandlerEnd::Failed);
     world.run(ms(100));
     world.nodes[PREFERRED].handler = Handler::default();
-    world
-        .run_until(ms(10_000), leads)
-        .expect("one failure is none");
+    // One failure is none.
+    world.until_led_by(PREFERRED, ms(10_000));
 }
 
 /// Nobody else is there.

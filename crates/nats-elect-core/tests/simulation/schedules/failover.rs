@@ -25,9 +25,7 @@ fn led(seed: u64, bucket: ModelBucket) -> (World, usize) {
 
 /// From now to another leader.
 fn next(world: &mut World, leader: usize, limit: Duration) -> Duration {
-    let another = |world: &World| world.leader().is_some_and(|next| next != leader);
-    let took = world.run_until(limit, another);
-    took.unwrap_or_else(|| panic!("no other leader within {limit:?}"))
+    world.until_led_by_another_than(leader, limit)
 }
 
 /// How many terms began so far.
@@ -143,11 +141,9 @@ pub fn a_role_is_asked_for_only_by_an_instance_that_would_believe_the_release() 
         world.boot(2);
         world.run(ms(20));
         world.nodes[2].watching = false;
-        let second = |world: &World| world.leader() == Some(1);
-        world.run_until(ms(500), second).expect("a takeover");
+        world.until_led_by(1, ms(500));
         world.watch_again(2);
-        let highest = |world: &World| world.leader() == Some(2);
-        world.run_until(TTL * 3, highest).expect("a takeover");
+        world.until_led_by(2, TTL * 3);
         assert_eq!(terms(&world), 3);
     }
 }
@@ -173,8 +169,7 @@ pub fn an_instance_that_cannot_claim_asks_ever_more_seldom() {
     assert!((2..=8).contains(&at_first), "{at_first} at first");
     assert!((2..=6).contains(&later), "{later} later");
     world.nodes[2].plans.clear();
-    let highest = |world: &World| world.leader() == Some(2);
-    world.run_until(ms(20_000), highest).expect("it may claim");
+    world.until_led_by(2, ms(20_000));
 }
 
 #[test]
@@ -191,8 +186,7 @@ fn a_key_deleted_by_hand_takes_a_few_round_trips() {
 fn a_purged_key_takes_two_leases_at_most() {
     let took = worst(|seed| {
         let (mut world, _) = led(seed, ModelBucket::new());
-        let now = world.now;
-        world.bucket.purge(now);
+        world.purge();
         let before = terms(&world);
         let led_again = |world: &World| terms(world) > before;
         world.run_until(TTL * 3, led_again).expect("a leader")

@@ -1,12 +1,10 @@
 //! What is free, and from when on.
 
-use std::time::Duration;
-
+use super::step_down;
 use crate::network::Wire;
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
 use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::record::Content;
-use nats_elect_core::{Input, RequestId};
 
 #[test]
 fn two_instances_of_one_id_are_two_instances() {
@@ -34,11 +32,7 @@ fn an_operator_who_deletes_the_key_gets_another_leader_soon() {
         let leader = world.await_leader(ms(50));
         world.run(ms(500));
         world.put(Content::ForeignMarker);
-        let took = world
-            .run_until(ms(3000), |world| {
-                world.leader().is_some_and(|next| next != leader)
-            })
-            .expect("a next leader");
+        let took = world.until_led_by_another_than(leader, ms(3000));
         assert!(took < ms(20), "{took:?}");
         assert!(world.told(leader, |event| matches!(
             event,
@@ -58,11 +52,7 @@ fn a_deleted_key_of_a_leader_that_can_t_see_it_is_waited_for() {
         world.run(ms(500));
         world.nodes[leader].wire = Wire::Cut;
         world.put(Content::ForeignMarker);
-        let took = world
-            .run_until(ms(3000), |world| {
-                world.leader().is_some_and(|next| next != leader)
-            })
-            .expect("a next leader");
+        let took = world.until_led_by_another_than(leader, ms(3000));
         assert!(took >= ms(1000), "{took:?}");
     }
 }
@@ -103,15 +93,7 @@ fn a_leader_that_stepped_down_stands_again_after_the_cool_down_alone() {
     let settings = settings(|config| config.cooldown = Some(ms(700)));
     let mut world = World::new(1, 1, &settings);
     world.await_leader(ms(50));
-    world.input(
-        0,
-        Input::StepDown {
-            request: RequestId(1),
-            to: None,
-            expected: None,
-            hold_off: Duration::ZERO,
-        },
-    );
+    step_down(&mut world, 0);
     world.run(ms(690));
     assert!(world.leader().is_none());
     world.await_leader(ms(20));

@@ -59,8 +59,12 @@ fn a_resumed_leader_yields_to_a_higher_priority_again() {
     let mut world = led_by_the_highest();
     hand_to(&mut world, 2, 0, Duration::ZERO);
     stays_with(&mut world, 0, ms(60_000));
-    let request = RequestId(2);
-    world.input(0, Input::Resume { request });
+    world.input(
+        0,
+        Input::Resume {
+            request: RequestId(2),
+        },
+    );
     world.run_until(ms(10_000), |world| world.leader() != Some(0));
     world.run_until(ms(10_000), leads(2)).expect("by priority");
 }

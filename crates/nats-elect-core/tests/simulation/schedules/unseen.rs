@@ -20,8 +20,12 @@ use crate::{ModelBucket, World, ms, settings};
 fn led_after_the_second_had_read(seed: u64) -> World {
     let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(5000)); 2]);
     world.boot(1);
-    let request = RequestId(1);
-    world.input(1, Input::Pause { request });
+    world.input(
+        1,
+        Input::Pause {
+            request: RequestId(1),
+        },
+    );
     world.run(ms(20));
     world.disconnect(1);
     world.boot(0);
@@ -37,13 +41,15 @@ fn a_fence_record_brought_by_the_watch_does_not_make_an_old_sight_of_a_missing_k
         let mut world = led_after_the_second_had_read(seed);
         world.run(ms(6000));
         world.nodes[0].wire = Wire::Cut;
-        let now = world.now;
-        world.bucket.purge(now);
-        let request = RequestId(2);
-        world.input(1, Input::Resume { request });
+        world.purge();
+        world.input(
+            1,
+            Input::Resume {
+                request: RequestId(2),
+            },
+        );
         world.connect(1);
-        let next = |world: &World| world.leader() == Some(1);
-        let took = world.run_until(ms(12_000), next).expect("a next leader");
+        let took = world.until_led_by(1, ms(12_000));
         assert!(took >= ms(3900), "{took:?}");
     }
 }
@@ -54,10 +60,13 @@ fn a_purge_under_a_healthy_leader_makes_no_two() {
     for seed in 0..20 {
         let mut world = led_after_the_second_had_read(seed);
         world.run(ms(6100));
-        let now = world.now;
-        world.bucket.purge(now);
-        let request = RequestId(2);
-        world.input(1, Input::Resume { request });
+        world.purge();
+        world.input(
+            1,
+            Input::Resume {
+                request: RequestId(2),
+            },
+        );
         world.connect(1);
         world.run(ms(12_000));
     }
@@ -83,9 +92,7 @@ fn a_stray_fence_record_does_not_shorten_a_lease_that_was_vouched_for() {
     world.boot(1);
     world.run(ms(100));
     world.nodes[0].wire = Wire::Cut;
-    let now = world.now;
-    world.bucket.forge_fence(&stray_fence(), now);
-    world.announce_fence();
+    world.forge_fence(&stray_fence());
     world.run(ms(20_000));
 }
 
@@ -106,9 +113,7 @@ fn a_deleted_fence_record_does_not_shorten_a_lease_that_was_vouched_for() {
 /// Whoever puts a record with the leader's incarnation and a short lease.
 #[test]
 fn a_forged_record_of_the_leader_does_not_shorten_the_lease_that_its_fence_record_tells() {
-    let mut world = World::unstarted(1, ModelBucket::new(), vec![of_ttl(ms(15_000)); 2]);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), vec![of_ttl(ms(15_000)); 2]);
     world.run(ms(3000));
     world.nodes[0].wire = Wire::Cut;
     let incarnation = world.nodes[0].candidate.incarnation;
@@ -121,9 +126,7 @@ fn a_forged_record_of_the_leader_does_not_shorten_the_lease_that_its_fence_recor
 fn a_release_frees_a_role_at_once_where_its_fence_record_has_expired() {
     for seed in 0..5 {
         let bucket = ModelBucket::new().max_age(ms(8000));
-        let mut world = World::unstarted(seed, bucket, vec![of_ttl(ms(5000)); 2]);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_by_the_first(seed, bucket, vec![of_ttl(ms(5000)); 2]);
         world.run(ms(20_000));
         let now = world.now;
         world.bucket.expire(now);
@@ -131,8 +134,7 @@ fn a_release_frees_a_role_at_once_where_its_fence_record_has_expired() {
         world.boot(1);
         world.run(ms(3000));
         step_down(&mut world, 0);
-        let next = |world: &World| world.leader() == Some(1);
-        let took = world.run_until(ms(12_000), next).expect("a next leader");
+        let took = world.until_led_by(1, ms(12_000));
         assert!(took <= ms(100), "{took:?}");
     }
 }
@@ -143,17 +145,14 @@ fn a_late_confirmation_of_an_earlier_terms_release_is_not_taken_for_this_ones() 
         config.ttl = ms(15_000);
         config.cooldown = Some(ms(50));
     });
-    let mut world = World::unstarted(1, ModelBucket::new(), vec![short; 2]);
-    world.boot(0);
-    assert_eq!(world.await_leader(ms(50)), 0);
+    let mut world = led_by_the_first(1, ModelBucket::new(), vec![short; 2]);
     world.run(ms(500));
     world.nodes[0].plans.push((Kind::Release, Fate::AckLost));
     step_down(&mut world, 0);
     world.run(ms(20));
     let op = world.nodes[0].in_flight.expect("the release");
     let marker = world.bucket.role().expect("a marker").revision;
-    let again = |world: &World| world.leader() == Some(0);
-    world.run_until(ms(3000), again).expect("it leads again");
+    world.until_led_by(0, ms(3000));
     world.boot(1);
     world.run(ms(200));
     world.nodes[0].handler.winds_down_in = Some(ms(300));
@@ -169,17 +168,14 @@ fn a_late_confirmation_of_an_earlier_terms_release_is_not_taken_for_this_ones() 
     // Four seconds later at most: within the ttl.
     let outcome = WriteOutcome::Acked { revision: marker };
     world.answer(0, OpId(op.0), Answer::Write(outcome));
-    let next = |world: &World| world.leader() == Some(1);
-    let took = world.run_until(ms(30_000), next).expect("a next leader");
+    let took = world.until_led_by(1, ms(30_000));
     assert!(took <= ms(500), "{took:?}");
 }
 
 #[test]
 fn one_slow_answer_does_not_make_two_lost_messages_cost_a_term() {
     for slow in [false, true] {
-        let mut world = World::unstarted(1, ModelBucket::new(), vec![defaults(ms(15_000)); 1]);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_by_the_first(1, ModelBucket::new(), vec![defaults(ms(15_000)); 1]);
         world.run(ms(3500));
         if slow {
             world.nodes[0].plans.push((Kind::Renew, Fate::Lost));
@@ -220,16 +216,18 @@ fn a_lease_that_an_operator_ended_and_its_leader_renewed_counts_again() {
 #[test]
 fn a_release_frees_at_once_also_whoever_learnt_of_the_claim_before_it_after_its_fence_record() {
     for seed in 0..5 {
-        let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(15_000)); 3]);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_by_the_first(seed, ModelBucket::new(), vec![of_ttl(ms(15_000)); 3]);
         world.boot(1);
         world.boot(2);
         world.run(ms(3000));
         world.nodes[2].watching = false;
         // 2 hears of the release, but can't claim.
-        let request = RequestId(1);
-        world.input(2, Input::Pause { request });
+        world.input(
+            2,
+            Input::Pause {
+                request: RequestId(1),
+            },
+        );
         world.nodes[2].watching = true;
         step_down(&mut world, 0);
         world.run_until(ms(100), |world| {
@@ -240,8 +238,7 @@ fn a_release_frees_at_once_also_whoever_learnt_of_the_claim_before_it_after_its_
         });
         world.run(ms(1));
         world.disconnect(2);
-        let led = |world: &World| world.leader() == Some(1);
-        world.run_until(ms(1000), led).expect("1 leads");
+        world.until_led_by(1, ms(1000));
         world.run(ms(1500));
         // The read comes before the new watch.
         world.nodes[2].watching = false;
@@ -249,12 +246,15 @@ fn a_release_frees_at_once_also_whoever_learnt_of_the_claim_before_it_after_its_
         world.run(ms(20));
         world.watch_again(2);
         world.crash(0);
-        let request = RequestId(2);
-        world.input(2, Input::Resume { request });
+        world.input(
+            2,
+            Input::Resume {
+                request: RequestId(2),
+            },
+        );
         world.run(ms(100));
         step_down(&mut world, 1);
-        let next = |world: &World| world.leader() == Some(2);
-        let took = world.run_until(ms(30_000), next).expect("a next leader");
+        let took = world.until_led_by(2, ms(30_000));
         assert!(took <= ms(100), "{took:?}");
     }
 }
@@ -310,9 +310,7 @@ fn a_fence_record_that_came_during_a_claim_is_not_noted_as_that_of_a_term_that_e
 #[test]
 fn a_claim_that_is_given_back_frees_the_role_at_once_for_who_saw_it() {
     for seed in 0..20 {
-        let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(15_000)); 3]);
-        world.boot(0);
-        assert_eq!(world.await_leader(ms(50)), 0);
+        let mut world = led_by_the_first(seed, ModelBucket::new(), vec![of_ttl(ms(15_000)); 3]);
         world.boot(1);
         world.boot(2);
         world.run(ms(3000));
@@ -325,8 +323,7 @@ fn a_claim_that_is_given_back_frees_the_role_at_once_for_who_saw_it() {
         }
         world.crash(0);
         world.crash(1);
-        let next = |world: &World| world.leader() == Some(2);
-        let took = world.run_until(ms(30_000), next).expect("a next leader");
+        let took = world.until_led_by(2, ms(30_000));
         // A claim that was lost is sent again after a second.
         assert!(took <= ms(1100), "{took:?}");
     }
@@ -343,9 +340,7 @@ fn a_leader_on_a_slow_network_looks_at_its_fence_record_too() {
         world.boot(0);
         world.await_leader(ms(30_000));
         world.run(ms(10_000));
-        let now = world.now;
-        world.bucket.forge_fence(&stray_fence(), now);
-        world.announce_fence();
+        world.forge_fence(&stray_fence());
         let ended = |world: &World| demotions(world, 0) > 0;
         let took = world.run_until(ms(600_000), ended);
         assert!(
@@ -368,9 +363,7 @@ fn an_operator_ends_the_wait_after_a_made_up_release_too() {
         record.release = Some(fence.release);
     }
     world.put(record);
-    let now = world.now;
-    world.bucket.forge_fence(&fence, now);
-    world.announce_fence();
+    world.forge_fence(&fence);
     world.put(Content::Release(nats_elect_core::record::Release {
         nonce: Some(fence.nonce),
         heir: None,
@@ -382,8 +375,7 @@ fn an_operator_ends_the_wait_after_a_made_up_release_too() {
     let revision = world.bucket.role().expect("the release").revision;
     let request = RequestId(5);
     world.input(1, Input::EndLease { request, revision });
-    let led = |world: &World| world.leader() == Some(1);
-    let took = world.run_until(ms(20_000), led).expect("it leads");
+    let took = world.until_led_by(1, ms(20_000));
     assert!(took <= ms(100), "{took:?}");
 }
 
@@ -397,8 +389,7 @@ pub fn a_loss_that_the_watch_shows_is_not_found_out_only_after_the_wait() {
     world.await_leader(ms(50));
     world.run(ms(3000));
     world.lose_tail(6);
-    let now = world.now;
-    world.bucket.purge(now);
+    world.purge();
     world.run(ms(1500));
     assert_eq!(world.leader(), None);
     world.put(stray(Some(ms(3_600_000)), Some(Uuid::from_u128(6))));
@@ -432,8 +423,7 @@ pub fn where_fence_records_expire_a_new_instance_waits_for_whoever_may_lead_with
         let mut world = led_without_a_fence_record(markers, all);
         world.put(Content::ForeignMarker);
         world.boot(1);
-        let next = |world: &World| world.leader() == Some(1);
-        let took = world.run_until(ms(14_000), next).expect("a next leader");
+        let took = world.until_led_by(1, ms(14_000));
         assert!(took >= ms(4000) && took <= ms(7000), "{took:?}");
     }
 }
@@ -460,8 +450,7 @@ pub fn a_claim_over_a_second_term_knows_that_terms_fence_record() {
     world.input(1, Input::Resume { request: asks[1] });
     world.run(ms(100));
     world.crash(0);
-    let next = |world: &World| world.leader() == Some(1);
-    world.run_until(ms(5000), next).expect("a next leader");
+    world.until_led_by(1, ms(5000));
     let claims = |(_, event): &&(Duration, Event)| matches!(event, Event::ClaimBegan { .. });
     let claims = world.nodes[1].events.iter().filter(claims).count();
     assert_eq!(claims, 1);

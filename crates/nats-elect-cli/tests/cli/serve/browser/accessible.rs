@@ -7,9 +7,7 @@ use nats_elect_testing::NatsServer;
 use serde_json::json;
 
 use super::super::groups::{foreign_epoch, foreign_group, foreign_units};
-use super::super::serving;
-use super::devtools::Browser;
-use super::{axe, does_not_scroll_sideways, page};
+use super::{axe, browsing, does_not_scroll_sideways};
 use crate::fleet::{ROLE, bucket, instance, stranger};
 use crate::group::{all_owned, member};
 
@@ -72,9 +70,7 @@ async fn has_no_violation(events: EventsConfig, what: &str) {
     let key = format!("_group.m.{}", foreign_epoch());
     let nobody = json!({ "id": "nobody", "ttl_ms": 60_000 }).to_string();
     bucket.put(key, nobody.into()).await.expect("put");
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     let whole = "['node-2: follower, paused', 'mute', 'no leader', 'unconfirmed', 'node-1: leader', 'node-3: 12', '300 free: 0-299', '2 unconfirmed: 0-1'].every(it => document.body.innerText.includes(it)) \
                  && document.getElementById('link').dataset.state === 'Live'";
     browser.until("all of it", whole).await;

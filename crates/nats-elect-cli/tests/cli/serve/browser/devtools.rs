@@ -6,11 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use data_encoding::BASE64;
-use nats_elect_testing::eventually;
 use serde_json::{Value, json};
 
 use super::chromium;
-use crate::fleet::SOON;
+use crate::fleet::{SOON, comes_true};
 
 /// Messages end with this.
 const END: u8 = 0;
@@ -121,10 +120,7 @@ impl Browser {
 
     /// Waits until an expression in the page is true.
     pub async fn until(&self, what: &str, expression: &str) {
-        eventually(SOON, what, async || {
-            (self.value(expression) == true).then_some(())
-        })
-        .await;
+        comes_true(what, async || self.value(expression) == true).await;
     }
 
     /// Presses a key and lets it go.

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use nats_elect_testing::NatsServer;
 use serde_json::json;
 
-use super::super::serving;
-use super::devtools::Browser;
-use super::{page, updates};
+use super::{browsing, updates};
 use crate::fleet::{bucket, leader};
 
 /// What has the focus, as a path of its own.
@@ -25,9 +23,7 @@ async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
         .put("network", dead.into())
         .await
         .expect("put");
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     browser
         .until(
             "the role without leader",
@@ -90,9 +86,7 @@ async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
 async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     browser
         .until(
             "the leader",
@@ -137,9 +131,7 @@ async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
 async fn cards_are_still_tables_for_a_screen_reader() {
     let server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     browser
         .until(
             "the leader",

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::super::{Answer, Serving, serving};
 use super::devtools::Browser;
-use super::page;
-use crate::fleet::{ROLE, SOON, at, hand_over, instance, leader};
+use super::{browsing, page};
+use crate::fleet::{ROLE, SOON, at, comes_true, hand_over, instance, leader};
 
 /// A cell of the role's row.
 fn cell(number: u8) -> String {
@@ -50,9 +50,7 @@ fn is_the_same_page(browser: &Browser) {
 async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
     let server = NatsServer::start().expect("start");
     let first = leader(&server, "node-1").await;
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     browser
         .until("live updates", &format!("{STATE} === 'Live'"))
@@ -137,9 +135,7 @@ async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
 async fn a_lost_nats_is_shown_as_stale_until_it_is_back() {
     let mut server = NatsServer::start().expect("start");
     let _a = leader(&server, "node-1").await;
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     mark(&browser);
     server.kill();
@@ -177,10 +173,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
         events.iter().any(|it| it["eventName"] == name)
     };
     // From then on the page knows where in the stream it is.
-    eventually(SOON, "the beginning of the stream", async || {
-        has_come("hello").then_some(())
-    })
-    .await;
+    comes_true("the beginning of the stream", async || has_come("hello")).await;
     browser.value("window.mark = true");
     serve.terminate();
     serve.code();
@@ -201,10 +194,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
     browser.until("the leader of now", &led_by("node-2")).await;
     assert_eq!(browser.value("window.mark"), true, "it was loaded again");
     // Another process does not have the events that were missed.
-    eventually(SOON, "the end of the stream it knew", async || {
-        has_come("reload").then_some(())
-    })
-    .await;
+    comes_true("the end of the stream it knew", async || has_come("reload")).await;
     drop(b);
 }
 
@@ -213,9 +203,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
 async fn updates_stop_and_go_on_as_told() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     browser.value("document.getElementById('pause').click()");
     assert_eq!(browser.value(STATE), "Paused");
@@ -242,9 +230,7 @@ async fn updates_stop_and_go_on_as_told() {
 async fn the_title_tells_of_a_lost_leader_where_nobody_looks() {
     let server = NatsServer::start().expect("start");
     let a = leader(&server, "node-1").await;
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     assert_eq!(browser.text("document.title"), "Leaders of leaders");
     browser.value("Object.defineProperty(document, 'hidden', { get: () => true })");

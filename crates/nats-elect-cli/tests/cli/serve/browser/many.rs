@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::groups::{foreign_group, foreign_units};
 use super::super::serving;
 use super::devtools::Browser;
-use super::{does_not_scroll_sideways, page, updates};
+use super::{browsing, does_not_scroll_sideways, page, updates};
 use crate::fleet::{bucket, instance, leader};
 use crate::group::pair;
 
@@ -19,9 +19,7 @@ async fn all_of_it_weighs_little_and_comes_from_its_own_server() {
     let _a = leader(&server, "node-1").await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let _c = instance(&server, "node-3").start().await.expect("start");
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (serve, browser) = browsing(&server);
     browser
         .until(
             "all of it",
@@ -139,9 +137,7 @@ async fn ten_thousand_units_are_one_row_and_those_without_an_owner_come_first() 
             .await
             .expect("put");
     }
-    let serve = serving(&server, &[]);
-    let browser = Browser::start();
-    page(&browser, &serve);
+    let (_serve, browser) = browsing(&server);
     let first = "document.querySelector('.groups tbody tr')";
     let row =
         format!("{first}?.id === 'g0-{long}' && {first}.innerText.includes('20 more members')");

@@ -13,10 +13,18 @@ mod many;
 mod pictures;
 
 use self::devtools::Browser;
-use super::Serving;
+use super::{Serving, serving};
+use nats_elect_testing::NatsServer;
 
 fn page(browser: &Browser, serve: &Serving) {
     browser.open(&format!("http://{}/", serve.address));
+}
+
+/// `serve` of this server, and a browser that shows its page.
+fn browsing(server: &NatsServer) -> (Serving, Browser) {
+    let (serve, browser) = (serving(server, &[]), Browser::start());
+    page(&browser, &serve);
+    (serve, browser)
 }
 
 /// Waits until the page was brought up to date so often.
