@@ -22,7 +22,7 @@ pub use self::members::{Member, owner, problems, state};
 pub use self::past::Event;
 pub use self::roles::{Change, Leader, Role};
 pub use self::values::{In, Seconds, Time, Token, View, Whole, or_null};
-pub use self::watched::{Asked, BucketState, Freshness, Of, Watched};
+pub use self::watched::{Asked, Freshness, Of, Watched};
 
 /// The clock by which ages are told.
 #[expect(

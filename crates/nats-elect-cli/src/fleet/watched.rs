@@ -45,7 +45,7 @@ pub struct Freshness {
 /// Of what in a bucket it is asked whether it is current: its roles, or its groups.
 pub type Of = fn(&Watched) -> Freshness;
 
-/// What came of asking the instances.
+/// What came of asking the instances. While there is neither a time nor a problem, nobody was asked.
 #[derive(Clone, Default)]
 pub struct Asked {
     /// When instances last could be asked, by both clocks.
@@ -56,19 +56,6 @@ pub struct Asked {
     pub problem: Option<String>,
     /// Whether that is for want of any answer.
     pub unanswered: bool,
-    /// Turns that succeeded, and turns that did not.
-    pub turns: (u64, u64),
-}
-
-/// How the bucket itself is.
-#[derive(Clone, Copy)]
-pub struct BucketState {
-    pub messages: u64,
-    pub bytes: u64,
-    /// The servers that are to hold it.
-    pub replicas: usize,
-    /// Those of them that do, and are not behind.
-    pub replicas_current: usize,
 }
 
 #[derive(Default)]
@@ -77,8 +64,6 @@ struct Known {
     /// Why there is no observer yet.
     trouble: Option<String>,
     asked: Asked,
-    /// Nothing if it could not be asked for.
-    bucket_state: Option<BucketState>,
     /// How many changes of each role were seen, by cause.
     counts: BTreeMap<String, BTreeMap<&'static str, u64>>,
     /// The newest last.
@@ -241,15 +226,6 @@ impl Watched {
         self.known().counts.get(role).cloned().unwrap_or_default()
     }
 
-    /// How the bucket is, if that can be told.
-    pub fn bucket_is(&self, state: Option<BucketState>) {
-        self.known().bucket_state = state;
-    }
-
-    pub fn bucket_state(&self) -> Option<BucketState> {
-        self.known().bucket_state
-    }
-
     /// What came of a turn of questions.
     pub fn heard(&self, reports: Reports) {
         let mut known = self.known();
@@ -258,12 +234,10 @@ impl Watched {
             Ok(reports) => {
                 let is_new = asked.problem.take().is_some() || differ(&asked.reports, &reports);
                 asked.at = Some((now(), wall_clock()));
-                asked.turns.0 += 1;
                 asked.reports = reports.into();
                 is_new
             }
             Err(error) => {
-                asked.turns.1 += 1;
                 let is_new = asked.problem.is_none();
                 asked.problem = Some(clean(&error.to_string()));
                 asked.unanswered = matches!(error, AdminError::Timeout { .. });
