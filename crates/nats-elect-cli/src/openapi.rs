@@ -4,6 +4,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use crate::problem::Problem;
+
 pub const JSON: &str = "application/json";
 pub const EVENTS: &str = "text/event-stream";
 
@@ -31,8 +33,8 @@ pub struct Operation<'a> {
 }
 
 impl Document {
-    /// A document without operations. `P` is what refusals are.
-    pub fn new<P: JsonSchema>(title: &str, about: &str, words: Words) -> Self {
+    /// A document without operations.
+    pub fn new(title: &str, about: &str, words: Words) -> Self {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         let settings = settings.with(|it| it.definitions_path = "/components/schemas".into());
         let mut generator = settings.into_generator();
@@ -41,7 +43,7 @@ impl Document {
             base: "",
             always: &[],
             words,
-            problem: generator.subschema_for::<P>().to_value(),
+            problem: generator.subschema_for::<Problem>().to_value(),
             generator,
             json: json!({
                 "openapi": "3.1.0",

@@ -27,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::application::{self, Application};
 use super::attach::{Attached, NotAttached};
-use super::problem::Problem;
 use super::{keys, openapi};
 use crate::fleet::{LeaderKnown, Token, or_null};
+use crate::problem::{Problem, refusing};
 use crate::secret::Secret;
 
 /// The largest body of a request, and that of a fenced key: NATS takes no larger message.
@@ -130,43 +130,28 @@ pub struct SteppedDown {
 }
 
 pub fn router(agent: Agent) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/v1", routing::get(instance))
         .route("/v1/ready", routing::get(ready))
         .route("/v1/openapi.json", routing::get(openapi::document))
         .route("/v1/roles", routing::get(roles))
         .route("/v1/roles/{role}", routing::get(role).post(stand))
         .route("/v1/roles/{role}/step-down", routing::post(step_down))
-        .route("/v1/roles/{role}/terms/{token}/renew", routing::post(renew))
-        .route("/v1/roles/{role}/terms/{token}/done", routing::post(done))
-        .route(
-            "/v1/roles/{role}/terms/{token}/validate",
-            routing::post(validate),
-        )
-        .route(
-            "/v1/roles/{role}/terms/{token}/authorize",
-            routing::post(authorize),
-        )
-        .merge(keys::routes())
-        .fallback(async || {
-            Problem::new(
-                StatusCode::NOT_FOUND,
-                "no_such_path",
-                "there is no such path: /v1/openapi.json lists them",
-            )
-        })
-        .method_not_allowed_fallback(async || {
-            Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "bad_method",
-                "this path takes another method",
-            )
-        })
-        .layer(middleware::map_response(understood))
+        .nest("/v1/roles/{role}/terms/{token}", of_term());
+    refusing(routes)
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(within_bounds))
         .layer(middleware::from_fn_with_state(agent.clone(), authorized))
         .with_state(agent)
+}
+
+fn of_term() -> Router<Agent> {
+    Router::new()
+        .route("/renew", routing::post(renew))
+        .route("/done", routing::post(done))
+        .route("/validate", routing::post(validate))
+        .route("/authorize", routing::post(authorize))
+        .merge(keys::routes())
 }
 
 /// Lets requests pass that have the secret.
@@ -209,23 +194,6 @@ fn is_broken(error: &axum::Error) -> bool {
     let first: &(dyn Error + 'static) = error;
     let mut causes = std::iter::successors(Some(first), |it| (*it).source());
     causes.any(<dyn Error>::is::<hyper::Error>)
-}
-
-/// Makes a problem of what axum itself refuses: a path or a body that it can't read.
-async fn understood(response: Response) -> Response {
-    let status = response.status();
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_text = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
-    if !status.is_client_error() || !is_text {
-        return response;
-    }
-    let text = axum::body::to_bytes(response.into_body(), 4096).await;
-    let text = text.unwrap_or_default();
-    let code = match status {
-        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        _ => "bad_request",
-    };
-    Problem::new(status, code, String::from_utf8_lossy(&text)).into_response()
 }
 
 /// What a body says; nothing if there is none.

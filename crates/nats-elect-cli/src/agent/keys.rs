@@ -10,16 +10,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::api::{Agent, OfPath};
-use super::problem::Problem;
 use crate::fleet::Whole;
+use crate::problem::Problem;
 
 type Key = Path<(String, OfPath, String)>;
 
 pub fn routes() -> Router<Agent> {
     let key = routing::get(read).put(write).delete(delete);
     Router::new()
-        .route("/v1/roles/{role}/terms/{token}/keys", routing::get(list))
-        .route("/v1/roles/{role}/terms/{token}/keys/{*key}", key)
+        .route("/keys", routing::get(list))
+        .route("/keys/{*key}", key)
 }
 
 #[derive(Serialize, JsonSchema)]

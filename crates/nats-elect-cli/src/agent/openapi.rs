@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Done, Instance, Promise, Proved, Ready, SteppedDown, SteppingDown, Told};
 use super::keys::{Keys, Written};
-use super::problem::Problem;
 use crate::fleet::RolePart;
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
@@ -76,7 +75,7 @@ struct Settings {}
 
 /// `/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
-    let mut document = Document::new::<Problem>("nats-elect agent", ABOUT, WORDS);
+    let mut document = Document::new("nats-elect agent", ABOUT, WORDS);
     (document.base, document.always) = ("/v1", &[UNAUTHORIZED]);
     of_roles(&mut document);
     (document.base, document.always) = ("/v1/roles/{role}/terms/{token}", OF_TERM);

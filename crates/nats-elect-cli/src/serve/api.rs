@@ -15,7 +15,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::problem::Problem;
 use super::{Served, metrics};
 use crate::commands::history::since;
 use crate::fleet::{
@@ -23,6 +22,7 @@ use crate::fleet::{
 };
 use crate::openapi::JSON;
 use crate::output;
+use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive};
 
 /// Events of the history in one answer: the latest ones.

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Served;
 use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
-use super::problem::Problem;
 use crate::commands::group::explain::Facts;
 use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
+use crate::problem::Problem;
 use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.

@@ -9,7 +9,6 @@
 //! ├─ page      the same for people, with the timeline
 //! ├─ openapi   all paths, described
 //! ├─ names     the names of this server
-//! ├─ problem   answers that are errors
 //! └─ spaced    answers about everything, made a few times a second at most
 //! ```
 
@@ -21,7 +20,6 @@ mod metrics;
 mod names;
 mod openapi;
 mod page;
-mod problem;
 mod server;
 mod spaced;
 mod timeline;

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::api::{History, Instances, Leadership, RoleInFull, Roles, When, Where, told};
 use super::groups::{All, GroupInFull, UnitInFull, UnitOwner, Which};
-use super::problem::Body;
 use crate::fleet::{Change, GroupChange, In};
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
@@ -30,7 +29,7 @@ const EVENT_KINDS: &str = "Server-sent events: hello, change (Change), group (Gr
 
 /// `/api/v1/openapi.json`.
 pub async fn document() -> Response {
-    let mut document = Document::new::<Body<'_>>("nats-elect serve", ABOUT, WORDS);
+    let mut document = Document::new("nats-elect serve", ABOUT, WORDS);
     document.base = "/api/v1";
     document
         .operation("get /events events What happens, as it happens")

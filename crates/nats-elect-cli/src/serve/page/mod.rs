@@ -18,11 +18,11 @@ use nats_elect::{Observed, RoleState, Standing};
 use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
 use super::Served;
-use super::problem::Problem;
 use super::timeline::{self, Mark};
 use crate::asking::Report;
 use crate::fleet::{Asked, Watched, now};
 use crate::past_event::PastEvent;
+use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
 use crate::text::{clean, lasted, short, stamp, stamp_of, wall_clock};
 
@@ -199,7 +199,7 @@ pub async fn asset(Path(file): Path<String>) -> Response {
         "style.css" => ("text/css; charset=utf-8", include_str!("style.css")),
         "script.js" => ("text/javascript; charset=utf-8", include_str!("script.js")),
         "icon.svg" => ("image/svg+xml", include_str!("icon.svg")),
-        _ => return Problem::not_found("there is nothing at this path").into_response(),
+        _ => return Problem::no_such_path().into_response(),
     };
     ([(CONTENT_TYPE, kind)], content).into_response()
 }
