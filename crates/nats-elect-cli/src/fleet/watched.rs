@@ -18,7 +18,7 @@ use crate::exit::{Code, Failure};
 use crate::output;
 use crate::past_event::{PastEvent, with_gaps};
 use crate::seen::{Seen, name, why_changed};
-use crate::text::{clean, time_of_ms, wall_clock};
+use crate::text::{clean, clock, stamp, time_of_ms, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
@@ -86,6 +86,16 @@ pub struct Latest {
     pub role: String,
     pub who: String,
     pub what: String,
+}
+
+impl Latest {
+    pub fn stamp(&self) -> String {
+        stamp(self.at)
+    }
+
+    pub fn clock(&self) -> String {
+        clock(&self.stamp())
+    }
 }
 
 impl Watched {

@@ -118,7 +118,7 @@ pub async fn watch(how: How) -> Outcome {
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(Failure::new(Code::Failed, "the keyboard can't be read")),
             },
-            _ = frames.tick() => if !state.is_frozen {
+            _ = frames.tick() => {
                 state.facts.look(&watched, wall_clock());
                 if number.is_multiple_of(FRAMES) {
                     state.facts.look_further(&watched);

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::clock_of;
 use crate::serve::timeline::{Mark, Span, WIDTH};
-use crate::text::{clean, stamp_of};
+use crate::text::{clean, clock, stamp_of};
 
 /// So many colours tell leaders apart. In the style sheet they have numbers.
 const COLOURS: usize = 6;
@@ -127,7 +126,7 @@ pub fn ticks(from_ms: u64, now_ms: u64) -> Vec<Tick> {
     let hours = first..=now_ms / TICK_MS;
     let ticks = hours.map(|hour| Tick {
         at: place(hour * TICK_MS, from_ms, now_ms),
-        text: clock_of(hour * TICK_MS)[11..16].to_owned(),
+        text: clock(&stamp_of(hour * TICK_MS))[11..16].to_owned(),
     });
     let fits = |tick: &Tick| (MARGIN..=100.0 - MARGIN).contains(&tick.at);
     ticks.filter(fits).collect()

@@ -86,7 +86,7 @@ pub fn page(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
 
 /// A line across the screen with a title, and something to know of what is below.
 fn rule(look: Look, width: usize, title: &str, more: &str) -> Line<'static> {
-    let dash = look.sign("─", "-");
+    let dash = "─";
     let more = if more.is_empty() {
         String::new()
     } else {
@@ -114,12 +114,7 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
     let takes = |(key, what): (&str, &str)| 3 + columns(key) + columns(what);
     let mut left = width.saturating_sub(takes(quit) + takes(help));
     let mut keys = vec![quit];
-    for other in [
-        (look.sign("↑↓", "jk"), "select"),
-        ("/", "filter"),
-        ("s", "sort"),
-        ("f", "freeze"),
-    ] {
+    for other in [("↑↓", "select"), ("/", "filter")] {
         if takes(other) <= left {
             left -= takes(other);
             keys.push(other);
@@ -138,15 +133,11 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
 
 /// The mark of the selected row, and the role's name.
 fn name_of(look: Look, name: &str, width: usize, selected: bool) -> Vec<Span<'static>> {
-    let mark = if selected {
-        look.sign("▶ ", "> ")
-    } else {
-        "  "
-    };
+    let mark = if selected { "▶ " } else { "  " };
     let style = if selected { look.title() } else { Style::new() };
     vec![
         Span::styled(mark, look.title()),
-        Span::styled(padded(&fit(name, width, look), width), style),
+        Span::styled(padded(&fit(name, width), width), style),
     ]
 }
 
