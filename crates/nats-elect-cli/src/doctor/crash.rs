@@ -133,7 +133,8 @@ fn candidates(reports: &[InstanceReport], findings: &mut Findings) {
     }
 }
 
-fn listed(names: &[&str]) -> String {
+/// The first names, and how many more there are.
+pub fn listed(names: &[&str]) -> String {
     let shown = names[..names.len().min(NAMES)].join(", ");
     match names.len().saturating_sub(NAMES) {
         0 => shown,

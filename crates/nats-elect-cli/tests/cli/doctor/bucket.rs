@@ -26,7 +26,7 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     })
     .await;
     assert_eq!(checkup.code, Some(0), "{:#}", checkup.report);
-    checkup.says("replicas", "ok", "3");
+    checkup.says("bucket", "ok", "replicas: 3");
     checkup.says("stream leader", "ok", "2 more replicas are current");
     checkup.says("survives", "ok", "the loss of 1 node of 3");
     checkup.says("instances", "ok", "2 found");
