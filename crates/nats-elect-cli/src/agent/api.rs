@@ -21,14 +21,14 @@ use nats_elect::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::application::{self, Application};
 use super::attach::{Attached, NotAttached};
 use super::{keys, openapi};
-use crate::fleet::{LeaderKnown, Token, or_null};
+use crate::fleet::{Token, or_null};
 use crate::problem::{Problem, refusing};
 use crate::secret::Secret;
 
@@ -329,7 +329,7 @@ pub enum Told {
     },
     /// `leader`: who leads now
     Leader {
-        #[schemars(with = "Option<LeaderKnown>")]
+        #[schemars(with = "Option<Map<String, Value>>")]
         leader: Value,
     },
 }

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Done, Instance, Promise, Proved, Ready, SteppedDown, SteppingDown, Told};
 use super::keys::{Keys, Written};
-use crate::fleet::RolePart;
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
 const ABOUT: &str = "Elections for applications in any language. docs/agent.md has the protocol: \
@@ -22,6 +21,9 @@ const UNREADY: &str =
     "It can't: NATS is out of reach for longer than a lease, or the agent is being stopped";
 const TOLD: &str = "Server-sent events: standing, leader, promoted, wind_down, ended (StreamEvent)";
 const BYTES: &str = "application/octet-stream";
+
+/// Described elsewhere.
+type Object = Map<String, Value>;
 
 /// Why requests are refused.
 const UNAUTHORIZED: &str = "401 The secret is missing or wrong";
@@ -57,18 +59,6 @@ const OF_WRITE: Words = &[
     "507 The role would keep more than its data limit",
 ];
 
-/// The status of a role on this instance
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "of a schema no value is made")]
-struct RoleStatus {
-    #[serde(flatten)]
-    part: RolePart,
-    /// The name of this instance's term in logs, spans and events
-    correlation_id: Option<String>,
-    /// Whether the handler runs on although its lease is over
-    overrun: bool,
-}
-
 /// The role's settings, as in a configuration file, if the agent's file has no roles
 #[derive(JsonSchema)]
 struct Settings {}
@@ -98,13 +88,15 @@ fn of_roles(document: &mut Document) {
         .answer::<Ready>(503, JSON, UNREADY);
     document
         .operation("get /openapi.json document This document")
-        .ok::<Map<String, Value>>();
+        .ok::<Object>();
     document
-        .operation("get /roles roles The status of all roles that are stood for")
-        .ok::<BTreeMap<String, RoleStatus>>();
+        .operation(
+            "get /roles roles The status of all roles that are stood for, as docs/admin.md has it",
+        )
+        .ok::<BTreeMap<String, Object>>();
     document
-        .operation("get /roles/{role} role The status of a role")
-        .ok::<RoleStatus>()
+        .operation("get /roles/{role} role The status of a role, as docs/admin.md has it")
+        .ok::<Object>()
         .refused(&[NOT_ATTACHED]);
     document
         .operation("post /roles/{role} stand Stand for a role as long as the connection is open")

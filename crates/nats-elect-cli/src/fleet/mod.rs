@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub use self::group_state::GroupState;
 pub use self::group_view::{GroupChange, Groups};
 pub use self::groups::{Group, Head, MemberRecord, Unit, UnitRecord};
-pub use self::instances::{Candidate, Instance, LeaderKnown, RolePart};
+pub use self::instances::{Candidate, Instance};
 pub use self::members::{Member, owner, problems, state};
 pub use self::past::Event;
 pub use self::roles::{Change, Leader, Role, Urgency};
