@@ -1,7 +1,6 @@
 //! Requests and answers.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,13 +31,10 @@ use crate::fleet::{Token, or_null};
 use crate::problem::{Problem, refusing};
 use crate::secret::Secret;
 
-/// The largest body of a request, and that of a fenced key: NATS takes no larger message.
+/// The largest body of a request, but for that of a fenced key.
 const MOST_BYTES: usize = 64 << 10;
-const MOST_BYTES_OF_KEY: usize = 8 << 20;
 /// How often a stream says that it goes on.
 const ALIVE: Duration = Duration::from_secs(1);
-/// The time that a body may take.
-const BODY: Duration = Duration::from_secs(10);
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -139,8 +135,7 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/roles/{role}/step-down", routing::post(step_down))
         .nest("/v1/roles/{role}/terms/{token}", of_term());
     refusing(routes)
-        .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn(within_bounds))
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(middleware::from_fn_with_state(agent.clone(), authorized))
         .with_state(agent)
 }
@@ -163,37 +158,6 @@ async fn authorized(State(agent): State<Agent>, request: Request, next: Next) ->
     let detail = "send the agent's token: `Authorization: Bearer TOKEN`";
     let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
-}
-
-/// Reads the whole body, which neither may be too large nor take too long.
-async fn within_bounds(request: Request, next: Next) -> Response {
-    let (head, body) = request.into_parts();
-    let most = if head.uri.path().contains("/keys/") {
-        MOST_BYTES_OF_KEY
-    } else {
-        MOST_BYTES
-    };
-    match tokio::time::timeout(BODY, axum::body::to_bytes(body, most)).await {
-        Ok(Ok(body)) => next.run(Request::from_parts(head, body.into())).await,
-        Ok(Err(error)) if is_broken(&error) => {
-            Problem::bad_request("the body was cut off, or its form is wrong").into_response()
-        }
-        Ok(Err(_)) => {
-            let detail = format!("the body has more than {most} bytes");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail).into_response()
-        }
-        Err(_) => {
-            let detail = format!("the body did not come within {} s", BODY.as_secs());
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail).into_response()
-        }
-    }
-}
-
-/// Whether a body could not be read, whatever its size.
-fn is_broken(error: &axum::Error) -> bool {
-    let first: &(dyn Error + 'static) = error;
-    let mut causes = std::iter::successors(Some(first), |it| (*it).source());
-    causes.any(<dyn Error>::is::<hyper::Error>)
 }
 
 /// What a body says; nothing if there is none.

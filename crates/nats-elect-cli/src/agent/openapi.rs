@@ -91,11 +91,11 @@ fn of_roles(document: &mut Document) {
         .ok::<Object>();
     document
         .operation(
-            "get /roles roles The status of all roles that are stood for, as docs/admin.md has it",
+            "get /roles roles The status of all roles that are stood for, as docs/agent.md has it",
         )
         .ok::<BTreeMap<String, Object>>();
     document
-        .operation("get /roles/{role} role The status of a role, as docs/admin.md has it")
+        .operation("get /roles/{role} role The status of a role, as docs/agent.md has it")
         .ok::<Object>()
         .refused(&[NOT_ATTACHED]);
     document

@@ -25,7 +25,6 @@ pub struct Found {
     pub replicas: usize,
     pub max_age: Option<Duration>,
     pub memory: bool,
-    pub clustered: bool,
     /// When it answered, by its server's clock.
     pub now: Option<SystemTime>,
     /// Its keys that are no other than roles' may be.
@@ -129,7 +128,6 @@ pub async fn check(
         ))
         .filter(|it| !it.is_zero()),
         memory: config["storage"] == "memory",
-        clustered,
         now: answer["ts"]
             .as_str()
             .and_then(|it| humantime::parse_rfc3339(it).ok()),
@@ -277,7 +275,7 @@ fn servers(answer: &Value, clustered: bool, findings: &mut Findings) {
     if behind.is_empty() {
         findings.ok(
             "stream leader",
-            format!("{leader:?}; {peers} more replicas are current"),
+            format!("{leader:?}; {peers} more replicas are current; writes go on while {} of them are down", peers / 2),
         );
     } else {
         findings.warn(

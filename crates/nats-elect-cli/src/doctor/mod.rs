@@ -65,7 +65,6 @@ impl Examined<'_> {
                 pace::tolerance(times, &found, findings);
             }
         }
-        pace::survives(&found, findings);
         let mut left = Vec::new();
         if readable {
             left = records::check(self, &found, findings).await;

@@ -1,5 +1,5 @@
 //! Groups in JSON: a group has the fields that `group ls --json` shows, and those of `group show
-//! --json`, a unit those of `group explain --json`.
+//! --json`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Served;
 use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
-use crate::commands::group::explain::Facts;
 use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
 use crate::problem::Problem;
 use crate::unowned::{lack, lives};
@@ -70,15 +69,6 @@ pub struct MemberInFull<'a> {
     remaining_seconds: Option<Seconds>,
     /// The units of this group that name it
     units: Vec<&'a str>,
-}
-
-/// A unit: its owner, or what it waits for
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Unit")]
-pub struct UnitInFull {
-    #[serde(flatten)]
-    unit: In<fleet::Unit>,
-    view: fleet::View,
 }
 
 /// Whether a unit has an owner, or the shard of a key
@@ -141,29 +131,6 @@ pub async fn group(
         group: told_of(view, &groups, &name, group),
         members: members.collect(),
         without_owner: groups.lacking(group),
-        view: view.told(Watched::groups_freshness),
-    }))
-}
-
-pub async fn unit(
-    State(served): State<Served>,
-    Path((name, unit)): Path<(String, String)>,
-    asked: Parsed<Where>,
-) -> Answer {
-    let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
-    let groups = view.groups.groups();
-    let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
-    let unit = group.unit(&unit).ok_or_else(no_unit)?;
-    let facts = Facts {
-        all: &groups.all,
-        name: &name,
-        group,
-        unit,
-        planned: None,
-    };
-    Ok(told(&UnitInFull {
-        unit: view.of(facts.unit()),
         view: view.told(Watched::groups_freshness),
     }))
 }

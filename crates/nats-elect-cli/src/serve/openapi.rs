@@ -4,7 +4,7 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use super::api::{History, Instances, Leadership, RoleInFull, Roles, When, Where, told};
-use super::groups::{All, GroupInFull, UnitInFull, UnitOwner, Which};
+use super::groups::{All, GroupInFull, UnitOwner, Which};
 use crate::fleet::{Change, GroupChange, In};
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
@@ -14,7 +14,6 @@ const WORDS: Words = &[
     "role The name of a role",
     "instance The id of an instance",
     "group The name of a group",
-    "unit The name of a unit: of a shard, its number",
 ];
 const UNREAD: Words = &[
     "400 A parameter is wrong or missing",
@@ -86,10 +85,6 @@ fn of_groups(document: &mut Document) {
         )
         .query::<Where>()
         .ok::<GroupInFull<'_>>();
-    document
-        .operation("get /groups/{group}/units/{unit} unit A unit: its owner, or what it waits for")
-        .query::<Where>()
-        .ok::<UnitInFull>();
     document
         .operation("get /groups/{group}/owner owner The owner of a key, or of a unit")
         .query::<Which>()

@@ -108,7 +108,6 @@ fn routes(gate: Gate, served: Served) -> Router {
         .route("/api/v1/groups", get(groups::groups))
         .route("/api/v1/groups/{group}", get(groups::group))
         .route("/api/v1/groups/{group}/owner", get(groups::owner))
-        .route("/api/v1/groups/{group}/units/{unit}", get(groups::unit))
         .route("/api/v1/instances", get(api::instances))
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/events", get(events::events))

@@ -90,7 +90,6 @@ const HISTORY: &str = "/api/v1/history";
 const LEADER: &str = "/api/v1/leader/{role}/{instance}";
 const GROUPS: &str = "/api/v1/groups";
 const GROUP: &str = "/api/v1/groups/{group}";
-const UNIT: &str = "/api/v1/groups/{group}/units/{unit}";
 const OWNER: &str = "/api/v1/groups/{group}/owner";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,10 +185,6 @@ async fn each_answer_about_groups_is_what_the_document_says() {
         (GROUP, "/api/v1/groups/control"),
         (GROUP, "/api/v1/groups/odd"),
         (GROUP, "/api/v1/groups/none"),
-        (UNIT, "/api/v1/groups/partitions/units/0"),
-        (UNIT, "/api/v1/groups/odd/units/0"),
-        (UNIT, "/api/v1/groups/odd/units/2"),
-        (UNIT, "/api/v1/groups/odd/units/3"),
         (OWNER, "/api/v1/groups/control/owner?unit=network"),
         (OWNER, "/api/v1/groups/control/owner?key=a"),
         (OWNER, "/api/v1/groups/odd/owner?unit=2"),
@@ -232,7 +227,6 @@ async fn before_anything_is_known_each_answer_is_what_the_document_says() {
         (LEADER, "/api/v1/leader/scheduler/node-1"),
         (GROUPS, GROUPS),
         (GROUP, "/api/v1/groups/partitions"),
-        (UNIT, "/api/v1/groups/partitions/units/0"),
         (OWNER, "/api/v1/groups/partitions/owner?key=a"),
     ] {
         let answer = serve.get(asked);
