@@ -9,8 +9,7 @@ use crate::problem::Problem;
 pub const JSON: &str = "application/json";
 pub const EVENTS: &str = "text/event-stream";
 
-/// Words in paths and what they mean, as `role The name of a role`; or statuses and when they come,
-/// as `503 No bucket was read yet`.
+/// Words in paths and what they mean, as `role The name of a role`.
 pub type Words = &'static [&'static str];
 
 /// A document in the making.
@@ -18,8 +17,6 @@ pub struct Document {
     generator: SchemaGenerator,
     /// What paths begin with.
     pub base: &'static str,
-    /// Why any operation may be refused.
-    pub always: Words,
     words: Words,
     problem: Value,
     json: Value,
@@ -28,7 +25,6 @@ pub struct Document {
 /// What can be done with a path.
 pub struct Operation<'a> {
     generator: &'a mut SchemaGenerator,
-    problem: &'a Value,
     json: &'a mut Value,
 }
 
@@ -41,7 +37,6 @@ impl Document {
         let license = json!({ "name": "Apache-2.0", "identifier": "Apache-2.0" });
         Self {
             base: "",
-            always: &[],
             words,
             problem: generator.subschema_for::<Problem>().to_value(),
             generator,
@@ -61,9 +56,11 @@ impl Document {
         let path = format!("{}{path}", self.base);
         let json = &mut self.json["paths"][&path][method];
         *json = json!({ "operationId": id, "summary": summary, "parameters": [] });
+        let refused = &mut json["responses"]["default"];
+        refused["content"]["application/problem+json"]["schema"] = self.problem.clone();
+        refused["description"] = json!("It is refused, or can't be done now: `code` says why");
         let mut operation = Operation {
             generator: &mut self.generator,
-            problem: &self.problem,
             json,
         };
         for (name, what) in self.words.iter().filter_map(|it| it.split_once(' ')) {
@@ -71,7 +68,7 @@ impl Document {
                 operation = operation.parameter("path", name, what);
             }
         }
-        operation.refused(self.always)
+        operation
     }
 
     /// A type that no answer has: the data of an event.
@@ -139,16 +136,6 @@ impl Operation<'_> {
     pub fn empty(self) -> Self {
         let summary = self.json["summary"].clone();
         self.json["responses"]["204"]["description"] = summary;
-        self
-    }
-
-    /// It may be refused.
-    pub fn refused(self, why: Words) -> Self {
-        for (status, when) in why.iter().filter_map(|it| it.split_once(' ')) {
-            let answer = &mut self.json["responses"][status];
-            answer["content"]["application/problem+json"]["schema"] = self.problem.clone();
-            answer["description"] = json!(when);
-        }
         self
     }
 }

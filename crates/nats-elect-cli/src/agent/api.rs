@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::application::{self, Application};
-use super::attach::{Attached, NotAttached};
+use super::attach::Attached;
 use super::{keys, openapi};
 use crate::fleet::{Token, or_null};
 use crate::problem::{Problem, refusing};
@@ -245,20 +245,9 @@ async fn stand(
             ));
         }
     };
-    let attached = agent
-        .attached
-        .attach(role.clone(), config, |application| over.add(application));
-    let application = attached.await.map_err(|why| match why {
-        NotAttached::Taken => Problem::new(
-            StatusCode::CONFLICT,
-            "taken",
-            format!("another application stands for {role:?} over this agent"),
-        ),
-        NotAttached::TooShort => Problem::bad_request(
-            "an application needs a stop budget of at least 500ms: set a ttl of at least 2.5s, or a longer `stop_budget`",
-        ),
-        NotAttached::Refused(error) => error.into(),
-    })?;
+    let attaching = |application: &_| over.add(application);
+    let attached = agent.attached.attach(role.clone(), config, attaching);
+    let application = attached.await?;
     let first = Told::Standing {
         bucket: agent.bucket.to_string(),
         instance_id: agent.manager().instance_id().to_string(),

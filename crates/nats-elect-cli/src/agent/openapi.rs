@@ -25,40 +25,6 @@ const BYTES: &str = "application/octet-stream";
 /// Described elsewhere.
 type Object = Map<String, Value>;
 
-/// Why requests are refused.
-const UNAUTHORIZED: &str = "401 The secret is missing or wrong";
-const NOT_ATTACHED: &str = "404 No application stands for the role over this agent";
-const OF_STAND: Words = &[
-    "400 The name or the settings break a rule",
-    "403 The agent's file has no such role",
-    "409 `taken`: another application stands for it over this agent",
-    "503 The agent is being stopped",
-];
-const OF_TERM: Words = &[
-    UNAUTHORIZED,
-    NOT_ATTACHED,
-    "400 The request can't be read",
-    "409 `not_leader`: the term is over. Stop acting as its leader",
-];
-const OF_STEP_DOWN: Words = &[
-    "424 `successor_absent` or `successor_refused`: nothing was done",
-    "503 The agent is being stopped",
-];
-const OF_PROOF: Words = &["503 `unproven`: no proof could be had just now"];
-const OF_KEYS: Words = &[
-    "404 `no_such_key`, or no application stands for the role",
-    "502 NATS refused it",
-    "503 NATS could not do it just now. Nothing was written",
-];
-const OF_WRITE: Words = &[
-    "409 `not_leader` or `superseded`: the term is over, or a newer one exists",
-    "412 `conflict`: the key is in another state. `revision` has the one it is at",
-    "413 The value is too large",
-    "501 The server or the bucket can't do it",
-    "504 `unconfirmed`: it may have been written. Read before you decide",
-    "507 The role would keep more than its data limit",
-];
-
 /// The role's settings, as in a configuration file, if the agent's file has no roles
 #[derive(JsonSchema)]
 struct Settings {}
@@ -66,9 +32,9 @@ struct Settings {}
 /// `/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
     let mut document = Document::new("nats-elect agent", ABOUT, WORDS);
-    (document.base, document.always) = ("/v1", &[UNAUTHORIZED]);
+    document.base = "/v1";
     of_roles(&mut document);
-    (document.base, document.always) = ("/v1/roles/{role}/terms/{token}", OF_TERM);
+    document.base = "/v1/roles/{role}/terms/{token}";
     of_terms(&mut document);
     let mut described = document.finish();
     described["security"] = json!([{ "secret": [] }, {}]);
@@ -96,22 +62,18 @@ fn of_roles(document: &mut Document) {
         .ok::<BTreeMap<String, Object>>();
     document
         .operation("get /roles/{role} role The status of a role, as docs/agent.md has it")
-        .ok::<Object>()
-        .refused(&[NOT_ATTACHED]);
+        .ok::<Object>();
     document
         .operation("post /roles/{role} stand Stand for a role as long as the connection is open")
         .body::<Settings>(JSON)
-        .answer::<String>(200, EVENTS, TOLD)
-        .refused(OF_STAND);
+        .answer::<String>(200, EVENTS, TOLD);
     document.component::<Told>();
     document
         .operation(
             "post /roles/{role}/step-down stepDown Give the role up, to any instance or to one",
         )
         .body::<SteppingDown>(JSON)
-        .ok::<SteppedDown>()
-        .refused(OF_TERM)
-        .refused(OF_STEP_DOWN);
+        .ok::<SteppedDown>();
 }
 
 fn of_terms(document: &mut Document) {
@@ -124,31 +86,23 @@ fn of_terms(document: &mut Document) {
         .empty();
     document
         .operation("post /validate validate Prove the lease by a compare-and-set")
-        .ok::<Proved>()
-        .refused(OF_PROOF);
+        .ok::<Proved>();
     document
         .operation("post /authorize authorize Prove the lease, unless it was proved a moment ago")
-        .ok::<Proved>()
-        .refused(OF_PROOF);
+        .ok::<Proved>();
     document
         .operation("get /keys listKeys The role's keys")
-        .ok::<Keys>()
-        .refused(OF_KEYS);
+        .ok::<Keys>();
     document
         .operation("get /keys/{key} readKey The value of a key. ETag has its revision")
-        .answer::<Value>(200, BYTES, "The value")
-        .refused(OF_KEYS);
+        .answer::<Value>(200, BYTES, "The value");
     document
         .operation("put /keys/{key} writeKey Write a key. NATS refuses it once a newer term exists")
         .header("If-None-Match `*`: write only if the key is missing")
         .header("If-Match Write only if the key is at this revision, as an ETag has it")
         .body::<Value>(BYTES)
-        .ok::<Written>()
-        .refused(OF_KEYS)
-        .refused(OF_WRITE);
+        .ok::<Written>();
     document
         .operation("delete /keys/{key} deleteKey Delete a key")
-        .ok::<Written>()
-        .refused(OF_KEYS)
-        .refused(OF_WRITE);
+        .ok::<Written>();
 }

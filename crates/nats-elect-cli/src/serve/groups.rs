@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Served;
-use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
+use super::api::{Answer, Parsed, Where, of_views, ok_or_unavailable, query, told};
 use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
 use crate::problem::Problem;
 use crate::unowned::{lack, lives};
@@ -104,10 +104,7 @@ pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answe
         all.extend(each.map(|(name, group)| told_of(view, &groups, name, group)));
     }
     Ok(told(&All {
-        views: views
-            .iter()
-            .map(|it| it.told(Watched::groups_freshness))
-            .collect(),
+        views: of_views(&views, Watched::groups_freshness),
         groups: all,
     }))
 }
@@ -174,14 +171,8 @@ pub async fn owner(
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
 fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
-    view.groups.unit(name, unit).ok_or_else(|| {
-        let groups = view.groups.groups();
-        let group = groups.all.groups.get(name);
-        // A group may be taken back between the two looks.
-        group
-            .and_then(|it| it.unit(unit).is_none().then(no_unit))
-            .unwrap_or_else(no_group)
-    })
+    let owned = view.groups.unit(name, unit);
+    owned.ok_or_else(|| Problem::not_found("the bucket has no such unit of this group"))
 }
 
 /// The shard of a key, and the member that its record names.
@@ -221,8 +212,4 @@ fn remaining(member: &ObservedMember) -> Option<Seconds> {
 
 fn no_group() -> Problem {
     Problem::not_found("the bucket has no such group")
-}
-
-fn no_unit() -> Problem {
-    Problem::not_found("the group has no such unit")
 }

@@ -15,11 +15,6 @@ const WORDS: Words = &[
     "instance The id of an instance",
     "group The name of a group",
 ];
-const UNREAD: Words = &[
-    "400 A parameter is wrong or missing",
-    "404 There is no such role, unit, group or bucket",
-    "503 No bucket was read yet",
-];
 const NO_LEADER: &str = "It is not known to lead the role, or no bucket was read yet";
 const NO_OWNER: &str =
     "It has no owner that is known to live, or the groups are not current, or not read yet";
@@ -33,14 +28,12 @@ pub async fn document() -> Response {
     document
         .operation("get /events events What happens, as it happens")
         .header("Last-Event-ID The last event that was read: what came after it is told again")
-        .answer::<String>(200, EVENTS, EVENT_KINDS)
-        .refused(&["503 Too many streams are open"]);
+        .answer::<String>(200, EVENTS, EVENT_KINDS);
     document.component::<In<Change>>();
     document.component::<In<GroupChange>>();
     document
         .operation("get /openapi.json document This document")
         .ok::<Map<String, Value>>();
-    document.always = UNREAD;
     of_roles(&mut document);
     of_groups(&mut document);
     told(&document.finish())

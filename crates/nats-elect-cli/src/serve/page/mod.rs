@@ -353,8 +353,9 @@ fn instance((instance, report): &Report) -> Instance {
     let report = report.as_ref();
     let roles = || report.iter().flat_map(|report| &report.roles);
     let leads = roles().filter(|(_, says)| says.state == Some(RoleState::Leader));
-    let leads: Vec<_> = leads.map(|(role, _)| clean(role)).collect();
-    let follows = roles().count() - leads.len();
+    let leads = leads.count();
+    let follows = roles().count() - leads;
+    let told = |count: usize| report.map_or_else(|_| nobody(), |_| count.to_string());
     let mut wrong: Vec<_> = match report {
         Ok(report) => report.trouble.iter().map(|it| clean(it)).collect(),
         Err(error) => vec![clean(&error.to_string())],
@@ -373,23 +374,10 @@ fn instance((instance, report): &Report) -> Instance {
         name: clean(&instance.to_string()),
         version: clean(&instance.version),
         up: report.map_or_else(|_| nobody(), |it| lasted(it.uptime)),
-        leads: listed(&leads),
-        follows: report.map_or_else(|_| nobody(), |_| follows.to_string()),
+        leads: told(leads),
+        follows: told(follows),
         troubles: wrong,
     }
-}
-
-/// How many, and which.
-fn listed(names: &[String]) -> String {
-    if names.is_empty() {
-        return nobody();
-    }
-    let first = &names[..names.len().min(MOST_NAMES)];
-    let more = match names.len() - first.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{}: {}{more}", names.len(), first.join(", "))
 }
 
 /// In what an instance is not as it should be in a role.

@@ -12,7 +12,7 @@ use super::{Answer, Serving, serving};
 use crate::fleet::{ROLE, at, bucket, instance, leader, silent, stranger};
 use crate::group::{all_owned, member};
 
-/// The document, in which no object may have a field that it does not name.
+/// The document, in which no object may have a field that it does not name, unless it says so.
 pub struct Document(Value);
 
 impl Document {
@@ -29,8 +29,13 @@ impl Document {
     pub fn describes(&self, path: &str, answer: &Answer) {
         let kind = answer.header("content-type").expect("a kind");
         let responses = &self.operation(path)["responses"];
-        let content = &responses[answer.status.to_string()]["content"][kind];
-        let schema = &content["schema"];
+        let response = responses.get(answer.status.to_string());
+        let content = &response.unwrap_or(&responses["default"])["content"];
+        // What is not known to be so is 503, too.
+        let of_kind = content
+            .get(kind)
+            .or(responses["default"]["content"].get(kind));
+        let schema = &of_kind.expect("a kind")["schema"];
         assert!(schema.is_object(), "{path} {}: {kind}", answer.status);
         self.holds(schema, &answer.json());
     }
@@ -74,7 +79,8 @@ fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             if fields.contains_key("properties") {
-                fields.insert("additionalProperties".into(), json!(false));
+                let more = fields.entry("additionalProperties");
+                more.or_insert(json!(false));
             }
             fields.values_mut().for_each(close);
         }
