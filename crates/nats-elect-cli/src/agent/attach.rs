@@ -8,7 +8,7 @@ use futures::StreamExt;
 use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager, RoleState};
 use tokio::sync::{oneshot, watch};
 
-use super::application::{Application, Gone, LEAST_STOP_BUDGET, Reach, State};
+use super::application::{Application, Gone, LEAST_STOP_BUDGET, State};
 use crate::problem::Problem;
 
 /// How long a claim may be under way when its application goes. A claim that is won and given back
@@ -72,7 +72,7 @@ impl Attached {
                 "an application needs a stop budget of at least 500ms: set a ttl of at least 2.5s, or a longer `stop_budget`",
             ));
         }
-        let application = Arc::new(Application::new(role, Reach::of(settings.stop_budget)));
+        let application = Arc::new(Application::new(role, settings.stop_budget));
         self.reserve(&application).await?;
         attaching(&application);
         {

@@ -210,33 +210,26 @@ fn limits(
     let new = roles - standing.len() as u64;
     let too_full = review.spare.is_some_and(|spare| spare < new);
     let (state, config) = (&answer["state"], &answer["config"]);
-    for (what, used, limit) in [
-        ("bytes", "bytes", "max_bytes"),
-        ("messages", "messages", "max_msgs"),
-    ] {
-        let (Some(used), Some(max)) = (state[used].as_u64(), config[limit].as_u64()) else {
-            continue;
-        };
-        if max == 0 {
-            continue;
-        }
-        let percent = used.saturating_mul(100) / max;
-        let found = format!("{used} of {max} {what}, {percent} %");
-        let advice = format!("raise `{limit}`, or delete unused keys: `nats kv ls`");
-        match percent {
-            FULL.. => findings.fail(
-                "fill",
-                format!("{found}: a full bucket refuses heartbeats, or drops the keys of leaders"),
-                advice,
-            ),
-            _ if too_full => findings.fail(
-                "fill",
-                format!("{found}: there may be no room for the keys of a new role"),
-                advice,
-            ),
-            CLOSE.. => findings.warn("fill", found, advice),
-            _ => findings.ok("fill", found),
-        }
+    let fill = [("bytes", "max_bytes"), ("messages", "max_msgs")].into_iter();
+    let fill = fill.filter_map(|(what, limit)| {
+        let (used, max) = (state[what].as_u64()?, config[limit].as_u64()?);
+        let percent = used.saturating_mul(100).checked_div(max)?;
+        Some((percent, format!("{used} of {max} {what}, {percent} %")))
+    });
+    let Some((percent, found)) = fill.max() else {
+        return;
+    };
+    let advice = "raise `max_bytes` or `max_msgs`, or delete unused keys: `nats kv ls`";
+    if percent >= FULL {
+        let full = "a full bucket refuses heartbeats, or drops the keys of leaders";
+        findings.fail("fill", format!("{found}: {full}"), advice);
+    } else if too_full {
+        let full = "there may be no room for the keys of a new role";
+        findings.fail("fill", format!("{found}: {full}"), advice);
+    } else if percent >= CLOSE {
+        findings.warn("fill", found, advice);
+    } else {
+        findings.ok("fill", found);
     }
 }
 

@@ -174,14 +174,10 @@ impl Watched {
     /// The same of its groups, which have a watch of their own.
     pub fn groups_freshness(&self) -> Freshness {
         self.groups.freshness().unwrap_or_else(|| {
-            let began = || {
-                (
-                    now().duration_since(self.began),
-                    "they were not read yet".into(),
-                )
-            };
+            let age = now().duration_since(self.began);
+            let unread = || (age, "they were not read yet".to_owned());
             Freshness {
-                stale: Some(self.freshness().stale.unwrap_or_else(began)),
+                stale: Some(self.freshness().stale.unwrap_or_else(unread)),
                 read: false,
             }
         })

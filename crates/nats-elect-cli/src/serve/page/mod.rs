@@ -207,9 +207,7 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
     let doubtful = as_urgent(Urgency::Doubtful).count();
     let led = match (unled, doubtful) {
         _ if !freshness.read || roles.is_empty() => None,
-        (0, 0) if freshness.stale.is_none() => {
-            Some(("good", "●", format!("{} led", of_all(roles.len()))))
-        }
+        (0, 0) if freshness.stale.is_none() => Some(("good", "●", "All roles are led".to_owned())),
         (_, 0) => None,
         _ => {
             let text = format!(
@@ -258,13 +256,6 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         roles,
         stale_groups: stale_groups.map(|(since, why)| format!("{}: {why}.", lasted(since))),
         groups,
-    }
-}
-
-fn of_all(roles: usize) -> String {
-    match roles {
-        1 => "The one role is".into(),
-        many => format!("All {many} roles are"),
     }
 }
 
