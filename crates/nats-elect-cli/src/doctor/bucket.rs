@@ -221,11 +221,11 @@ fn limits(
     };
     let advice = "raise `max_bytes` or `max_msgs`, or delete unused keys: `nats kv ls`";
     if percent >= FULL {
-        let full = "a full bucket refuses heartbeats, or drops the keys of leaders";
-        findings.fail("fill", format!("{found}: {full}"), advice);
+        let why = "a full bucket refuses heartbeats, or drops the keys of leaders";
+        findings.fail("fill", format!("{found}: {why}"), advice);
     } else if too_full {
-        let full = "there may be no room for the keys of a new role";
-        findings.fail("fill", format!("{found}: {full}"), advice);
+        let why = "there may be no room for the keys of a new role";
+        findings.fail("fill", format!("{found}: {why}"), advice);
     } else if percent >= CLOSE {
         findings.warn("fill", found, advice);
     } else {
