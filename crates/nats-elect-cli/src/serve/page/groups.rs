@@ -20,6 +20,7 @@ pub struct Group {
     pub class: &'static str,
     pub state: String,
     pub units: usize,
+    /// Without an owner that is known to live.
     pub unowned: usize,
     pub without: Vec<String>,
     pub members: Vec<Share>,
@@ -67,12 +68,26 @@ fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &Obser
         urgency,
         sign,
         class,
-        state: stands.trouble().unwrap_or_else(|| "all owned".into()),
+        state: state(stands),
         units: stands.units,
-        unowned: stands.unowned,
+        unowned: stands.unowned + stands.unconfirmed,
         without: without.chain(longest).map(|it| clean(&it)).collect(),
         members: members.iter().map(|it| share(it, most)).collect(),
         more_members,
+    }
+}
+
+/// In a few words, which have to fit on a narrow screen.
+fn state(stands: GroupState) -> String {
+    match stands.urgency() {
+        Urgency::Good => "all owned".into(),
+        Urgency::Doubtful if stands.making => "new".into(),
+        Urgency::Doubtful => format!("{} unconfirmed", stands.unconfirmed),
+        Urgency::Bad if stands.unowned > 0 => {
+            format!("{} without owner", stands.unowned + stands.unconfirmed)
+        }
+        Urgency::Bad if stands.understood => "no member".into(),
+        Urgency::Bad => "no record".into(),
     }
 }
 
