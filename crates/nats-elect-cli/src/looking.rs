@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream;
-use async_nats::jetstream::stream::PeerInfo;
 use futures::StreamExt;
 use nats_elect::admin::AdminClient;
 use nats_elect::{Change, History, ManagerConfig, Observer, TrustedKeys};
@@ -14,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::asking::keep_asking;
 use crate::connect::reading;
 use crate::exit::{Code, Failure};
-use crate::fleet::{BucketState, Watched};
+use crate::fleet::Watched;
 use crate::follow::Follow;
 use crate::past_event::MOST;
 
@@ -22,8 +20,6 @@ use crate::past_event::MOST;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// How often it is looked what became of groups.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often it is asked how the bucket is.
-const INSPECTION: Duration = Duration::from_secs(10);
 /// The pause before a history is looked for that was not there, or broke off.
 const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 
@@ -79,7 +75,7 @@ pub async fn go_on(
     client: Client,
     interval: Duration,
 ) -> Failure {
-    let admin = AdminClient::under(client.clone(), &config.bucket, &config.admin.subject_prefix);
+    let admin = AdminClient::under(client, &config.bucket, &config.admin.subject_prefix);
     let admin = match admin {
         Ok(admin) => admin,
         Err(error) => return error.into(),
@@ -93,7 +89,6 @@ pub async fn go_on(
         }
         failure = follow_groups(view, &observer) => failure,
         never = read_history(view, config) => match never {},
-        never = inspect_bucket(view, &client) => match never {},
     }
 }
 
@@ -137,32 +132,6 @@ async fn ask_instances(
         }
     };
     tokio::join!(keep_asking(admin, observer.clone(), interval, tell), hear);
-}
-
-/// Asks how the bucket itself is.
-async fn inspect_bucket(view: &Watched, client: &Client) -> std::convert::Infallible {
-    let name = format!("KV_{}", view.bucket);
-    loop {
-        let stream = jetstream::new(client.clone()).get_stream(&name).await;
-        let state = stream.ok().map(|stream| {
-            let info = stream.cached_info();
-            let cluster = info.cluster.as_ref();
-            // The leader, and those that follow it.
-            let current = cluster.map_or(1, |cluster| {
-                let is_current = |peer: &&PeerInfo| peer.current && !peer.offline;
-                let others = cluster.replicas.iter().filter(is_current).count();
-                others + usize::from(cluster.leader.is_some())
-            });
-            BucketState {
-                messages: info.state.messages,
-                bytes: info.state.bytes,
-                replicas: info.config.num_replicas,
-                replicas_current: current,
-            }
-        });
-        view.bucket_is(state);
-        tokio::time::sleep(INSPECTION).await;
-    }
 }
 
 /// Reads the past, and then each event as it comes. A connection of its own tells what is refused.

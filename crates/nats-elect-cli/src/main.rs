@@ -38,6 +38,7 @@ mod operating;
 mod options;
 mod output;
 mod past_event;
+mod problem;
 mod progress;
 mod reading;
 mod record;

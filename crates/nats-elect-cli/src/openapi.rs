@@ -4,11 +4,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use crate::problem::Problem;
+
 pub const JSON: &str = "application/json";
 pub const EVENTS: &str = "text/event-stream";
 
-/// Words in paths and what they mean, as `role The name of a role`; or statuses and when they come,
-/// as `503 No bucket was read yet`.
+/// Words in paths and what they mean, as `role The name of a role`.
 pub type Words = &'static [&'static str];
 
 /// A document in the making.
@@ -16,8 +17,6 @@ pub struct Document {
     generator: SchemaGenerator,
     /// What paths begin with.
     pub base: &'static str,
-    /// Why any operation may be refused.
-    pub always: Words,
     words: Words,
     problem: Value,
     json: Value,
@@ -26,22 +25,20 @@ pub struct Document {
 /// What can be done with a path.
 pub struct Operation<'a> {
     generator: &'a mut SchemaGenerator,
-    problem: &'a Value,
     json: &'a mut Value,
 }
 
 impl Document {
-    /// A document without operations. `P` is what refusals are.
-    pub fn new<P: JsonSchema>(title: &str, about: &str, words: Words) -> Self {
+    /// A document without operations.
+    pub fn new(title: &str, about: &str, words: Words) -> Self {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         let settings = settings.with(|it| it.definitions_path = "/components/schemas".into());
         let mut generator = settings.into_generator();
         let license = json!({ "name": "Apache-2.0", "identifier": "Apache-2.0" });
         Self {
             base: "",
-            always: &[],
             words,
-            problem: generator.subschema_for::<P>().to_value(),
+            problem: generator.subschema_for::<Problem>().to_value(),
             generator,
             json: json!({
                 "openapi": "3.1.0",
@@ -59,9 +56,11 @@ impl Document {
         let path = format!("{}{path}", self.base);
         let json = &mut self.json["paths"][&path][method];
         *json = json!({ "operationId": id, "summary": summary, "parameters": [] });
+        let refused = &mut json["responses"]["default"];
+        refused["content"]["application/problem+json"]["schema"] = self.problem.clone();
+        refused["description"] = json!("It is refused, or can't be done now: `code` says why");
         let mut operation = Operation {
             generator: &mut self.generator,
-            problem: &self.problem,
             json,
         };
         for (name, what) in self.words.iter().filter_map(|it| it.split_once(' ')) {
@@ -69,7 +68,7 @@ impl Document {
                 operation = operation.parameter("path", name, what);
             }
         }
-        operation.refused(self.always)
+        operation
     }
 
     /// A type that no answer has: the data of an event.
@@ -137,16 +136,6 @@ impl Operation<'_> {
     pub fn empty(self) -> Self {
         let summary = self.json["summary"].clone();
         self.json["responses"]["204"]["description"] = summary;
-        self
-    }
-
-    /// It may be refused.
-    pub fn refused(self, why: Words) -> Self {
-        for (status, when) in why.iter().filter_map(|it| it.split_once(' ')) {
-            let answer = &mut self.json["responses"][status];
-            answer["content"]["application/problem+json"]["schema"] = self.problem.clone();
-            answer["description"] = json!(when);
-        }
         self
     }
 }

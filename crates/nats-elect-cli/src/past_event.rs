@@ -136,12 +136,6 @@ impl PastEvent {
         json!(Event::from(self))
     }
 
-    /// When a term began, if this event is the beginning of one, in milliseconds since 1970.
-    pub fn began_at(&self) -> Option<u64> {
-        let begins = matches!(self.event.change, LeaderChange::TermStarted { .. });
-        begins.then_some(self.event.at_ms)
-    }
-
     /// What happened, in words.
     pub fn what(&self) -> String {
         match &self.event.change {

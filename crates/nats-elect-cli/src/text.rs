@@ -73,6 +73,12 @@ pub fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
+/// What [`stamp`] writes, for people: `2026-03-01 08:00:00`.
+pub fn clock(stamp: &str) -> String {
+    let whole = stamp.split('.').next().unwrap_or(stamp);
+    whole.replacen('T', " ", 1)
+}
+
 /// A time in milliseconds since the Unix epoch, as [`stamp`] writes it.
 pub fn stamp_of(ms: u64) -> String {
     stamp(time_of_ms(ms))

@@ -1,7 +1,6 @@
 //! Requests and answers.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,24 +20,21 @@ use nats_elect::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::application::{self, Application};
-use super::attach::{Attached, NotAttached};
-use super::problem::Problem;
+use super::attach::Attached;
 use super::{keys, openapi};
-use crate::fleet::{LeaderKnown, Token, or_null};
+use crate::fleet::{Token, or_null};
+use crate::problem::{Problem, refusing};
 use crate::secret::Secret;
 
-/// The largest body of a request, and that of a fenced key: NATS takes no larger message.
+/// The largest body of a request, but for that of a fenced key.
 const MOST_BYTES: usize = 64 << 10;
-const MOST_BYTES_OF_KEY: usize = 8 << 20;
 /// How often a stream says that it goes on.
 const ALIVE: Duration = Duration::from_secs(1);
-/// The time that a body may take.
-const BODY: Duration = Duration::from_secs(10);
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -130,43 +126,27 @@ pub struct SteppedDown {
 }
 
 pub fn router(agent: Agent) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/v1", routing::get(instance))
         .route("/v1/ready", routing::get(ready))
         .route("/v1/openapi.json", routing::get(openapi::document))
         .route("/v1/roles", routing::get(roles))
         .route("/v1/roles/{role}", routing::get(role).post(stand))
         .route("/v1/roles/{role}/step-down", routing::post(step_down))
-        .route("/v1/roles/{role}/terms/{token}/renew", routing::post(renew))
-        .route("/v1/roles/{role}/terms/{token}/done", routing::post(done))
-        .route(
-            "/v1/roles/{role}/terms/{token}/validate",
-            routing::post(validate),
-        )
-        .route(
-            "/v1/roles/{role}/terms/{token}/authorize",
-            routing::post(authorize),
-        )
-        .merge(keys::routes())
-        .fallback(async || {
-            Problem::new(
-                StatusCode::NOT_FOUND,
-                "no_such_path",
-                "there is no such path: /v1/openapi.json lists them",
-            )
-        })
-        .method_not_allowed_fallback(async || {
-            Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "bad_method",
-                "this path takes another method",
-            )
-        })
-        .layer(middleware::map_response(understood))
-        .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn(within_bounds))
+        .nest("/v1/roles/{role}/terms/{token}", of_term());
+    refusing(routes)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(middleware::from_fn_with_state(agent.clone(), authorized))
         .with_state(agent)
+}
+
+fn of_term() -> Router<Agent> {
+    Router::new()
+        .route("/renew", routing::post(renew))
+        .route("/done", routing::post(done))
+        .route("/validate", routing::post(validate))
+        .route("/authorize", routing::post(authorize))
+        .merge(keys::routes())
 }
 
 /// Lets requests pass that have the secret.
@@ -178,54 +158,6 @@ async fn authorized(State(agent): State<Agent>, request: Request, next: Next) ->
     let detail = "send the agent's token: `Authorization: Bearer TOKEN`";
     let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
-}
-
-/// Reads the whole body, which neither may be too large nor take too long.
-async fn within_bounds(request: Request, next: Next) -> Response {
-    let (head, body) = request.into_parts();
-    let most = if head.uri.path().contains("/keys/") {
-        MOST_BYTES_OF_KEY
-    } else {
-        MOST_BYTES
-    };
-    match tokio::time::timeout(BODY, axum::body::to_bytes(body, most)).await {
-        Ok(Ok(body)) => next.run(Request::from_parts(head, body.into())).await,
-        Ok(Err(error)) if is_broken(&error) => {
-            Problem::bad_request("the body was cut off, or its form is wrong").into_response()
-        }
-        Ok(Err(_)) => {
-            let detail = format!("the body has more than {most} bytes");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail).into_response()
-        }
-        Err(_) => {
-            let detail = format!("the body did not come within {} s", BODY.as_secs());
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail).into_response()
-        }
-    }
-}
-
-/// Whether a body could not be read, whatever its size.
-fn is_broken(error: &axum::Error) -> bool {
-    let first: &(dyn Error + 'static) = error;
-    let mut causes = std::iter::successors(Some(first), |it| (*it).source());
-    causes.any(<dyn Error>::is::<hyper::Error>)
-}
-
-/// Makes a problem of what axum itself refuses: a path or a body that it can't read.
-async fn understood(response: Response) -> Response {
-    let status = response.status();
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_text = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
-    if !status.is_client_error() || !is_text {
-        return response;
-    }
-    let text = axum::body::to_bytes(response.into_body(), 4096).await;
-    let text = text.unwrap_or_default();
-    let code = match status {
-        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        _ => "bad_request",
-    };
-    Problem::new(status, code, String::from_utf8_lossy(&text)).into_response()
 }
 
 /// What a body says; nothing if there is none.
@@ -313,20 +245,9 @@ async fn stand(
             ));
         }
     };
-    let attached = agent
-        .attached
-        .attach(role.clone(), config, |application| over.add(application));
-    let application = attached.await.map_err(|why| match why {
-        NotAttached::Taken => Problem::new(
-            StatusCode::CONFLICT,
-            "taken",
-            format!("another application stands for {role:?} over this agent"),
-        ),
-        NotAttached::TooShort => Problem::bad_request(
-            "an application needs a stop budget of at least 500ms: set a ttl of at least 2.5s, or a longer `stop_budget`",
-        ),
-        NotAttached::Refused(error) => error.into(),
-    })?;
+    let attaching = |application: &_| over.add(application);
+    let attached = agent.attached.attach(role.clone(), config, attaching);
+    let application = attached.await?;
     let first = Told::Standing {
         bucket: agent.bucket.to_string(),
         instance_id: agent.manager().instance_id().to_string(),
@@ -361,7 +282,7 @@ pub enum Told {
     },
     /// `leader`: who leads now
     Leader {
-        #[schemars(with = "Option<LeaderKnown>")]
+        #[schemars(with = "Option<Map<String, Value>>")]
         leader: Value,
     },
 }

@@ -39,26 +39,6 @@ pub const LEAST_STOP_BUDGET: Duration = Duration::from_millis(500);
 /// The longest time between two promises. Connections that are idle for longer are closed.
 const LONGEST_PACE: Duration = Duration::from_secs(5);
 
-/// How far a promise reaches.
-#[derive(Clone, Copy, Debug)]
-pub struct Reach {
-    /// The longest promise: what a handler has to wind down, less the margin.
-    pub longest: Duration,
-    /// How long before the end of the lease a promise ends. It covers the rates of two clocks, and
-    /// the time in which the end of a term becomes known here.
-    pub margin: Duration,
-}
-
-impl Reach {
-    pub fn of(stop_budget: Duration) -> Self {
-        let margin = stop_budget / 4;
-        Self {
-            longest: stop_budget.saturating_sub(margin),
-            margin,
-        }
-    }
-}
-
 /// A promise as the application gets it.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
@@ -79,7 +59,8 @@ pub enum Gone {
 /// An application, from the opening of its stream to the end of it.
 pub struct Application {
     pub role: String,
-    reach: Reach,
+    /// What its handler has to wind down.
+    stop_budget: Duration,
     state: watch::Sender<State>,
     leader: watch::Sender<Option<LeaderInfo>>,
     current: Mutex<Option<Current>>,
@@ -109,10 +90,10 @@ impl Drop for Forget<'_> {
 }
 
 impl Application {
-    pub fn new(role: String, reach: Reach) -> Self {
+    pub fn new(role: String, stop_budget: Duration) -> Self {
         Self {
             role,
-            reach,
+            stop_budget,
             state: watch::Sender::new(State::Standing),
             leader: watch::Sender::new(None),
             current: Mutex::new(None),
@@ -143,7 +124,24 @@ impl Application {
 
     /// How often the application should ask for a new promise.
     pub fn pace(&self) -> Duration {
-        (self.reach.longest / 3).min(LONGEST_PACE)
+        (self.longest() / 3).min(LONGEST_PACE)
+    }
+
+    /// How long before the end of the lease a promise ends. It covers the rates of two clocks, and
+    /// the time in which the end of a term becomes known here.
+    fn margin(&self) -> Duration {
+        self.stop_budget / 4
+    }
+
+    /// The longest promise.
+    fn longest(&self) -> Duration {
+        self.stop_budget.saturating_sub(self.margin())
+    }
+
+    /// How far a promise reaches that is made now.
+    fn reach(&self, now: Instant, term: &Term) -> Instant {
+        let lease = now.plus(term.remaining()).minus(self.margin());
+        lease.min(now.plus(self.longest()))
     }
 
     /// Its connection has ended. Nothing is promised from now on.
@@ -184,7 +182,7 @@ impl Application {
         }
         let winding_down = current.term.is_cancelled();
         if !winding_down {
-            current.until = current.until.max(self.reach.from(now, &current.term));
+            current.until = current.until.max(self.reach(now, &current.term));
             self.promised.send_replace(current.until);
         }
         Some(Promise {
@@ -221,20 +219,13 @@ impl Application {
     }
 }
 
-impl Reach {
-    fn from(self, now: Instant, term: &Term) -> Instant {
-        let lease = now.plus(term.remaining()).minus(self.margin);
-        lease.min(now.plus(self.longest))
-    }
-}
-
 impl RoleHandler for Application {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
         let token = term.fencing_token();
         let (stopped, mut has_stopped) = watch::channel(None);
         let mut promised = self.promised.subscribe();
         // The time for its first request. Nothing is promised before that.
-        let until = self.reach.from(Instant::now(), &term);
+        let until = self.reach(Instant::now(), &term);
         *self.current() = Some(Current {
             term: term.clone(),
             until,
@@ -279,7 +270,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_millis(1500);
 
     fn application() -> Application {
-        Application::new("worker".into(), Reach::of(BUDGET))
+        Application::new("worker".into(), BUDGET)
     }
 
     /// Waits until the application leads.
@@ -362,7 +353,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_promise_that_has_passed_is_not_renewed_and_ends_the_term() {
-        let application = Application::new("worker".into(), Reach::of(LEAST_STOP_BUDGET));
+        let application = Application::new("worker".into(), LEAST_STOP_BUDGET);
         let term = TestTerm::new("worker");
         let token = term.term().fencing_token();
         let ended = term.lead(&application).await.expect("not aborted");

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager, RoleState};
 use tokio::sync::{oneshot, watch};
 
-use super::application::{Application, Gone, LEAST_STOP_BUDGET, Reach, State};
+use super::application::{Application, Gone, LEAST_STOP_BUDGET, State};
+use crate::problem::Problem;
 
 /// How long a claim may be under way when its application goes. A claim that is won and given back
 /// at once would cost the role a lease; one that becomes a term is freed in good order.
@@ -25,16 +26,6 @@ struct Inner {
     left: watch::Sender<()>,
     /// The longest stop budget of all applications so far.
     stop_budget: Mutex<Duration>,
-}
-
-/// Why an application can't stand for a role.
-#[derive(Debug)]
-pub enum NotAttached {
-    /// Another one does, over this agent.
-    Taken,
-    /// Its stop budget is too short to stop in.
-    TooShort,
-    Refused(Error),
 }
 
 impl Attached {
@@ -74,13 +65,14 @@ impl Attached {
         role: String,
         config: RoleConfig,
         attaching: impl FnOnce(&Arc<Application>),
-    ) -> Result<Arc<Application>, NotAttached> {
-        let refused = |error| NotAttached::Refused(Error::from(error));
-        let settings = config.settings().map_err(refused)?;
+    ) -> Result<Arc<Application>, Problem> {
+        let settings = config.settings().map_err(Error::from)?;
         if settings.stop_budget < LEAST_STOP_BUDGET {
-            return Err(NotAttached::TooShort);
+            return Err(Problem::bad_request(
+                "an application needs a stop budget of at least 500ms: set a ttl of at least 2.5s, or a longer `stop_budget`",
+            ));
         }
-        let application = Arc::new(Application::new(role, Reach::of(settings.stop_budget)));
+        let application = Arc::new(Application::new(role, settings.stop_budget));
         self.reserve(&application).await?;
         attaching(&application);
         {
@@ -95,13 +87,13 @@ impl Attached {
             Ok(Ok(())) => Ok(application),
             Ok(Err(error)) => {
                 application.has_gone(Gone::Closed);
-                Err(NotAttached::Refused(error))
+                Err(error.into())
             }
-            Err(_) => Err(NotAttached::Refused(Error::Stopped)),
+            Err(_) => Err(Error::Stopped.into()),
         }
     }
 
-    async fn reserve(&self, application: &Arc<Application>) -> Result<(), NotAttached> {
+    async fn reserve(&self, application: &Arc<Application>) -> Result<(), Problem> {
         loop {
             let mut left = self.0.left.subscribe();
             {
@@ -111,7 +103,7 @@ impl Attached {
                         applications.insert(application.role.clone(), Arc::clone(application));
                         return Ok(());
                     }
-                    Some(other) if !other.is_over() => return Err(NotAttached::Taken),
+                    Some(other) if !other.is_over() => return Err(Problem::taken(&other.role)),
                     Some(_) => {}
                 }
             }

@@ -1,7 +1,7 @@
 //! The fenced keys of a role: HTTP's own conditions are those of the store.
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
@@ -10,16 +10,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::api::{Agent, OfPath};
-use super::problem::Problem;
 use crate::fleet::Whole;
+use crate::problem::Problem;
+
+/// The largest value: NATS takes no larger message.
+const MOST_BYTES: usize = 8 << 20;
 
 type Key = Path<(String, OfPath, String)>;
 
 pub fn routes() -> Router<Agent> {
     let key = routing::get(read).put(write).delete(delete);
+    let key = key.layer(DefaultBodyLimit::max(MOST_BYTES));
     Router::new()
-        .route("/v1/roles/{role}/terms/{token}/keys", routing::get(list))
-        .route("/v1/roles/{role}/terms/{token}/keys/{*key}", key)
+        .route("/keys", routing::get(list))
+        .route("/keys/{*key}", key)
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -8,8 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Done, Instance, Promise, Proved, Ready, SteppedDown, SteppingDown, Told};
 use super::keys::{Keys, Written};
-use super::problem::Problem;
-use crate::fleet::RolePart;
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
 const ABOUT: &str = "Elections for applications in any language. docs/agent.md has the protocol: \
@@ -24,51 +22,8 @@ const UNREADY: &str =
 const TOLD: &str = "Server-sent events: standing, leader, promoted, wind_down, ended (StreamEvent)";
 const BYTES: &str = "application/octet-stream";
 
-/// Why requests are refused.
-const UNAUTHORIZED: &str = "401 The secret is missing or wrong";
-const NOT_ATTACHED: &str = "404 No application stands for the role over this agent";
-const OF_STAND: Words = &[
-    "400 The name or the settings break a rule",
-    "403 The agent's file has no such role",
-    "409 `taken`: another application stands for it over this agent",
-    "503 The agent is being stopped",
-];
-const OF_TERM: Words = &[
-    UNAUTHORIZED,
-    NOT_ATTACHED,
-    "400 The request can't be read",
-    "409 `not_leader`: the term is over. Stop acting as its leader",
-];
-const OF_STEP_DOWN: Words = &[
-    "424 `successor_absent` or `successor_refused`: nothing was done",
-    "503 The agent is being stopped",
-];
-const OF_PROOF: Words = &["503 `unproven`: no proof could be had just now"];
-const OF_KEYS: Words = &[
-    "404 `no_such_key`, or no application stands for the role",
-    "502 NATS refused it",
-    "503 NATS could not do it just now. Nothing was written",
-];
-const OF_WRITE: Words = &[
-    "409 `not_leader` or `superseded`: the term is over, or a newer one exists",
-    "412 `conflict`: the key is in another state. `revision` has the one it is at",
-    "413 The value is too large",
-    "501 The server or the bucket can't do it",
-    "504 `unconfirmed`: it may have been written. Read before you decide",
-    "507 The role would keep more than its data limit",
-];
-
-/// The status of a role on this instance
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "of a schema no value is made")]
-struct RoleStatus {
-    #[serde(flatten)]
-    part: RolePart,
-    /// The name of this instance's term in logs, spans and events
-    correlation_id: Option<String>,
-    /// Whether the handler runs on although its lease is over
-    overrun: bool,
-}
+/// Described elsewhere.
+type Object = Map<String, Value>;
 
 /// The role's settings, as in a configuration file, if the agent's file has no roles
 #[derive(JsonSchema)]
@@ -76,10 +31,10 @@ struct Settings {}
 
 /// `/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
-    let mut document = Document::new::<Problem>("nats-elect agent", ABOUT, WORDS);
-    (document.base, document.always) = ("/v1", &[UNAUTHORIZED]);
+    let mut document = Document::new("nats-elect agent", ABOUT, WORDS);
+    document.base = "/v1";
     of_roles(&mut document);
-    (document.base, document.always) = ("/v1/roles/{role}/terms/{token}", OF_TERM);
+    document.base = "/v1/roles/{role}/terms/{token}";
     of_terms(&mut document);
     let mut described = document.finish();
     described["security"] = json!([{ "secret": [] }, {}]);
@@ -99,28 +54,26 @@ fn of_roles(document: &mut Document) {
         .answer::<Ready>(503, JSON, UNREADY);
     document
         .operation("get /openapi.json document This document")
-        .ok::<Map<String, Value>>();
+        .ok::<Object>();
     document
-        .operation("get /roles roles The status of all roles that are stood for")
-        .ok::<BTreeMap<String, RoleStatus>>();
+        .operation(
+            "get /roles roles The status of all roles that are stood for, as docs/agent.md has it",
+        )
+        .ok::<BTreeMap<String, Object>>();
     document
-        .operation("get /roles/{role} role The status of a role")
-        .ok::<RoleStatus>()
-        .refused(&[NOT_ATTACHED]);
+        .operation("get /roles/{role} role The status of a role, as docs/agent.md has it")
+        .ok::<Object>();
     document
         .operation("post /roles/{role} stand Stand for a role as long as the connection is open")
         .body::<Settings>(JSON)
-        .answer::<String>(200, EVENTS, TOLD)
-        .refused(OF_STAND);
+        .answer::<String>(200, EVENTS, TOLD);
     document.component::<Told>();
     document
         .operation(
             "post /roles/{role}/step-down stepDown Give the role up, to any instance or to one",
         )
         .body::<SteppingDown>(JSON)
-        .ok::<SteppedDown>()
-        .refused(OF_TERM)
-        .refused(OF_STEP_DOWN);
+        .ok::<SteppedDown>();
 }
 
 fn of_terms(document: &mut Document) {
@@ -133,31 +86,23 @@ fn of_terms(document: &mut Document) {
         .empty();
     document
         .operation("post /validate validate Prove the lease by a compare-and-set")
-        .ok::<Proved>()
-        .refused(OF_PROOF);
+        .ok::<Proved>();
     document
         .operation("post /authorize authorize Prove the lease, unless it was proved a moment ago")
-        .ok::<Proved>()
-        .refused(OF_PROOF);
+        .ok::<Proved>();
     document
         .operation("get /keys listKeys The role's keys")
-        .ok::<Keys>()
-        .refused(OF_KEYS);
+        .ok::<Keys>();
     document
         .operation("get /keys/{key} readKey The value of a key. ETag has its revision")
-        .answer::<Value>(200, BYTES, "The value")
-        .refused(OF_KEYS);
+        .answer::<Value>(200, BYTES, "The value");
     document
         .operation("put /keys/{key} writeKey Write a key. NATS refuses it once a newer term exists")
         .header("If-None-Match `*`: write only if the key is missing")
         .header("If-Match Write only if the key is at this revision, as an ETag has it")
         .body::<Value>(BYTES)
-        .ok::<Written>()
-        .refused(OF_KEYS)
-        .refused(OF_WRITE);
+        .ok::<Written>();
     document
         .operation("delete /keys/{key} deleteKey Delete a key")
-        .ok::<Written>()
-        .refused(OF_KEYS)
-        .refused(OF_WRITE);
+        .ok::<Written>();
 }

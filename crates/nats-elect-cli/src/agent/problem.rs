@@ -1,47 +1,11 @@
-//! Refusals, as RFC 9457 has them.
+//! Why the agent refuses requests.
 
-use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use nats_elect::{Error, FencedError, TermError};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-/// Why a request was refused, as RFC 9457 has it
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Problem {
-    #[serde(skip)]
-    status: StatusCode,
-    /// For programs
-    code: &'static str,
-    /// For people
-    detail: String,
-    /// The revision that a key is at, if it is not the one that was required. Null: the key is
-    /// missing
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[expect(clippy::option_option, reason = "nothing is said, or null")]
-    revision: Option<Option<String>>,
-    #[serde(rename = "status")]
-    number: u16,
-    title: &'static str,
-}
+use crate::problem::Problem;
 
 impl Problem {
-    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            status,
-            code,
-            detail: detail.into(),
-            revision: None,
-            number: status.as_u16(),
-            title: status.canonical_reason().unwrap_or("Refused"),
-        }
-    }
-
-    pub fn bad_request(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
-    }
-
     pub fn not_attached(role: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
@@ -50,6 +14,11 @@ impl Problem {
                 "no application stands for {role:?} here: open its stream with POST /v1/roles/{role}"
             ),
         )
+    }
+
+    pub fn taken(role: &str) -> Self {
+        let detail = format!("another application stands for {role:?} over this agent");
+        Self::new(StatusCode::CONFLICT, "taken", detail)
     }
 
     /// For all that only the leader may do.
@@ -62,23 +31,13 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self)).into_response();
-        let kind = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
-    }
-}
-
 impl From<TermError> for Problem {
     fn from(error: TermError) -> Self {
         match error {
-            TermError::Unproven { .. } => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "unproven",
-                error.to_string(),
-            ),
+            TermError::Unproven { .. } => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(status, "unproven", error.to_string())
+            }
             _ => Self::not_leader(),
         }
     }
@@ -111,10 +70,9 @@ impl From<FencedError> for Problem {
             FencedError::Conflict { current, .. } => {
                 let revision = current.as_ref().map(|entry| entry.revision.to_string());
                 let status = StatusCode::PRECONDITION_FAILED;
-                return Self {
-                    revision: Some(revision),
-                    ..Self::new(status, "conflict", detail)
-                };
+                let mut conflict = Self::new(status, "conflict", detail);
+                conflict.revision = Some(revision);
+                return conflict;
             }
             FencedError::Unconfirmed { .. } => (StatusCode::GATEWAY_TIMEOUT, "unconfirmed"),
             FencedError::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

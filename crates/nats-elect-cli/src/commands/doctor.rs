@@ -59,7 +59,7 @@ pub struct Doctor {
     ttl: Option<Duration>,
 
     /// Try the permissions for this role; may be repeated [default: the roles of --config, else a
-    /// made-up role or any role of the bucket]
+    /// made-up role]
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 

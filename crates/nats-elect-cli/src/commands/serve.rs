@@ -25,7 +25,6 @@ Paths:
   /api/v1/roles, /api/v1/roles/ROLE     who leads, as `ls --json` shows it
   /api/v1/leader/ROLE/INSTANCE          200 if that instance is known to lead, else 503
   /api/v1/groups, /api/v1/groups/GROUP  who owns how many units, as `group show --json` shows it
-  /api/v1/groups/GROUP/units/UNIT       a unit, as `group explain --json` shows it
   /api/v1/groups/GROUP/owner?key=KEY    the owner of a key's shard; 503 if none is known
   /api/v1/instances                     what the instances say, as `candidates --json` shows it
   /api/v1/history?role=ROLE&since=1h    past leaders, as `history --json` shows them

@@ -22,13 +22,13 @@ Examples:
   nats-elect top --interval 5s --bucket control-plane
   nats-elect top --once | mail -s leaders ops@example.com
 
-Keys: q quits, arrows select, / filters, s sorts, f freezes, ? shows help.";
+Keys: q quits, arrows select, / filters, ? shows help.";
 
 /// Show roles and leaders live
 ///
-/// The screen shows all roles. A role has its leader, the fencing token, the rest of the lease, the
-/// number of changes in 24 hours, how long the leader has led, and how long its last heartbeat took.
-/// Below are the groups, the candidates of the selected role, and the latest changes.
+/// The screen shows all roles, those that are not known to be led first. A role has its leader, the
+/// rest of the lease, how long the leader has led, how long its last heartbeat took, and the fencing
+/// token. Below are the groups, the candidates of the selected role, and the latest changes.
 ///
 /// Leaders and leases come from the bucket, changes before the start from the stream of published
 /// events, and the rest from the instances. If a part can't be had, because a permission is missing,
@@ -43,10 +43,6 @@ pub struct Top {
     /// Write one picture as text, and exit
     #[arg(long)]
     once: bool,
-
-    /// Use only ASCII characters
-    #[arg(long)]
-    ascii: bool,
 
     #[command(flatten)]
     trust: Trust,
@@ -83,7 +79,6 @@ impl Top {
             patience: shared.patience(),
             look: Look {
                 colours: output.colours(),
-                ascii: self.ascii,
             },
         };
         if self.once {

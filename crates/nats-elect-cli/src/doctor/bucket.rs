@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use nats_elect::duration::exact;
-use nats_elect::{BucketNote, BucketReview, RoleName};
+use nats_elect::{BucketReview, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
@@ -25,7 +25,6 @@ pub struct Found {
     pub replicas: usize,
     pub max_age: Option<Duration>,
     pub memory: bool,
-    pub clustered: bool,
     /// When it answered, by its server's clock.
     pub now: Option<SystemTime>,
     /// Its keys that are no other than roles' may be.
@@ -73,33 +72,29 @@ pub async fn check(
             return None;
         }
     };
-    if let Some(error) = answer["error"].as_object() {
-        let code = error.get("err_code").and_then(Value::as_u64);
-        let what = error
-            .get("description")
-            .and_then(Value::as_str)
-            .unwrap_or("no reason");
-        match code {
-            Some(NOT_FOUND) => {
-                findings.ok("JetStream", "it is on");
-                findings.fail(
-                    "bucket",
-                    format!("{bucket:?} does not exist"),
-                    "name another with --bucket, or create it: `nats-elect create-bucket`, or `bucket_auto_create`",
-                );
-            }
-            Some(10039 | 10076) => findings.fail(
-                "JetStream",
-                what,
-                "enable it on the server and for this account",
-            ),
-            _ => findings.fail(
+    let what = answer["error"]["description"].as_str();
+    let what = what.unwrap_or("no reason");
+    match answer["error"]["err_code"].as_u64() {
+        None if answer["error"].is_null() => {}
+        Some(NOT_FOUND) => {
+            findings.ok("JetStream", "it is on");
+            findings.fail(
                 "bucket",
-                format!("the server says: {what}"),
-                "check the servers' logs",
-            ),
+                format!("{bucket:?} does not exist"),
+                "name another with --bucket, or create it: `nats-elect create-bucket`, or `bucket_auto_create`",
+            );
+            return None;
         }
-        return None;
+        Some(10039 | 10076) => {
+            let advice = "enable it on the server and for this account";
+            findings.fail("JetStream", what, advice);
+            return None;
+        }
+        _ => {
+            let found = format!("the server says: {what}");
+            findings.fail("bucket", found, "check the servers' logs");
+            return None;
+        }
     }
     findings.ok("JetStream", "it is on");
     let review = BucketReview::of_answer(bucket, answer.to_string().as_bytes());
@@ -133,7 +128,6 @@ pub async fn check(
         ))
         .filter(|it| !it.is_zero()),
         memory: config["storage"] == "memory",
-        clustered,
         now: answer["ts"]
             .as_str()
             .and_then(|it| humantime::parse_rfc3339(it).ok()),
@@ -148,72 +142,50 @@ pub async fn check(
     Some(found)
 }
 
-/// One line for each setting that something depends on.
+/// The checks of settings, by the settings' names in the server's JSON.
+const SETTINGS: [(&str, &str); 13] = [
+    ("num_replicas", "replicas"),
+    ("storage", "storage"),
+    ("persist_mode", "persist mode"),
+    ("max_msgs_per_subject", "history"),
+    ("max_age", "max age"),
+    ("max_bytes", "size limits"),
+    ("max_msgs", "size limits"),
+    ("max_msg_size", "value size"),
+    ("first_seq", "first sequence"),
+    ("allow_rollup_hdrs", "rollups"),
+    ("sources", "other writers"),
+    ("allow_direct", "direct gets"),
+    ("subject_delete_marker_ttl", "markers"),
+];
+
+/// One line for each setting that risks something.
 fn settings(bucket: &str, answer: &Value, review: &BucketReview, findings: &mut Findings) {
     let config = &answer["config"];
-    let mut notes: Vec<&BucketNote> = review.notes.iter().collect();
     let placed = match config["placement"].as_object() {
         Some(placement) => format!("; placed at {}", Value::Object(placement.clone())),
         None => String::new(),
     };
     findings.ok(
         "bucket",
-        format!("{bucket:?} exists, and elections can be held in it{placed}"),
+        format!(
+            "{bucket:?} exists, and elections can be held in it; replicas: {}, storage: {}{placed}",
+            config["num_replicas"],
+            config["storage"].as_str().unwrap_or("file"),
+        ),
     );
-    for (check, settings, good) in [
-        ("replicas", &["num_replicas"][..], format!("{}", config["num_replicas"])),
-        (
-            "storage",
-            &["storage"],
-            "on disk; the server syncs it every 2 minutes unless `sync_interval` says otherwise, so a power loss of all replicas at once can lose the last writes".into(),
-        ),
-        ("persist mode", &["persist_mode"], "writes are stored before they are confirmed".into()),
-        ("history", &["max_msgs_per_subject"], "the last value of each key".into()),
-        ("max age", &["max_age"], "keys do not expire".into()),
-        ("size limits", &["max_bytes", "max_msgs"], "none".into()),
-        ("value size", &["max_msg_size"], "large enough for every record".into()),
-        (
-            "first sequence",
-            &["first_seq"],
-            "taken from a clock: no sequence of a deleted bucket comes again".into(),
-        ),
-        (
-            "rollups",
-            &["allow_rollup_hdrs"],
-            "off: no message replaces others (so `nats kv purge` is refused, `nats kv del` is not)".into(),
-        ),
-        ("other writers", &["sources"], "no other stream writes into it".into()),
-        ("direct gets", &["allow_direct"], "off: elections ask the stream leader".into()),
-        ("markers", &["subject_delete_marker_ttl"], "the server leaves none where a key expired".into()),
-    ] {
-        let of_it = |note: &&BucketNote| settings.contains(&note.setting);
-        let told = notes.iter().copied().find(of_it);
-        notes.retain(|note| !of_it(note));
-        match told {
-            None => findings.ok(check, good),
-            Some(note) => findings.warn(check, &note.risk, &note.remedy),
-        }
+    for note in &review.notes {
+        let check = SETTINGS.iter().find(|(name, _)| *name == note.setting);
+        let check = check.map_or("other settings", |(_, check)| check);
+        findings.warn(check, &note.risk, &note.remedy);
     }
-    if config["allow_atomic"] == true {
-        findings.ok("batches", "several values can be written as one");
-    } else {
+    if config["allow_atomic"] != true {
         findings.warn(
             "batches",
             "off: no conditional fenced writes (`create`, `update`, batches of `Term::store()`)",
             format!("nats-server 2.12 and `nats stream edit KV_{bucket} --allow-batch`"),
         );
     }
-    for note in notes {
-        findings.warn("other settings", &note.risk, &note.remedy);
-    }
-    let discard = config["discard"].as_str().unwrap_or("old");
-    let ttl = if config["allow_msg_ttl"] == true {
-        "on"
-    } else {
-        "off"
-    };
-    let others = format!("discard {discard}, per-message ttl {ttl}");
-    findings.ok("other settings", others);
 }
 
 /// Whether its limits, if it has any, hold the keys of every role, and how full it is.
@@ -238,33 +210,26 @@ fn limits(
     let new = roles - standing.len() as u64;
     let too_full = review.spare.is_some_and(|spare| spare < new);
     let (state, config) = (&answer["state"], &answer["config"]);
-    for (what, used, limit) in [
-        ("bytes", "bytes", "max_bytes"),
-        ("messages", "messages", "max_msgs"),
-    ] {
-        let (Some(used), Some(max)) = (state[used].as_u64(), config[limit].as_u64()) else {
-            continue;
-        };
-        if max == 0 {
-            continue;
-        }
-        let percent = used.saturating_mul(100) / max;
-        let found = format!("{used} of {max} {what}, {percent} %");
-        let advice = format!("raise `{limit}`, or delete unused keys: `nats kv ls`");
-        match percent {
-            FULL.. => findings.fail(
-                "fill",
-                format!("{found}: a full bucket refuses heartbeats, or drops the keys of leaders"),
-                advice,
-            ),
-            _ if too_full => findings.fail(
-                "fill",
-                format!("{found}: there may be no room for the keys of a new role"),
-                advice,
-            ),
-            CLOSE.. => findings.warn("fill", found, advice),
-            _ => findings.ok("fill", found),
-        }
+    let fill = [("bytes", "max_bytes"), ("messages", "max_msgs")].into_iter();
+    let fill = fill.filter_map(|(what, limit)| {
+        let (used, max) = (state[what].as_u64()?, config[limit].as_u64()?);
+        let percent = used.saturating_mul(100).checked_div(max)?;
+        Some((percent, format!("{used} of {max} {what}, {percent} %")))
+    });
+    let Some((percent, found)) = fill.max() else {
+        return;
+    };
+    let advice = "raise `max_bytes` or `max_msgs`, or delete unused keys: `nats kv ls`";
+    if percent >= FULL {
+        let why = "a full bucket refuses heartbeats, or drops the keys of leaders";
+        findings.fail("fill", format!("{found}: {why}"), advice);
+    } else if too_full {
+        let why = "there may be no room for the keys of a new role";
+        findings.fail("fill", format!("{found}: {why}"), advice);
+    } else if percent >= CLOSE {
+        findings.warn("fill", found, advice);
+    } else {
+        findings.ok("fill", found);
     }
 }
 
@@ -303,7 +268,7 @@ fn servers(answer: &Value, clustered: bool, findings: &mut Findings) {
     if behind.is_empty() {
         findings.ok(
             "stream leader",
-            format!("{leader:?}; {peers} more replicas are current"),
+            format!("{leader:?}; {peers} more replicas are current; writes go on while {} of them are down", peers / 2),
         );
     } else {
         findings.warn(

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use nats_elect::LastWillStatus;
 use nats_elect::admin::InstanceReport;
-use nats_elect::duration::exact;
 
 use super::findings::Findings;
 
@@ -15,7 +14,7 @@ pub fn check(reports: &[InstanceReport], findings: &mut Findings) {
     let has_roles = reports.iter().any(|it| !it.roles.is_empty());
     let has_groups = reports.iter().any(|it| !it.groups.is_empty());
     if has_roles || has_groups {
-        last_wills(reports, has_groups, findings);
+        last_wills(reports, findings);
     }
     if has_roles {
         candidates(reports, findings);
@@ -46,14 +45,9 @@ pub fn failing(reports: &[InstanceReport], findings: &mut Findings) {
 }
 
 /// How soon the others learn of it.
-fn last_wills(reports: &[InstanceReport], has_groups: bool, findings: &mut Findings) {
+fn last_wills(reports: &[InstanceReport], findings: &mut Findings) {
     let check = "last will";
-    let roles = reports.iter().flat_map(|report| report.roles.values());
-    let longest = roles.map(|role| role.ttl).max();
-    let role = longest.map(|ttl| format!("a role waits for its lease, up to {}", exact(ttl)));
-    let unit = has_groups.then(|| "a unit of a group waits for its member's lease".to_owned());
-    let wait = [role, unit].into_iter().flatten().collect::<Vec<_>>();
-    let wait = wait.join(", and ");
+    let wait = "roles and units of groups wait for the lease of their owner";
     let (with, without): (Vec<_>, Vec<_>) = reports
         .iter()
         .partition(|report| report.last_will.is_some());
@@ -133,7 +127,8 @@ fn candidates(reports: &[InstanceReport], findings: &mut Findings) {
     }
 }
 
-fn listed(names: &[&str]) -> String {
+/// The first names, and how many more there are.
+pub fn listed(names: &[&str]) -> String {
     let shown = names[..names.len().min(NAMES)].join(", ");
     match names.len().saturating_sub(NAMES) {
         0 => shown,

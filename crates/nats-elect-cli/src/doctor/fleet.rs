@@ -177,18 +177,10 @@ fn failures(reports: &[InstanceReport], recent: Duration) -> BTreeMap<&str, BTre
 
 fn writes(reports: &[InstanceReport], recent: Duration, findings: &mut Findings) {
     for (detail, roles) in failures(reports, recent) {
-        let some: Vec<_> = roles.iter().copied().take(5).collect();
-        let more = match roles.len() - some.len() {
-            0 => String::new(),
-            more => format!(" and {more} others"),
-        };
-        let found = format!(
-            "nobody leads {}{more}, and the last attempts failed: {detail}",
-            some.join(", ")
-        );
+        let roles = crash::listed(&roles.into_iter().collect::<Vec<_>>());
         findings.fail(
             "writes",
-            found,
+            format!("nobody leads {roles}, and the last attempts failed: {detail}"),
             "candidates try on and lead soon after the cause is gone: look for a full disk and for \
              limits of the bucket, the account and the server",
         );

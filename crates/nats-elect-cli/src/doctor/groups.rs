@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nats_elect::{ManagerConfig, ObservedGroup, ObservedGroups, Observer, UnitStanding};
+use nats_elect::{ManagerConfig, ObservedGroup, ObservedGroups, Observer};
 
 use super::findings::Findings;
+use crate::fleet::{owner, problems};
+use crate::unowned::lives;
 
 /// How long a heartbeat of each member is waited for at most.
 const WAIT: Duration = Duration::from_secs(2);
@@ -42,11 +44,7 @@ pub fn check(seen: &ObservedGroups, wanted: &[String], findings: &mut Findings) 
 }
 
 fn look(seen: &ObservedGroups, name: &str, group: &ObservedGroup, findings: &mut Findings) {
-    let mut wrong: Vec<_> = seen
-        .problems_of(name)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let mut wrong = problems(seen, name);
     if group.unclosed > 0 {
         wrong.push(format!(
             "group {name:?}: units of earlier generations that are not closed: {}. No unit begins before they are",
@@ -54,11 +52,8 @@ fn look(seen: &ObservedGroups, name: &str, group: &ObservedGroup, findings: &mut
         ));
     }
     let owners = group.units.iter().filter(|unit| {
-        let owner = unit
-            .owner
-            .as_ref()
-            .and_then(|owner| seen.members.get(owner));
-        unit.standing == UnitStanding::Owned && owner.is_some_and(|it| it.confirmed)
+        let owner = owner(unit).and_then(|owner| seen.members.get(owner));
+        owner.is_some_and(lives)
     });
     let (all, owned) = (group.unit_count(), owners.count());
     if owned < all && !group.making {

@@ -49,8 +49,7 @@ impl Examined<'_> {
         let mut written = None;
         if candidate {
             if self.groups.is_empty() || !self.roles.made_up {
-                let standing: Vec<_> = found.roles().map(String::as_str).collect();
-                written = self.writing(&standing, findings).await;
+                written = self.writing(findings).await;
             }
             self.owning(seen.as_ref(), findings).await;
             let standing = seen.iter().flat_map(|seen| seen.groups.keys());
@@ -66,7 +65,6 @@ impl Examined<'_> {
                 pace::tolerance(times, &found, findings);
             }
         }
-        pace::survives(&found, findings);
         let mut left = Vec::new();
         if readable {
             left = records::check(self, &found, findings).await;

@@ -130,32 +130,3 @@ pub fn tolerance(times: &Times, found: &Found, findings: &mut Findings) {
         );
     }
 }
-
-/// What the bucket survives, in words.
-pub fn survives(found: &Found, findings: &mut Findings) {
-    let check = "survives";
-    let kept = if found.memory {
-        ""
-    } else {
-        ", and its data is kept"
-    };
-    match (found.clustered, found.replicas) {
-        (false, _) => findings.ok(
-            check,
-            format!("a restart of the server, if it is shorter than the leases{kept}; while it is down, leaders end with their lease and nobody claims"),
-        ),
-        (true, 1) => findings.warn(
-            check,
-            "the loss of other nodes than the one that keeps the bucket; if that one is down, leaders end with their lease and nobody claims",
-            "keep the bucket on three nodes",
-        ),
-        (true, replicas) => {
-            let losses = (replicas - 1) / 2;
-            let nodes = if losses == 1 { "node" } else { "nodes" };
-            findings.ok(
-                check,
-                format!("the loss of {losses} {nodes} of {replicas}: 4 to 6 seconds without writes if it is the stream leader, none otherwise"),
-            );
-        }
-    }
-}

@@ -23,9 +23,6 @@ const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
 /// The name of a member that there is not.
 const NO_EPOCH: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// More roles of the bucket are not tried.
-const MOST_ROLES: usize = 100;
-
 /// The names, which were checked before.
 fn parsed<N: FromStr>(names: &[String]) -> Vec<N> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
@@ -106,32 +103,22 @@ impl Examined<'_> {
     }
 
     /// Writes what leaders write, so that it is refused. Returns the first role for which that may
-    /// be done. Where permissions for a made-up role are missing, those for the roles that stand in
-    /// the bucket tell whether any can be led.
-    pub async fn writing<'r>(
-        &'r self,
-        standing: &[&'r str],
-        findings: &mut Findings,
-    ) -> Option<&'r str> {
+    /// be done.
+    pub async fn writing(&self, findings: &mut Findings) -> Option<&str> {
         let mut first = None;
         for role in &self.roles.names {
-            let lost = format!("role {role:?} can't be claimed or kept");
-            let trial = Trial::needed("may lead", &lost);
-            let subjects = self.keys(Need::Lead, role, &[]);
-            match self.refused(trial, &subjects, findings).await {
-                Some(denied) if denied.is_empty() => {
-                    findings.ok(trial.check, self.granted(role));
+            let no_lead = format!("role {role:?} can't be claimed or kept");
+            let no_store = format!("the leader of {role:?} has no `Term::store()`");
+            let leads = Trial::needed("may lead", &no_lead);
+            let keeps = Trial::dispensable("may keep data", &no_store);
+            for (trial, need) in [(leads, Need::Lead), (keeps, Need::KeepData)] {
+                let subjects = self.keys(need, role, &[]);
+                let granted = self.granted(role);
+                let may = self.writes(trial, &subjects, granted, findings).await;
+                if may && need == Need::Lead {
                     first = first.or(Some(role.as_str()));
                 }
-                Some(_) if self.roles.made_up => first = self.any_of(standing, findings).await,
-                Some(denied) => self.tell(trial, &denied, findings),
-                None => {}
             }
-            let lost = format!("the leader of {role:?} has no `Term::store()`");
-            let trial = Trial::dispensable("may keep data", &lost);
-            let subjects = self.keys(Need::KeepData, role, &[]);
-            let granted = self.granted(role);
-            self.writes(trial, &subjects, granted, findings).await;
         }
         first
     }
@@ -155,18 +142,31 @@ impl Examined<'_> {
         }
     }
 
+    /// Whether all of this may be written.
     async fn writes(
         &self,
         trial: Trial<'_>,
         subjects: &[String],
         granted: String,
         findings: &mut Findings,
-    ) {
-        match self.refused(trial, subjects, findings).await {
-            Some(denied) if denied.is_empty() => findings.ok(trial.check, granted),
-            Some(denied) => self.tell(trial, &denied, findings),
-            None => {}
+    ) -> bool {
+        let mut denied = Vec::new();
+        for subject in subjects {
+            match self.line.ask_for_refusal(subject).await {
+                Answer::Json(answer) if is_the_refusal(&answer) => {}
+                Answer::Denied(denial) => denied.push(denial),
+                other => {
+                    failed(trial, subject, &other, findings);
+                    return false;
+                }
+            }
         }
+        if denied.is_empty() {
+            findings.ok(trial.check, granted);
+            return true;
+        }
+        self.tell(trial, &denied, findings);
+        false
     }
 
     /// The keys of a need of candidates, of this role or group, as the table has them. Those of units
@@ -210,75 +210,6 @@ impl Examined<'_> {
             scope.admin_prefix.clone_from(prefix);
         }
         scope
-    }
-
-    /// Looks for a role of the bucket that this user may lead.
-    async fn any_of<'r>(&self, standing: &[&'r str], findings: &mut Findings) -> Option<&'r str> {
-        let check = "may lead";
-        let mut latest = None;
-        for role in standing.iter().take(MOST_ROLES) {
-            let lost = format!("role {role:?} can't be claimed or kept");
-            let subjects = self.keys(Need::Lead, role, &[]);
-            let trial = Trial::needed(check, &lost);
-            match self.refused(trial, &subjects, findings).await {
-                Some(denied) if denied.is_empty() => {
-                    let found = format!(
-                        "the keys of role {role:?} in the bucket, but not those of every role; name yours with --role"
-                    );
-                    findings.ok(check, found);
-                    return Some(role);
-                }
-                Some(denied) => latest = denied.into_iter().next(),
-                None => return None,
-            }
-        }
-        match latest {
-            Some(denied) => findings.fail(
-                check,
-                format!(
-                    "{denied}: none of the {} tried roles of the bucket can be claimed or kept",
-                    standing.len().min(MOST_ROLES)
-                ),
-                format!("{}; or name another role with --role", advice(&denied)),
-            ),
-            None => findings.warn(
-                check,
-                format!(
-                    "denied for a made-up role ({}), and the bucket has no role to try",
-                    self.roles.names[0]
-                ),
-                "name one of yours with --role",
-            ),
-        }
-        None
-    }
-
-    /// What is denied of these; nothing, and it is told, where the answer is another one than
-    /// expected.
-    async fn refused(
-        &self,
-        trial: Trial<'_>,
-        subjects: &[String],
-        findings: &mut Findings,
-    ) -> Option<Vec<Denied>> {
-        let mut denied = Vec::new();
-        for subject in subjects {
-            match self.line.ask_for_refusal(subject).await {
-                Answer::Json(answer) if is_the_refusal(&answer) => {}
-                // The keys of two generations need one permission.
-                Answer::Denied(denial) => {
-                    let differs = |it: &Denied| it.to_string() != denial.to_string();
-                    if denied.iter().all(differs) {
-                        denied.push(denial);
-                    }
-                }
-                other => {
-                    failed(trial, subject, &other, findings);
-                    return None;
-                }
-            }
-        }
-        Some(denied)
     }
 
     /// What may be done where nothing is denied.
@@ -380,14 +311,23 @@ impl Examined<'_> {
     fn tell(&self, trial: Trial<'_>, denied: &[Denied], findings: &mut Findings) {
         let (check, role) = (trial.check, &self.roles.names[0]);
         if self.roles.made_up && denied.iter().all(|it| self.is_of_role(it)) {
-            let why = format!("denied for a made-up role ({role}); name one of yours with --role");
-            return findings.skipped(check, why);
+            let why = format!("denied for a made-up role ({role})");
+            let advice = "name one of yours with --role";
+            return if trial.dispensable {
+                findings.skipped(check, format!("{why}; {advice}"));
+            } else {
+                findings.warn(check, why, advice);
+            };
         }
+        let advice = match denied {
+            [only] => advice(only),
+            _ => "grant them: `nats-elect permissions` prints all that a user needs".into(),
+        };
         let found = format!("{}: {}", folded(denied), trial.lost);
         if trial.dispensable {
-            findings.warn(check, found, advice_on_all(denied));
+            findings.warn(check, found, advice);
         } else {
-            findings.fail(check, found, advice_on_all(denied));
+            findings.fail(check, found, advice);
         }
     }
 
@@ -401,36 +341,18 @@ impl Examined<'_> {
 
 /// Tells what is denied in one sentence, each permission once.
 fn folded(denied: &[Denied]) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for denied in denied {
-        let text = if denied.inboxes().is_some() {
-            denied.to_string()
+    let words = denied.iter().map(|denied| {
+        let verb = if denied.publish {
+            "publish"
         } else {
-            let verb = if denied.publish {
-                "publish"
-            } else {
-                "subscribe"
-            };
-            format!("this NATS user may not {verb} to {:?}", permission(denied))
+            "subscribe"
         };
-        let text = if words.is_empty() {
-            text
-        } else {
-            text.replacen("this NATS user may not ", "", 1)
-        };
-        let is_told = |it: &String| it.ends_with(&*text) || text.ends_with(&**it);
-        if !words.iter().any(is_told) {
-            words.push(text);
-        }
-    }
-    words.join(", ")
-}
-
-fn advice_on_all(denied: &[Denied]) -> String {
-    match denied {
-        [only] => advice(only),
-        _ => "grant them: `nats-elect permissions` prints all that a user needs".into(),
-    }
+        format!("{verb} to {:?}", permission(denied))
+    });
+    let mut words: Vec<_> = words.collect();
+    words.sort();
+    words.dedup();
+    format!("this NATS user may not {}", words.join(", "))
 }
 
 fn is_the_refusal(answer: &Value) -> bool {

@@ -59,14 +59,6 @@ pub async fn check(of: &Examined<'_>, found: &Found, findings: &mut Findings) ->
         let Some(lease) = written.ttl().or(found.max_age) else {
             continue;
         };
-        if let Some(max_age) = found.max_age.filter(|it| *it < lease) {
-            let (lease, max_age) = (lasted(lease), lasted(max_age));
-            findings.fail(
-                CHECK,
-                format!("the lease of {role:?} is {lease}, but keys expire after {max_age}"),
-                "choose a shorter ttl, or a longer max age",
-            );
-        }
         let age = found
             .now
             .and_then(|now| now.duration_since(written.time).ok());

@@ -42,30 +42,23 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) {
 }
 
 fn version(line: &Line, findings: &mut Findings) {
-    let server = line.server();
-    let check = "server version";
-    if line.client.is_server_compatible(2, 12, 0) {
-        findings.ok(
-            check,
-            format!(
-                "{}: leases, fenced writes and batches are supported",
-                server.version
-            ),
-        );
-    } else if too_old(line).is_none() {
-        findings.warn(
-            check,
-            format!("{}: no batches, so no conditional fenced writes (`create`, `update`, batches of `Term::store()`)", server.version),
-            "upgrade to nats-server 2.12, and edit the bucket to allow atomic batches or create it again",
-        );
-    } else {
+    let (check, version) = ("server version", &line.server().version);
+    if too_old(line).is_some() {
         findings.fail(
             check,
-            format!(
-                "{}: too old for elections (docs/configuration.md says why)",
-                server.version
-            ),
+            format!("{version}: too old for elections (docs/configuration.md says why)"),
             "upgrade to nats-server 2.12, at least to 2.11.2",
+        );
+    } else if line.client.is_server_compatible(2, 12, 0) {
+        findings.ok(
+            check,
+            format!("{version}: leases, fenced writes and batches are supported"),
+        );
+    } else {
+        findings.warn(
+            check,
+            format!("{version}: no batches, so no conditional fenced writes"),
+            "upgrade to nats-server 2.12, and edit the bucket to allow atomic batches or create it again",
         );
     }
 }

@@ -33,6 +33,7 @@ struct Known {
 }
 
 /// A unit at the last look.
+#[derive(PartialEq)]
 struct Looked {
     token: Option<FencingToken>,
     /// Since when it has had no owner that is known to live.
@@ -130,12 +131,15 @@ impl GroupView {
         let mut looked = BTreeMap::new();
         let mut told = Vec::new();
         for (name, group) in &groups.all.groups {
-            let mut units = before.remove(name).unwrap_or_default();
-            let changed = groups.look_at(group, &mut units, now);
-            looked.insert(name.clone(), units);
+            let mut before = before.remove(name).unwrap_or_default();
+            let units = groups.look_at(group, &before, now);
+            let differs = |unit: &&String| before.remove(*unit).as_ref() != units.get(*unit);
+            let mut changed: Vec<_> = units.keys().filter(differs).cloned().collect();
+            changed.extend(before.into_keys());
             if !changed.is_empty() {
                 told.push(groups.change(name, group, changed));
             }
+            looked.insert(name.clone(), units);
         }
         for (name, units) in before {
             let gone = units.into_keys().collect();
@@ -192,41 +196,22 @@ impl Groups {
         members.filter(|member| !is_over(member, self.is_current))
     }
 
-    /// Takes note of the units of a group. Returns those that have changed since the last look, or
-    /// are gone.
+    /// The units of a group as they are, and as they were at the last look.
     fn look_at(
         &self,
         group: &ObservedGroup,
-        looked: &mut HashMap<String, Looked>,
+        before: &HashMap<String, Looked>,
         now: Instant,
-    ) -> Vec<String> {
-        let mut before = std::mem::take(looked);
-        let mut changed = Vec::new();
-        for unit in &group.units {
-            let was = before.remove(&unit.unit);
-            let unowned_since = self.lack(unit).map(|_| {
-                let since = was.as_ref().and_then(|was| was.unowned_since);
-                since.unwrap_or(now)
-            });
-            let is_same = was.is_some_and(|was| {
-                was.token == unit.fencing_token
-                    && was.unowned_since.is_some() == unowned_since.is_some()
-            });
-            if !is_same {
-                changed.push(unit.unit.clone());
-            }
-            let token = unit.fencing_token;
-            let unit = (
-                unit.unit.clone(),
-                Looked {
-                    token,
-                    unowned_since,
-                },
-            );
-            looked.extend([unit]);
-        }
-        changed.extend(before.into_keys());
-        changed
+    ) -> HashMap<String, Looked> {
+        let looked = group.units.iter().map(|unit| {
+            let was = before.get(&unit.unit).and_then(|was| was.unowned_since);
+            let looked = Looked {
+                token: unit.fencing_token,
+                unowned_since: self.lack(unit).map(|_| was.unwrap_or(now)),
+            };
+            (unit.unit.clone(), looked)
+        });
+        looked.collect()
     }
 
     /// For the stream of events.

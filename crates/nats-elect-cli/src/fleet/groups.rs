@@ -138,10 +138,9 @@ impl MemberRecord {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub struct UnitRecord {
     unit: String,
-    #[schemars(with = "String", extend("enum" = UnitStanding::ALL))]
     standing: UnitStanding,
     /// The epoch that its record names
     owner: Option<String>,
@@ -162,7 +161,7 @@ impl From<&ObservedUnit> for UnitRecord {
 }
 
 /// A unit: its owner, or what it waits for
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub struct Unit {
     #[serde(flatten)]
     pub record: UnitRecord,

@@ -2,10 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
-use uuid::Uuid;
+use serde_json::{Map, Value};
 
-use super::{Seconds, Time, Token, Whole};
+use super::{Seconds, Time};
 use crate::past_event::{Gap, PastEvent};
 use crate::text::stamp_of;
 
@@ -13,9 +12,9 @@ use crate::text::stamp_of;
 #[derive(Serialize, JsonSchema)]
 pub struct Event {
     at: Time,
+    /// As docs/events.md has it
     #[serde(flatten)]
-    #[schemars(with = "Published")]
-    published: Value,
+    published: Map<String, Value>,
     /// For how long nobody had led before this term, if that is known
     gap_seconds: Option<Seconds>,
     /// Whether `gap_seconds` is a bound: after a crash nobody led for at most that long
@@ -36,39 +35,4 @@ impl From<&PastEvent> for Event {
             gap_is_at_most: is_bound,
         }
     }
-}
-
-// What a leader publishes.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "of a schema no value is made")]
-struct Published {
-    v: u32,
-    bucket: String,
-    role: String,
-    instance_id: String,
-    incarnation: Uuid,
-    /// Names the term in the logs of its leader
-    correlation_id: String,
-    fencing_token: Token,
-    /// By the clock of that instance
-    at_ms: Whole,
-    #[schemars(extend("enum" = ["term_started", "term_ended"]))]
-    event: String,
-    /// How the role had become free
-    #[serde(skip_serializing_if = "String::is_empty")]
-    vacancy: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<String>,
-    /// Time from the last sign of the previous leader to this promotion, if the new leader measured
-    /// it
-    #[serde(skip_serializing_if = "Option::is_none")]
-    silence_seconds: Option<Seconds>,
-    /// Why the term ended
-    #[serde(skip_serializing_if = "String::is_empty")]
-    cause: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lasted_seconds: Option<Seconds>,
-    /// Whether the role was freed at once
-    #[serde(skip_serializing_if = "Option::is_none")]
-    released: Option<bool>,
 }

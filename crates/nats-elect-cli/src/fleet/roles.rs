@@ -63,6 +63,27 @@ pub struct Role {
     pub led_for: Option<Duration>,
 }
 
+/// How soon somebody has to look after a role or a group: the most urgent ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Nobody leads the role; a unit has no owner.
+    Bad,
+    /// There may be a leader, or an owner, that was not seen alive.
+    Doubtful,
+    Good,
+}
+
+impl Role {
+    pub fn urgency(&self) -> Urgency {
+        let is_left = self.remaining_seconds.is_some_and(|it| !it.0.is_zero());
+        match self.standing {
+            Standing::Led if self.confirmed && is_left => Urgency::Good,
+            Standing::Led | Standing::Unknown => Urgency::Doubtful,
+            _ => Urgency::Bad,
+        }
+    }
+}
+
 impl From<&Seen> for Role {
     fn from(Seen { role, observed }: &Seen) -> Self {
         Self {

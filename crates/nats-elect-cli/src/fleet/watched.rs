@@ -18,7 +18,7 @@ use crate::exit::{Code, Failure};
 use crate::output;
 use crate::past_event::{PastEvent, with_gaps};
 use crate::seen::{Seen, name, why_changed};
-use crate::text::{clean, time_of_ms, wall_clock};
+use crate::text::{clean, clock, stamp, time_of_ms, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
@@ -45,7 +45,7 @@ pub struct Freshness {
 /// Of what in a bucket it is asked whether it is current: its roles, or its groups.
 pub type Of = fn(&Watched) -> Freshness;
 
-/// What came of asking the instances.
+/// What came of asking the instances. While there is neither a time nor a problem, nobody was asked.
 #[derive(Clone, Default)]
 pub struct Asked {
     /// When instances last could be asked, by both clocks.
@@ -56,19 +56,6 @@ pub struct Asked {
     pub problem: Option<String>,
     /// Whether that is for want of any answer.
     pub unanswered: bool,
-    /// Turns that succeeded, and turns that did not.
-    pub turns: (u64, u64),
-}
-
-/// How the bucket itself is.
-#[derive(Clone, Copy)]
-pub struct BucketState {
-    pub messages: u64,
-    pub bytes: u64,
-    /// The servers that are to hold it.
-    pub replicas: usize,
-    /// Those of them that do, and are not behind.
-    pub replicas_current: usize,
 }
 
 #[derive(Default)]
@@ -77,8 +64,6 @@ struct Known {
     /// Why there is no observer yet.
     trouble: Option<String>,
     asked: Asked,
-    /// Nothing if it could not be asked for.
-    bucket_state: Option<BucketState>,
     /// How many changes of each role were seen, by cause.
     counts: BTreeMap<String, BTreeMap<&'static str, u64>>,
     /// The newest last.
@@ -101,6 +86,16 @@ pub struct Latest {
     pub role: String,
     pub who: String,
     pub what: String,
+}
+
+impl Latest {
+    pub fn stamp(&self) -> String {
+        stamp(self.at)
+    }
+
+    pub fn clock(&self) -> String {
+        clock(&self.stamp())
+    }
 }
 
 impl Watched {
@@ -179,14 +174,10 @@ impl Watched {
     /// The same of its groups, which have a watch of their own.
     pub fn groups_freshness(&self) -> Freshness {
         self.groups.freshness().unwrap_or_else(|| {
-            let began = || {
-                (
-                    now().duration_since(self.began),
-                    "they were not read yet".into(),
-                )
-            };
+            let age = now().duration_since(self.began);
+            let unread = || (age, "they were not read yet".to_owned());
             Freshness {
-                stale: Some(self.freshness().stale.unwrap_or_else(began)),
+                stale: Some(self.freshness().stale.unwrap_or_else(unread)),
                 read: false,
             }
         })
@@ -241,15 +232,6 @@ impl Watched {
         self.known().counts.get(role).cloned().unwrap_or_default()
     }
 
-    /// How the bucket is, if that can be told.
-    pub fn bucket_is(&self, state: Option<BucketState>) {
-        self.known().bucket_state = state;
-    }
-
-    pub fn bucket_state(&self) -> Option<BucketState> {
-        self.known().bucket_state
-    }
-
     /// What came of a turn of questions.
     pub fn heard(&self, reports: Reports) {
         let mut known = self.known();
@@ -258,12 +240,10 @@ impl Watched {
             Ok(reports) => {
                 let is_new = asked.problem.take().is_some() || differ(&asked.reports, &reports);
                 asked.at = Some((now(), wall_clock()));
-                asked.turns.0 += 1;
                 asked.reports = reports.into();
                 is_new
             }
             Err(error) => {
-                asked.turns.1 += 1;
                 let is_new = asked.problem.is_none();
                 asked.problem = Some(clean(&error.to_string()));
                 asked.unanswered = matches!(error, AdminError::Timeout { .. });

@@ -15,7 +15,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::problem::Problem;
 use super::{Served, metrics};
 use crate::commands::history::since;
 use crate::fleet::{
@@ -23,6 +22,7 @@ use crate::fleet::{
 };
 use crate::openapi::JSON;
 use crate::output;
+use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive};
 
 /// Events of the history in one answer: the latest ones.
@@ -117,22 +117,15 @@ pub struct Leadership {
 }
 
 pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let bucket = query(asked)?.bucket;
-    let views = served.views(bucket.as_deref(), Watched::freshness)?;
-    let views: Vec<_> = views.into_iter().cloned().collect();
-    let make = move || {
-        let roles = views.iter().flat_map(|view| {
-            let roles = view.roles().into_values();
-            roles.map(|seen| view.of(Role::from(&seen)))
-        });
-        line(&Roles {
-            roles: roles.collect(),
-            views: views.iter().map(|it| it.told(Watched::freshness)).collect(),
-        })
-    };
-    let answers = Arc::clone(&served.answers);
-    let answer = answers.roles[&bucket].get(make).await;
-    Ok(in_json(answer.to_string()))
+    let views = served.views(query(asked)?.bucket.as_deref(), Watched::freshness)?;
+    let roles = views.iter().flat_map(|view| {
+        let roles = view.roles().into_values();
+        roles.map(|seen| view.of(Role::from(&seen)))
+    });
+    Ok(told(&Roles {
+        roles: roles.collect(),
+        views: of_views(&views, Watched::freshness),
+    }))
 }
 
 pub async fn role(
@@ -178,7 +171,7 @@ pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> An
         })
     });
     Ok(told(&Instances {
-        views: of_views(&views),
+        views: of_views(&views, Watched::freshness),
         asked: turns.collect(),
         instances: instances.collect(),
     }))
@@ -206,7 +199,7 @@ pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answe
     }
     let left_out = events.len().saturating_sub(MOST_EVENTS);
     Ok(told(&History {
-        views: of_views(&views),
+        views: of_views(&views, Watched::freshness),
         missing,
         left_out,
         events: events[left_out..].iter().map(Event::from).collect(),
@@ -304,11 +297,8 @@ fn unread(view: &Watched, of: Of) -> Problem {
     Problem::unavailable(format!("bucket {} was not read yet: {why}", view.bucket))
 }
 
-fn of_views(views: &[&Arc<Watched>]) -> Vec<fleet::View> {
-    views
-        .iter()
-        .map(|view| view.told(Watched::freshness))
-        .collect()
+pub fn of_views(views: &[&Arc<Watched>], of: Of) -> Vec<fleet::View> {
+    views.iter().map(|view| view.told(of)).collect()
 }
 
 pub const fn ok_or_unavailable(is_so: bool) -> StatusCode {
@@ -328,13 +318,5 @@ pub fn query<T>(asked: Parsed<T>) -> Result<T, Problem> {
 }
 
 pub fn told(body: &impl Serialize) -> Response {
-    in_json(line(body))
-}
-
-fn line(body: &impl Serialize) -> String {
-    output::json(body) + "\n"
-}
-
-fn in_json(body: String) -> Response {
-    ([(CONTENT_TYPE, JSON)], body).into_response()
+    ([(CONTENT_TYPE, JSON)], output::json(body) + "\n").into_response()
 }

@@ -14,9 +14,9 @@ use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::Served;
-use super::problem::Problem;
 use super::server::Lasting;
 use crate::output;
+use crate::problem::Problem;
 
 /// Events that are kept for those who come back.
 const KEPT: usize = 1000;

@@ -1,5 +1,5 @@
 //! Groups in JSON: a group has the fields that `group ls --json` shows, and those of `group show
-//! --json`, a unit those of `group explain --json`.
+//! --json`.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Served;
-use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
-use super::problem::Problem;
-use crate::commands::group::explain::Facts;
+use super::api::{Answer, Parsed, Where, of_views, ok_or_unavailable, query, told};
 use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
+use crate::problem::Problem;
 use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.
@@ -72,15 +71,6 @@ pub struct MemberInFull<'a> {
     units: Vec<&'a str>,
 }
 
-/// A unit: its owner, or what it waits for
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Unit")]
-pub struct UnitInFull {
-    #[serde(flatten)]
-    unit: In<fleet::Unit>,
-    view: fleet::View,
-}
-
 /// Whether a unit has an owner, or the shard of a key
 #[derive(Serialize, JsonSchema)]
 pub struct UnitOwner {
@@ -114,10 +104,7 @@ pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answe
         all.extend(each.map(|(name, group)| told_of(view, &groups, name, group)));
     }
     Ok(told(&All {
-        views: views
-            .iter()
-            .map(|it| it.told(Watched::groups_freshness))
-            .collect(),
+        views: of_views(&views, Watched::groups_freshness),
         groups: all,
     }))
 }
@@ -141,29 +128,6 @@ pub async fn group(
         group: told_of(view, &groups, &name, group),
         members: members.collect(),
         without_owner: groups.lacking(group),
-        view: view.told(Watched::groups_freshness),
-    }))
-}
-
-pub async fn unit(
-    State(served): State<Served>,
-    Path((name, unit)): Path<(String, String)>,
-    asked: Parsed<Where>,
-) -> Answer {
-    let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
-    let groups = view.groups.groups();
-    let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
-    let unit = group.unit(&unit).ok_or_else(no_unit)?;
-    let facts = Facts {
-        all: &groups.all,
-        name: &name,
-        group,
-        unit,
-        planned: None,
-    };
-    Ok(told(&UnitInFull {
-        unit: view.of(facts.unit()),
         view: view.told(Watched::groups_freshness),
     }))
 }
@@ -207,14 +171,8 @@ pub async fn owner(
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
 fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
-    view.groups.unit(name, unit).ok_or_else(|| {
-        let groups = view.groups.groups();
-        let group = groups.all.groups.get(name);
-        // A group may be taken back between the two looks.
-        group
-            .and_then(|it| it.unit(unit).is_none().then(no_unit))
-            .unwrap_or_else(no_group)
-    })
+    let owned = view.groups.unit(name, unit);
+    owned.ok_or_else(|| Problem::not_found("the bucket has no such unit of this group"))
 }
 
 /// The shard of a key, and the member that its record names.
@@ -254,8 +212,4 @@ fn remaining(member: &ObservedMember) -> Option<Seconds> {
 
 fn no_group() -> Problem {
     Problem::not_found("the bucket has no such group")
-}
-
-fn no_unit() -> Problem {
-    Problem::not_found("the group has no such unit")
 }

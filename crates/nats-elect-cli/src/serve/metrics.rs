@@ -12,7 +12,7 @@ use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
 use uuid::Uuid;
 
 use super::Served;
-use crate::fleet::{Asked, Watched, now};
+use crate::fleet::{Asked, Watched};
 use crate::seen::{Seen, is_known_alive};
 use crate::text::clean;
 use crate::unowned::lacks;
@@ -24,105 +24,30 @@ const OTHER_VERSIONS: &str = "other";
 /// part in as many at most.
 const MOST_GROUPS: usize = 256;
 
-const GAUGES: [(&str, &str); 24] = [
-    (
-        "election_observed_leader_known",
-        "1 while a leader of the role is known to be alive, else 0",
-    ),
-    (
-        "election_observed_leaderless_seconds",
-        "How long no leader has been known to be alive, 0 while one is; absent while stale",
-    ),
-    (
-        "election_observed_leader_info",
-        "Always 1, while a leader is known to be alive",
-    ),
-    (
-        "election_observed_lease_remaining_seconds",
-        "Time until the leader's lease has passed as seen from here, if no heartbeat comes",
-    ),
-    (
-        "election_observed_lease_ttl_seconds",
-        "How long a lease of the last leader lasts without renewal",
-    ),
-    (
-        "election_observed_fencing_token_sequence",
-        "Sequence of the leader's fencing token",
-    ),
-    (
-        "election_observed_candidates",
-        "Instances that could lead: the leader, and those that say that they stand, reach NATS and are not paused",
-    ),
-    (
-        "election_observed_instances",
-        "Instances that answer, by version",
-    ),
-    (
-        "election_observed_instances_silent",
-        "Instances that were found and did not tell their status",
-    ),
-    (
-        "election_observed_instances_age_seconds",
-        "Time since the instances could be asked",
-    ),
-    ("election_observed_group_units", "Units of the group"),
-    (
-        "election_observed_group_units_owned",
-        "Units of the group with an owner that is known to live",
-    ),
-    (
-        "election_observed_group_units_unowned",
-        "Units of the group without an owner that is known to live, by why that is so",
-    ),
-    (
-        "election_observed_group_unowned_seconds",
-        "The longest time for which a unit has had no owner that is known to live, 0 while all have one; absent while stale",
-    ),
-    (
-        "election_observed_group_members",
-        "Members that are known to live and take units of the group",
-    ),
-    (
-        "election_observed_member_lease_ttl_seconds",
-        "How long the longest lease of a member of groups lasts without renewal",
-    ),
-    (
-        "election_observed_current",
-        "1 while what is known of the bucket is current, else 0",
-    ),
-    (
-        "election_observed_stale_seconds",
-        "How long what is known has not been current; 0 while it is",
-    ),
-    (
-        "election_observed_bucket_messages",
-        "Messages in the bucket",
-    ),
-    ("election_observed_bucket_bytes", "Size of the bucket"),
-    (
-        "election_observed_bucket_replicas",
-        "Servers that are to hold the bucket",
-    ),
-    (
-        "election_observed_bucket_replicas_current",
-        "Servers that hold the bucket and are not behind",
-    ),
-    ("election_serve_info", "Always 1: the running version"),
-    ("election_serve_connections", "Connections that are open"),
+/// The name of each, and what it says.
+const GAUGES: [&str; 18] = [
+    "election_observed_leader_known 1 while a leader of the role is known to be alive, else 0",
+    "election_observed_leaderless_seconds How long no leader has been known to be alive, 0 while one is; absent while stale",
+    "election_observed_leader_info Always 1, while a leader is known to be alive",
+    "election_observed_lease_remaining_seconds Time until the leader's lease has passed as seen from here, if no heartbeat comes",
+    "election_observed_lease_ttl_seconds How long a lease of the last leader lasts without renewal",
+    "election_observed_fencing_token_sequence Sequence of the leader's fencing token",
+    "election_observed_candidates Instances that could lead: the leader, and those that say that they stand, reach NATS and are not paused",
+    "election_observed_instances Instances that answer, by version",
+    "election_observed_instances_silent Instances that were found and did not tell their status",
+    "election_observed_group_units Units of the group",
+    "election_observed_group_units_unowned Units of the group without an owner that is known to live, by why that is so",
+    "election_observed_group_unowned_seconds The longest time for which a unit has had no owner that is known to live, 0 while all have one; absent while stale",
+    "election_observed_group_members Members that are known to live and take units of the group",
+    "election_observed_member_lease_ttl_seconds How long the longest lease of a member of groups lasts without renewal",
+    "election_observed_current 1 while what is known of the bucket is current, else 0",
+    "election_observed_stale_seconds How long what is known has not been current; 0 while it is",
+    "election_serve_info Always 1: the running version",
+    "election_serve_connections Connections that are open",
 ];
-const COUNTERS: [(&str, &str); 3] = [
-    (
-        "election_observed_changes_total",
-        "Changes of the role that were seen, by cause",
-    ),
-    (
-        "election_serve_requests_total",
-        "Requests that were answered, by the class of the status",
-    ),
-    (
-        "election_serve_turns_total",
-        "Times that all instances were asked, by outcome",
-    ),
+const COUNTERS: [&str; 2] = [
+    "election_observed_changes_total Changes of the role that were seen, by cause",
+    "election_serve_requests_total Requests that were answered, by the class of the status",
 ];
 
 /// What the server counts of itself.
@@ -138,10 +63,10 @@ pub fn render(served: &Served) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     with_local_recorder(&recorder, || {
-        for (name, help) in GAUGES {
+        for (name, help) in GAUGES.iter().filter_map(|it| it.split_once(' ')) {
             describe_gauge!(name, help);
         }
-        for (name, help) in COUNTERS {
+        for (name, help) in COUNTERS.iter().filter_map(|it| it.split_once(' ')) {
             describe_counter!(name, help);
         }
         for view in served.views.iter() {
@@ -152,38 +77,33 @@ pub fn render(served: &Served) -> String {
     handle.render()
 }
 
-fn of_bucket(view: &Watched) {
-    let bucket = [("bucket", view.bucket.as_str())];
-    let freshness = view.freshness();
-    let stale = freshness.stale.map(|(since, _)| since);
-    let is_stale = stale.is_some();
-    set("election_observed_current", &bucket, flag(!is_stale));
-    let stale = stale.unwrap_or_default().as_secs_f64();
-    set("election_observed_stale_seconds", &bucket, stale);
-    if let Some(state) = view.bucket_state() {
-        set(
-            "election_observed_bucket_messages",
-            &bucket,
-            whole(state.messages),
-        );
-        set(
-            "election_observed_bucket_bytes",
-            &bucket,
-            whole(state.bytes),
-        );
-        set(
-            "election_observed_bucket_replicas",
-            &bucket,
-            count(state.replicas),
-        );
-        let current = count(state.replicas_current);
-        set(
-            "election_observed_bucket_replicas_current",
-            &bucket,
-            current,
-        );
+/// What is measured, as its labels tell.
+#[derive(Default)]
+struct Of(Vec<Label>);
+
+impl Of {
+    fn and(&self, name: &'static str, value: &str) -> Self {
+        let label = Label::new(name, value.to_owned());
+        Self([&self.0[..], &[label]].concat())
     }
-    of_groups(view, bucket[0]);
+
+    fn set(&self, name: &'static str, value: f64) {
+        gauge!(name, self.0.clone()).set(value);
+    }
+
+    fn add(&self, name: &'static str, value: u64) {
+        counter!(name, self.0.clone()).absolute(value);
+    }
+}
+
+fn of_bucket(view: &Watched) {
+    let bucket = Of::default().and("bucket", &view.bucket);
+    let stale = view.freshness().stale.map(|(since, _)| since);
+    let is_stale = stale.is_some();
+    bucket.set("election_observed_current", flag(!is_stale));
+    let stale = stale.unwrap_or_default().as_secs_f64();
+    bucket.set("election_observed_stale_seconds", stale);
+    of_groups(view, &bucket);
     let candidates = of_instances(&bucket, &view.asked());
     for (role, seen) in view.roles() {
         let able = candidates.by_role.get(&role).copied();
@@ -191,20 +111,20 @@ fn of_bucket(view: &Watched) {
         if seen.observed.standing == Standing::Unclaimed && able.is_none() {
             continue;
         }
-        let labels = [bucket[0], ("role", &*role)];
-        of_role(view, &seen, &labels);
+        let of = bucket.and("role", &role);
+        of_role(view, &seen, &of);
         if !is_stale {
             let unled = seen.observed.unled.unwrap_or_default().as_secs_f64();
-            set("election_observed_leaderless_seconds", &labels, unled);
+            of.set("election_observed_leaderless_seconds", unled);
         }
         if candidates.are_known {
             let able = able.unwrap_or(0) + usize::from(candidates.lack(&seen));
-            set("election_observed_candidates", &labels, count(able));
+            of.set("election_observed_candidates", count(able));
         }
     }
 }
 
-fn of_groups(view: &Watched, bucket: (&'static str, &str)) {
+fn of_groups(view: &Watched, bucket: &Of) {
     let groups = view.groups.groups();
     let mut told: Vec<_> = groups.all.groups.iter().collect();
     told.sort_by_cached_key(|(name, group)| {
@@ -214,29 +134,25 @@ fn of_groups(view: &Watched, bucket: (&'static str, &str)) {
     });
     told.truncate(MOST_GROUPS);
     for (name, group) in told {
-        let labels = [bucket, ("group", &**name)];
+        let of = bucket.and("group", name);
         let unowned = groups.unowned(group);
         for why in lacks() {
-            let labels = [labels[0], labels[1], ("standing", why)];
             let units = count(unowned.get(why).copied().unwrap_or(0));
-            set("election_observed_group_units_unowned", &labels, units);
+            let of = of.and("standing", why);
+            of.set("election_observed_group_units_unowned", units);
         }
-        let (all, without) = (group.unit_count(), unowned.values().sum::<usize>());
-        set("election_observed_group_units", &labels, count(all));
-        let owned = count(all - without);
-        set("election_observed_group_units_owned", &labels, owned);
+        of.set("election_observed_group_units", count(group.unit_count()));
         if let Some(longest) = view.groups.unowned_for(name) {
             let longest = longest.as_secs_f64();
-            set("election_observed_group_unowned_seconds", &labels, longest);
+            of.set("election_observed_group_unowned_seconds", longest);
         }
         let members = groups.living(name).filter(|member| !member.cordoned);
-        let members = count(members.count());
-        set("election_observed_group_members", &labels, members);
+        of.set("election_observed_group_members", count(members.count()));
     }
     let leases = groups.all.members.values().filter(|it| it.understood);
     if let Some(ttl) = leases.filter_map(|member| member.ttl).max() {
         let ttl = ttl.as_secs_f64();
-        set("election_observed_member_lease_ttl_seconds", &[bucket], ttl);
+        bucket.set("election_observed_member_lease_ttl_seconds", ttl);
     }
 }
 
@@ -262,7 +178,7 @@ impl Candidates {
     }
 }
 
-fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
+fn of_instances(bucket: &Of, asked: &Asked) -> Candidates {
     let mut candidates = BTreeMap::new();
     let mut answering = BTreeSet::new();
     let mut versions = BTreeMap::<String, usize>::new();
@@ -289,18 +205,10 @@ fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
         *versions.entry(version).or_default() += 1;
     }
     for (version, instances) in versions {
-        let labels = [bucket[0], ("version", &version)];
-        set("election_observed_instances", &labels, count(instances));
+        let of = bucket.and("version", &version);
+        of.set("election_observed_instances", count(instances));
     }
-    set("election_observed_instances_silent", bucket, count(silent));
-    if let Some((at, _)) = asked.at {
-        let age = now().duration_since(at).as_secs_f64();
-        set("election_observed_instances_age_seconds", bucket, age);
-    }
-    for (outcome, turns) in [("answered", asked.turns.0), ("failed", asked.turns.1)] {
-        let labels = [bucket[0], ("outcome", outcome)];
-        add("election_serve_turns_total", &labels, turns);
-    }
+    bucket.set("election_observed_instances_silent", count(silent));
     Candidates {
         are_known: asked.at.is_some() && asked.problem.is_none(),
         by_role: candidates,
@@ -308,73 +216,43 @@ fn of_instances(bucket: &[(&'static str, &str)], asked: &Asked) -> Candidates {
     }
 }
 
-fn of_role(view: &Watched, seen: &Seen, labels: &[(&'static str, &str); 2]) {
+fn of_role(view: &Watched, seen: &Seen, of: &Of) {
     let counts = view.counts(&seen.role);
     let observed = &seen.observed;
     let is_known = is_known_alive(observed);
-    set("election_observed_leader_known", labels, flag(is_known));
+    of.set("election_observed_leader_known", flag(is_known));
     if let Some(ttl) = observed.ttl {
-        set(
-            "election_observed_lease_ttl_seconds",
-            labels,
-            ttl.as_secs_f64(),
-        );
+        of.set("election_observed_lease_ttl_seconds", ttl.as_secs_f64());
     }
     for cause in ChangeCause::ALL {
-        let cause = cause.as_str();
-        let changes = counts.get(cause).copied().unwrap_or(0);
-        let labels = [labels[0], labels[1], ("cause", cause)];
-        add("election_observed_changes_total", &labels, changes);
+        let changes = counts.get(cause.as_str()).copied().unwrap_or(0);
+        let of = of.and("cause", cause.as_str());
+        of.add("election_observed_changes_total", changes);
     }
     let Some(leader) = observed.leader.as_ref().filter(|_| is_known) else {
         return;
     };
-    let id = clean(&leader.instance_id);
-    let info = [labels[0], labels[1], ("instance_id", &id)];
-    set("election_observed_leader_info", &info, 1.0);
+    let info = of.and("instance_id", &clean(&leader.instance_id));
+    info.set("election_observed_leader_info", 1.0);
     let left = observed.remaining.unwrap_or_default().as_secs_f64();
-    set("election_observed_lease_remaining_seconds", labels, left);
+    of.set("election_observed_lease_remaining_seconds", left);
     if let Some(token) = observed.fencing_token {
-        set(
-            "election_observed_fencing_token_sequence",
-            labels,
-            whole(token.sequence),
-        );
+        let sequence = whole(token.sequence);
+        of.set("election_observed_fencing_token_sequence", sequence);
     }
 }
 
 fn of_server(served: &Served) {
-    let version = [("version", env!("CARGO_PKG_VERSION"))];
-    set("election_serve_info", &version, 1.0);
-    let counts = &served.counts;
-    let connections = counts.connections.load(Ordering::Relaxed);
-    set("election_serve_connections", &[], whole(connections));
-    for (class, requests) in ["2xx", "3xx", "4xx", "5xx"]
-        .into_iter()
-        .zip(&counts.requests[2..])
-    {
+    let version = Of::default().and("version", env!("CARGO_PKG_VERSION"));
+    version.set("election_serve_info", 1.0);
+    let connections = served.counts.connections.load(Ordering::Relaxed);
+    Of::default().set("election_serve_connections", whole(connections));
+    let classes = ["2xx", "3xx", "4xx", "5xx"];
+    for (class, requests) in classes.iter().zip(&served.counts.requests[2..]) {
+        let of = Of::default().and("status", class);
         let requests = requests.load(Ordering::Relaxed);
-        add(
-            "election_serve_requests_total",
-            &[("status", class)],
-            requests,
-        );
+        of.add("election_serve_requests_total", requests);
     }
-}
-
-fn set(name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-    gauge!(name, of(labels)).set(value);
-}
-
-fn add(name: &'static str, labels: &[(&'static str, &str)], value: u64) {
-    counter!(name, of(labels)).absolute(value);
-}
-
-fn of(labels: &[(&'static str, &str)]) -> Vec<Label> {
-    let labels = labels.iter();
-    labels
-        .map(|(name, value)| Label::new(*name, (*value).to_owned()))
-        .collect()
 }
 
 fn flag(is_so: bool) -> f64 {

@@ -9,7 +9,6 @@
 //! ├─ page      the same for people, with the timeline
 //! ├─ openapi   all paths, described
 //! ├─ names     the names of this server
-//! ├─ problem   answers that are errors
 //! └─ spaced    answers about everything, made a few times a second at most
 //! ```
 
@@ -21,12 +20,10 @@ mod metrics;
 mod names;
 mod openapi;
 mod page;
-mod problem;
 mod server;
 mod spaced;
 mod timeline;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::select_all;
@@ -65,13 +62,11 @@ struct Served {
     answers: Arc<Answers>,
 }
 
-/// Answers about all roles.
+/// Answers about everything.
 #[derive(Default)]
 struct Answers {
     page: Spaced,
     metrics: Spaced,
-    /// Those of each bucket, by its name, and those of all.
-    roles: BTreeMap<Option<String>, Spaced>,
 }
 
 /// Serves until this process is told to end, or until NATS refuses what this is to show.
@@ -83,12 +78,6 @@ pub async fn serve(how: How) -> Outcome {
     };
     let views: Arc<[_]> = how.buckets.iter().map(|it| Arc::new(view(it))).collect();
     let (names, limits) = (Names::new(how.hosts), Limits::default());
-    let names_of_buckets = how.buckets.iter().map(|it| Some(it.bucket.clone()));
-    let roles = names_of_buckets.chain([None]);
-    let answers = Answers {
-        roles: roles.map(|it| (it, Spaced::default())).collect(),
-        ..Answers::default()
-    };
     let looking = how.buckets.into_iter().zip(views.iter());
     let looking = looking.map(|(config, view)| {
         let view = Arc::clone(view);
@@ -99,7 +88,7 @@ pub async fn serve(how: How) -> Outcome {
         views,
         counts: Arc::default(),
         events,
-        answers: Arc::new(answers),
+        answers: Arc::default(),
     };
     tokio::select! {
         refused = looking => Err(refused.0),

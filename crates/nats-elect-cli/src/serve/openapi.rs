@@ -4,8 +4,7 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 
 use super::api::{History, Instances, Leadership, RoleInFull, Roles, When, Where, told};
-use super::groups::{All, GroupInFull, UnitInFull, UnitOwner, Which};
-use super::problem::Body;
+use super::groups::{All, GroupInFull, UnitOwner, Which};
 use crate::fleet::{Change, GroupChange, In};
 use crate::openapi::{Document, EVENTS, JSON, Words};
 
@@ -15,12 +14,6 @@ const WORDS: Words = &[
     "role The name of a role",
     "instance The id of an instance",
     "group The name of a group",
-    "unit The name of a unit: of a shard, its number",
-];
-const UNREAD: Words = &[
-    "400 A parameter is wrong or missing",
-    "404 There is no such role, unit, group or bucket",
-    "503 No bucket was read yet",
 ];
 const NO_LEADER: &str = "It is not known to lead the role, or no bucket was read yet";
 const NO_OWNER: &str =
@@ -30,19 +23,17 @@ const EVENT_KINDS: &str = "Server-sent events: hello, change (Change), group (Gr
 
 /// `/api/v1/openapi.json`.
 pub async fn document() -> Response {
-    let mut document = Document::new::<Body<'_>>("nats-elect serve", ABOUT, WORDS);
+    let mut document = Document::new("nats-elect serve", ABOUT, WORDS);
     document.base = "/api/v1";
     document
         .operation("get /events events What happens, as it happens")
         .header("Last-Event-ID The last event that was read: what came after it is told again")
-        .answer::<String>(200, EVENTS, EVENT_KINDS)
-        .refused(&["503 Too many streams are open"]);
+        .answer::<String>(200, EVENTS, EVENT_KINDS);
     document.component::<In<Change>>();
     document.component::<In<GroupChange>>();
     document
         .operation("get /openapi.json document This document")
         .ok::<Map<String, Value>>();
-    document.always = UNREAD;
     of_roles(&mut document);
     of_groups(&mut document);
     told(&document.finish())
@@ -87,10 +78,6 @@ fn of_groups(document: &mut Document) {
         )
         .query::<Where>()
         .ok::<GroupInFull<'_>>();
-    document
-        .operation("get /groups/{group}/units/{unit} unit A unit: its owner, or what it waits for")
-        .query::<Where>()
-        .ok::<UnitInFull>();
     document
         .operation("get /groups/{group}/owner owner The owner of a key, or of a unit")
         .query::<Which>()

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
@@ -15,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use nats_elect::health::connections::{self, MOST_BYTES};
+use nats_elect::health::connections;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
@@ -23,8 +22,8 @@ use tokio_io_timeout::TimeoutStream;
 use super::limits::Limits;
 use super::metrics::Counts;
 use super::names::{self, Names};
-use super::problem::Problem;
 use super::{Served, api, events, groups, openapi, page};
+use crate::problem::{Problem, refusing};
 
 /// What every answer bears. Nothing comes from elsewhere, no other page shows it, nobody keeps it.
 const HEADERS: [(HeaderName, &str); 6] = [
@@ -98,7 +97,7 @@ pub async fn run(listener: TcpListener, names: Names, served: Served, limits: Li
 }
 
 fn routes(gate: Gate, served: Served) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/", get(page::page))
         .route("/{file}", get(page::asset))
         .route("/metrics", get(api::metrics))
@@ -109,19 +108,13 @@ fn routes(gate: Gate, served: Served) -> Router {
         .route("/api/v1/groups", get(groups::groups))
         .route("/api/v1/groups/{group}", get(groups::group))
         .route("/api/v1/groups/{group}/owner", get(groups::owner))
-        .route("/api/v1/groups/{group}/units/{unit}", get(groups::unit))
         .route("/api/v1/instances", get(api::instances))
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route("/api/v1/leader/{role}/{instance}", get(api::leader))
-        .with_state(served)
-        .fallback(async || Problem::not_found("there is nothing at this path"))
-        .method_not_allowed_fallback(async || {
-            let why = "this path takes another method: see the header Allow";
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, why)
-        })
-        .layer(middleware::from_fn_with_state(gate, guarded))
+        .with_state(served);
+    refusing(routes).layer(middleware::from_fn_with_state(gate, guarded))
 }
 
 async fn converse(stream: TcpStream, routes: Router, lasting: Lasting, limits: Limits) {
@@ -149,15 +142,14 @@ async fn converse(stream: TcpStream, routes: Router, lasting: Lasting, limits: L
 /// Refuses requests under a name that is not this server's, and sets the headers of each answer.
 async fn guarded(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let is_meant = |names: &Names| names.has(request.uri(), request.headers());
-    let response = if names::hosts(request.headers()) > 1 {
+    let mut response = if names::hosts(request.headers()) > 1 {
         Problem::bad_request("the header Host stands there twice").into_response()
     } else if gate.names.as_ref().is_none_or(is_meant) {
         next.run(request).await
     } else {
         let why = "this server is not known by that name: see --host";
-        Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response()
+        Problem::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", why).into_response()
     };
-    let mut response = as_problem(response).await;
     for (name, value) in HEADERS {
         let headers = response.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
@@ -167,17 +159,4 @@ async fn guarded(State(gate): State<Gate>, request: Request, next: Next) -> Resp
         count.fetch_add(1, Ordering::Relaxed);
     }
     response
-}
-
-/// What axum itself says of a path that it can't read, in the form of all errors.
-async fn as_problem(response: Response) -> Response {
-    let status = response.status();
-    let kind = response.headers().get(CONTENT_TYPE);
-    let is_text = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
-    if !status.is_client_error() || !is_text {
-        return response;
-    }
-    let text = axum::body::to_bytes(response.into_body(), MOST_BYTES).await;
-    let text = text.unwrap_or_default();
-    Problem::new(status, String::from_utf8_lossy(&text)).into_response()
 }

@@ -5,8 +5,6 @@ use nats_elect::{LeaderChange, RoleChange};
 use crate::past_event::{Gap, PastEvent};
 use crate::text::stamp_of;
 
-/// The width of the picture.
-pub const WIDTH: u64 = 1000;
 /// Spans of one role at most: the latest ones.
 const MOST_SPANS: usize = 200;
 
@@ -23,9 +21,6 @@ pub struct Span {
     pub leader: String,
     pub from_ms: u64,
     pub to_ms: u64,
-    /// In the picture.
-    pub x: u64,
-    pub width: u64,
 }
 
 /// What the history says of a role. Events are in the order of its terms.
@@ -74,8 +69,6 @@ pub fn of_changes<'a>(changes: impl IntoIterator<Item = &'a RoleChange>) -> Vec<
 
 /// The spans between two moments.
 pub fn spans(marks: &[Mark], from_ms: u64, now_ms: u64) -> Vec<Span> {
-    let length = now_ms.saturating_sub(from_ms).max(1);
-    let place = |at: u64| (at.clamp(from_ms, now_ms) - from_ms) * WIDTH / length;
     let mut spans: Vec<Span> = Vec::new();
     let mut start = 0;
     for (number, mark) in marks.iter().enumerate() {
@@ -92,16 +85,12 @@ pub fn spans(marks: &[Mark], from_ms: u64, now_ms: u64) -> Vec<Span> {
             && last.to_ms == start
         {
             last.to_ms = end;
-            last.width = (place(end) - last.x).max(1);
             continue;
         }
-        let x = place(start);
         spans.push(Span {
             leader: leader.clone(),
             from_ms: start.max(from_ms),
             to_ms: end,
-            x,
-            width: (place(end) - x).max(1),
         });
     }
     spans.split_off(spans.len().saturating_sub(MOST_SPANS))
@@ -152,9 +141,9 @@ mod tests {
         let spans = spans(&marks, 1000, 2000);
         let places: Vec<_> = spans
             .iter()
-            .map(|it| (&*it.leader, it.x, it.width))
+            .map(|it| (&*it.leader, it.from_ms, it.to_ms))
             .collect();
-        assert_eq!(places, [("a", 0, 200), ("b", 400, 600)]);
+        assert_eq!(places, [("a", 1000, 1200), ("b", 1400, 2000)]);
         let words = words(&spans, 2000, true);
         assert!(
             words.contains("b has led since 1970-01-01T00:00:01.400Z"),
@@ -167,22 +156,20 @@ mod tests {
         let over = [mark(0, "a"), mark(900, ""), mark(5000, "b")];
         assert_eq!(spans(&over, 1000, 2000), []);
         assert_eq!(spans(&[], 1000, 2000), []);
-        // A clock that is behind moves nothing backwards, and nothing is wider than the picture.
+        // A clock that is behind moves nothing backwards.
         let behind = [mark(1500, "a"), mark(1100, "b")];
         for span in spans(&behind, 1000, 2000) {
-            assert!(span.x + span.width <= WIDTH + 1, "{span:?}");
-            assert!(span.from_ms <= span.to_ms, "{span:?}");
+            assert!(span.from_ms <= span.to_ms && span.to_ms <= 2000, "{span:?}");
         }
         assert_eq!(spans(&[mark(u64::MAX, "a")], 0, 2000), []);
-        let whole = spans(&[mark(0, "a")], 0, 0);
-        assert!(whole.iter().all(|span| span.width <= WIDTH), "{whole:?}");
     }
 
     #[test]
     fn a_leader_that_is_found_again_leads_on() {
         let marks = [mark(1000, "a"), mark(1500, "a")];
         let spans = spans(&marks, 1000, 2000);
-        assert_eq!((spans.len(), spans[0].width), (1, WIDTH));
+        let all: Vec<_> = spans.iter().map(|it| (it.from_ms, it.to_ms)).collect();
+        assert_eq!(all, [(1000, 2000)]);
     }
 
     #[test]

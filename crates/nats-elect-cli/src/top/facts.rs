@@ -3,55 +3,37 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use nats_elect::ChangeCause;
 use nats_elect::admin::{InstanceReport, RoleReport};
 
-use super::groups::Group;
 use crate::exit::Code;
-use crate::fleet::{Role, Watched};
-use crate::past_event::{MOST, PastEvent};
-use crate::text::{clean, time_of_ms};
+use crate::fleet::{GroupState, Role, Watched};
+use crate::text::clean;
 
 /// Changes that are kept, to be shown.
 const MOST_CHANGES: usize = 200;
-/// Older changes are not counted.
-pub const COUNTED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Why nobody answers, in few words.
 const UNANSWERED: &str =
     "no answer: they may be cut off, or this user may not ask (docs/security.md)";
 
-/// What the history is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum History {
-    /// It is being read.
-    Awaited,
-    /// It was read, from this time on.
-    Since(SystemTime),
-    /// There is none to read: why.
-    None(&'static str),
-}
-
 /// All that is known.
 pub struct Facts {
-    /// By this machine's wall clock, as when all this began.
+    /// By this machine's wall clock.
     pub now: SystemTime,
-    pub started: SystemTime,
     pub bucket: String,
     pub server: String,
     /// Why the view is not current, and since when, if it is not.
     pub stale: Option<(Duration, String)>,
     pub roles: BTreeMap<String, Role>,
-    pub history: History,
-    /// How often each role got a new leader.
-    pub counts: BTreeMap<String, usize>,
     /// What the instances say of themselves. Nothing before they were asked, or why nobody answers.
     pub reports: Option<Result<Vec<InstanceReport>, String>>,
     /// How many were found that say nothing.
     pub silent: usize,
-    pub groups: BTreeMap<String, Group>,
+    pub groups: BTreeMap<String, GroupState>,
     /// Why these are not current, if they are not.
     pub stale_groups: Option<String>,
+    /// Why changes before the start are not known, if they are not.
+    pub no_history: Option<&'static str>,
     /// The newest first.
     pub changes: Vec<(SystemTime, String)>,
 }
@@ -60,17 +42,15 @@ impl Facts {
     pub const fn new(now: SystemTime, bucket: String, server: String) -> Self {
         Self {
             now,
-            started: now,
             bucket,
             server,
             stale: None,
             roles: BTreeMap::new(),
-            history: History::Awaited,
-            counts: BTreeMap::new(),
             reports: None,
             silent: 0,
             groups: BTreeMap::new(),
             stale_groups: None,
+            no_history: None,
             changes: Vec::new(),
         }
     }
@@ -100,34 +80,17 @@ impl Facts {
         };
         let groups = watched.groups.groups();
         let each = groups.all.groups.iter();
-        let each = each.map(|(name, it)| (name.clone(), Group::of(&groups, name, it)));
+        let each = each.map(|(name, it)| (name.clone(), GroupState::of(&groups, name, it)));
         self.groups = each.collect();
         self.stale_groups = watched.groups_freshness().stale.map(|(_, why)| why);
         let past = watched.history(None);
-        self.history = match &past {
-            Ok(past) => {
-                let first = past.first().filter(|_| past.len() >= MOST).map(at);
-                History::Since(first.unwrap_or(SystemTime::UNIX_EPOCH))
-            }
-            Err(none) => match none.code {
-                None => History::Awaited,
-                Some(Code::NotFound) => History::None("no history is kept"),
-                Some(Code::Refused) => History::None("this user may not read the history"),
-                Some(_) => History::None("the history can't be read"),
-            },
-        };
+        self.no_history = past.as_ref().err().map(|none| match none.code {
+            None => "reading the history",
+            Some(Code::NotFound) => "no history is kept",
+            Some(Code::Refused) => "this user may not read the history",
+            Some(_) => "the history can't be read",
+        });
         let past = past.as_deref().ok();
-        let names = self.roles.keys();
-        let count = |name: &String| {
-            if let Some(past) = past {
-                return self.begun(past, name);
-            }
-            let counts = watched.counts(name);
-            let begins = [ChangeCause::Claimed, ChangeCause::HandedOver];
-            let begun = begins.iter().filter_map(|it| counts.get(it.as_str()));
-            usize::try_from(begun.sum::<u64>()).unwrap_or(usize::MAX)
-        };
-        self.counts = names.map(|name| (name.clone(), count(name))).collect();
         let latest = watched.latest(past, MOST_CHANGES).into_iter();
         let latest = latest.map(|it| {
             let text = format!("{}: {} {}", it.role, it.who, it.what);
@@ -135,25 +98,6 @@ impl Facts {
             (it.at.min(self.now), text)
         });
         self.changes = latest.collect();
-    }
-
-    /// How many terms of a role have begun in the time that counts.
-    fn begun(&self, past: &[PastEvent], role: &str) -> usize {
-        let from = self.counted_from();
-        let of_role = past.iter().filter(|it| it.event.role == role);
-        let begun = of_role.filter(|it| it.began_at().is_some() && at(it) >= from);
-        begun.count()
-    }
-
-    /// From when on changes are counted.
-    pub fn counted_from(&self) -> SystemTime {
-        match self.history {
-            History::Since(since) => {
-                let earliest = self.now.checked_sub(COUNTED);
-                since.max(earliest.unwrap_or(SystemTime::UNIX_EPOCH))
-            }
-            History::Awaited | History::None(_) => self.started,
-        }
     }
 
     /// The instances that answer.
@@ -182,10 +126,10 @@ impl Facts {
     }
 
     /// Those that something is wrong with come first: there may be no room for all.
-    pub fn groups(&self) -> Vec<(&str, &Group)> {
+    pub fn groups(&self) -> Vec<(&str, &GroupState)> {
         let groups = self.groups.iter();
         let mut groups: Vec<_> = groups.map(|(name, it)| (name.as_str(), it)).collect();
-        groups.sort_by_key(|(_, it)| !it.is_bad());
+        groups.sort_by_key(|(_, it)| it.urgency());
         groups
     }
 
@@ -194,10 +138,6 @@ impl Facts {
         let parts = self.answering().filter_map(|it| it.groups.get(group));
         parts.map(|it| it.still_running).sum()
     }
-}
-
-fn at(event: &PastEvent) -> SystemTime {
-    time_of_ms(event.event.at_ms)
 }
 
 /// What an instance is called.

@@ -24,8 +24,6 @@ pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
         KeyCode::Home | KeyCode::Char('g') => Action::First,
         KeyCode::End | KeyCode::Char('G') => Action::Last,
         KeyCode::Char('/') => Action::Filter,
-        KeyCode::Char('s') => Action::Sort,
-        KeyCode::Char('f' | ' ') => Action::Freeze,
         KeyCode::Char('?') => Action::Help,
         KeyCode::Char('q') => Action::Quit,
         _ => return None,

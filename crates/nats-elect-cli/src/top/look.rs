@@ -8,15 +8,9 @@ use ratatui::style::{Color, Modifier, Style};
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     pub colours: bool,
-    pub ascii: bool,
 }
 
 impl Look {
-    /// A sign for terminals that have it, or the plain one.
-    pub const fn sign(self, sign: &'static str, plain: &'static str) -> &'static str {
-        if self.ascii { plain } else { sign }
-    }
-
     pub fn coloured(self, colour: Color) -> Style {
         if self.colours {
             Style::new().fg(colour)
@@ -48,52 +42,34 @@ impl Look {
 
     /// What an instance says of its state in a role.
     pub fn state(self, says: &RoleReport) -> (String, Style) {
-        let (sign, plain, style) = match says.state {
-            _ if says.healthy == Some(false) || says.failing.is_some() => ("✗", "x", self.bad()),
-            _ if says.paused => ("=", "=", self.doubtful()),
-            Some(RoleState::Leader) => ("●", "*", self.good()),
-            Some(RoleState::Follower) => ("○", "o", Style::new()),
-            Some(RoleState::Candidate) => ("◌", "c", self.coloured(Color::Cyan)),
-            Some(RoleState::Draining | RoleState::Demoted) => ("◐", "d", self.doubtful()),
-            Some(_) => ("·", ".", self.faint()),
-            None => ("?", "?", self.doubtful()),
+        let (sign, style) = match says.state {
+            _ if says.healthy == Some(false) || says.failing.is_some() => ("✗", self.bad()),
+            _ if says.paused => ("=", self.doubtful()),
+            Some(RoleState::Leader) => ("●", self.good()),
+            Some(RoleState::Follower) => ("○", Style::new()),
+            Some(RoleState::Candidate) => ("◌", self.coloured(Color::Cyan)),
+            Some(RoleState::Draining | RoleState::Demoted) => ("◐", self.doubtful()),
+            Some(_) => ("·", self.faint()),
+            None => ("?", self.doubtful()),
         };
         let state = says.state.map_or("not known", RoleState::as_str);
         let paused = if says.paused { ", paused" } else { "" };
         let failing = says.failing.map_or("", |_| ", failing");
-        (
-            format!("{} {state}{paused}{failing}", self.sign(sign, plain)),
-            style,
-        )
+        (format!("{sign} {state}{paused}{failing}"), style)
     }
+}
 
-    /// A text of this program, with plain signs where there are no others.
-    pub fn plain(self, text: &str) -> String {
-        if self.ascii {
-            text.replace("≤ ", "<=").replace('…', "~")
-        } else {
-            text.to_owned()
-        }
-    }
-
-    /// A bar of so many cells, this part of it full.
-    pub fn bar(self, width: usize, part: f64) -> String {
-        const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "at most eight times the width of a terminal"
-        )]
-        let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
-        let (full, rest) = (eighths / 8, eighths % 8);
-        let bar = if self.ascii {
-            "#".repeat(full + usize::from(rest >= 4))
-        } else {
-            "█".repeat(full) + EIGHTHS[rest]
-        };
-        let cells = bar.chars().count();
-        let empty = self.sign("░", ".").repeat(width.saturating_sub(cells));
-        bar + &empty
-    }
+/// A bar of so many cells, this part of it full.
+pub fn bar(width: usize, part: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "at most eight times the width of a terminal"
+    )]
+    let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    let empty = width.saturating_sub(bar.chars().count());
+    bar + &"░".repeat(empty)
 }

@@ -2,15 +2,13 @@
 //!
 //! ```text
 //! run ─┬─ keys     what was typed
-//!      ├─ state    what is looked at: selection, filter, sort, a picture that stands still
-//!      │  └─ facts what is known of the bucket at one time    } no I/O, no clock
-//!      │     └─ groups                                        }
+//!      ├─ state    what is looked at: selection, filter
+//!      │  └─ facts what is known of the bucket at one time; no I/O, no clock
 //!      └─ view     both as lines of text
 //!         └─ look  colours and signs
 //! ```
 
 mod facts;
-mod groups;
 mod keys;
 mod look;
 mod run;

@@ -118,7 +118,7 @@ pub async fn watch(how: How) -> Outcome {
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(Failure::new(Code::Failed, "the keyboard can't be read")),
             },
-            _ = frames.tick() => if !state.is_frozen {
+            _ = frames.tick() => {
                 state.facts.look(&watched, wall_clock());
                 if number.is_multiple_of(FRAMES) {
                     state.facts.look_further(&watched);
@@ -138,7 +138,9 @@ fn is_known(watched: &Watched) -> bool {
         Ok(_) => true,
         Err(none) => none.code.is_some(),
     };
-    is_past_known && watched.asked().turns != (0, 0) && watched.groups_freshness().read
+    let asked = watched.asked();
+    let are_asked = asked.at.is_some() || asked.problem.is_some();
+    is_past_known && are_asked && watched.groups_freshness().read
 }
 
 /// Whether a heartbeat of each member was seen.

@@ -20,33 +20,15 @@ pub enum Action {
     Keep,
     /// Ends typing, and shows everything again.
     Clear,
-    Sort,
-    /// Lets the picture stand still, or go on.
-    Freeze,
     Help,
-}
-
-/// In which order roles are shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    #[default]
-    Name,
-    Leader,
-    /// The shortest remaining lease first.
-    Lease,
-    /// The latest change of the leader first.
-    Change,
 }
 
 /// What is shown.
 pub struct State {
     pub facts: Facts,
-    /// Whether the picture stands still.
-    pub is_frozen: bool,
     selected: Option<String>,
     pub filter: String,
     pub typing: bool,
-    pub sort: Sort,
     pub help: bool,
 }
 
@@ -57,16 +39,14 @@ impl State {
     pub fn new(facts: Facts) -> Self {
         Self {
             facts,
-            is_frozen: false,
             selected: None,
             filter: String::new(),
             typing: false,
-            sort: Sort::default(),
             help: false,
         }
     }
 
-    /// The roles that pass the filter, in order.
+    /// The roles that pass the filter: those that are not known to be led first.
     pub fn roles(&self) -> Vec<&str> {
         let facts = &self.facts;
         let wanted = self.filter.to_lowercase();
@@ -77,21 +57,7 @@ impl State {
         };
         let names = facts.roles.keys().map(String::as_str);
         let mut names: Vec<&str> = names.filter(|name| passes(name)).collect();
-        match self.sort {
-            // As they come.
-            Sort::Name => {}
-            Sort::Leader => names.sort_by_key(|name| {
-                let leader = facts.roles[*name].leader.as_ref();
-                leader.map(|leader| &leader.instance_id)
-            }),
-            Sort::Lease => {
-                names.sort_by_key(|name| facts.roles[*name].remaining_seconds.map(|it| it.0));
-            }
-            Sort::Change => names.sort_by_key(|name| {
-                let led_for = facts.roles[*name].led_for;
-                (led_for.is_none(), led_for)
-            }),
-        }
+        names.sort_by_key(|name| facts.roles[*name].urgency());
         names
     }
 
@@ -123,15 +89,6 @@ impl State {
                 self.help = false;
                 self.filter.clear();
             }
-            Action::Sort => {
-                self.sort = match self.sort {
-                    Sort::Name => Sort::Leader,
-                    Sort::Leader => Sort::Lease,
-                    Sort::Lease => Sort::Change,
-                    Sort::Change => Sort::Name,
-                }
-            }
-            Action::Freeze => self.is_frozen = !self.is_frozen,
             Action::Help => self.help = !self.help,
         }
         true

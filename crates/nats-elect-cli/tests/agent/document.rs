@@ -28,7 +28,9 @@ impl Document {
     fn promises(&self, operation: &str, answer: &Answer) {
         let (method, path) = operation.split_once(' ').expect("a method and a path");
         let promised = &self.0["paths"][path][method.to_lowercase()]["responses"];
-        let promised = &promised[answer.status.to_string()];
+        let promised = promised
+            .get(answer.status.to_string())
+            .unwrap_or(&promised["default"]);
         assert!(
             promised.is_object(),
             "{operation} answers {}",

@@ -474,7 +474,7 @@ async fn headers_that_contradict_and_bodies_that_break_off_are_refused() {
     let term = stream.promoted("worker");
     let key = format!("{term}/keys/k");
     for (headers, body, detail) in [
-        (&[("transfer-encoding", "chunked")][..], "zz\r\n", "form"),
+        (&[("transfer-encoding", "chunked")][..], "zz\r\n", "body"),
         (&[("if-match", "\"1\""), ("if-match", "\"2\"")], "x", "If-"),
         (
             &[("if-none-match", "*"), ("if-none-match", "\"1\"")],

@@ -4,9 +4,9 @@ use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
 use crate::commands::group::ranges;
-use crate::fleet::{Groups, Member, Watched};
+use crate::fleet::{GroupState, Groups, Member, Urgency, Watched};
 use crate::text::{clean, cut, lasted};
-use crate::unowned::{UNCONFIRMED, lives};
+use crate::unowned::lives;
 
 /// Of the names of units without an owner the beginning is shown, in characters.
 const SHOWN: usize = 60;
@@ -15,24 +15,16 @@ pub struct Group {
     /// In the page.
     pub id: String,
     pub name: String,
-    pub kind: Kind,
+    pub urgency: Urgency,
     pub sign: &'static str,
     pub class: &'static str,
     pub state: String,
     pub units: usize,
-    /// The units without an owner, and those of which that is not known.
+    /// Without an owner that is known to live.
     pub unowned: usize,
     pub without: Vec<String>,
     pub members: Vec<Share>,
     pub more_members: usize,
-}
-
-/// How urgent a group is: the most urgent ones come first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Unowned,
-    Doubtful,
-    Owned,
 }
 
 /// What a member owns.
@@ -50,31 +42,15 @@ pub fn all(view: &Watched, bucket: usize) -> Vec<Group> {
     let mut rows: Vec<_> = each
         .map(|(name, group)| row(view, bucket, &groups, name, group))
         .collect();
-    rows.sort_by_key(|row| row.kind);
+    rows.sort_by_key(|row| row.urgency);
     rows
 }
 
 fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &ObservedGroup) -> Group {
     let lacking = groups.lacking(group);
-    let unowned: usize = groups.unowned(group).values().sum();
-    let doubtful = lacking.get(UNCONFIRMED).map_or(0, Vec::len);
-    let kind = match (unowned, unowned - doubtful) {
-        (0, _) if group.kind.is_some() => Kind::Owned,
-        (0, _) => Kind::Unowned,
-        (_, 0) => Kind::Doubtful,
-        _ => Kind::Unowned,
-    };
-    let (sign, class) = match kind {
-        Kind::Owned => ("●", "good"),
-        Kind::Doubtful => ("◌", "doubtful"),
-        Kind::Unowned => ("✗", "bad"),
-    };
-    let state = match kind {
-        Kind::Owned => "all owned".into(),
-        Kind::Doubtful => format!("{doubtful} unconfirmed"),
-        Kind::Unowned if unowned == 0 => "no record".into(),
-        Kind::Unowned => format!("{unowned} without owner"),
-    };
+    let stands = GroupState::of(groups, name, group);
+    let urgency = stands.urgency();
+    let (sign, class) = super::sign(urgency);
     let without = lacking.iter().map(|(why, units)| {
         let why = why.replace('_', " ");
         format!("{} {why}: {}", units.len(), cut(&ranges(units), SHOWN))
@@ -89,15 +65,29 @@ fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &Obser
     Group {
         id: format!("g{bucket}-{}", clean(name)),
         name: clean(name),
-        kind,
+        urgency,
         sign,
         class,
-        state,
-        units: group.unit_count(),
-        unowned,
+        state: state(stands),
+        units: stands.units,
+        unowned: stands.unowned + stands.unconfirmed,
         without: without.chain(longest).map(|it| clean(&it)).collect(),
         members: members.iter().map(|it| share(it, most)).collect(),
         more_members,
+    }
+}
+
+/// In a few words, which have to fit on a narrow screen.
+fn state(stands: GroupState) -> String {
+    match stands.urgency() {
+        Urgency::Good => "all owned".into(),
+        Urgency::Doubtful if stands.making => "new".into(),
+        Urgency::Doubtful => format!("{} unconfirmed", stands.unconfirmed),
+        Urgency::Bad if stands.unowned > 0 => {
+            format!("{} without owner", stands.unowned + stands.unconfirmed)
+        }
+        Urgency::Bad if stands.understood => "no member".into(),
+        Urgency::Bad => "no record".into(),
     }
 }
 

@@ -4,7 +4,6 @@
 mod groups;
 mod picture;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +11,18 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
+use nats_elect::RoleState;
 use nats_elect::admin::RoleReport;
-use nats_elect::{Observed, RoleState, Standing};
 
 use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
 use super::Served;
-use super::problem::Problem;
 use super::timeline::{self, Mark};
 use crate::asking::Report;
-use crate::fleet::{Asked, Watched, now};
-use crate::past_event::PastEvent;
+use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
+use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
-use crate::text::{clean, lasted, short, stamp, stamp_of, wall_clock};
+use crate::text::{clean, clock, lasted, short, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
 const HOURS: u64 = 6;
@@ -50,18 +48,11 @@ struct Bucket {
     name: String,
     stale: Option<String>,
     is_read: bool,
-    /// The first roles without a leader, how many more there are, and how many of how many.
-    unled: Vec<Unled>,
-    more_unled: usize,
-    unled_title: String,
+    banners: Vec<Banner>,
     /// Otherwise: its kind, its sign, and what to say.
     well: Option<(&'static str, &'static str, String)>,
     roles: Vec<Role>,
     groups: Vec<Group>,
-    /// The first groups with units that have no owner, and how many of how many groups.
-    unowned: Vec<Unowned>,
-    more_unowned: usize,
-    unowned_title: String,
     /// Since when the groups are as they were last seen, and why, if roles are current.
     stale_groups: Option<String>,
     instances: Vec<Instance>,
@@ -69,27 +60,41 @@ struct Bucket {
     asked: Option<String>,
     problem: Option<String>,
     has_history: bool,
-    changes: Vec<Change>,
+    changes: Vec<Latest>,
 }
 
-/// A role without a leader.
-struct Unled {
-    id: String,
-    name: String,
+/// What somebody has to look after: roles without a leader, groups with units that have no owner.
+struct Banner {
+    id: &'static str,
+    title: String,
+    /// The first ones: where they stand on the page, their names, and more.
+    links: Vec<(String, String, String)>,
+    more: usize,
 }
 
-/// A group with units that have no owner.
-struct Unowned {
-    id: String,
-    name: String,
-    units: String,
+impl Banner {
+    /// None if there is nothing to look after.
+    fn new(
+        id: &'static str,
+        title: String,
+        mut links: Vec<(String, String, String)>,
+    ) -> Option<Self> {
+        let more = links.len().saturating_sub(MOST_NAMES);
+        links.truncate(MOST_NAMES);
+        (!links.is_empty()).then_some(Self {
+            id,
+            title,
+            links,
+            more,
+        })
+    }
 }
 
 struct Role {
     /// In the page.
     id: String,
     name: String,
-    kind: Kind,
+    urgency: Urgency,
     state: &'static str,
     sign: &'static str,
     class: &'static str,
@@ -101,24 +106,6 @@ struct Role {
     candidates: Vec<Candidate>,
     words: String,
     picture: Picture,
-}
-
-/// How urgent a role is: the most urgent ones come first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Unled,
-    Doubtful,
-    Led,
-}
-
-impl Kind {
-    fn of(observed: &Observed) -> Self {
-        match observed.standing {
-            Standing::Led if is_known_alive(observed) => Self::Led,
-            Standing::Led | Standing::Unknown => Self::Doubtful,
-            _ => Self::Unled,
-        }
-    }
 }
 
 struct Lease {
@@ -139,14 +126,6 @@ struct Instance {
     leads: String,
     follows: String,
     troubles: Vec<String>,
-}
-
-struct Change {
-    at: String,
-    clock: String,
-    role: String,
-    who: String,
-    what: String,
 }
 
 /// `/`.
@@ -170,9 +149,9 @@ fn rendered(served: &Served) -> askama::Result<String> {
         .collect();
     let names: Vec<_> = views.iter().map(|view| &*view.name).collect();
     let roles = views.iter().flat_map(|view| &view.roles);
-    let unled = roles.filter(|role| role.kind == Kind::Unled).count();
+    let unled = roles.filter(|role| role.urgency == Urgency::Bad).count();
     let groups = views.iter().flat_map(|view| &view.groups);
-    let unowned = groups.filter(|group| group.kind == groups::Kind::Unowned);
+    let unowned = groups.filter(|group| group.urgency == Urgency::Bad);
     let unowned: usize = unowned.map(|group| group.unowned).sum();
     let stale = views.iter().filter(|view| view.stale.is_some()).count();
     let warning = match (unled, unowned, stale) {
@@ -184,8 +163,8 @@ fn rendered(served: &Served) -> askama::Result<String> {
     let page = Page {
         title: format!("{warning}Leaders of {}", names.join(", ")),
         now: stamp_of(now_ms - now_ms % 1000).replacen(".000Z", "Z", 1),
-        clock: clock_of(now_ms)[11..].to_owned(),
-        from: clock_of(from_ms),
+        clock: clock(&stamp_of(now_ms))[11..].to_owned(),
+        from: clock(&stamp_of(from_ms)),
         hours: HOURS,
         ticks: picture::ticks(from_ms, now_ms),
         views,
@@ -199,7 +178,7 @@ pub async fn asset(Path(file): Path<String>) -> Response {
         "style.css" => ("text/css; charset=utf-8", include_str!("style.css")),
         "script.js" => ("text/javascript; charset=utf-8", include_str!("script.js")),
         "icon.svg" => ("image/svg+xml", include_str!("icon.svg")),
-        _ => return Problem::not_found("there is nothing at this path").into_response(),
+        _ => return Problem::no_such_path().into_response(),
     };
     ([(CONTENT_TYPE, kind)], content).into_response()
 }
@@ -207,68 +186,58 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
-    let all_marks = all_marks(view, past.as_deref());
     let seen = view.roles().into_values().map(|seen| {
-        let marks = all_marks.get(&seen.role).cloned().unwrap_or_default();
-        let marks = with_present(marks, &seen, now_ms);
+        let marks = with_present(marks(view, &seen.role), &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
         (seen, marks, spans)
     });
     let seen: Vec<_> = seen.collect();
     let colours = Colours::of(seen.iter().flat_map(|(_, _, spans)| spans));
     let roles = seen.iter().map(|(seen, marks, spans)| {
-        let is_known = Kind::of(&seen.observed) != Kind::Doubtful;
+        let urgency = fleet::Role::from(seen).urgency();
+        let is_known = urgency != Urgency::Doubtful;
         let picture = Picture::new(spans, marks, (from_ms, now_ms), &colours, is_known);
         let words = clean(&timeline::words(spans, now_ms, is_known));
-        role(seen, &asked, number, words, picture)
+        role(seen, urgency, &asked, number, words, picture)
     });
     let mut roles: Vec<_> = roles.collect();
-    roles.sort_by_key(|role| role.kind);
-    let changes = view.latest(past.as_deref(), MOST_CHANGES).into_iter();
-    let changes = changes.map(|latest| {
-        let at = stamp(latest.at);
-        Change {
-            clock: clock(&at),
-            at,
-            role: latest.role,
-            who: latest.who,
-            what: latest.what,
-        }
-    });
-    let of_kind = |kind: Kind| roles.iter().filter(move |role| role.kind == kind);
-    let (unled, doubtful) = (
-        of_kind(Kind::Unled).count(),
-        of_kind(Kind::Doubtful).count(),
-    );
+    roles.sort_by_key(|role| role.urgency);
+    let as_urgent = |urgency| roles.iter().filter(move |role| role.urgency == urgency);
+    let unled = as_urgent(Urgency::Bad).count();
+    let doubtful = as_urgent(Urgency::Doubtful).count();
     let led = match (unled, doubtful) {
         _ if !freshness.read || roles.is_empty() => None,
-        (0, 0) if freshness.stale.is_none() => {
-            Some(("good", "●", format!("{} led", of_all(roles.len()))))
-        }
+        (0, 0) if freshness.stale.is_none() => Some(("good", "●", "All roles are led".to_owned())),
         (_, 0) => None,
         _ => {
             let text = format!(
                 "Not known to be alive: the leader of {doubtful} of {}",
-                some(roles.len())
+                counted(roles.len(), "role")
             );
             Some(("doubtful", "◌", text))
         }
     };
-    let linked = |role: &Role| Unled {
-        id: role.id.clone(),
-        name: role.name.clone(),
-    };
-    let named = of_kind(Kind::Unled).take(MOST_NAMES).map(linked).collect();
+    let without_leader = as_urgent(Urgency::Bad)
+        .map(|role| (role.id.clone(), role.name.clone(), String::new()))
+        .collect();
     let groups = groups::all(view, number);
-    let is_unowned = |group: &&Group| group.kind == groups::Kind::Unowned;
-    let unowned = groups.iter().filter(is_unowned).count();
-    let first = groups.iter().filter(is_unowned).take(MOST_NAMES);
-    let first = first.map(|group| Unowned {
-        id: group.id.clone(),
-        name: group.name.clone(),
-        units: format!("{} of {}", group.unowned, group.units),
-    });
-    let first: Vec<_> = first.collect();
+    let bad_groups = groups.iter().filter(|it| it.urgency == Urgency::Bad);
+    let without_owner: Vec<_> = bad_groups
+        .map(|it| {
+            let units = format!(" ({} of {})", it.unowned, it.units);
+            (it.id.clone(), it.name.clone(), units)
+        })
+        .collect();
+    let unled_title = format!("No leader for {unled} of {}", counted(roles.len(), "role"));
+    let unowned_title = format!(
+        "Units without an owner in {} of {}",
+        without_owner.len(),
+        counted(groups.len(), "group")
+    );
+    let banners = [
+        Banner::new("unled", unled_title, without_leader),
+        Banner::new("unowned", unowned_title, without_owner),
+    ];
     let stale_groups = view.groups_freshness().stale;
     let stale_groups = stale_groups.filter(|_| freshness.stale.is_none() && !groups.is_empty());
     Bucket {
@@ -277,55 +246,51 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         stale: freshness
             .stale
             .map(|(since, why)| format!("{}: {why}.", lasted(since))),
-        unled: named,
-        more_unled: unled.saturating_sub(MOST_NAMES),
-        unled_title: format!("No leader for {unled} of {}", some(roles.len())),
+        banners: banners.into_iter().flatten().collect(),
         well: led,
         instances: asked.reports.iter().map(instance).collect(),
         asked: asked.at.map(|(at, _)| lasted(now().duration_since(at))),
         problem: asked.problem,
         has_history: past.is_some(),
-        changes: changes.collect(),
+        changes: view.latest(past.as_deref(), MOST_CHANGES),
         roles,
-        more_unowned: unowned - first.len(),
-        unowned: first,
-        unowned_title: format!(
-            "Units without an owner in {unowned} of {}",
-            groups_of(groups.len())
-        ),
         stale_groups: stale_groups.map(|(since, why)| format!("{}: {why}.", lasted(since))),
         groups,
     }
 }
 
-fn of_all(roles: usize) -> String {
-    match roles {
-        1 => "The one role is".into(),
-        many => format!("All {many} roles are"),
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// How an urgency is shown: its sign, and its class in the style.
+const fn sign(urgency: Urgency) -> (&'static str, &'static str) {
+    match urgency {
+        Urgency::Good => ("●", "good"),
+        Urgency::Doubtful => ("◌", "doubtful"),
+        Urgency::Bad => ("✗", "bad"),
     }
 }
 
-fn groups_of(groups: usize) -> String {
-    format!("{groups} group{}", if groups == 1 { "" } else { "s" })
-}
-
-fn some(roles: usize) -> String {
-    format!("{roles} role{}", if roles == 1 { "" } else { "s" })
-}
-
-fn role(seen: &Seen, asked: &Asked, bucket: usize, words: String, picture: Picture) -> Role {
+fn role(
+    seen: &Seen,
+    urgency: Urgency,
+    asked: &Asked,
+    bucket: usize,
+    words: String,
+    picture: Picture,
+) -> Role {
     let observed = &seen.observed;
-    let kind = Kind::of(observed);
-    let (sign, class, state) = match kind {
-        Kind::Led => ("●", "good", state(observed)),
-        Kind::Doubtful => ("◌", "doubtful", state(observed)),
-        Kind::Unled => ("✗", "bad", "no leader"),
+    let (sign, class) = sign(urgency);
+    let state = match urgency {
+        Urgency::Bad => "no leader",
+        _ => state(observed),
     };
-    let leader = match (kind, observed.unled) {
-        (Kind::Unled, Some(unled)) => {
+    let leader = match (urgency, observed.unled) {
+        (Urgency::Bad, Some(unled)) => {
             format!("{}, {} ago", why_nobody(observed), lasted(unled))
         }
-        (Kind::Unled, None) => why_nobody(observed),
+        (Urgency::Bad, None) => why_nobody(observed),
         _ => seen.who(),
     };
     let lease = observed
@@ -358,7 +323,7 @@ fn role(seen: &Seen, asked: &Asked, bucket: usize, words: String, picture: Pictu
     Role {
         id: format!("r{bucket}-{}", clean(&seen.role)),
         name: clean(&seen.role),
-        kind,
+        urgency,
         state,
         sign,
         class,
@@ -379,8 +344,9 @@ fn instance((instance, report): &Report) -> Instance {
     let report = report.as_ref();
     let roles = || report.iter().flat_map(|report| &report.roles);
     let leads = roles().filter(|(_, says)| says.state == Some(RoleState::Leader));
-    let leads: Vec<_> = leads.map(|(role, _)| clean(role)).collect();
-    let follows = roles().count() - leads.len();
+    let leads = leads.count();
+    let follows = roles().count() - leads;
+    let told = |count: usize| report.map_or_else(|_| nobody(), |_| count.to_string());
     let mut wrong: Vec<_> = match report {
         Ok(report) => report.trouble.iter().map(|it| clean(it)).collect(),
         Err(error) => vec![clean(&error.to_string())],
@@ -399,23 +365,10 @@ fn instance((instance, report): &Report) -> Instance {
         name: clean(&instance.to_string()),
         version: clean(&instance.version),
         up: report.map_or_else(|_| nobody(), |it| lasted(it.uptime)),
-        leads: listed(&leads),
-        follows: report.map_or_else(|_| nobody(), |_| follows.to_string()),
+        leads: told(leads),
+        follows: told(follows),
         troubles: wrong,
     }
-}
-
-/// How many, and which.
-fn listed(names: &[String]) -> String {
-    if names.is_empty() {
-        return nobody();
-    }
-    let first = &names[..names.len().min(MOST_NAMES)];
-    let more = match names.len() - first.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{}: {}{more}", names.len(), first.join(", "))
 }
 
 /// In what an instance is not as it should be in a role.
@@ -436,29 +389,12 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
     words
 }
 
-/// When the leaders of roles changed: from the history, else as it was seen.
-fn all_marks(view: &Watched, past: Option<&[PastEvent]>) -> BTreeMap<String, Vec<Mark>> {
-    fn by_role<'a, T>(all: impl Iterator<Item = (&'a String, T)>) -> BTreeMap<&'a String, Vec<T>> {
-        let mut by_role = BTreeMap::<_, Vec<_>>::new();
-        for (role, one) in all {
-            by_role.entry(role).or_default().push(one);
-        }
-        by_role
-    }
-    match past {
-        Some(past) => {
-            let by_role = by_role(past.iter().map(|one| (&one.event.role, one)));
-            let marks = by_role.into_iter();
-            marks
-                .map(|(role, past)| (role.clone(), timeline::of_history(past)))
-                .collect()
-        }
-        None => view.changes(|changes| {
-            let by_role = by_role(changes.iter().map(|change| (&change.role, change)));
-            let marks = by_role.into_iter();
-            marks
-                .map(|(role, changes)| (role.clone(), timeline::of_changes(changes)))
-                .collect()
+/// When the leaders of a role changed: from the history, else as it was seen.
+fn marks(view: &Watched, role: &str) -> Vec<Mark> {
+    match view.history(Some(role)) {
+        Ok(past) => timeline::of_history(&past),
+        Err(_) => view.changes(|changes| {
+            timeline::of_changes(changes.iter().filter(|change| change.role == role))
         }),
     }
 }
@@ -489,16 +425,6 @@ fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
 
 fn nobody() -> String {
     "–".into()
-}
-
-/// A time for people: `2026-03-01 08:00:00`.
-fn clock_of(ms: u64) -> String {
-    clock(&stamp_of(ms))
-}
-
-fn clock(stamp: &str) -> String {
-    let whole = stamp.split('.').next().unwrap_or(stamp);
-    whole.replacen('T', " ", 1)
 }
 
 fn now_ms() -> u64 {

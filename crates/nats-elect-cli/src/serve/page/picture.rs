@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::clock_of;
-use crate::serve::timeline::{Mark, Span, WIDTH};
-use crate::text::{clean, stamp_of};
+use crate::serve::timeline::{Mark, Span};
+use crate::text::{clean, clock, stamp_of};
 
 /// So many colours tell leaders apart. In the style sheet they have numbers.
 const COLOURS: usize = 6;
@@ -12,6 +11,8 @@ const COLOURS: usize = 6;
 const TICK_MS: u64 = 60 * 60 * 1000;
 /// Labels this near to an end would be cut off, in per cent.
 const MARGIN: f64 = 3.0;
+/// A bar is no narrower, in per cent.
+const NARROWEST: f64 = 0.1;
 /// The width of a letter, and of the picture where it is narrow and where it is not. Labels that
 /// do not fit are left out.
 const LETTER: f64 = 7.5;
@@ -70,7 +71,6 @@ impl Picture {
         colours: &Colours,
         is_known: bool,
     ) -> Self {
-        let bars = spans.iter().map(|span| bar(span, colours)).collect();
         let first = marks.first().map_or(now_ms, |mark| mark.at_ms);
         // Nobody led between two leaders, before the first one if that was told, and after the last.
         let ends = spans.iter().map(|span| span.to_ms);
@@ -81,6 +81,10 @@ impl Picture {
         // There may be a leader now that is not seen.
         let (gaps, tail): (Vec<_>, Vec<_>) = gaps.partition(|(_, to)| is_known || *to < now_ms);
         let place = |at_ms| place(at_ms, from_ms, now_ms);
+        let bars = spans.iter().map(|span| {
+            let x = place(span.from_ms);
+            bar(span, x, (place(span.to_ms) - x).max(NARROWEST), colours)
+        });
         let gap = |(from, to): (u64, u64)| Gap {
             x: place(from),
             width: place(to) - place(from),
@@ -93,23 +97,20 @@ impl Picture {
         let head = (first > from_ms).then_some((from_ms, first));
         let unknown = head.into_iter().chain(tail);
         Self {
-            bars,
+            bars: bars.collect(),
             gaps: gaps.into_iter().map(gap).collect(),
             unknown: unknown.map(|(from, to)| (place(from), place(to))).collect(),
         }
     }
 }
 
-fn bar(span: &Span, colours: &Colours) -> Bar {
+fn bar(span: &Span, x: f64, width: f64, colours: &Colours) -> Bar {
     let leader = clean(&span.leader);
-    let part = |width: u64| f64::from(u32::try_from(width).unwrap_or(u32::MAX));
-    let whole = part(WIDTH);
-    let width = part(span.width) / whole;
     let letters = f64::from(u32::try_from(leader.chars().count()).unwrap_or(u32::MAX));
-    let needed = letters * LETTER + 12.0;
+    let needed = (letters * LETTER + 12.0) * 100.0;
     Bar {
-        x: part(span.x) * 100.0 / whole,
-        width: width * 100.0,
+        x,
+        width,
         colour: colours.0.get(&span.leader).copied().unwrap_or(0),
         title: format!(
             "{leader} led from {} to {}",
@@ -127,7 +128,7 @@ pub fn ticks(from_ms: u64, now_ms: u64) -> Vec<Tick> {
     let hours = first..=now_ms / TICK_MS;
     let ticks = hours.map(|hour| Tick {
         at: place(hour * TICK_MS, from_ms, now_ms),
-        text: clock_of(hour * TICK_MS)[11..16].to_owned(),
+        text: clock(&stamp_of(hour * TICK_MS))[11..16].to_owned(),
     });
     let fits = |tick: &Tick| (MARGIN..=100.0 - MARGIN).contains(&tick.at);
     ticks.filter(fits).collect()

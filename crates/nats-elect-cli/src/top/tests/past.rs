@@ -1,20 +1,10 @@
-//! What was before the start, and what of it counts.
+//! What was before the start.
 
 use nats_elect::LeaderEvent;
 
 use super::*;
 use crate::exit::{Code, Failure};
 use crate::fleet::Watched;
-use crate::top::facts::History;
-
-const HOUR: u64 = 60 * 60;
-
-/// The beginning of a term, so many seconds before the start.
-fn began(sequence: u64, who: &str, seconds: u64) -> LeaderEvent {
-    let at = at(0) - Duration::from_secs(seconds);
-    let at = at.duration_since(SystemTime::UNIX_EPOCH).expect("a time");
-    event(sequence, who, at.as_millis())
-}
 
 fn event(sequence: u64, who: &str, at_ms: u128) -> LeaderEvent {
     let json = json!({
@@ -38,49 +28,30 @@ fn watched() -> Watched {
 }
 
 #[test]
-fn changes_of_a_day_are_counted_from_the_history() {
-    let watched = watched();
-    watched.remembered(vec![
-        began(1, "node-1", 30 * HOUR),
-        began(2, "node-2", 5 * HOUR),
-        began(3, "node-1", HOUR),
-    ]);
-    let state = shown_of(&watched);
-    assert_eq!(
-        state.facts.counts["metrics"], 2,
-        "the first is of yesterday"
-    );
-    assert_eq!(state.facts.counts["scheduler"], 0);
-    let texts: Vec<_> = state.facts.changes.iter().map(|it| &*it.1).collect();
-    assert_eq!(texts[0], "metrics: node-1 leads: freed by x");
-    assert_eq!(texts.len(), 3);
-    let screen = shown(&state);
-    assert!(screen.contains("changes of the last 24h"), "{screen}");
-}
-
-#[test]
 fn a_clock_that_is_ahead_moves_nothing_into_the_future() {
     let watched = watched();
     watched.remembered(vec![event(1, "node-1", 1 << 52)]);
     let state = shown_of(&watched);
     assert_eq!(state.facts.changes[0].0, at(0));
-    assert_eq!(state.facts.counts["metrics"], 1);
     let _ = shown(&state);
 }
 
 #[test]
-fn without_a_history_it_is_told_why_and_from_when_on_changes_count() {
+fn without_a_history_it_is_told_why_changes_begin_with_the_start() {
     let watched = watched();
-    assert_eq!(shown_of(&watched).facts.history, History::Awaited);
+    let awaited = shown_of(&watched).facts.no_history;
+    assert_eq!(awaited, Some("reading the history"));
     for (code, why) in [
         (Code::NotFound, "no history is kept"),
         (Code::Refused, "this user may not read the history"),
         (Code::Failed, "the history can't be read"),
     ] {
         watched.not_remembered(&Failure::new(code, "it is so"));
-        let screen = shown_as(&shown_of(&watched), PLAIN, 110, 24);
-        let title = format!("changes since 01:00:00: {why}");
+        let screen = shown(&shown_of(&watched));
+        let title = format!("since the start: {why}");
         assert!(screen.contains(&title), "{screen}");
         assert!(screen.contains("none since the start"), "{screen}");
     }
+    watched.remembered(Vec::new());
+    assert!(shown(&shown_of(&watched)).contains("none yet"));
 }

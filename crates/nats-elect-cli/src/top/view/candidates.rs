@@ -6,13 +6,13 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::rule;
-use super::words::{fit, padded};
+use super::words::{fit, fitting, padded};
 use crate::text::{clean, lasted};
 use crate::top::facts::name;
 use crate::top::look::Look;
 use crate::top::state::State;
 
-/// What is told of each, and how wide that is: as many as fit, from the left.
+/// What is told of each, and how wide that is.
 const COLUMNS: [(&str, usize); 7] = [
     ("INSTANCE", 20),
     ("STATE", 19),
@@ -39,15 +39,8 @@ pub fn lines(
         String::new()
     };
     let title = format!("Candidates of {role}");
-    let title = fit(&title, width.saturating_sub(8), look);
-    let mut used = 2;
-    let shown: Vec<_> = COLUMNS
-        .iter()
-        .take_while(|(_, wide)| {
-            used += wide + 1;
-            used <= width + 1
-        })
-        .collect();
+    let title = fit(&title, width.saturating_sub(8));
+    let shown = fitting(&COLUMNS, width.saturating_sub(1));
     let heads = shown.iter().map(|(head, wide)| padded(head, *wide));
     let heads: Vec<_> = heads.collect();
     let mut lines = vec![
@@ -60,7 +53,7 @@ pub fn lines(
     for (one, says) in all.into_iter().take(room) {
         let mut spans = vec![Span::raw(" ")];
         for ((_, wide), (text, style)) in shown.iter().zip(cells(look, one, says)) {
-            let text = fit(&text, *wide, look);
+            let text = fit(&text, *wide);
             spans.push(Span::raw(" "));
             spans.push(Span::styled(padded(&text, *wide), style));
         }
@@ -73,7 +66,7 @@ pub fn lines(
 /// A cell for each of the columns.
 fn cells(look: Look, one: &InstanceReport, says: &RoleReport) -> [(String, Style); 7] {
     let plain = |text: String| (text, Style::new());
-    let unknown = || (look.sign("–", "-").to_owned(), look.faint());
+    let unknown = || ("–".to_owned(), look.faint());
     let health = match says.healthy {
         Some(true) => plain("healthy".into()),
         Some(false) => ("unhealthy".into(), look.bad()),

@@ -4,17 +4,20 @@ use ratatui::text::{Line, Span};
 
 use super::rule;
 use super::words::{columns, fit, padded, when};
-use crate::top::facts::History;
 use crate::top::look::Look;
 use crate::top::state::State;
 
 pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'static>> {
     let facts = &state.facts;
-    let mut lines = vec![rule(look, width, "Changes", "latest first")];
+    let more = match facts.no_history {
+        None => "latest first".to_owned(),
+        Some(why) => format!("latest first; since the start: {why}"),
+    };
+    let mut lines = vec![rule(look, width, "Changes", &more)];
     if facts.changes.is_empty() {
-        let none = match facts.history {
-            History::Since(_) => "  none yet",
-            History::Awaited | History::None(_) => "  none since the start",
+        let none = match facts.no_history {
+            None => "  none yet",
+            Some(_) => "  none since the start",
         };
         lines.push(Line::styled(none, look.faint()));
     }
@@ -24,10 +27,9 @@ pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'
         .collect();
     let widest = shown.iter().map(|(at, _)| columns(at)).max().unwrap_or(0);
     for (at, text) in shown {
-        let text = look.plain(text);
         lines.push(Line::from(vec![
             Span::styled(format!("  {}  ", padded(&at, widest)), look.faint()),
-            Span::raw(fit(&text, width.saturating_sub(widest + 4), look)),
+            Span::raw(fit(text, width.saturating_sub(widest + 4))),
         ]));
     }
     lines.truncate(most);

@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::words::{fit, padded};
 use super::{name_of, name_width, rule};
+use crate::fleet::Urgency;
 use crate::top::look::Look;
 use crate::top::state::State;
 
@@ -36,16 +37,16 @@ pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'
             )),
         };
         let trouble: Vec<_> = group.trouble().into_iter().chain(still).collect();
-        let style = match (group.is_bad(), trouble.is_empty()) {
-            (true, _) => look.bad(),
-            (false, false) => look.doubtful(),
-            (false, true) => Style::new(),
+        let style = match group.urgency() {
+            Urgency::Bad => look.bad(),
+            _ if !trouble.is_empty() => look.doubtful(),
+            _ => Style::new(),
         };
         let size = format!("{} units, {} members", group.units, group.members);
         let text = format!(" {} {}", padded(&size, 24), trouble.join("; "));
         let mut spans = name_of(look, name, left, false);
         spans.push(Span::styled(
-            fit(&text, width.saturating_sub(left + 2), look),
+            fit(&text, width.saturating_sub(left + 2)),
             style,
         ));
         lines.push(Line::from(spans));

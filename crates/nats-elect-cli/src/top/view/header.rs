@@ -1,6 +1,5 @@
 //! What is looked at, and what it is worth.
 
-use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::words::{clock, columns, fit};
@@ -18,7 +17,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
         time.clear();
     }
     let room = width.saturating_sub(title.len() + time.len());
-    let what = fit(&what, room, look);
+    let what = fit(&what, room);
     let gap = room.saturating_sub(columns(&what));
     let first = Line::from(vec![
         Span::styled(title, look.title()),
@@ -28,11 +27,6 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     ]);
 
     let mut second = vec![Span::raw(" ")];
-    if state.is_frozen {
-        let frozen = Style::new().add_modifier(Modifier::REVERSED);
-        second.push(Span::styled(" FROZEN, f goes on ", frozen));
-        second.push(Span::raw("  "));
-    }
     match &facts.stale {
         None => second.push(Span::styled("view current", look.good())),
         Some((since, why)) => {
@@ -77,7 +71,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     }
     // Words may be cut off, but not the number that they begin with.
     if left > 16 {
-        let text = fit(&answers.content, left - 3, look);
+        let text = fit(&answers.content, left - 3);
         second.push(Span::styled(format!("   {text}"), answers.style));
     }
     vec![first, Line::from(second)]

@@ -9,15 +9,14 @@ const TEXT: &str = "\
   up, down, j, k       select a role; PgUp, PgDn, Home, End, g, G go further
   /                    show only roles whose name or leader matches the text
   Esc                  show all roles again
-  s                    sort by name, leader, remaining lease, latest change
-  f                    freeze the screen, and thaw it
   ?                    this page
   LEADER     the leader; a ? means not seen alive yet, perhaps an old record
-  TOKEN      the end of the fencing token; the selected role shows all of it
   LEASE      time until it ends if no heartbeat comes, as seen from here
-  CHANGES    how often the role got a leader in 24 hours, or since the start
   FOR        how long the leader has led, or at least has
   HEARTBEAT  how long the leader's last heartbeat took, by its own report
+  TOKEN      the end of the fencing token; the selected role shows all of it
+
+  Roles that are not known to be led come first.
 
   Leaders, leases and groups come from the bucket. Candidates and HEARTBEAT
   are reports of the instances. Neither proves that an instance may act.

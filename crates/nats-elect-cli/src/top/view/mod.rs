@@ -15,11 +15,19 @@ use ratatui::text::{Line, Span};
 
 use super::look::Look;
 use super::state::State;
-use words::{columns, fit, padded};
+use words::{fit, padded};
 
 /// Lines that are always there: two of the header, two of the roles and one about the selected one,
 /// one of the changes, and the footer.
 const FIXED: usize = 7;
+
+/// They fit on forty columns.
+const KEYS: [(&str, &str); 4] = [
+    ("q", "quit"),
+    ("↑↓", "select"),
+    ("/", "filter"),
+    ("?", "help"),
+];
 
 /// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
@@ -61,7 +69,7 @@ fn screen(state: &State, look: Look, width: usize, height: usize) -> Vec<Line<'s
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
     if height > 0 {
-        lines.push(footer(state, look, width));
+        lines.push(footer(state, look));
     }
     lines
 }
@@ -86,7 +94,7 @@ pub fn page(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
 
 /// A line across the screen with a title, and something to know of what is below.
 fn rule(look: Look, width: usize, title: &str, more: &str) -> Line<'static> {
-    let dash = look.sign("─", "-");
+    let dash = "─";
     let more = if more.is_empty() {
         String::new()
     } else {
@@ -101,8 +109,8 @@ fn rule(look: Look, width: usize, title: &str, more: &str) -> Line<'static> {
     ])
 }
 
-/// The keys, as many as fit; but always how to get away, and where the others are.
-fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
+/// The keys.
+fn footer(state: &State, look: Look) -> Line<'static> {
     if state.typing {
         return Line::from(vec![
             Span::styled(format!("  filter: {}", state.filter), look.title()),
@@ -110,24 +118,8 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
             Span::styled("   Enter keeps it, Esc shows all roles", look.faint()),
         ]);
     }
-    let (quit, help) = (("q", "quit"), ("?", "help"));
-    let takes = |(key, what): (&str, &str)| 3 + columns(key) + columns(what);
-    let mut left = width.saturating_sub(takes(quit) + takes(help));
-    let mut keys = vec![quit];
-    for other in [
-        (look.sign("↑↓", "jk"), "select"),
-        ("/", "filter"),
-        ("s", "sort"),
-        ("f", "freeze"),
-    ] {
-        if takes(other) <= left {
-            left -= takes(other);
-            keys.push(other);
-        }
-    }
-    keys.push(help);
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let spans = keys.into_iter().flat_map(|(key, what)| {
+    let spans = KEYS.into_iter().flat_map(|(key, what)| {
         [
             Span::styled(format!("  {key}"), bold),
             Span::styled(format!(" {what}"), look.faint()),
@@ -138,15 +130,11 @@ fn footer(state: &State, look: Look, width: usize) -> Line<'static> {
 
 /// The mark of the selected row, and the role's name.
 fn name_of(look: Look, name: &str, width: usize, selected: bool) -> Vec<Span<'static>> {
-    let mark = if selected {
-        look.sign("▶ ", "> ")
-    } else {
-        "  "
-    };
+    let mark = if selected { "▶ " } else { "  " };
     let style = if selected { look.title() } else { Style::new() };
     vec![
         Span::styled(mark, look.title()),
-        Span::styled(padded(&fit(name, width, look), width), style),
+        Span::styled(padded(&fit(name, width), width), style),
     ]
 }
 

@@ -1,80 +1,33 @@
-//! The table of roles: who leads, for how long the lease lasts, how often that changed.
+//! The table of roles: who leads, and for how long the lease lasts.
 
 use nats_elect::Standing;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::words::{clock, columns, fit, padded, right};
+use super::words::{columns, fit, fitting, padded, right};
 use super::{name_of, name_width, rule};
 use crate::fleet::{Role, Seconds};
 use crate::text::{clean, lasted, short};
-use crate::top::facts::{COUNTED, Facts, History, name as instance};
-use crate::top::look::Look;
-use crate::top::state::{Sort, State};
+use crate::top::facts::{Facts, name as instance};
+use crate::top::look::{Look, bar};
+use crate::top::state::State;
 
-/// The remaining time beside its bar, with a blank before it.
-const TIME: usize = 8;
 /// A shorter bar says nothing.
 const SHORTEST_BAR: usize = 4;
 /// Of a name as much is shown as there is room, but no less than this beside a number.
 const SHORTEST_NAME: usize = 5;
 
-/// What there may be beside role and leader, in the order in which it stands on the screen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Token,
-    Lease,
-    Changes,
-    For,
-    Heartbeat,
-}
-
-impl Column {
-    const ALL: [Self; 5] = [
-        Self::Token,
-        Self::Lease,
-        Self::Changes,
-        Self::For,
-        Self::Heartbeat,
-    ];
-    /// Where not all of them fit, the first of these stay. The token is told of the selected role,
-    /// too.
-    const BY_WORTH: [Self; 5] = [
-        Self::Lease,
-        Self::Heartbeat,
-        Self::For,
-        Self::Changes,
-        Self::Token,
-    ];
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Token => "TOKEN",
-            Self::Lease => "LEASE",
-            Self::Changes => "CHANGES",
-            Self::For => "FOR",
-            Self::Heartbeat => "HEARTBEAT",
-        }
-    }
-
-    const fn width(self) -> usize {
-        match self {
-            // As `text::short` writes it.
-            Self::Token | Self::Heartbeat => 9,
-            Self::Lease => TIME,
-            Self::For => 8,
-            Self::Changes => 7,
-        }
-    }
-}
+/// What is told of each beside role and leader, and how wide that is. The token is told of the
+/// selected role, too.
+const COLUMNS: [(&str, usize); 4] = [("LEASE", 8), ("FOR", 8), ("HEARTBEAT", 9), ("TOKEN", 9)];
 
 /// What fits on a line: numbers as a whole or not at all.
 struct Widths {
     name: usize,
     leader: usize,
-    /// Part of the lease's column; none where there is no room.
+    /// How much of the lease is left; none where there is no room.
     bar: usize,
-    columns: Vec<Column>,
+    columns: &'static [(&'static str, usize)],
 }
 
 impl Widths {
@@ -83,31 +36,22 @@ impl Widths {
         let leader = seen().map(|(name, seen)| columns(&leader(facts, name, seen).0));
         let leader = leader.max().unwrap_or(0).clamp(9, 20);
         // The mark, and a blank before each column but the first.
-        let room = width.saturating_sub(2 + 1 + 1 + TIME);
+        let room = width.saturating_sub(2 + 1 + 1 + COLUMNS[0].1);
         let (name, leader) = if room < 2 * SHORTEST_NAME {
             (name_width(names), leader)
         } else {
             let name = name_width(names).min(room - SHORTEST_NAME);
             (name, leader.min((room - name).max(SHORTEST_NAME)))
         };
-        let mut left = width.saturating_sub(2 + name + 1 + leader);
-        let fits = |column: &Column| {
-            let fits = left > column.width();
-            left -= if fits { 1 + column.width() } else { 0 };
-            fits
-        };
-        let fitting: Vec<_> = Column::BY_WORTH.into_iter().filter(fits).collect();
-        let all = fitting.contains(&Column::Token);
-        let columns = Column::ALL.into_iter();
+        let left = width.saturating_sub(2 + name + 1 + leader);
+        let columns = fitting(&COLUMNS, left);
+        let used: usize = COLUMNS.iter().map(|(_, wide)| wide + 1).sum();
+        let bar = left.saturating_sub(used + 1).min((width / 5).max(24));
         Self {
             name,
             leader,
-            bar: if all && left >= SHORTEST_BAR {
-                left.min((width / 5).max(24))
-            } else {
-                0
-            },
-            columns: columns.filter(|it| fitting.contains(it)).collect(),
+            bar: if bar < SHORTEST_BAR { 0 } else { bar },
+            columns,
         }
     }
 }
@@ -121,34 +65,22 @@ pub fn table(
 ) -> Vec<Line<'static>> {
     let facts = &state.facts;
     let widths = Widths::new(facts, names, width);
-    let mut more = match state.sort {
-        Sort::Name => "by name".to_owned(),
-        Sort::Leader => "by leader".to_owned(),
-        Sort::Lease => "by remaining lease".to_owned(),
-        Sort::Change => "by latest change".to_owned(),
-    };
+    let mut more = String::new();
     if !state.filter.is_empty() {
-        more = format!("{more}, with {:?}", state.filter);
+        more = format!("with {:?} ", state.filter);
     }
     let (shown, all) = (names.len(), state.roles().len());
     if shown < all {
-        more = format!("{more}, {shown} of {all} visible");
+        more = format!("{more}{shown} of {all} visible");
     }
-    let counted = counted(facts);
-    more = format!("{more}; changes {counted}");
     let mut heads = vec![
         padded("  ROLE", widths.name + 2),
         padded("LEADER", widths.leader),
     ];
-    for column in &widths.columns {
-        heads.push(match column {
-            Column::Lease if widths.bar == 0 => right("LEASE", TIME),
-            Column::Lease => padded("LEASE", widths.bar + TIME),
-            column => right(column.title(), column.width()),
-        });
-    }
+    heads.extend((widths.bar > 0).then(|| " ".repeat(widths.bar)));
+    heads.extend(widths.columns.iter().map(|(head, wide)| right(head, *wide)));
     let mut lines = vec![
-        rule(look, width, "Roles", &more),
+        rule(look, width, "Roles", more.trim_end()),
         Line::styled(heads.join(" "), look.faint()),
     ];
     if names.is_empty() {
@@ -165,18 +97,6 @@ pub fn table(
     lines
 }
 
-/// From when on changes are counted, and why not from earlier on.
-fn counted(facts: &Facts) -> String {
-    let from = facts.counted_from();
-    let ago = facts.now.duration_since(from).unwrap_or_default();
-    match facts.history {
-        History::Since(_) if ago >= COUNTED => "of the last 24h".to_owned(),
-        History::Since(_) => format!("of the last {}", lasted(ago)),
-        History::Awaited => format!("since {}, reading the history", clock(from)),
-        History::None(why) => format!("since {}: {why}", clock(from)),
-    }
-}
-
 fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -> Line<'static> {
     let seen = &facts.roles[name];
     let mut spans = name_of(look, name, widths.name, selected);
@@ -186,29 +106,24 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
         (Standing::Led, false) => look.doubtful(),
         _ => look.bad(),
     };
-    let who = fit(&who, widths.leader, look);
-    spans.push(Span::styled(
-        format!(" {}", padded(&who, widths.leader)),
-        style,
-    ));
-    let nothing = || look.sign("–", "-").to_owned();
-    for column in &widths.columns {
-        let text = match column {
-            Column::Token => token(seen, look),
-            Column::Lease => {
-                spans.push(Span::raw(" "));
-                spans.extend(lease(seen, look, widths.bar));
-                continue;
-            }
-            Column::Changes => facts.counts.get(name).unwrap_or(&0).to_string(),
-            Column::For => led_for(seen, look).unwrap_or_else(nothing),
-            Column::Heartbeat => {
-                let says = facts.leader_says(name);
-                let heartbeat = says.and_then(|says| says.heartbeat_took);
-                heartbeat.map_or_else(nothing, lasted)
-            }
-        };
-        spans.push(Span::raw(format!(" {}", right(&text, column.width()))));
+    let who = padded(&fit(&who, widths.leader), widths.leader);
+    spans.push(Span::styled(format!(" {who}"), style));
+    let (part, style) = lease(seen, look);
+    if widths.bar > 0 {
+        let bar = part.map_or_else(|| " ".repeat(widths.bar), |it| bar(widths.bar, it));
+        spans.push(Span::styled(format!(" {bar}"), style));
+    }
+    let left = seen.remaining_seconds.filter(|_| part.is_some());
+    let heartbeat = facts.leader_says(name).and_then(|says| says.heartbeat_took);
+    let cells = [
+        left.map(|it| lasted(it.0)),
+        led_for(seen),
+        heartbeat.map(lasted),
+        seen.fencing_token.map(|it| short(it.0)),
+    ];
+    for ((_, wide), cell) in widths.columns.iter().zip(cells) {
+        let cell = cell.as_deref().unwrap_or("–");
+        spans.push(Span::raw(format!(" {}", right(cell, *wide))));
     }
     Line::from(spans)
 }
@@ -226,28 +141,14 @@ fn leader(facts: &Facts, name: &str, seen: &Role) -> (String, bool) {
     }
 }
 
-fn token(seen: &Role, look: Look) -> String {
-    let token = seen
-        .fencing_token
-        .map_or_else(String::new, |it| short(it.0));
-    if look.ascii {
-        token.replace('…', "~")
-    } else {
-        token
-    }
-}
-
-fn lease(seen: &Role, look: Look, width: usize) -> Vec<Span<'static>> {
+/// Which part of the lease is left, if somebody leads.
+fn lease(seen: &Role, look: Look) -> (Option<f64>, Style) {
     let (Some(Seconds(remaining)), Some(Seconds(ttl)), Some(_)) =
         (seen.remaining_seconds, seen.ttl_seconds, &seen.leader)
     else {
-        return vec![Span::raw(" ".repeat(width + TIME))];
+        return (None, Style::new());
     };
-    let part = if ttl.is_zero() {
-        0.0
-    } else {
-        remaining.as_secs_f64() / ttl.as_secs_f64()
-    };
+    let part = remaining.as_secs_f64() / ttl.as_secs_f64().max(f64::MIN_POSITIVE);
     let style = if part > 0.5 {
         look.good()
     } else if part > 0.25 {
@@ -255,23 +156,13 @@ fn lease(seen: &Role, look: Look, width: usize) -> Vec<Span<'static>> {
     } else {
         look.bad()
     };
-    if width == 0 {
-        return vec![Span::styled(right(&lasted(remaining), TIME), style)];
-    }
-    vec![
-        Span::styled(look.bar(width, part), style),
-        Span::raw(padded(&format!(" {}", lasted(remaining)), TIME)),
-    ]
+    (Some(part), style)
 }
 
 /// For how long there has been this leader. A sign tells that it may be longer.
-fn led_for(seen: &Role, look: Look) -> Option<String> {
+fn led_for(seen: &Role) -> Option<String> {
     let led_for = seen.led_for.filter(|_| seen.leader.is_some())?;
-    let bound = if seen.since.is_some() {
-        ""
-    } else {
-        look.sign("≥", ">")
-    };
+    let bound = if seen.since.is_some() { "" } else { "≥" };
     Some(format!("{bound}{}", lasted(led_for)))
 }
 
@@ -281,7 +172,7 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
         return Line::default();
     };
     let seen = &state.facts.roles[name];
-    let mut parts = vec![match (&seen.leader, led_for(seen, look)) {
+    let mut parts = vec![match (&seen.leader, led_for(seen)) {
         (Some(leader), Some(since)) => {
             format!(
                 "  {name}: led by {} for {since}",
@@ -296,7 +187,7 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
     if let Some(ttl) = seen.ttl_seconds {
         parts.push(format!("ttl {}", lasted(ttl.0)));
     }
-    let mut line = fit(&parts.remove(0), width, look);
+    let mut line = fit(&parts.remove(0), width);
     for part in parts {
         let longer = format!("{line}, {part}");
         if columns(&longer) <= width {

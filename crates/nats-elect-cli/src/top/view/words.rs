@@ -4,8 +4,6 @@ use std::time::SystemTime;
 
 use ratatui::text::Span;
 
-use crate::top::look::Look;
-
 /// The time of day, in UTC.
 pub fn clock(at: SystemTime) -> String {
     let stamp = humantime::format_rfc3339_seconds(at).to_string();
@@ -28,7 +26,7 @@ pub fn columns(text: &str) -> usize {
 }
 
 /// A text of at most this width; a sign tells that it was longer.
-pub fn fit(text: &str, width: usize, look: Look) -> String {
+pub fn fit(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }
@@ -40,7 +38,18 @@ pub fn fit(text: &str, width: usize, look: Look) -> String {
         }
         cut = next;
     }
-    cut + look.sign("…", "~")
+    cut + "…"
+}
+
+/// As many of these columns as have room, from the left; a blank stands beside each.
+pub fn fitting<'a>(columns: &'a [(&'a str, usize)], room: usize) -> &'a [(&'a str, usize)] {
+    let mut left = room;
+    let fit = columns.iter().take_while(|(_, wide)| {
+        let fits = left > *wide;
+        left = left.saturating_sub(wide + 1);
+        fits
+    });
+    &columns[..fit.count()]
 }
 
 /// A text with blanks up to this width.

@@ -26,9 +26,9 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     })
     .await;
     assert_eq!(checkup.code, Some(0), "{:#}", checkup.report);
-    checkup.says("replicas", "ok", "3");
+    checkup.says("bucket", "ok", "replicas: 3");
     checkup.says("stream leader", "ok", "2 more replicas are current");
-    checkup.says("survives", "ok", "the loss of 1 node of 3");
+    checkup.says("stream leader", "ok", "while 1 of them are down");
     checkup.says("instances", "ok", "2 found");
     checkup.says("candidates", "ok", "2 roles");
     checkup.says("last will", "ok", "no instance has a companion");
@@ -44,7 +44,7 @@ async fn one_replica_on_a_cluster_and_two_are_told_for_what_they_risk() {
     let url = cluster.urls();
     let node = cluster.node(0).url();
     let jetstream = bucket_with(&node, |it| it.num_replicas = 1).await;
-    Checkup::of(&mut doctor(&url, &[])).says("survives", "warn", "keeps the bucket");
+    Checkup::of(&mut doctor(&url, &[])).says("replicas", "warn", "replica");
     jetstream
         .delete_stream("KV_leaders")
         .await

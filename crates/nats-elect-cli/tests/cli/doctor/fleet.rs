@@ -128,18 +128,10 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
     .await;
     let two = Checkup::of(&mut doctor(&url, &[]));
     two.says("candidates", "ok", "two or more stand");
-    two.says(
-        "last will",
-        "warn",
-        "have none: node-1; until then a role waits",
-    );
+    two.says("last will", "warn", "have none: node-1; until then roles");
     two.says("last will", "ok", "0 of 2 instances");
     two.says("last will", "ok", "is off for node-2");
-    two.says(
-        "last will",
-        "ok",
-        "a unit of a group waits for its member's",
-    );
+    two.says("last will", "ok", "wait for the lease of their owner");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -124,26 +124,11 @@ async fn groups_and_units_are_what_the_other_commands_say() {
     assert_eq!(owned, 12);
     assert_eq!(group["without_owner"], json!({}));
 
-    let explained = [
-        "group",
-        "explain",
-        "partitions",
-        "7",
-        "--json",
-        "--wait",
-        "30s",
-    ];
-    let mut explained = json(&output(&server, &explained).stdout);
-    // Nobody else asks the members.
-    let plan = explained.as_object_mut().and_then(|it| it.remove("plan"));
-    assert!(plan.is_some_and(|it| it.is_object()));
-    let unit = serve.get("/api/v1/groups/partitions/units/7").json();
-    assert_eq!(still(&unit), still(&explained));
     for (path, status) in [
         ("/api/v1/groups/none", 404),
-        ("/api/v1/groups/partitions/units/12", 404),
-        ("/api/v1/groups/partitions/units/07", 404),
-        ("/api/v1/groups/none/units/0", 404),
+        ("/api/v1/groups/partitions/owner?unit=12", 404),
+        ("/api/v1/groups/partitions/owner?unit=07", 404),
+        ("/api/v1/groups/none/owner?unit=0", 404),
         ("/api/v1/groups?bucket=other", 404),
         ("/api/v1/groups?bukket=leaders", 400),
     ] {

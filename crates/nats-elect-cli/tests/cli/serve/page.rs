@@ -30,7 +30,7 @@ async fn it_shows_leaders_leases_tokens_candidates_and_changes_without_script() 
             && has("leads: no earlier leader")
             && has("aria-label=\"1 leader in a row; node-1 has led since ")
             && has("%\"><title>node-1 led from ")
-            && has("The one role is led")
+            && has("All roles are led")
     };
     let page = serve.until("the page", "/", whole).await;
     assert_eq!(

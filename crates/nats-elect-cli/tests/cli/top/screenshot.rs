@@ -35,7 +35,7 @@ async fn the_pictures_for_the_docs() {
     let mut terminal = Terminal::run((24, 80), &arguments, &[]);
     let mut wide = Terminal::run((50, 200), &arguments, &[]);
     for terminal in [&terminal, &wide] {
-        let wanted = ["3 instances answer", "changes of the last 24h"];
+        let wanted = ["3 instances answer", "Changes latest first ─"];
         terminal.shows(&wanted).await;
     }
 

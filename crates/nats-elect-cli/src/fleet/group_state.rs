@@ -2,12 +2,13 @@
 
 use nats_elect::ObservedGroup;
 
-use crate::fleet::Groups;
+use super::Groups;
+use super::roles::Urgency;
 use crate::unowned::UNCONFIRMED;
 
 /// A group as it stands in the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct GroupState {
     pub units: usize,
     /// Units that have no owner, or one of which no heartbeat came for its whole lease.
     pub unowned: usize,
@@ -21,7 +22,7 @@ pub struct Group {
     pub making: bool,
 }
 
-impl Group {
+impl GroupState {
     pub fn of(groups: &Groups, name: &str, group: &ObservedGroup) -> Self {
         let unowned = groups.unowned(group);
         let unconfirmed = unowned.get(UNCONFIRMED).copied().unwrap_or(0);
@@ -35,9 +36,15 @@ impl Group {
         }
     }
 
-    /// Whether somebody has to look after it.
-    pub const fn is_bad(&self) -> bool {
-        self.members == 0 || !self.understood || (self.unowned > 0 && !self.making)
+    /// How soon somebody has to look after it.
+    pub const fn urgency(&self) -> Urgency {
+        if self.members == 0 || !self.understood || (self.unowned > 0 && !self.making) {
+            Urgency::Bad
+        } else if self.unconfirmed > 0 || self.making {
+            Urgency::Doubtful
+        } else {
+            Urgency::Good
+        }
     }
 
     /// What is not as it should be, in words.
