@@ -15,7 +15,6 @@ use crate::agent::listen::{self, Address, Listener};
 use crate::agent::{self, Attached};
 use crate::config_file::Source;
 use crate::connect::without_last_will;
-use crate::context;
 use crate::exec::listener::Listener as Health;
 use crate::exit::{Failure, Outcome};
 use crate::options::Shared;
@@ -157,17 +156,7 @@ impl Agent {
             Some(path) => Some(Source::open(path, self.table.as_deref())?.parse()?),
             None => None,
         };
-        let said = file.as_ref().filter(|file| file.has_manager);
-        let manager = match (said, &shared.connection.context) {
-            (Some(file), None) => file.config.manager.clone(),
-            (Some(_), Some(_)) => {
-                return Err(Failure::usage(
-                    "both the file's [manager] and a context say how to connect: use only one of them",
-                ));
-            }
-            (None, Some(name)) => context::named(name)?,
-            (None, None) => context::selected()?.unwrap_or_default(),
-        };
+        let manager = shared.over_file(file.as_ref())?;
         let roles = match file {
             Some(file) => file.config.with_env()?.roles,
             None => BTreeMap::new(),
@@ -176,7 +165,7 @@ impl Agent {
             let settings = config.settings();
             settings.map_err(|error| Failure::usage(format!("role `{role}`: {error}")))?;
         }
-        Ok((shared.over(manager)?, roles))
+        Ok((manager, roles))
     }
 }
 

@@ -43,12 +43,8 @@ Columns:
 Below the table: what the instances tell about themselves (`meta`), the last failures, handlers that
 ran on after their lease, buckets that can't be used, and instances that did not answer.
 
-Exit codes:
-  0  an instance answered
-  1  no instance answered, and JetStream is off
-  3  no instance answered, or none takes part in the role's election
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer, or no instance did in time
+Exit codes: those of `nats-elect --help`. 3 if no instance answers, or none takes part in the role's
+election
 
 Examples:
   nats-elect candidates

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use futures::future::try_join_all;
 use nats_elect::duration::exact;
 use nats_elect::{
@@ -190,24 +189,6 @@ pub struct Exec {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// Names the separator if a command comes without it.
-pub fn with_separator(mut error: clap::Error) -> clap::Error {
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
-    let of_exec = usage.is_some_and(|usage| usage.contains("nats-elect exec"));
-    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
-        && error.kind() == ErrorKind::UnknownArgument
-        && of_exec
-        && !word.starts_with('-')
-    {
-        let tip = format!("the command comes after `--`: `nats-elect exec ... -- {word} ...`");
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
-    }
-    error
 }
 
 /// Guards a command; started by `exec`

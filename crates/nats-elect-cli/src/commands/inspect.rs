@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{LeaderProof, RoleName, TrustedKeys, VerifiedLeader};
+use nats_elect::RoleName;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::roles::unknown;
 use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
-use crate::text::{ago, bar, lasted, stamp, wall_clock};
+use crate::text::{ago, bar, lasted, stamp};
 use crate::trust::Trust;
 
 /// Events of the history that are shown.
@@ -32,13 +32,8 @@ The command shows:
   the candidates for the role, as the instances report it (`nats-elect candidates`)
   the latest changes, if a history is kept (`nats-elect history`)
 
-Exit codes:
-  0  success, also if nobody leads the role
-  1  JetStream is off
-  3  there is no such bucket, or no such role: it was never led, and no instance takes part in its
-     election
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if nobody leads the role. 3 if it was never led, and no
+instance takes part in its election
 
 Examples:
   nats-elect inspect scheduler
@@ -69,7 +64,8 @@ struct Findings {
     seen: Seen,
     record: Option<Written>,
     fence: Option<Written>,
-    signature: Signature,
+    /// Whether keys were named to check the record's signature with.
+    checks_signatures: bool,
     candidates: Result<Vec<Candidate>, Failure>,
     history: Result<Vec<PastEvent>, Failure>,
 }
@@ -82,35 +78,26 @@ struct Told<'a> {
     bucket: &'a str,
     record: &'a Option<Written>,
     fence: &'a Option<Written>,
-    signature: ToldSignature<'a>,
+    signature: Signature<'a>,
     candidates: Option<Vec<Value>>,
     candidates_error: Option<&'a str>,
     history: Option<Vec<Value>>,
     history_error: Option<&'a str>,
 }
 
+/// What the record's proof is worth.
 #[derive(Serialize)]
-struct ToldSignature<'a> {
+struct Signature<'a> {
     state: &'static str,
     signer: Option<&'a str>,
-    why: Option<&'a str>,
-}
-
-/// What the record's proof is worth.
-enum Signature {
-    None,
-    /// No keys were named to check it with.
-    Unchecked,
-    Valid(Box<VerifiedLeader>),
-    Invalid(String),
+    why: Option<&'static str>,
 }
 
 impl Inspect {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         RoleName::new(&self.role)?;
-        let keys = self.trust.keys()?;
         let role = std::slice::from_ref(&self.role);
-        let observer = shared.observer(Some(role), &self.trust).await?;
+        let observer = shared.observer(Some(role), &self.trust, false).await?;
         let ((), candidates, history) = tokio::join!(
             confirmed(&observer, self.wait),
             candidates(shared, Some(&self.role), Whose::Read),
@@ -134,7 +121,7 @@ impl Inspect {
                 role: self.role.clone(),
                 observed: seen,
             },
-            signature: Signature::of(record.as_ref(), keys.as_ref(), &self),
+            checks_signatures: self.trust.is_given(),
             record,
             fence,
             candidates,
@@ -158,44 +145,6 @@ impl Inspect {
     }
 }
 
-impl Signature {
-    fn of(record: Option<&Written>, keys: Option<&TrustedKeys>, inspect: &Inspect) -> Self {
-        let proof = record.and_then(|record| record.fields.as_ref()?.get("proof")?.as_str());
-        let Some(proof) = proof else {
-            return Self::None;
-        };
-        let Some(keys) = keys else {
-            return Self::Unchecked;
-        };
-        let skew = inspect.trust.max_skew;
-        let proof = proof.parse::<LeaderProof>();
-        match proof.and_then(|proof| proof.verify(keys, wall_clock(), skew)) {
-            Ok(leader) if leader.role.as_str() == inspect.role => Self::Valid(Box::new(leader)),
-            Ok(leader) => Self::Invalid(format!("it is about the role {:?}", leader.role.as_str())),
-            Err(error) => Self::Invalid(error.to_string()),
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::None => "none".into(),
-            Self::Unchecked => "there is one; check it with --key or --keys-file".into(),
-            Self::Valid(leader) => format!("valid, by {}", leader.signer),
-            Self::Invalid(why) => format!("not valid: {why}"),
-        }
-    }
-
-    fn told(&self) -> ToldSignature<'_> {
-        let (state, signer, why) = match self {
-            Self::None => ("none", None, None),
-            Self::Unchecked => ("unchecked", None, None),
-            Self::Valid(leader) => ("valid", Some(leader.signer.as_str()), None),
-            Self::Invalid(why) => ("invalid", None, Some(why.as_str())),
-        };
-        ToldSignature { state, signer, why }
-    }
-}
-
 impl Findings {
     fn told(&self) -> Told<'_> {
         let candidates = self.candidates.as_ref();
@@ -205,7 +154,7 @@ impl Findings {
             bucket: &self.bucket,
             record: &self.record,
             fence: &self.fence,
-            signature: self.signature.told(),
+            signature: self.signature(),
             candidates: candidates
                 .ok()
                 .map(|it| it.iter().map(Candidate::json).collect()),
@@ -215,6 +164,23 @@ impl Findings {
                 .map(|it| it.iter().map(PastEvent::json).collect()),
             history_error: history.err().map(|it| it.what.as_str()),
         }
+    }
+
+    fn signature(&self) -> Signature<'_> {
+        let fields = self.record.as_ref().and_then(|it| it.fields.as_ref());
+        let has_proof = fields.is_some_and(|it| it.get("proof").is_some_and(Value::is_string));
+        let seen = &self.seen.observed;
+        let signer = seen.leader.as_ref().and_then(|it| it.signer.as_deref());
+        let (state, why) = match (has_proof, self.checks_signatures, signer) {
+            (false, ..) => ("none", None),
+            (_, false, _) => ("unchecked", None),
+            (.., Some(_)) => ("valid", None),
+            (.., None) => {
+                let why = seen.distrust.map_or(state(seen), |it| it.as_str());
+                ("invalid", Some(why))
+            }
+        };
+        Signature { state, signer, why }
     }
 
     fn show(&self, output: Output) -> std::io::Result<()> {
@@ -284,7 +250,17 @@ impl Findings {
         rows.push(row("priority", leader.priority.to_string()));
         let meta = leader.meta.iter();
         rows.extend(meta.map(|(name, value)| (format!("meta.{name}"), value.clone())));
-        rows.push(row("signature", self.signature.words()));
+        let signature = self.signature();
+        rows.push(row(
+            "signature",
+            match signature.signer {
+                Some(signer) => format!("valid, by {signer}"),
+                None if signature.state == "unchecked" => {
+                    "there is one; check it with --key or --keys-file".into()
+                }
+                None => signature.state.into(),
+            },
+        ));
         rows
     }
 

@@ -10,7 +10,7 @@ use nats_elect::{RoleName, SteppedDown};
 use serde::Serialize;
 
 use crate::exit::{Code, Failure, Outcome};
-use crate::instances::{asked, everyone, in_words, named, operating};
+use crate::instances::{asked, everyone, in_words, named};
 use crate::names;
 use crate::operating::standby::{UNSEEN, hindrance};
 use crate::operating::stepped::Stepped;
@@ -19,23 +19,17 @@ use crate::output::Output;
 use crate::progress::progress;
 
 /// What help has below the options.
-pub fn more(late: &str, examples: &str) -> String {
+pub fn more(examples: &str) -> String {
     format!(
         "\
-Exit codes:
-  0  success
-  3  there is no such instance, or it has no such role
-  4  refused: an instance is stopping, or a permission is missing
-  5  {late}
-With several instances the command goes on after a failure, and exits with the code of the first
-one.
+Exit codes: those of `nats-elect --help`. 3 also if the instance has no such role. 4 also if it is
+stopping. 5 also if a role could not be freed, and its lease has to run out. With several instances the
+command goes on after a failure, and exits with the code of the first one.
 
 Examples:
 {examples}"
     )
 }
-
-pub const LATE: &str = "no answer in time";
 
 /// The instances and roles of an order.
 #[derive(Debug, Args)]
@@ -59,7 +53,7 @@ impl Target {
         let request = Request::new(order, self.roles)?;
         let named = self.instance.as_deref();
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;
-        operating(&shared.config()?, shared.whose(), acting).await
+        shared.operate(acting).await
     }
 }
 
@@ -210,7 +204,7 @@ impl Request {
             let mut stepped = Stepped::of(&role, ended, report.as_ref());
             let term = report.and_then(|it| it.fencing_token);
             async move {
-                stepped.wait(admin, term, &[], patience).await;
+                stepped.wait(admin, term, patience).await;
                 (role, stepped)
             }
         });

@@ -26,8 +26,6 @@ use crate::text::{clean, lasted};
 const UNTOLD: Duration = Duration::from_secs(15);
 /// The longest lease that a candidate of this library can have.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// How often the role's keys are read during the wait.
-const LOOK: Duration = Duration::from_secs(1);
 /// How long the marker stands. A server never sends a watch what is purged before its turn comes, and
 /// nothing tells whether all watches have had it.
 const SHOWN: Duration = Duration::from_secs(1);
@@ -47,14 +45,9 @@ What it does:
   Observers that run, `watch` and `top` show the role as deleted until they start anew. The role's
   history stays.
 
-Exit codes:
-  0  success
-  1  JetStream is off
-  2  there is no terminal to confirm it on, and no --yes
-  3  there is no such bucket, or nothing of the role is in it
-  4  refused: an instance takes part in the election, somebody wrote to the role's keys, the operator
-     did not confirm, or a permission is missing. The message says what was removed, if anything
-  5  NATS, or an instance, did not answer in time. The message says what was removed, if anything
+Exit codes: those of `nats-elect --help`. 3 also if nothing of the role is in the bucket. 4 also if an
+instance takes part in the election, somebody wrote to the role's keys, or the operator did not confirm.
+The message says whether the removal has begun
 
 Examples:
   nats-elect role retire scheduler          shows what there is, and asks for a confirmation
@@ -99,8 +92,6 @@ struct Found {
     fence: Option<Written>,
     has_guard: bool,
     data_keys: usize,
-    /// When the bucket was made, in nanoseconds by the clock of the server.
-    made: i128,
     /// The bucket's last sequence before all of this was read.
     last_sequence: u64,
     max_age: Option<Duration>,
@@ -140,11 +131,7 @@ impl Retire {
                 lasted(lease)
             ),
         );
-        let watch = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            self.watch(&bucket, &found, lease).await
-        };
-        shared.reading(watch).await?;
+        tokio::time::sleep(lease).await;
         self.refuse_if_used(shared).await?;
         let stage = Cell::new("nothing was removed");
         let remove = async |client: Client, name: String| {
@@ -219,18 +206,6 @@ impl Retire {
         })
     }
 
-    /// Waits for the lease. Fails early if somebody writes: the removal would find out later.
-    async fn watch(&self, bucket: &Store, found: &Found, lease: Duration) -> Result<(), Failure> {
-        let changed = async {
-            loop {
-                tokio::time::sleep(LOOK).await;
-                let (record, fence) = Written::of_role(bucket, &self.role).await?;
-                found.require_same(self, record.as_ref(), fence.as_ref())?;
-            }
-        };
-        tokio::time::timeout(lease, changed).await.unwrap_or(Ok(()))
-    }
-
     /// Somebody has written to the role's keys.
     fn in_use(&self, record: Option<&Written>) -> Failure {
         let role = &self.role;
@@ -253,12 +228,6 @@ impl Retire {
         stage: &Cell<&str>,
     ) -> Result<u64, Failure> {
         let role = &self.role;
-        // Where a bucket was made anew, or lost writes, its sequences may come again.
-        if bucket.stream.cached_info().created.unix_timestamp_nanos() != found.made {
-            return Err(Failure::refused(
-                "the bucket was deleted and made anew meanwhile",
-            ));
-        }
         let (record, fence) = Written::of_role(bucket, role).await?;
         found.require_same(self, record.as_ref(), fence.as_ref())?;
         // It guards nothing any more. So this shows whether the user may purge at all.
@@ -266,10 +235,9 @@ impl Retire {
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
         let over = found.record.as_ref().map_or(0, |it| it.revision);
         let marker = self.mark(client, bucket, over).await?;
-        stage.set("its key is marked as deleted, and nothing else was done: run the command again");
+        stage.set("the removal has begun: run the command again if nobody uses the role");
         tokio::time::sleep(SHOWN).await;
         purge(bucket, role, marker).await?;
-        stage.set("its record was removed, its fence record was not: run the command again if nobody uses the role");
         let (record, _) = Written::of_role(bucket, role).await?;
         if record.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -277,7 +245,6 @@ impl Retire {
         if let Some(fence) = &found.fence {
             purge(bucket, &format!("_fence.{role}"), fence.revision).await?;
         }
-        stage.set("the record and the fence record that stood there were removed");
         let (record, fence) = Written::of_role(bucket, role).await?;
         if record.is_some() || fence.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -335,7 +302,6 @@ impl Found {
             fence,
             has_guard: guard.is_some(),
             data_keys: data_keys(bucket, role).await?,
-            made: info.created.unix_timestamp_nanos(),
             last_sequence: info.state.last_sequence,
             max_age: (!max_age.is_zero()).then_some(max_age),
         })
@@ -365,10 +331,7 @@ impl Found {
             let written = written.as_ref().filter(|it| !it.is_marker())?;
             Some(written.ttl().unwrap_or(untold))
         };
-        // Where keys expire, the fence record may have expired while its leader leads.
-        let expired = self.max_age.filter(|_| self.fence.is_none());
-        let leases = [lease(&self.record), lease(&self.fence), expired];
-        let longest = leases.into_iter().flatten().max();
+        let longest = lease(&self.record).max(lease(&self.fence));
         longest.unwrap_or(untold).min(LONGEST)
     }
 

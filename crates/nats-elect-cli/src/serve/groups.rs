@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Served;
 use super::api::{Answer, Parsed, Where, ok_or_unavailable, query, told};
 use super::problem::Problem;
-use crate::commands::group::explain::Facts;
-use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
+use crate::fleet::{self, Facts, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
 use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.

@@ -139,24 +139,6 @@ fn the_settings_of_an_application_are_in_a_table_of_its_file() {
 }
 
 #[test]
-fn a_file_of_an_application_is_checked_with_its_table() {
-    let nested = "listen = ':80'\n[app.elect.roles.a]\nttl = '5s'\n";
-    let in_json = "{\"x\":1,\"elect\":{\"manager\":{}}}";
-    for (text, expected) in [
-        (nested, "--table app.elect\n"),
-        (in_json, "--table elect\n"),
-        ("[role.a]\nttl = '5s'\n", "name it: --table\n"),
-    ] {
-        let output = check(text);
-        assert_eq!(output.code, Some(2), "{text}");
-        assert!(output.stderr.contains("unknown field"), "{}", output.stderr);
-        assert!(output.stderr.ends_with(expected), "{}", output.stderr);
-    }
-    let other = check("[roles.a]\ntll = '5s'\n");
-    assert!(!other.stderr.contains("--table"), "{}", other.stderr);
-}
-
-#[test]
 fn settings_of_the_environment_are_told_with_their_variables() {
     let text = "[manager]\nbucket = 'b'\n[roles.a-b]\nttl = '15s'\n";
     let set = [

@@ -149,47 +149,8 @@ fn what_hangs_in_help_is_not_broken_where_the_lines_end() {
 }
 
 #[test]
-fn words_of_other_programs_lead_to_the_command() {
+fn list_is_another_name_of_ls() {
     let list = ended(&mut nats_elect(&["list", "--help"]));
     let ls = ended(&mut nats_elect(&["ls", "--help"]));
     assert_eq!((list.code, list.stdout), (Some(0), ls.stdout));
-    for (word, commands) in [
-        ("status", &["'ls'", "'candidates'"][..]),
-        ("failover", &["'step-down'"]),
-        ("wacth", &["'watch'"]),
-    ] {
-        let unknown = ended(&mut nats_elect(&[word]));
-        assert_eq!(unknown.code, Some(2), "{word}");
-        for command in commands {
-            assert!(unknown.stderr.contains(command), "{}", unknown.stderr);
-        }
-        assert!(!unknown.stderr.contains("'pause'"), "{}", unknown.stderr);
-    }
-}
-
-#[test]
-fn what_is_typed_wrongly_is_told_to_programs_as_json() {
-    let output = ended(&mut nats_elect(&["exec", "--json", "--", "nope"]));
-    assert_eq!(output.code, Some(2));
-    let error: serde_json::Value = serde_json::from_str(&output.stderr).expect("one line of JSON");
-    assert_eq!(error["error"], "usage");
-    let message = error["message"].as_str().expect("text");
-    assert!(message.contains("--role"), "{message}");
-    // What stands after `--` is the command's own.
-    let output = ended(&mut nats_elect(&["exec", "--", "nope", "--json"]));
-    assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
-}
-
-#[test]
-fn help_and_errors_heed_that_no_colours_are_wanted() {
-    for arguments in [&["--help"][..], &["ls", "--nonsense"]] {
-        let mut asked = nats_elect(&["--no-color"]);
-        let plain = ended(asked.args(arguments).env("CLICOLOR_FORCE", "1"));
-        let shown = plain.stdout + &plain.stderr;
-        assert!(!shown.contains('\u{1b}'), "{shown}");
-        let mut asked = nats_elect(arguments);
-        let coloured = ended(asked.env("CLICOLOR_FORCE", "1"));
-        let shown = coloured.stdout + &coloured.stderr;
-        assert!(shown.contains('\u{1b}'), "{shown}");
-    }
 }

@@ -33,12 +33,7 @@ Columns:
   EACH        the fewest and the most units that a member owns
   GENERATION  1 until the group grows, with --output wide
 
-Exit codes:
-  0  success, also if the bucket has no group
-  1  JetStream is off
-  3  there is no such bucket
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if the bucket has no group
 
 Examples:
   nats-elect group ls

@@ -1,16 +1,14 @@
 //! `group plan`: which units should move, and why.
 
-use std::time::Duration;
-
 use clap::Args;
 use comfy_table::Cell;
 use nats_elect::GroupPlan;
 use nats_elect::admin::{AdminClient, Instance};
 
 use super::asking::ask;
-use super::{listed, operate, order, read};
 use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
+use crate::fleet::{listed, order};
 use crate::options::Shared;
 use crate::output::Output;
 
@@ -20,8 +18,6 @@ const LAYOUT: Layout = Layout {
     flexible: "WHEN",
 };
 
-/// Lines of reasons. Of further ones the units are only counted.
-const MOST: usize = 20;
 /// Of units with the same reason so many characters are listed.
 const LISTED: usize = 60;
 
@@ -37,13 +33,9 @@ Columns:
 The command asks all instances, and shows the plan of the one that plans for the group. A plan
 decides nothing: only a unit's owner gives it away.
 
-Exit codes:
-  0  success, also if nothing is to move
-  1  no instance answers, and JetStream is off
-  3  no instance that answers takes part in the group
-  4  NATS refused the credentials or a permission, an instance has too many requests, or the group's
-     record is missing or not understood
-  5  NATS or an instance did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if nothing is to move. 3 if no instance that answers
+takes part in the group. 4 also if an instance has too many requests, or the group's record is missing
+or not understood
 
 Examples:
   nats-elect group plan partitions
@@ -63,7 +55,7 @@ pub struct Plan {
 impl Plan {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let asking = async |admin: AdminClient| self.ask(&admin, shared).await;
-        let plan = operate(shared, asking).await?;
+        let plan = shared.operate(asking).await?;
         if output.is_data() {
             output.data(&plan)?;
             return Ok(0);
@@ -90,37 +82,18 @@ impl Plan {
     async fn ask(&self, admin: &AdminClient, shared: &Shared) -> Result<GroupPlan, Failure> {
         let question = async |it: &Instance| admin.group_plan(it, &self.group).await;
         let plan = ask(admin, shared, question, |plan| plan.is_planners).await;
-        let plan = match plan {
-            Err(failure) if failure.code == Code::Refused => {
-                let trouble = self.trouble_of_record(shared).await;
-                return Err(trouble.unwrap_or(failure));
-            }
-            plan => plan?,
-        };
-        plan.ok_or_else(|| {
+        let plan = plan.map_err(|failure| match failure.code {
+            Code::Refused => failure.advice(
+                "if `nats-elect group show` finds no record of the group that can be understood, see docs/runbook.md: \"Write a group's record again\"",
+            ),
+            _ => failure,
+        });
+        plan?.ok_or_else(|| {
             let group = &self.group;
             Failure::not_found(format!(
                 "no instance that answers takes part in a group {group:?}"
             ))
             .advice("`nats-elect group ls` lists the groups of the bucket")
-        })
-    }
-
-    /// Whether members can't plan because of the group's record, as far as this user may read it.
-    async fn trouble_of_record(&self, shared: &Shared) -> Option<Failure> {
-        let reading = Box::pin(read(shared, Duration::ZERO));
-        let read = tokio::time::timeout(shared.patience(), reading).await;
-        let all = read.ok()?.ok()?;
-        let group = all.groups.get(&self.group);
-        let what = format!(
-            "the record of group {:?} is missing or not understood, or the group is only being made: nobody plans for it, or takes a unit",
-            self.group
-        );
-        let trouble = group.is_none_or(|it| it.kind.is_none());
-        trouble.then(|| {
-            Failure::refused(what).advice(
-                "a new group is made within seconds, or a minute if a member finds keys that it can't account for. If `nats-elect group show` says the same for longer, see docs/runbook.md: \"Write a group's record again\"",
-            )
         })
     }
 }
@@ -188,10 +161,7 @@ fn unplaced(plan: &GroupPlan) -> Vec<String> {
             }),
         }
     }
-    let more: usize = reasons.iter().skip(MOST).map(|it| it.units.len()).sum();
-    let lines = reasons.into_iter().take(MOST).map(Reason::line);
-    let more = (more > 0).then(|| format!("… and {more} more units, for other reasons"));
-    lines.chain(more).collect()
+    reasons.into_iter().map(Reason::line).collect()
 }
 
 /// Thousandths as percent.
@@ -266,13 +236,6 @@ mod tests {
         assert!(
             lines[0].contains(" … and 178 more have no owner"),
             "{lines:?}"
-        );
-        let whys: Vec<_> = (0..30).map(|it| format!("because of {it}")).collect();
-        let many = (0..30).map(|it| (it.to_string(), whys[it].as_str(), None));
-        let lines = unplaced(many.collect());
-        assert_eq!(
-            (lines.len(), lines[20].as_str()),
-            (21, "… and 10 more units, for other reasons")
         );
     }
 }

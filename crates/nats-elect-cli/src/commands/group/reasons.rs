@@ -2,8 +2,8 @@
 
 use nats_elect::{UnitChoice, UnitExplanation};
 
-use super::SHOWN;
 use super::plan::share;
+use crate::output::SHOWN;
 use crate::text::cut;
 
 /// More members are only counted.

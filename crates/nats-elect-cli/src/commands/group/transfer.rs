@@ -5,7 +5,6 @@ use nats_elect::FencingToken;
 use nats_elect::admin::{AdminClient, Instance, ProblemCode};
 use serde::Serialize;
 
-use super::operate;
 use crate::commands::orders::failure_of;
 use crate::exit::{Failure, Outcome};
 use crate::instances::named;
@@ -23,15 +22,10 @@ one against labels, `max_units`, zones or `apart`, or to where the unit keeps fa
 To place a unit for good, change the program's settings: its weight, the units from which it is to
 be apart, or the policy.
 
-Exit codes:
-  0  the instance owns the unit
-  1  no instance answers, and JetStream is off
-  2  several processes have that id: name one by its incarnation
-  3  there is no such instance or unit, or the instance takes no part in the group
-  4  refused, and nothing was done: the instance takes no units, the policy would undo the move, the
-     unit can't have an owner now, the group's record is missing or not understood, or a permission is
-     missing
-  5  the move was not seen in time; it may still come about
+Exit codes: those of `nats-elect --help`. 0 if the instance owns the unit. 2 if several processes have
+that id. 4 if nothing was done: the instance takes no units, the policy would undo the move, the unit
+can't have an owner now, or the group's record is missing or not understood. 5 if the move was not seen
+in time; it may still come about
 
 Examples:
   nats-elect group move partitions 17 node-2
@@ -72,7 +66,7 @@ struct Told<'a> {
 impl Move {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let moving = async |admin: AdminClient| self.carry_out(&admin, shared, output).await;
-        operate(shared, moving).await
+        shared.operate(moving).await
     }
 
     /// Asks the instance, and waits until it owns the unit.

@@ -3,8 +3,7 @@
 use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
-use crate::commands::group::ranges;
-use crate::fleet::{Groups, Member, Watched};
+use crate::fleet::{Groups, Member, Watched, ranges};
 use crate::text::{clean, cut, lasted};
 use crate::unowned::{UNCONFIRMED, lives};
 
