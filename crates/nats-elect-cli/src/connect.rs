@@ -152,7 +152,7 @@ impl Shared {
     async fn hindrance(&self, answers: &Cell<bool>) -> Option<Failure> {
         let look = async |client: Client, name: String| {
             answers.set(true);
-            self.bucket_of(client.clone(), &name).await?;
+            bucket_of(client.clone(), &name, self.patience()).await?;
             // As a watch is asked for, but for nothing: no server makes one of it, but it says so
             // only to those who may.
             let subject = format!("$JS.API.CONSUMER.CREATE.KV_{name}.elect-look");
@@ -173,21 +173,21 @@ impl Shared {
         reading(&self.config()?, read).await
     }
 
-    /// The election's bucket, for reading.
-    pub async fn bucket(&self) -> Result<kv::Store, Failure> {
-        self.reading(async |client, name: String| self.bucket_of(client, &name).await)
-            .await
-    }
-
-    /// The election's bucket, over this connection.
-    pub async fn bucket_of(&self, client: Client, name: &str) -> Result<kv::Store, Failure> {
-        bucket_of(client, name, self.patience()).await
+    /// Reads the election's bucket, and ends as soon as the server forbids one of the requests.
+    pub async fn in_bucket<T>(
+        &self,
+        read: impl AsyncFnOnce(kv::Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let patience = self.patience();
+        let opened =
+            async |client, name: String| read(bucket_of(client, &name, patience).await?).await;
+        self.reading(opened).await
     }
 
     /// What to say if JetStream is off, where something else than the bucket was looked for and not
     /// found.
     pub async fn jetstream_off(&self) -> Option<Failure> {
-        let failure = self.bucket().await.err()?;
+        let failure = self.in_bucket(async |_| Ok(())).await.err()?;
         (failure.code == Code::Failed).then_some(failure)
     }
 

@@ -5,26 +5,14 @@ use std::fmt;
 use std::time::Duration;
 
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
-use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
-use crate::fleet::Event;
 use crate::options::Shared;
 use crate::roles::{Roles, is_pattern};
 use crate::text::lasted;
 
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
-
-/// Causes by which a term ends without its leader's doing: then it can't free the role.
-const INVOLUNTARY: [&str; 6] = [
-    "lease_expired",
-    "connection_lost",
-    "superseded",
-    "deleted",
-    "regressed",
-    "bucket_lost",
-];
 
 /// An event, and for how long nobody had led before it.
 pub struct PastEvent {
@@ -98,11 +86,6 @@ impl From<LeaderEvent> for PastEvent {
 }
 
 impl PastEvent {
-    /// For programs.
-    pub fn json(&self) -> Value {
-        json!(Event::from(self))
-    }
-
     /// When a term began, if this event is the beginning of one, in milliseconds since 1970.
     pub fn began_at(&self) -> Option<u64> {
         let begins = matches!(self.event.change, LeaderChange::TermStarted { .. });
@@ -131,9 +114,7 @@ impl PastEvent {
                 lasted: time,
                 released,
             } => {
-                // Of what came from outside nothing else is to be expected.
-                let is_plain = *released || INVOLUNTARY.contains(&cause.as_str());
-                let kept = if is_plain { "" } else { ", not freed" };
+                let kept = if *released { "" } else { ", not freed" };
                 let cause = cause.replace('_', " ");
                 format!("ended: {cause} after {}{kept}", lasted(*time))
             }

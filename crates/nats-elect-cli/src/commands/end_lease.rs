@@ -20,21 +20,18 @@ use crate::record::Written;
 use crate::text::{lasted, stamp, wall_clock};
 
 const MORE: &str = "\
-When it is safe:
-  Only if the holder of the lease is certainly gone: its process has ended, its machine is off, or
-  the record was never a leader's (somebody wrote it by hand, or another program left it over).
-  Silence is no proof: a process that is cut off from NATS does not answer, and may lead until its
-  lease ends. If the holder lives, there are two leaders until its next heartbeat is refused. Then
-  only systems that compare fencing tokens are protected. When in doubt, wait: the lease ends by
-  itself.
+It is safe only if the holder of the lease is certainly gone: its process has ended, its machine
+is off, or the record was never a leader's. Silence is no proof: a process that is cut off from
+NATS does not answer, and may lead until its lease ends. If the holder lives, there are two
+leaders until its next heartbeat is refused. When in doubt, wait: the lease ends by itself.
 
 The command refuses if an instance reports that it leads the role or winds it down, or does not
 report its status. --force ends the lease nevertheless.
 
 Exit codes: those of `nats-elect --help`. 0 if no candidate that answers waits for this lease any
-longer. 3 if no instance that answers stands for the role. 4 if nothing was done: an instance leads the
-role, no candidate waits for this record any more, or the operator did not confirm. 5 if some instances
-may have received the request
+longer. 3 if no instance that answers stands for the role. 4 if nothing was done: an instance
+leads the role, no candidate waits for this record any more, or the operator did not confirm. 5 if
+some instances may have received the request
 
 Examples:
   nats-elect end-lease scheduler            shows the holder, and asks for a confirmation
@@ -108,11 +105,8 @@ impl EndLease {
             self.yes,
             "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
         )?;
-        let read = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Written::read(&bucket, &self.role).await
-        };
-        let written = shared.reading(read).await?;
+        let read = async |bucket| Written::read(&bucket, &self.role).await;
+        let written = shared.in_bucket(read).await?;
         let holding = Holding::of(written.as_ref());
         let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
         operating(&shared.config()?, Whose::Read, acting).await
@@ -127,7 +121,13 @@ impl EndLease {
     ) -> Outcome {
         let role = self.role.as_str();
         progress(output, "asking the instances for their status");
-        let members = self.members(admin, shared).await?;
+        let members = members(admin, role, shared.patience()).await?;
+        if members.is_empty() {
+            return Err(Failure::not_found(format!(
+                "no instance that answers takes part in the election of {role:?}: none waits for the lease"
+            ))
+            .advice("name the bucket with --bucket, and the instances' prefix with --admin-prefix; restart an instance whose admin service is off"));
+        }
         for line in holding.words(role) {
             output.note(&line);
         }
@@ -166,23 +166,6 @@ impl EndLease {
         };
         output.tell(&told, answers.iter().map(Answered::words).chain(next))?;
         outcome(answers, noted)
-    }
-
-    /// The instances that may wait for the lease.
-    async fn members(
-        &self,
-        admin: &AdminClient,
-        shared: &Shared,
-    ) -> Result<Vec<Candidate>, Failure> {
-        let members = members(admin, &self.role, shared.patience()).await?;
-        if members.is_empty() {
-            return Err(Failure::not_found(format!(
-                "no instance that answers takes part in the election of {:?}: none waits for the lease",
-                self.role
-            ))
-            .advice("name the bucket with --bucket, and the instances' prefix with --admin-prefix; restart an instance whose admin service is off"));
-        }
-        Ok(members)
     }
 
     /// Whether the lease may be in use.

@@ -7,6 +7,7 @@ use comfy_table::Cell;
 
 use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
+use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
@@ -37,8 +38,8 @@ Columns:
   TERM      the correlation id of the term in logs and traces, if the table is about one role
 --output wide has both, whole tokens, and milliseconds.
 
-Exit codes: those of `nats-elect --help`. 3 if no history is kept: `nats-elect create-bucket` makes its
-stream
+Exit codes: those of `nats-elect --help`. 3 if no history is kept: `nats-elect create-bucket`
+makes its stream
 
 Examples:
   nats-elect history
@@ -87,30 +88,16 @@ impl History {
         let events = self.events(shared).await?;
         if output.is_data() {
             for one in &events {
-                output.data(&one.json())?;
+                output.data(&Event::from(one))?;
             }
         } else if events.is_empty() {
-            output.note(&self.nothing());
+            output.note("the history has no such event; instances with `events.publish = false` publish none");
         } else {
             let is_one = |role: &str| !is_pattern(role);
             let of_one = self.role.as_deref().is_some_and(is_one);
             show(&events, !of_one, output)?;
         }
         Ok(0)
-    }
-
-    /// Why there is nothing to show, in words.
-    fn nothing(&self) -> String {
-        let of = self.role.as_ref();
-        let of = of.map_or_else(String::new, |role| format!(" of {role:?}"));
-        let since = if self.since.is_some() {
-            " since that time"
-        } else {
-            ""
-        };
-        format!(
-            "the history has no event{of}{since}; instances with `events.publish = false` publish none"
-        )
     }
 }
 

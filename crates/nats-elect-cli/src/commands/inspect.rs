@@ -1,7 +1,5 @@
 //! `inspect`: everything about one role.
 
-use std::time::Duration;
-
 use clap::Args;
 use nats_elect::RoleName;
 use serde::Serialize;
@@ -10,8 +8,9 @@ use serde_json::Value;
 use super::candidates::{self, candidates};
 use super::history;
 use crate::exit::{Code, Failure, Outcome};
+use crate::fleet::{Event, Instance, Role};
 use crate::instances::{Candidate, Whose};
-use crate::options::{Shared, duration};
+use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
@@ -32,8 +31,8 @@ The command shows:
   the candidates for the role, as the instances report it (`nats-elect candidates`)
   the latest changes, if a history is kept (`nats-elect history`)
 
-Exit codes: those of `nats-elect --help`. 0 also if nobody leads the role. 3 if it was never led, and no
-instance takes part in its election
+Exit codes: those of `nats-elect --help`. 0 also if nobody leads the role. 3 if it was never led,
+and no instance takes part in its election
 
 Examples:
   nats-elect inspect scheduler
@@ -50,9 +49,8 @@ pub struct Inspect {
     /// The role
     role: String,
 
-    /// How long to wait at most for a heartbeat of the leader. Heartbeats come each second by default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 
     #[command(flatten)]
     trust: Trust,
@@ -74,14 +72,14 @@ struct Findings {
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
-    seen: Value,
+    seen: Role,
     bucket: &'a str,
     record: &'a Option<Written>,
     fence: &'a Option<Written>,
     signature: Signature<'a>,
-    candidates: Option<Vec<Value>>,
+    candidates: Option<Vec<Instance<'a>>>,
     candidates_error: Option<&'a str>,
-    history: Option<Vec<Value>>,
+    history: Option<Vec<Event>>,
     history_error: Option<&'a str>,
 }
 
@@ -99,18 +97,15 @@ impl Inspect {
         let role = std::slice::from_ref(&self.role);
         let observer = shared.observer(Some(role), &self.trust, false).await?;
         let ((), candidates, history) = tokio::join!(
-            confirmed(&observer, self.wait),
+            confirmed(&observer, self.heartbeats.wait),
             candidates(shared, Some(&self.role), Whose::Read),
             self.history(shared),
         );
         let Some(seen) = observer.role(&self.role) else {
             return Err(Failure::failed("the role is not watched"));
         };
-        let stands = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Written::of_role(&bucket, &self.role).await
-        };
-        let (record, fence) = shared.reading(stands).await?;
+        let stands = async |bucket| Written::of_role(&bucket, &self.role).await;
+        let (record, fence) = shared.in_bucket(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             return Err(unknown(&self.role));
@@ -150,18 +145,16 @@ impl Findings {
         let candidates = self.candidates.as_ref();
         let history = self.history.as_ref();
         Told {
-            seen: self.seen.json(),
+            seen: Role::from(&self.seen),
             bucket: &self.bucket,
             record: &self.record,
             fence: &self.fence,
             signature: self.signature(),
             candidates: candidates
                 .ok()
-                .map(|it| it.iter().map(Candidate::json).collect()),
+                .map(|it| it.iter().map(Candidate::told).collect()),
             candidates_error: candidates.err().map(|it| it.what.as_str()),
-            history: history
-                .ok()
-                .map(|it| it.iter().map(PastEvent::json).collect()),
+            history: history.ok().map(|it| it.iter().map(Event::from).collect()),
             history_error: history.err().map(|it| it.what.as_str()),
         }
     }

@@ -1,13 +1,12 @@
 //! `ls`: who leads what.
 
-use std::time::Duration;
-
 use clap::Args;
 use nats_elect::Standing;
 
 use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
-use crate::options::{Shared, duration};
+use crate::fleet::Role;
+use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::roles::Roles;
 use crate::seen::{Seen, confirmed, led_for};
@@ -62,10 +61,8 @@ pub struct Ls {
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
-    /// How long to wait at most for a heartbeat of each leader. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 
     #[command(flatten)]
     trust: Trust,
@@ -75,13 +72,13 @@ impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let roles = Roles::of(&self.roles);
         let observer = shared.observer(roles.names(), &self.trust, false).await?;
-        confirmed(&observer, self.wait).await;
+        confirmed(&observer, self.heartbeats.wait).await;
         let mut seen = Seen::all(&observer);
         let is_empty = seen.is_empty();
         seen.retain(|one| roles.has(&one.role));
         if output.is_data() {
             for seen in &seen {
-                output.data(&seen.json())?;
+                output.data(&Role::from(seen))?;
             }
         } else if is_empty {
             let name = shared.config()?.bucket;

@@ -23,8 +23,8 @@ pub fn more(examples: &str) -> String {
     format!(
         "\
 Exit codes: those of `nats-elect --help`. 3 also if the instance has no such role. 4 also if it is
-stopping. 5 also if a role could not be freed, and its lease has to run out. With several instances the
-command goes on after a failure, and exits with the code of the first one.
+stopping. 5 also if a role could not be freed, and its lease has to run out. With several
+instances the command goes on after a failure, and exits with the code of the first one.
 
 Examples:
 {examples}"
@@ -274,6 +274,7 @@ impl Request {
             return lines;
         }
         let what = match &*self.roles {
+            [] if self.order == Order::Resume => "all its roles".to_owned(),
             [] => "any role".to_owned(),
             roles => roles.join(", "),
         };
@@ -282,12 +283,9 @@ impl Request {
         } else {
             ""
         };
-        lines.push(match (self.order, &*self.roles) {
-            (Order::Resume, []) => {
-                format!("{name} takes part in the elections of all its roles again")
-            }
-            (Order::Resume, _) => format!("{name} takes part in the elections of {what} again"),
-            (Order::Pause | Order::Cordon, _) => {
+        lines.push(match self.order {
+            Order::Resume => format!("{name} takes part in the elections of {what} again"),
+            Order::Pause | Order::Cordon => {
                 format!("{name} {nothing}takes no new term of {what} until it is resumed")
             }
         });

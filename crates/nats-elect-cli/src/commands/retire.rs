@@ -14,6 +14,7 @@ use nats_elect::admin::AdminClient;
 use serde::Serialize;
 
 use crate::confirm::{can_be_confirmed, confirm};
+use crate::connect::bucket_of;
 use crate::exit::{Code, Failure, Outcome};
 use crate::instances::{Whose, members, operating};
 use crate::options::Shared;
@@ -31,23 +32,19 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 const SHOWN: Duration = Duration::from_secs(1);
 
 const MORE: &str = "\
-What it does:
-  It asks all instances whether they take part in the role's election, and refuses if one does, or
-  does not say. Then it waits for the lease of the role's last leader, 15s by default, although that
-  leader may have freed the role: so an instance without an admin service shows itself, because
-  everything that it does writes to the role's key. If anything was written, the command refuses.
-  At last it removes the role's record and its fence record, each at the revision that was watched.
+The command asks all instances, and refuses if one takes part in the role's election or does not
+say. Then it waits for the lease of the role's last leader, 15s by default: so an instance without
+an admin service shows itself, because everything that it does writes to the role's key. If
+anything was written, the command refuses. At last it removes the role's record and its fence
+record.
 
-  An instance that the command can't see, because it is paused or cut off, or has no admin service
-  and waits for something, may come back. It then claims the role as a new one. That is safe: its
-  fencing token is greater than all before.
+An instance that the command can't see may come back. It then claims the role as a new one. That
+is safe: its fencing token is greater than all before. Observers that run, `watch` and `top` show
+the role as deleted until they start anew.
 
-  Observers that run, `watch` and `top` show the role as deleted until they start anew. The role's
-  history stays.
-
-Exit codes: those of `nats-elect --help`. 3 also if nothing of the role is in the bucket. 4 also if an
-instance takes part in the election, somebody wrote to the role's keys, or the operator did not confirm.
-The message says whether the removal has begun
+Exit codes: those of `nats-elect --help`. 3 also if nothing of the role is in the bucket. 4 also
+if an instance takes part in the election, somebody wrote to the role's keys, or the operator did
+not confirm. The message says whether the removal has begun
 
 Examples:
   nats-elect role retire scheduler          shows what there is, and asks for a confirmation
@@ -106,11 +103,8 @@ impl Retire {
         )?;
         progress(output, "asking the instances whether they use the role");
         self.refuse_if_used(shared).await?;
-        let look = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Found::read(&bucket, &self.role).await
-        };
-        let found = shared.reading(look).await?;
+        let look = async |bucket| Found::read(&bucket, &self.role).await;
+        let found = shared.in_bucket(look).await?;
         self.refuse_if_nothing(&found)?;
         for line in found.words(&self.role) {
             output.note(&line);
@@ -135,7 +129,7 @@ impl Retire {
         self.refuse_if_used(shared).await?;
         let stage = Cell::new("nothing was removed");
         let remove = async |client: Client, name: String| {
-            let bucket = shared.bucket_of(client.clone(), &name).await?;
+            let bucket = bucket_of(client.clone(), &name, shared.patience()).await?;
             self.remove(client, &bucket, &found, &stage).await
         };
         let data_removed = shared.reading(remove).await.map_err(|mut failure| {
@@ -192,18 +186,14 @@ impl Retire {
         if has_keys || (self.data && found.data_keys > 0) {
             return Ok(());
         }
-        let failure = Failure::not_found(format!(
+        Err(Failure::not_found(format!(
             "the role {:?} is not in the bucket: nothing was done",
             self.role
-        ));
-        Err(if found.data_keys > 0 {
-            failure.advice(format!(
-                "{} data keys of its leaders remain: --data removes them",
-                found.data_keys
-            ))
-        } else {
-            failure.advice("`nats-elect ls` lists the roles")
-        })
+        ))
+        .advice(format!(
+            "`nats-elect ls` lists the roles. {} data keys of its leaders are there: --data removes them",
+            found.data_keys
+        )))
     }
 
     /// Somebody has written to the role's keys.
@@ -254,15 +244,7 @@ impl Retire {
         }
         // The server refuses the writes of all earlier terms from here on.
         let data = format!("_data.{role}.>");
-        let removed = purge(bucket, &data, found.last_sequence).await?;
-        let left = data_keys(bucket, role).await?;
-        if left > 0 {
-            return Err(Failure::refused(format!(
-                "{left} data keys of {role:?} were written meanwhile"
-            ))
-            .advice("run the command again to remove them"));
-        }
-        Ok(removed)
+        purge(bucket, &data, found.last_sequence).await
     }
 
     /// Writes a delete marker over the revision that was watched. Returns its revision.

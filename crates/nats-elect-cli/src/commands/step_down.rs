@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::exit::{Code, Failure, Outcome};
 use crate::instances::{Candidate, asked};
 use crate::names;
-use crate::operating::standby::{Standbys, UNSEEN};
+use crate::operating::standby::{UNSEEN, hindered};
 use crate::operating::stepped::{Leads, Stepped};
 use crate::options::{Shared, duration};
 use crate::output::Output;
@@ -25,11 +25,11 @@ const OTHER_TERM: &str =
     "nothing was done, because that term is over: `nats-elect ls -o wide` shows the present one";
 
 const MORE: &str = "\
-Exit codes: those of `nats-elect --help`. 0 if another instance leads, or the role is free. 3 if no
-instance that answers leads the role. 4 if nothing was done: the successor, or without --to and --force
-each other candidate, is absent, paused, unwell, cut off from NATS or in a cool-down; or the named term
-is over. 4 also if no other instance claimed the role, and its leader leads it again. 5 also if the role
-could not be freed, and its lease has to run out
+Exit codes: those of `nats-elect --help`. 0 if another instance leads, or the role is free. 3 if
+no instance that answers leads the role. 4 if nothing was done: the successor, or without --to and
+--force each other candidate, is absent, paused, unwell, cut off from NATS or in a cool-down; or
+the named term is over. 4 also if no other instance claimed the role, and its leader leads it
+again. 5 also if the role could not be freed, and its lease has to run out
 
 Instances without an admin service can't be seen. If only such instances could take the role over,
 use --force.
@@ -37,8 +37,9 @@ use --force.
 A leader that stepped down stays out for the role's cool-down, or for --hold-off. `resume` ends
 neither of them, only a pause.
 
-With --to the successor keeps the role against candidates of higher priority, for --hold-off or else
-an hour, or until it is resumed or another order ends its term. If it restarts, priority counts again.
+With --to the successor keeps the role against candidates of higher priority, for --hold-off or
+else an hour, or until it is resumed or another order ends its term. If it restarts, priority
+counts again.
 
 Examples:
   nats-elect step-down scheduler                       any ready instance may lead next
@@ -204,14 +205,13 @@ impl StepDown {
     /// lead it again later.
     fn check_standbys(&self, leader: &Instance, found: &[Candidate]) -> Result<(), Failure> {
         let role = &self.role;
-        let standbys = Standbys::beside(leader, role, found);
-        if standbys.is_one_ready {
+        let Some(hindered) = hindered(leader, role, found) else {
             return Ok(());
-        }
-        let why = if standbys.hindered.is_empty() {
+        };
+        let why = if hindered.is_empty() {
             format!("no other instance that answers takes part in the election of {role:?}")
         } else {
-            let why = standbys.hindered.join(", ");
+            let why = hindered.join(", ");
             format!("no other candidate that answers could take {role:?} over: {why}")
         };
         Err(Failure::refused(why).advice(format!(

@@ -44,9 +44,9 @@ not free.
 
 If no address takes a connection at the start, the command goes on trying for --timeout.
 
-Exit codes: those of `nats-elect --help`. 0 after Ctrl-C, or when the reader of stdout has gone. With
---until-leader: 0 if each role has a leader, 3 if the time of --within is over (5 if NATS was out of
-reach then), 130 after Ctrl-C
+Exit codes: those of `nats-elect --help`. 0 after Ctrl-C, or when the reader of stdout has gone.
+With --until-leader: 0 if each role has a leader, 3 if the time of --within is over (5 if NATS was
+out of reach then), 130 after Ctrl-C
 
 Examples:
   nats-elect watch
@@ -177,53 +177,47 @@ impl Printer<'_> {
     /// How a role stands.
     fn stands(&self, role: &str, seen: &Observed) -> io::Result<()> {
         let now = stamp(wall_clock());
-        if self.output.is_data() {
-            return self.output.data(&json!({
-                "event": "present",
-                "at": now,
-                "role": role,
-                "from": null,
-                "to": seen.leader.as_ref().map(Leader::from),
-                "standing": seen.standing,
-                "cause": null,
-                "confirmed": seen.confirmed,
-            }));
-        }
+        let told = json!({
+            "event": "present",
+            "at": now,
+            "role": role,
+            "from": null,
+            "to": seen.leader.as_ref().map(Leader::from),
+            "standing": seen.standing,
+            "cause": null,
+            "confirmed": seen.confirmed,
+        });
         let (who, how) = match &seen.leader {
             Some(leader) if seen.confirmed => (name(leader), "leads".to_owned()),
             Some(leader) => (name(leader), "leads, but no heartbeat was seen yet".into()),
             None => ("–".into(), format!("nobody leads: {}", why_nobody(seen))),
         };
         let width = self.width;
-        self.output
-            .line(format!("{now}  {role:<width$}  {who}  {how}"))
+        let line = format!("{now}  {role:<width$}  {who}  {how}");
+        self.output.tell(&told, [line])
     }
 
     fn tell(&mut self, change: &Change, observer: &Observer) -> io::Result<()> {
         let now = stamp(wall_clock());
-        let json = self.output.is_data();
         match change {
             Change::Role(change) if !self.roles.has(&change.role) => Ok(()),
             Change::Role(change) => self.changed(change),
-            Change::Stale { reason } if json => self
-                .output
-                .data(&json!({ "event": "stale", "at": now, "reason": reason })),
-            Change::Stale { reason } => self.output.line(format!(
-                "{now}  NATS is out of reach: {}; the leaders above may have changed",
-                clean(reason)
-            )),
-            Change::Current if json => self.output.data(&json!({ "event": "current", "at": now })),
-            Change::Current => self
-                .output
-                .line(format!("{now}  NATS is back: reports are current again")),
+            Change::Stale { reason } => self.output.tell(
+                &json!({ "event": "stale", "at": now, "reason": reason }),
+                [format!(
+                    "{now}  NATS is out of reach: {}; the leaders above may have changed",
+                    clean(reason)
+                )],
+            ),
+            Change::Current => self.output.tell(
+                &json!({ "event": "current", "at": now }),
+                [format!("{now}  NATS is back: reports are current again")],
+            ),
             Change::Lagged { missed } => {
-                if json {
-                    self.output
-                        .data(&json!({ "event": "lagged", "at": now, "missed": missed }))?;
-                } else {
-                    self.output
-                        .line(format!("{now}  too slow: missed {missed} of the changes"))?;
-                }
+                self.output.tell(
+                    &json!({ "event": "lagged", "at": now, "missed": missed }),
+                    [format!("{now}  too slow: missed {missed} of the changes")],
+                )?;
                 self.present(observer)
             }
             _ => Ok(()),
@@ -231,16 +225,13 @@ impl Printer<'_> {
     }
 
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
-        if self.output.is_data() {
-            return self.output.data(&Told::from(change));
-        }
         self.width = self.width.max(change.role.len());
         let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);
         let (from, to) = (of(&change.from), of(&change.to));
         let why = why_changed(change);
         let (at, role, width) = (stamp(change.at), &change.role, self.width);
-        self.output
-            .line(format!("{at}  {role:<width$}  {from} → {to}  {why}"))
+        let line = format!("{at}  {role:<width$}  {from} → {to}  {why}");
+        self.output.tell(&Told::from(change), [line])
     }
 }
 

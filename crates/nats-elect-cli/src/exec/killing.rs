@@ -66,10 +66,8 @@ fn children_have_ended(spared: &[Pid]) -> bool {
         // The last word is the kernel's, where nothing is to be spared.
         return ended && (!spared.is_empty() || has_no_child());
     }
-    // And without `/proc` the only one. One that is reaped here may have left others: they are seen
-    // the next time.
-    let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(OWN_THREAD);
-    spared.is_empty() && matches!(waitpid(None, options), Err(Errno::CHILD))
+    // And without `/proc` the only one.
+    spared.is_empty() && has_no_child()
 }
 
 /// Elsewhere orphans are out of reach, and the command itself is killed and waited for by who

@@ -182,16 +182,6 @@ fn settings_of_the_environment_are_told_with_their_variables() {
 }
 
 #[test]
-fn derived_settings_are_short_for_people_and_exact_for_programs() {
-    let text = "[roles.a]\nttl = '5001ms'\n";
-    let output = check(text);
-    let line = output.stdout.lines().find(|it| it.contains("stop_budget"));
-    assert!(line.expect("a line").ends_with(" 1s"), "{}", output.stdout);
-    let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
-    assert!(output.stdout.contains("1s 200us"), "{}", output.stdout);
-}
-
-#[test]
 fn secrets_are_shown_neither_in_what_is_told_nor_in_errors() {
     for text in [
         "[manager]\nservers = 'nats://ada:s3cret@host'\n",

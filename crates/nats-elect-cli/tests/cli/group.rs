@@ -242,7 +242,6 @@ async fn a_member_that_died_is_unconfirmed_and_its_units_wait_for_it() {
     a.stop(kept).await.expect("stop");
     let shown = output(&server, &["group", "show", "control", "--wait", "1s"]);
     assert!(shown.stdout.contains("unconfirmed"), "{}", shown.stdout);
-    assert!(shown.stderr.contains("1 unconfirmed"), "{}", shown.stderr);
     let explain = ["group", "explain", "control", "network", "--wait", "0s"];
     let words = output(&server, &explain);
     let waits = "a heartbeat of the owner, whose lease is 3s";
@@ -634,7 +633,7 @@ async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
     let told = output(&server, &drain);
     assert_eq!(told.code, Some(5), "{}{}", told.stdout, told.stderr);
     is_fit_for_a_terminal(&told);
-    let still = "owns no unit; 1 handler still runs of units that it gave away, after 8s";
+    let still = "still has handlers of units that it gave away (1)";
     assert!(told.stderr.contains(still), "{}", told.stderr);
     assert_eq!(mine(&b), 1);
     let top = output(&server, &["top", "--once"]);

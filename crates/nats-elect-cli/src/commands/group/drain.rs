@@ -23,15 +23,15 @@ const PAUSE: Duration = Duration::from_millis(500);
 const MOST_FAILURES: u32 = 20;
 
 const MORE: &str = "\
-The command does what `cordon` does, and then waits for the units: the instance hands its
-roles over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each
-to where it is to stay.
+The command does what `cordon` does, and then waits for the units: the instance hands its roles
+over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each to
+where it is to stay.
 
 A unit stays if no other instance may take it: `nats-elect group plan` says so.
 
-Exit codes: those of `nats-elect --help`. 0 if the instance owns no unit, and leads none of its roles. 2
-if several processes have that id. 3 also if it ended before it owned nothing. 5 if it still owns units
-after --wait-timeout, or a role could not be freed; the instance stays cordoned
+Exit codes: those of `nats-elect --help`. 0 if the instance owns no unit, and leads none of its
+roles. 2 if several processes have that id. 3 also if it ended before it owned nothing. 5 if it
+still owns units after --wait-timeout, or a role could not be freed; the instance stays cordoned
 
 Examples:
   nats-elect group drain node-1
@@ -115,18 +115,15 @@ impl Drain {
         let units: Vec<_> = units
             .map(|(group, it)| format!("{it} of {group}"))
             .collect();
-        let owns = if units.is_empty() {
-            "owns no unit".to_owned()
-        } else {
-            format!("still owns units: {}", units.join(", "))
-        };
-        let runs = if handlers == 0 {
-            String::new()
-        } else {
-            format!("; {} of units that it gave away", still_run(handlers))
-        };
-        let after = lasted(self.wait_timeout);
-        let what = format!("{instance} {owns}{runs}, after {after}");
+        let mut has = Vec::new();
+        if !units.is_empty() {
+            has.push(format!("units ({})", units.join(", ")));
+        }
+        if handlers > 0 {
+            has.push(format!("handlers of units that it gave away ({handlers})"));
+        }
+        let (has, after) = (has.join(", "), lasted(self.wait_timeout));
+        let what = format!("after {after} {instance} still has {has}");
         let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them; a \
                       handler that hangs ends with its process alone";
         Err(Failure::unreachable(what).advice(advice))
@@ -161,10 +158,9 @@ impl Drain {
                         });
                     }
                     was_empty = is_empty;
-                    wait.tell(&match (units, handlers) {
-                        (0, handlers) if handlers > 0 => still_run(handlers),
-                        (units, _) => format!("{units} units are left"),
-                    });
+                    wait.tell(&format!(
+                        "{units} units are left, {handlers} handlers still run"
+                    ));
                 }
                 Err(error) => {
                     failures += 1;
@@ -190,13 +186,4 @@ fn counts(
     let groups = report.groups.iter();
     let counts = groups.map(|(name, it)| (name.clone(), count(it)));
     counts.filter(|(_, count)| *count > 0).collect()
-}
-
-fn still_run(handlers: usize) -> String {
-    let run = if handlers == 1 {
-        "handler still runs"
-    } else {
-        "handlers still run"
-    };
-    format!("{handlers} {run}")
 }

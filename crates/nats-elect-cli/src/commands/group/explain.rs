@@ -1,6 +1,6 @@
 //! `group explain`: why a unit is where it is.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::Args;
 use nats_elect::admin::{AdminClient, Instance};
@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::asking::ask;
 use super::reasons;
-use super::{WAIT, find, read};
+use super::{find, read};
 use crate::exit::{Failure, Outcome};
 use crate::fleet::{Facts, Time, Unit, state};
 use crate::instances::operating;
-use crate::options::{Shared, duration};
+use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::record::Written;
 use crate::text::{ago, cut, lasted, stamp, wall_clock};
@@ -58,10 +58,8 @@ pub struct Explain {
     #[arg(value_parser = crate::names::unit)]
     unit: String,
 
-    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 }
 
 /// The unit for programs.
@@ -75,7 +73,7 @@ struct Explained<'a> {
 
 impl Explain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.wait).await?;
+        let all = read(shared, self.heartbeats.wait).await?;
         let group = find(&all, &self.group)?;
         let unit = group.unit(&self.unit).ok_or_else(|| {
             Failure::not_found(format!(
@@ -139,11 +137,8 @@ impl Explain {
         unit: &ObservedUnit,
     ) -> Result<Option<SystemTime>, Failure> {
         let key = format!("_group.u.{}.{}.{}", self.group, group.generation, self.unit);
-        let read = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Written::read(&bucket, &key).await
-        };
-        let written = shared.reading(read).await?;
+        let read = async |bucket| Written::read(&bucket, &key).await;
+        let written = shared.in_bucket(read).await?;
         let sequence = unit.fencing_token.map(|token| token.sequence);
         let written = written.filter(|it| Some(it.revision) == sequence);
         Ok(written.map(|it| it.time))

@@ -20,27 +20,21 @@ use crate::text::lasted;
 const FIT: usize = 20_000;
 
 const MORE: &str = "\
-What it does:
-  It creates the units of the group's next generation, waits a minute until members may build on
-  them, and writes the group's record. Until then nothing changes. Then all instances end the terms
-  of the old units, close these for good, and take the new ones. For a moment no unit has an owner,
-  and never do an old and a new one have theirs at the same time.
+The command creates the units of the group's next generation, waits a minute until members may
+build on them, and writes the group's record. Until then nothing changes. Then all instances end
+the terms of the old units, close these for good, and take the new ones. For a moment no unit has
+an owner. No instance has to restart, and none has to run. Write the new number into the settings
+of all instances afterwards.
 
-  No instance has to restart, and none has to run. Write the new number into the settings of all
-  instances afterwards: they count if the group has to be made again.
-
-  A key belongs to another shard then, and `term.store()` of each unit begins empty. What old units
-  kept there stays in the bucket, under _gdata.GROUP.GENERATION.
-
-  Fewer shards are possible in the same way, although the command is called `grow`.
-
-  It may be interrupted at any point: the same command goes on.
+A key belongs to another shard then, and `term.store()` of each unit begins empty: docs/groups.md.
+Fewer shards are possible in the same way. If the command is interrupted, the same command goes
+on.
 
 The user needs the permissions of deploy/nats/grow.conf.
 
-Exit codes: those of `nats-elect --help`. 0 if all new units have owners; with --no-wait: if the group's
-record says the new number. 4 if the group can't have that number now: the message says why, and what
-to do. 5 also if new units have no owner after --wait-timeout. They get them later
+Exit codes: those of `nats-elect --help`. 0 if all new units have owners; with --no-wait: if the
+group's record says the new number. 4 if the group can't have that number now: the message says
+why, and what to do. 5 also if new units have no owner after --wait-timeout. They get them later
 
 Examples:
   nats-elect group grow partitions 512

@@ -18,9 +18,6 @@ use crate::exit::Failure;
 use crate::options::Shared;
 use crate::trust::Trust;
 
-/// The default for how long heartbeats are waited for. They come each second by default.
-const WAIT: &str = "2500ms";
-
 /// Reads all groups of the bucket, and waits for a heartbeat of each member.
 async fn read(shared: &Shared, wait: Duration) -> Result<ObservedGroups, Failure> {
     // Roles are of no interest here. The future's state is large: boxing it spares the callers.

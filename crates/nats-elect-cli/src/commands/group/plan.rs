@@ -33,9 +33,9 @@ Columns:
 The command asks all instances, and shows the plan of the one that plans for the group. A plan
 decides nothing: only a unit's owner gives it away.
 
-Exit codes: those of `nats-elect --help`. 0 also if nothing is to move. 3 if no instance that answers
-takes part in the group. 4 also if an instance has too many requests, or the group's record is missing
-or not understood
+Exit codes: those of `nats-elect --help`. 0 also if nothing is to move. 3 if no instance that
+answers takes part in the group. 4 also if an instance has too many requests, or the group's
+record is missing or not understood
 
 Examples:
   nats-elect group plan partitions

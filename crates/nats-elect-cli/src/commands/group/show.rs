@@ -1,17 +1,15 @@
 //! `group show`: the members of a group, and who owns its units.
 
-use std::time::Duration;
-
 use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
 use serde::Serialize;
 
-use super::{WAIT, find, read};
+use super::{find, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
 use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, listed, owner, problems, ranges};
-use crate::options::{Shared, duration};
+use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::text::lasted;
 
@@ -54,8 +52,8 @@ Columns of units (--units):
   FENCING   the end of the fencing token; --json has all of it
   EPOCH     the owner's lease, with --output wide
 
-`keys of no unit` are of shards that the group does not have, as a growth leaves behind that broke off,
-and names that are no shard's. Nobody owns them.
+`keys of no unit` are of shards that the group does not have, as a growth leaves behind that broke
+off, and names that are no shard's. Nobody owns them.
 
 Exit codes: those of `nats-elect --help`
 
@@ -78,10 +76,8 @@ pub struct Show {
     #[arg(short, long)]
     units: bool,
 
-    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 }
 
 /// The group for programs.
@@ -103,7 +99,7 @@ struct Ended<'a> {
 
 impl Show {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.wait).await?;
+        let all = read(shared, self.heartbeats.wait).await?;
         let group = find(&all, &self.group)?;
         let members = Member::all(&all, &self.group, group);
         if output.is_data() {
@@ -134,19 +130,12 @@ impl Show {
             table(&members, &self.group, output)?;
             unowned(group, output)?;
         }
-        self.notes(&all, &members, output);
+        self.notes(&all, output);
         Ok(0)
     }
 
-    fn notes(&self, all: &ObservedGroups, members: &[Member<'_>], output: Output) {
-        let mut notes = problems(all, &self.group);
-        let unconfirmed = members.iter().filter(|it| it.state() == "unconfirmed");
-        let unconfirmed = unconfirmed.count();
-        if unconfirmed > 0 {
-            notes.push(format!(
-                "{unconfirmed} unconfirmed: there is a record, but no heartbeat came yet. Try again after a lease, or with a longer --wait"
-            ));
-        }
+    fn notes(&self, all: &ObservedGroups, output: Output) {
+        let notes = problems(all, &self.group);
         if !notes.is_empty() {
             output.note("");
         }
