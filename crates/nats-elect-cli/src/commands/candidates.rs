@@ -201,20 +201,18 @@ impl Candidate {
                 roles.push(&**role);
                 *last = failure.ago;
             }
+            let id = &self.instance.instance_id;
+            let resume = format!("or until `nats-elect resume {id} --role {role}`");
             if let Some(left) = it.failing {
+                let left = rounded(left);
                 remarks.push(format!(
-                    "{name}: its terms of {role} failed one after the other: others go first for {}, or \
-                     until `nats-elect resume {} --role {role}`",
-                    rounded(left),
-                    self.instance.instance_id
+                    "{name}: its terms of {role} failed one after the other: others go first for {left}, {resume}"
                 ));
             }
             if let Some(left) = it.kept {
+                let left = rounded(left);
                 remarks.push(format!(
-                    "{name} keeps {role} against higher priorities for {}, as ordered, or until \
-                     `nats-elect resume {} --role {role}`",
-                    rounded(left),
-                    self.instance.instance_id
+                    "{name} keeps {role} against higher priorities for {left}, as ordered, {resume}"
                 ));
             }
             if it.overruns > 0 {

@@ -359,7 +359,7 @@ impl Exec {
         };
         let what = if self.try_once {
             match standing.missed(manager, patience).await {
-                NotLed::Taken => "another instance leads".to_owned(),
+                NotLed::Taken => "the role is taken".to_owned(),
                 NotLed::Undecided => {
                     let patience = exact(patience);
                     format!("the election was not decided within {patience}")
@@ -379,8 +379,9 @@ impl Exec {
             let leader = crate::seen::name(&status.leader?);
             Some(format!("{leader} leads {role}"))
         });
-        let what: Vec<_> = std::iter::once(what).chain(leaders).collect();
-        Failure::new(Code::NotLed, what.join(": "))
+        let leaders: Vec<_> = leaders.collect();
+        let what = format!("{what}: {}", leaders.join(", "));
+        Failure::new(Code::NotLed, what.trim_end_matches(": "))
     }
 }
 

@@ -138,8 +138,6 @@ pub struct Done {
     #[serde(rename = "done")]
     pub is_given: bool,
     ended: BTreeMap<String, Stepped>,
-    /// Where that matters.
-    still_leads: Vec<String>,
     #[serde(rename = "error", serialize_with = "in_words")]
     failure: Option<AdminError>,
 }
@@ -190,40 +188,17 @@ impl Request {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        // The order comes first: a status waits for health checks.
-        let mut reports = match order {
-            Order::Pause => reports(admin, &instance).await,
-            // How long a lease lasts that was not freed.
-            Order::Cordon if ended.values().any(|it| !it.released) => {
-                reports(admin, &instance).await
-            }
-            Order::Cordon | Order::Resume => BTreeMap::new(),
-        };
-        let waited = ended.into_iter().map(|(role, ended)| {
-            let report = reports.remove(&role);
-            let mut stepped = Stepped::of(&role, ended, report.as_ref());
-            let term = report.and_then(|it| it.fencing_token);
-            async move {
-                stepped.wait(admin, term, patience).await;
-                (role, stepped)
-            }
+        let waited = ended.into_iter().map(async |(role, ended)| {
+            let mut stepped = Stepped::of(&role, ended, None);
+            stepped.wait(admin, None, patience).await;
+            (role, stepped)
         });
-        let waited: Vec<_> = waited.collect();
         let ended = join_all(waited).await.into_iter().collect();
-        let still_leads = match order {
-            Order::Pause => reports
-                .into_iter()
-                .filter(|(role, it)| it.is_leader && self.is_for(role))
-                .map(|(role, _)| role)
-                .collect(),
-            Order::Resume | Order::Cordon => Vec::new(),
-        };
         Done {
             instance,
             order,
             is_given: failure.is_none(),
             ended,
-            still_leads,
             failure,
         }
     }
@@ -289,23 +264,8 @@ impl Request {
                 format!("{name} {nothing}takes no new term of {what} until it is resumed")
             }
         });
-        if !done.still_leads.is_empty() {
-            let leads = done.still_leads.join(", ");
-            lines.push(format!(
-                "{name} still leads {leads}: `cordon` makes it hand over"
-            ));
-        }
         lines
     }
-}
-
-/// How its roles are; nothing if it does not say.
-async fn reports(admin: &AdminClient, instance: &Instance) -> BTreeMap<String, RoleReport> {
-    admin
-        .status(instance)
-        .await
-        .map(|it| it.roles)
-        .unwrap_or_default()
 }
 
 /// Why an order could not be given, and what to do about it.

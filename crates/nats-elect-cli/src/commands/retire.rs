@@ -3,10 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::kv::Store;
+use async_nats::jetstream::kv::{Store, UpdateErrorKind};
 use async_nats::jetstream::stream::PurgeErrorKind;
-use async_nats::{Client, HeaderMap, jetstream};
 use clap::Args;
 use futures::StreamExt;
 use nats_elect::RoleName;
@@ -14,7 +12,6 @@ use nats_elect::admin::AdminClient;
 use serde::Serialize;
 
 use crate::confirm::{can_be_confirmed, confirm};
-use crate::connect::bucket_of;
 use crate::exit::{Code, Failure, Outcome};
 use crate::instances::{Whose, members, operating};
 use crate::options::Shared;
@@ -128,11 +125,8 @@ impl Retire {
         tokio::time::sleep(lease).await;
         self.refuse_if_used(shared).await?;
         let stage = Cell::new("nothing was removed");
-        let remove = async |client: Client, name: String| {
-            let bucket = bucket_of(client.clone(), &name, shared.patience()).await?;
-            self.remove(client, &bucket, &found, &stage).await
-        };
-        let data_removed = shared.reading(remove).await.map_err(|mut failure| {
+        let remove = async |bucket: Store| self.remove(&bucket, &found, &stage).await;
+        let data_removed = shared.in_bucket(remove).await.map_err(|mut failure| {
             failure.what = format!("{}; {}", failure.what, stage.get());
             failure
         })?;
@@ -212,7 +206,6 @@ impl Retire {
     /// that was written after the look is removed. Returns the number of data keys removed.
     async fn remove(
         &self,
-        client: Client,
         bucket: &Store,
         found: &Found,
         stage: &Cell<&str>,
@@ -224,10 +217,14 @@ impl Retire {
         purge(bucket, &format!("_guard.{role}"), found.last_sequence).await?;
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
         let over = found.record.as_ref().map_or(0, |it| it.revision);
-        let marker = self.mark(client, bucket, over).await?;
+        self.mark(bucket, over).await?;
         stage.set("the removal has begun: run the command again if nobody uses the role");
         tokio::time::sleep(SHOWN).await;
-        purge(bucket, role, marker).await?;
+        let record = Written::read(bucket, role).await?;
+        let Some(marker) = record.as_ref().filter(|it| it.is_marker()) else {
+            return Err(self.in_use(record.as_ref()));
+        };
+        purge(bucket, role, marker.revision).await?;
         let (record, _) = Written::of_role(bucket, role).await?;
         if record.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -247,21 +244,11 @@ impl Retire {
         purge(bucket, &data, found.last_sequence).await
     }
 
-    /// Writes a delete marker over the revision that was watched. Returns its revision.
-    async fn mark(&self, client: Client, bucket: &Store, over: u64) -> Result<u64, Failure> {
-        let mut headers = HeaderMap::new();
-        headers.insert("KV-Operation", "DEL");
-        headers.insert("Nats-Expected-Stream", bucket.stream_name.as_str());
-        headers.insert("Nats-Expected-Last-Subject-Sequence", over.to_string());
-        let subject = format!("{}{}", bucket.prefix, self.role);
-        let jetstream = jetstream::new(client);
-        let sent = jetstream.publish_with_headers(subject, headers, "".into());
-        let acked = match sent.await {
-            Ok(sent) => sent.await,
-            Err(error) => Err(error),
-        };
-        acked.map(|ack| ack.sequence).map_err(|error| {
-            if error.kind() == PublishErrorKind::WrongLastSequence {
+    /// Writes a delete marker over the revision that was watched.
+    async fn mark(&self, bucket: &Store, over: u64) -> Result<(), Failure> {
+        let marked = bucket.delete_expect_revision(&self.role, Some(over)).await;
+        marked.map_err(|error| {
+            if error.kind() == UpdateErrorKind::WrongLastRevision {
                 return self.in_use(None);
             }
             Failure::unreachable(format!(

@@ -274,6 +274,9 @@ fn one_that_does_not_wait_says_only_who_leads_or_nothing() {
         assert_eq!(code, Some(75), "{more:?}: {told}");
         told
     };
-    assert_eq!(stderr(&["--try"]), "error: leader leads worker");
+    assert_eq!(
+        stderr(&["--try"]),
+        "error: the role is taken: leader leads worker"
+    );
     assert_eq!(stderr(&["--try", "--quiet"]), "");
 }

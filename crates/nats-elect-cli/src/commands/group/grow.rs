@@ -134,13 +134,6 @@ impl Grow {
         if !self.force {
             self.refuse(&growth, bucket)?;
         }
-        if let Some(prepared) = growth.prepared() {
-            output.note(&format!(
-                "{} units of generation {} exist already: going on with them. If somebody else prepares another number of shards now, one of both growths is refused",
-                prepared.count,
-                growth.generation()
-            ));
-        }
         if !goes_on && !self.yes {
             confirm(&format!(
                 "All {} units of {group} end, and {shards} new ones begin: the bucket has {units} then, and is fit for about {FIT}. Go on?",

@@ -1,11 +1,13 @@
 //! `group plan`: which units should move, and why.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use comfy_table::Cell;
 use nats_elect::GroupPlan;
 use nats_elect::admin::{AdminClient, Instance};
 
-use super::asking::ask;
+use super::asking::{ask, of_another};
 use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
 use crate::fleet::{listed, order};
@@ -99,19 +101,14 @@ impl Plan {
 }
 
 fn head(plan: &GroupPlan) -> Vec<String> {
-    let mut lines = match &plan.planner {
-        Some(planner) => vec![format!("group {} is planned for by {planner}", plan.group)],
-        None => vec![format!(
-            "nobody plans for group {}: no member takes units. This is what a member sees",
-            plan.group
-        )],
+    let planned = match &plan.planner {
+        Some(planner) if plan.is_planners => {
+            format!("group {} is planned for by {planner}", plan.group)
+        }
+        _ => format!("group {}", plan.group),
     };
-    if plan.planner.is_some() && !plan.is_planners {
-        lines.push(
-            "that one did not answer: this is another member's plan, and may show moves that wait"
-                .into(),
-        );
-    }
+    let mut lines = vec![planned];
+    lines.extend(of_another(plan.planner.as_deref(), plan.is_planners));
     let (before, after) = (plan.before, plan.after);
     lines.push(format!(
         "load of members: {} to {} of their shares, then {} to {}",
@@ -123,45 +120,22 @@ fn head(plan: &GroupPlan) -> Vec<String> {
     lines
 }
 
-/// Units that nobody may take, for the same reason.
-struct Reason<'a> {
-    kept_by: Option<&'a str>,
-    why: &'a str,
-    units: Vec<&'a str>,
-}
-
-impl Reason<'_> {
-    fn line(mut self) -> String {
-        self.units.sort_by_key(|it| order(it));
-        let count = self.units.len();
-        let units = listed(&self.units, count, LISTED);
-        let name = if count == 1 { "unit" } else { "units" };
-        let stays = match (self.kept_by, count) {
-            (Some(owner), 1) => format!("stays with {owner}"),
-            (Some(owner), _) => format!("stay with {owner}"),
-            (None, 1) => "has no owner".into(),
-            (None, _) => "have no owner".into(),
-        };
-        format!("{name} {units} {stays}: {}", self.why)
-    }
-}
-
 /// The units that nobody may take, a line for each reason.
 fn unplaced(plan: &GroupPlan) -> Vec<String> {
-    let mut reasons: Vec<Reason<'_>> = Vec::new();
+    let mut reasons = BTreeMap::<_, Vec<_>>::new();
     for it in &plan.unplaced {
-        let (kept_by, why) = (it.kept_by.as_deref(), it.why.as_str());
-        let same = |other: &&mut Reason<'_>| other.kept_by == kept_by && other.why == why;
-        match reasons.iter_mut().find(same) {
-            Some(reason) => reason.units.push(&it.unit),
-            None => reasons.push(Reason {
-                kept_by,
-                why,
-                units: vec![&it.unit],
-            }),
-        }
+        let reason = (it.kept_by.as_deref(), it.why.as_str());
+        reasons.entry(reason).or_default().push(it.unit.as_str());
     }
-    reasons.into_iter().map(Reason::line).collect()
+    let line = |((kept_by, why), mut units): ((Option<&str>, &str), Vec<&str>)| {
+        units.sort_by_key(|it| order(it));
+        let units = listed(&units, units.len(), LISTED);
+        match kept_by {
+            Some(owner) => format!("units kept by {owner}: {units} ({why})"),
+            None => format!("units without an owner: {units} ({why})"),
+        }
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 /// Thousandths as percent.
@@ -205,7 +179,7 @@ mod tests {
     #[test]
     fn nobody_is_blamed_for_no_answer_where_nobody_plans() {
         let lines = head(&plan(&serde_json::json!({})));
-        assert!(lines[0].contains("no member takes units"), "{lines:?}");
+        assert!(lines[1].contains("no member takes units"), "{lines:?}");
         assert!(!lines.concat().contains("did not answer"), "{lines:?}");
         let lines = head(&plan(&serde_json::json!({ "planner": "a" })));
         assert!(lines[1].contains("did not answer"), "{lines:?}");
@@ -226,16 +200,13 @@ mod tests {
         assert_eq!(
             unplaced(units),
             [
-                format!("units 1-2,7,10 have no owner: {why}"),
-                format!("unit 3 stays with a: {why}"),
+                format!("units without an owner: 1-2,7,10 ({why})"),
+                format!("units kept by a: 3 ({why})"),
             ]
         );
         let many = (0..200).map(|it| ((it * 2).to_string(), why, None));
         let lines = unplaced(many.collect());
         assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].contains(" … and 178 more have no owner"),
-            "{lines:?}"
-        );
+        assert!(lines[0].contains(" … and 178 more ("), "{lines:?}");
     }
 }
