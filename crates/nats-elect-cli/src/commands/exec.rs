@@ -89,7 +89,6 @@ Examples:
 /// other systems they are out of reach.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER, override_usage = USAGE)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Exec {
     /// The role to lead. With several (--role A --role B) the command runs once for each role that
     /// is led. May be omitted if --config has exactly one role

@@ -16,7 +16,7 @@ use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::roles::unknown;
 use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
-use crate::text::{ago, bar, lasted, stamp};
+use crate::text::{ago, bar, lasted, row, stamp};
 use crate::trust::Trust;
 
 /// Events of the history that are shown.
@@ -176,8 +176,8 @@ impl Findings {
     fn show(&self, output: Output) -> std::io::Result<()> {
         output.line(format!("role {}, bucket {}", self.seen.role, self.bucket))?;
         let rows = self.leader().into_iter().chain(self.lease());
-        for (name, value) in rows {
-            output.line(format!("  {name:<14} {value}"))?;
+        for line in rows {
+            output.line(line)?;
         }
         for (name, written) in [("record", &self.record), ("fence record", &self.fence)] {
             let title = written
@@ -201,7 +201,7 @@ impl Findings {
             Ok(events) if events.is_empty() => {
                 output.line("  the history has no event of this role")
             }
-            Ok(events) => history::show(events, false, output),
+            Ok(events) => history::show(events, output),
             Err(error) if error.code == Code::NotFound => {
                 output.line("  none is kept; `nats-elect history` says what to set")
             }
@@ -209,55 +209,47 @@ impl Findings {
         }
     }
 
-    fn leader(&self) -> Vec<(String, String)> {
+    fn leader(&self) -> Vec<String> {
         let seen = &self.seen.observed;
-        let row = |name: &str, value: String| (name.to_owned(), value);
         let Some(leader) = &seen.leader else {
-            let mut rows = vec![row(
-                "leader",
-                format!("nobody, {}: {}", state(seen), why_nobody(seen)),
-            )];
-            if let Some(last) = &seen.last_leader {
-                rows.push(row("last leader", crate::seen::name(last)));
-            }
-            return rows;
+            let nobody = format!("nobody, {}: {}", state(seen), why_nobody(seen));
+            let last = seen.last_leader.as_ref();
+            let last = last.map(|last| row("last leader", &crate::seen::name(last)));
+            return [row("leader", &nobody)].into_iter().chain(last).collect();
         };
-        let mut rows = vec![row(
-            "leader",
-            format!("{} ({})", self.seen.who(), state(seen)),
-        )];
+        let who = format!("{} ({})", self.seen.who(), state(seen));
+        let mut rows = vec![row("leader", &who)];
         if let Some(incarnation) = leader.incarnation {
-            rows.push(row("incarnation", incarnation.to_string()));
+            rows.push(row("incarnation", &incarnation.to_string()));
         }
         if let (Some(since), Some(led_for)) = (seen.since_at, led_for(seen)) {
-            rows.push(row("since", format!("{} ({})", stamp(since), ago(led_for))));
+            let since = format!("{} ({})", stamp(since), ago(led_for));
+            rows.push(row("since", &since));
         }
         let token = seen.fencing_token.map(|token| token.to_string());
         rows.push(row(
             "fencing token",
-            token.unwrap_or_else(|| "not known".into()),
+            token.as_deref().unwrap_or("not known"),
         ));
-        rows.push(row("priority", leader.priority.to_string()));
+        rows.push(row("priority", &leader.priority.to_string()));
         let meta = leader.meta.iter();
-        rows.extend(meta.map(|(name, value)| (format!("meta.{name}"), value.clone())));
+        rows.extend(meta.map(|(name, value)| row(&format!("meta.{name}"), value)));
         let signature = self.signature();
-        rows.push(row(
-            "signature",
-            match signature.signer {
-                Some(signer) => format!("valid, by {signer}"),
-                None if signature.state == "unchecked" => {
-                    "there is one; check it with --key or --keys-file".into()
-                }
-                None => signature.state.into(),
-            },
-        ));
+        let signature = match signature.signer {
+            Some(signer) => format!("valid, by {signer}"),
+            None if signature.state == "unchecked" => {
+                "there is one; check it with --key or --keys-file".into()
+            }
+            None => signature.state.into(),
+        };
+        rows.push(row("signature", &signature));
         rows
     }
 
-    fn lease(&self) -> Option<(String, String)> {
+    fn lease(&self) -> Option<String> {
         let seen = &self.seen.observed;
         let (left, ttl) = seen.remaining.zip(seen.ttl)?;
         let (bar, left, ttl) = (bar(left, ttl, 10), lasted(left), lasted(ttl));
-        Some(("lease".to_owned(), format!("{bar} {left} of {ttl} left")))
+        Some(row("lease", &format!("{bar} {left} of {ttl} left")))
     }
 }

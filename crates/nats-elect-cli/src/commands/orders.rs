@@ -214,7 +214,7 @@ impl Request {
             return None;
         }
         // The order is done. If nobody says how things are, nothing is known to warn of.
-        let instances = admin.instances(patience).await.ok()?;
+        let instances = everyone(admin, patience).await.ok()?;
         let found = asked(admin, None, instances).await;
         let reports = || {
             let reports = found.iter();

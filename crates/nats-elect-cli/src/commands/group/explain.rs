@@ -16,7 +16,7 @@ use crate::instances::operating;
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::record::Written;
-use crate::text::{ago, cut, lasted, stamp, wall_clock};
+use crate::text::{self, ago, cut, lasted, stamp, wall_clock};
 
 /// The same for zones.
 const ZONE: usize = 24;
@@ -148,7 +148,7 @@ impl Explain {
 fn lines(facts: &Facts<'_>, written: Option<SystemTime>) -> Vec<String> {
     let unit = facts.unit;
     let mut lines = vec![format!("unit {} of group {}", unit.unit, facts.name)];
-    let mut row = |name: &str, value: String| lines.push(format!("  {name:<14} {value}"));
+    let mut row = |name: &str, value: String| lines.push(text::row(name, &value));
     row("state", unit.standing.to_string());
     if let Some(epoch) = &unit.owner {
         let id = unit.instance_id.as_deref().unwrap_or("not known");

@@ -82,19 +82,11 @@ pub struct Show {
 
 /// The group for programs.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Shown {
     #[serde(flatten)]
     group: In<Group>,
     members: Vec<MemberRecord>,
     units: Vec<UnitRecord>,
-    ended: Vec<Ended<'a>>,
-}
-
-/// A lease that was ended.
-#[derive(Serialize)]
-struct Ended<'a> {
-    epoch: &'a str,
-    all_units: usize,
 }
 
 impl Show {
@@ -103,11 +95,6 @@ impl Show {
         let group = find(&all, &self.group)?;
         let members = Member::all(&all, &self.group, group);
         if output.is_data() {
-            let ended = all.ended.iter();
-            let ended = ended.map(|(epoch, units)| Ended {
-                epoch,
-                all_units: *units,
-            });
             output.data(&Shown {
                 group: In {
                     bucket: shared.config()?.bucket,
@@ -118,7 +105,6 @@ impl Show {
                     .map(|it| MemberRecord::of(it, &self.group))
                     .collect(),
                 units: group.units.iter().map(Into::into).collect(),
-                ended: ended.collect(),
             })?;
             return Ok(0);
         }
