@@ -99,7 +99,6 @@ impl Watch {
             ));
         }
         let observer = shared.observer(roles.names(), &self.trust, true).await?;
-        let mut changes = observer.changes();
         let mut printer = Printer {
             output,
             roles,
@@ -108,6 +107,7 @@ impl Watch {
         if !self.until_leader {
             confirmed(&observer, HEARTBEAT).await;
         }
+        let mut changes = observer.changes();
         printer.present(&observer)?;
         let mut led = pin!(self.led(&observer));
         let mut unread = pin!(unread());
