@@ -1,13 +1,12 @@
 //! What can be typed.
 
 use std::env;
-use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(unix)]
 use crate::commands::{agent, exec};
@@ -76,19 +75,12 @@ impl Cli {
     /// Reads the command line. Prints the help or the error if there is one, and returns the exit
     /// code then.
     pub fn read() -> Result<Self, ExitCode> {
-        let color = if is_said("--no-color") {
-            ColorChoice::Never
-        } else {
-            ColorChoice::Auto
-        };
-        let command = Self::command().color(color).mut_args(|arg| {
+        let command = Self::command().mut_args(|arg| {
             let connects = arg.get_help_heading() == Some("Connection");
             arg.hide_short_help(connects)
         });
         let read = command.clone().try_get_matches();
         let read = read.and_then(|matches| Self::from_arg_matches(&matches));
-        #[cfg(unix)]
-        let read = read.map_err(exec::with_separator);
         read.map_err(|error| {
             // What the environment says counts as something typed.
             if error.kind() == ErrorKind::MissingSubcommand && env::args_os().len() == 1 {
@@ -96,80 +88,11 @@ impl Cli {
                 let _ = write!(std::io::stderr(), "{}", command.render_help());
                 return ExitCode::from(Code::Usage as u8);
             }
-            report(&with_tip(error))
+            // If nobody hears it, the exit code still tells.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8))
         })
     }
-}
-
-/// Whether an option stands on the command line, also if what else stands there is wrong.
-fn is_said(option: &str) -> bool {
-    own_words().any(|word| word == option)
-}
-
-/// Whether a program reads the output, also if the command line is wrong otherwise.
-fn wants_data() -> bool {
-    let own: Vec<_> = own_words().collect();
-    let said = |word: &OsString| {
-        ["--json", "-ojson", "--output=json"]
-            .iter()
-            .any(|it| word == it)
-    };
-    let in_two =
-        |words: &[OsString]| (words[0] == "-o" || words[0] == "--output") && words[1] == "json";
-    own.iter().any(said) || own.windows(2).any(in_two)
-}
-
-/// The words that are not of the command that `exec` runs.
-fn own_words() -> impl Iterator<Item = OsString> {
-    env::args_os().skip(1).take_while(|word| word != "--")
-}
-
-/// Names the commands that others have for what was typed.
-fn with_tip(mut error: clap::Error) -> clap::Error {
-    let typed = error.get(ContextKind::InvalidArg);
-    let one = |it: &ContextValue| matches!(it, ContextValue::String(it) if it == "--instance" || it == "-i");
-    if typed.is_some_and(one) {
-        // Whoever typed `--instance` means one.
-        error.remove(ContextKind::SuggestedArg);
-        let tip = "one instance is named without an option, like `node-1`";
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
-    }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return error;
-    };
-    let ours: &[&str] = match word.as_str() {
-        "status" | "show" | "get" | "leader" | "leaders" | "roles" => &["ls", "candidates"],
-        "members" | "instances" | "nodes" => &["candidates"],
-        "describe" | "info" => &["inspect"],
-        "groups" | "units" | "shards" | "owners" => &["group"],
-        "failover" | "switchover" | "handover" | "transfer" => &["step-down"],
-        "drain" | "uncordon" | "unpause" => &["cordon", "resume", "group"],
-        _ => return error,
-    };
-    let ours = ours.iter().map(ToString::to_string).collect();
-    error.insert(
-        ContextKind::SuggestedSubcommand,
-        ContextValue::Strings(ours),
-    );
-    error
-}
-
-fn report(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() && wants_data() {
-        let text = error.to_string();
-        let what = text.split("\n\nUsage:").next().unwrap_or(&text);
-        let what = what.strip_prefix("error: ").unwrap_or(what);
-        let what: Vec<_> = what.split_whitespace().collect();
-        let advice = "`--help` lists the commands; after a command it lists its options";
-        Output::bare(true).failure(Code::Usage.word(), &what.join(" "), Some(advice));
-    } else {
-        // If nobody hears it, the exit code still tells.
-        let _ = error.print();
-    }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8))
 }
 
 /// What is asked for: a file each in `commands`.
@@ -194,14 +117,14 @@ pub enum Command {
     /// that answers could take a role over from a leader that fails.
     ///
     /// The process keeps the order in memory: an instance that restarts is not paused.
-    #[command(after_long_help = orders::more(orders::LATE, "  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
+    #[command(after_long_help = orders::more("  nats-elect pause node-1\n  nats-elect pause node-1 --role scheduler --role metrics"))]
     Pause(orders::Target),
     /// Let instances take part in elections again, after `pause` or `cordon`
     ///
     /// They take part at once, also if their terms kept failing. But a cool-down, or a hold-off of
     /// `step-down`, goes on until its time is over. What `step-down --to` gave them can be taken by a higher
     /// priority again.
-    #[command(after_long_help = orders::more(orders::LATE, "  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
+    #[command(after_long_help = orders::more("  nats-elect resume node-1\n  nats-elect resume --all-instances"))]
     Resume(orders::Target),
     /// Make instances hand over their roles and take no new terms, for maintenance
     ///
@@ -214,7 +137,7 @@ pub enum Command {
     ///
     /// The process keeps the order in memory: an instance that restarts is not paused. That suits a
     /// restart. For longer work stop the instance as well, or `resume` it at the end.
-    #[command(after_long_help = orders::more("no answer in time; or a role could not be freed, and its lease has to run out", "  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
+    #[command(after_long_help = orders::more("  nats-elect cordon node-1\n  nats-elect cordon 1c9e5b1e-3d0a-4c5f-9b43-0d6c8b6f8a11\n\nThe last one names an incarnation, for one of several processes that have the same id."))]
     Cordon(orders::Target),
     #[command(hide = true)]
     EndLease(end_lease::EndLease),

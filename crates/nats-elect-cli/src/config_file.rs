@@ -10,11 +10,9 @@ use std::path::Path;
 use nats_elect::{ConfigError, ElectionsConfig};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
 use crate::exit::Failure;
-use crate::text::clean;
 
 /// What a file says.
 #[derive(Debug)]
@@ -69,38 +67,12 @@ impl Source {
             let table = self.table.join(".");
             Failure::usage(format!("{} has no table `{table}`", self.name))
         };
-        let config = self.read().map_err(|failure| self.with_advice(failure));
-        let config = config?.ok_or_else(missing)?;
+        let config = self.read()?.ok_or_else(missing)?;
         let told: Told = self.read()?.ok_or_else(missing)?;
         Ok(ConfigFile {
             config,
             has_manager: told.manager.is_some(),
         })
-    }
-
-    /// Names --table if the file has other tables at its top: it may be an application's own.
-    fn with_advice(&self, failure: Failure) -> Failure {
-        let Some(top) = self.top().filter(|_| self.table.is_empty()) else {
-            return failure;
-        };
-        if top.keys().all(|name| is_ours(name)) {
-            return failure;
-        }
-        match home(&top) {
-            Some(table) => failure.advice(format!(
-                "the settings are in a table of the file: pass --table {table}"
-            )),
-            None => failure.advice("if the settings are in a table of the file, name it: --table"),
-        }
-    }
-
-    /// All of the file, whatever it means.
-    fn top(&self) -> Option<Map<String, Value>> {
-        if self.json {
-            serde_json::from_str(&self.text).ok()
-        } else {
-            toml::from_str(&self.text).ok()
-        }
     }
 
     /// Reads what is in the table. `None` if the file has no such table.
@@ -190,22 +162,6 @@ impl Source {
         }
         found
     }
-}
-
-fn is_ours(name: &str) -> bool {
-    matches!(name, "manager" | "roles")
-}
-
-/// The table that has settings, by its path.
-fn home(top: &Map<String, Value>) -> Option<String> {
-    let inner = top.iter().filter(|(name, _)| !name.contains('.'));
-    let mut inner = inner.filter_map(|(name, value)| Some((name, value.as_object()?)));
-    inner.find_map(|(name, table)| {
-        if table.keys().any(|name| is_ours(name)) {
-            return Some(clean(name));
-        }
-        Some(format!("{}.{}", clean(name), home(table)?))
-    })
 }
 
 /// Reads what is in a table of a table, and skips everything around it.

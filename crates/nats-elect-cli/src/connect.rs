@@ -1,7 +1,7 @@
 //! Which NATS, and who connects: options before the environment, before the context, before the
 //! defaults.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
@@ -20,15 +20,10 @@ use crate::context;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 use crate::options::Shared;
-use crate::output::Output;
-use crate::text::lasted;
 use crate::trust::Trust;
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The pause between two attempts to connect of a command that waits for NATS.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// Refuses a last will where the work of another process goes on when this one dies: a companion
 /// would free its roles too early.
@@ -113,44 +108,14 @@ impl Shared {
         self.connection.timeout.unwrap_or(PATIENCE)
     }
 
-    /// Waits until one of the addresses takes a connection, and says on stderr that it waits. For
-    /// commands that follow: all others fail once no address takes one.
-    pub async fn await_nats(&self, output: Output) -> Result<(), Failure> {
-        let config = self.config()?;
-        let patience = self.patience();
-        let last = RefCell::new(None);
-        let waiting = async {
-            loop {
-                match Line::connect(&config, None, patience).await {
-                    Ok(_) => return Ok(()),
-                    Err(failure) if failure.code == Code::Unreachable => {
-                        if last.replace(Some(failure.what.clone())).is_none() {
-                            let time = lasted(patience);
-                            output.warning(&format!("{}; trying for {time}", failure.what));
-                        }
-                    }
-                    Err(failure) => return Err(failure),
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        };
-        if let Ok(ended) = tokio::time::timeout(patience, waiting).await {
-            return ended;
-        }
-        let why = last.take();
-        let why = why.unwrap_or_else(|| "no connection to NATS: no answer".into());
-        Err(Failure::no_nats(format!(
-            "{why}; tried for {}",
-            lasted(patience)
-        )))
-    }
-
     /// An observer of these roles, or of all: how they stand is known when it returns. With trusted
-    /// keys it tells of leaders who signed alone.
+    /// keys it tells of leaders who signed alone. If no address takes a connection, it fails at once,
+    /// or for a command that follows when the time for an answer is over.
     pub async fn observer(
         &self,
         roles: Option<&[String]>,
         trust: &Trust,
+        follows: bool,
     ) -> Result<Observer, Failure> {
         // A connection of its own: it notices a dead one sooner than a plain client does.
         let mut builder = Observer::builder().config(self.config()?);
@@ -164,7 +129,8 @@ impl Shared {
         // It waits for a bucket to appear, and hears nothing of what is forbidden; whoever types
         // wants to know at once.
         let hindered = async {
-            match self.hindrance(&answers).await {
+            let failure = self.hindrance(&answers).await;
+            match failure.filter(|it| !follows || it.code != Code::Unreachable) {
                 Some(failure) => failure,
                 None => std::future::pending().await,
             }
@@ -186,7 +152,7 @@ impl Shared {
     async fn hindrance(&self, answers: &Cell<bool>) -> Option<Failure> {
         let look = async |client: Client, name: String| {
             answers.set(true);
-            self.bucket_of(client.clone(), &name).await?;
+            bucket_of(client.clone(), &name, self.patience()).await?;
             // As a watch is asked for, but for nothing: no server makes one of it, but it says so
             // only to those who may.
             let subject = format!("$JS.API.CONSUMER.CREATE.KV_{name}.elect-look");
@@ -207,21 +173,21 @@ impl Shared {
         reading(&self.config()?, read).await
     }
 
-    /// The election's bucket, for reading.
-    pub async fn bucket(&self) -> Result<kv::Store, Failure> {
-        self.reading(async |client, name: String| self.bucket_of(client, &name).await)
-            .await
-    }
-
-    /// The election's bucket, over this connection.
-    pub async fn bucket_of(&self, client: Client, name: &str) -> Result<kv::Store, Failure> {
-        bucket_of(client, name, self.patience()).await
+    /// Reads the election's bucket, and ends as soon as the server forbids one of the requests.
+    pub async fn in_bucket<T>(
+        &self,
+        read: impl AsyncFnOnce(kv::Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let patience = self.patience();
+        let opened =
+            async |client, name: String| read(bucket_of(client, &name, patience).await?).await;
+        self.reading(opened).await
     }
 
     /// What to say if JetStream is off, where something else than the bucket was looked for and not
     /// found.
     pub async fn jetstream_off(&self) -> Option<Failure> {
-        let failure = self.bucket().await.err()?;
+        let failure = self.in_bucket(async |_| Ok(())).await.err()?;
         (failure.code == Code::Failed).then_some(failure)
     }
 

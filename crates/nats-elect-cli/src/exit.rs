@@ -184,12 +184,9 @@ impl From<&AdminError> for Failure {
         };
         let failure = Self::new(code, error.to_string());
         match error {
-            AdminError::TwoBuckets { found, .. } if found[0].domain != found[1].domain => {
-                failure.advice("name the domain that is meant with --domain")
-            }
-            AdminError::TwoBuckets { .. } => {
-                failure.advice("it may just have been created anew: try again")
-            }
+            AdminError::TwoBuckets { .. } => failure.advice(
+                "name the domain that is meant with --domain. If both have one domain, the bucket may just have been created anew: try again",
+            ),
             _ => failure,
         }
     }

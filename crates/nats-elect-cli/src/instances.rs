@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::connect::review;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::line::Line;
 use crate::options::Shared;
 
@@ -50,6 +50,19 @@ impl Shared {
     /// Whose instances a command asks that does not read the bucket.
     pub fn whose(&self) -> Whose<'_> {
         Whose::Named(self.connection.domain.as_deref())
+    }
+
+    /// Asks or operates instances. If what was looked for is not there, JetStream may be off.
+    pub async fn operate<T>(
+        &self,
+        act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match operating(&self.config()?, self.whose(), act).await {
+            Err(failure) if failure.code == Code::NotFound => {
+                Err(self.jetstream_off().await.unwrap_or(failure))
+            }
+            done => done,
+        }
     }
 }
 

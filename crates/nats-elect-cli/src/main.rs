@@ -28,6 +28,8 @@ mod exec;
 mod exit;
 mod fleet;
 mod follow;
+#[cfg(unix)]
+mod instance_options;
 mod instances;
 mod line;
 mod logs;

@@ -95,6 +95,14 @@ pub struct Connection {
     pub timeout: Option<Duration>,
 }
 
+/// How long a command waits that watches for a moment.
+#[derive(Debug, Args)]
+pub struct Heartbeats {
+    /// How long to wait at most for heartbeats. They come each second by default
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
+    pub wait: Duration,
+}
+
 /// How results are shown.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]

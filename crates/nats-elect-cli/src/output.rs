@@ -5,11 +5,15 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use nats_elect::FencingToken;
 use nats_elect::whole::Whole;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::text::{clean, clean_json};
+use crate::text::{clean, clean_json, cut, short};
+
+/// Of longer names the beginning is shown, in characters: one of them would widen every row.
+pub const SHOWN: usize = 48;
 
 /// The form of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -55,6 +59,24 @@ impl Output {
     /// Whether tables have all columns, and whole names.
     pub const fn is_wide(self) -> bool {
         matches!(self.format, Format::Wide)
+    }
+
+    /// A name in a table: of a longer one the beginning, unless the output is wide.
+    pub fn name(self, name: &str) -> String {
+        if self.is_wide() {
+            name.to_owned()
+        } else {
+            cut(name, SHOWN)
+        }
+    }
+
+    /// A fencing token in a table: its end, unless the output is wide.
+    pub fn token(self, token: FencingToken) -> String {
+        if self.is_wide() {
+            token.to_string()
+        } else {
+            short(token)
+        }
     }
 
     /// Whether what is shown may be coloured.

@@ -1,31 +1,18 @@
 //! An event of the history, with the time for which nobody had led before it: in words, and as
 //! JSON.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use nats_elect::{History as Kept, LeaderChange, LeaderEvent};
-use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
-use crate::fleet::Event;
 use crate::options::Shared;
 use crate::roles::{Roles, is_pattern};
 use crate::text::lasted;
 
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
-
-/// Causes by which a term ends without its leader's doing: then it can't free the role.
-const INVOLUNTARY: [&str; 6] = [
-    "lease_expired",
-    "connection_lost",
-    "superseded",
-    "deleted",
-    "regressed",
-    "bucket_lost",
-];
 
 /// An event, and for how long nobody had led before it.
 pub struct PastEvent {
@@ -69,7 +56,7 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
         Ok(events)
     };
     match shared.reading(kept).await {
-        Ok(events) => Ok(with_gaps(events)),
+        Ok(events) => Ok(events.into_iter().map(PastEvent::from).collect()),
         Err(failure) if failure.code == Code::Unreachable => {
             Err(shared.jetstream_off().await.unwrap_or(failure))
         }
@@ -77,65 +64,28 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
     }
 }
 
-/// Each event, and for the start of a term how long nobody had led.
-pub fn with_gaps(events: Vec<LeaderEvent>) -> Vec<PastEvent> {
-    // By role and fencing token, which is the order of terms.
-    let mut terms = BTreeMap::<_, (String, Option<u64>)>::new();
-    for event in &events {
-        let term = (event.role.clone(), event.fencing_token);
-        let term = terms.entry(term).or_default();
-        term.0.clone_from(&event.instance_id);
-        if let LeaderChange::TermEnded { .. } = event.change {
-            term.1 = Some(event.at_ms);
-        }
+impl From<LeaderEvent> for PastEvent {
+    fn from(event: LeaderEvent) -> Self {
+        let gap = match &event.change {
+            LeaderChange::TermStarted {
+                silence: Some(silence),
+                vacancy,
+                ..
+            } => {
+                let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
+                Some(if is_freed {
+                    Gap::Of(*silence)
+                } else {
+                    Gap::AtMost(*silence)
+                })
+            }
+            _ => None,
+        };
+        Self { event, gap }
     }
-    // By the clocks of the two instances.
-    let by_clocks = |event: &LeaderEvent| {
-        let LeaderChange::TermStarted {
-            previous: Some(previous),
-            vacancy,
-            ..
-        } = &event.change
-        else {
-            return None;
-        };
-        let before = ..(event.role.clone(), event.fencing_token);
-        let ((role, _), (leader, ended)) = terms.range(before).next_back()?;
-        // Between the two somebody may have led who tells nothing.
-        let is_it = *role == event.role && leader == previous;
-        let ended = ended.filter(|_| is_it)?;
-        // Of two clocks: the new one may be behind. And no lease runs out within no time.
-        let gap = event.at_ms.checked_sub(ended)?;
-        (gap > 0 || vacancy != "expired").then_some(Duration::from_millis(gap))
-    };
-    let gap = |event: &LeaderEvent| {
-        let by_clocks = by_clocks(event);
-        let LeaderChange::TermStarted {
-            silence: Some(silence),
-            vacancy,
-            ..
-        } = &event.change
-        else {
-            return by_clocks.map(Gap::Of);
-        };
-        // The new leader measured it on one clock.
-        if ["released", "handed_over"].contains(&vacancy.as_str()) {
-            return Some(Gap::Of(*silence));
-        }
-        let within = by_clocks.filter(|gap| gap <= silence);
-        Some(within.map_or(Gap::AtMost(*silence), Gap::Of))
-    };
-    let gaps: Vec<_> = events.iter().map(gap).collect();
-    let past = events.into_iter().zip(gaps);
-    past.map(|(event, gap)| PastEvent { event, gap }).collect()
 }
 
 impl PastEvent {
-    /// For programs.
-    pub fn json(&self) -> Value {
-        json!(Event::from(self))
-    }
-
     /// What happened, in words.
     pub fn what(&self) -> String {
         match &self.event.change {
@@ -158,9 +108,7 @@ impl PastEvent {
                 lasted: time,
                 released,
             } => {
-                // Of what came from outside nothing else is to be expected.
-                let is_plain = *released || INVOLUNTARY.contains(&cause.as_str());
-                let kept = if is_plain { "" } else { ", not freed" };
+                let kept = if *released { "" } else { ", not freed" };
                 let cause = cause.replace('_', " ");
                 format!("ended: {cause} after {}{kept}", lasted(*time))
             }
@@ -184,84 +132,29 @@ impl PastEvent {
 mod tests {
     use super::*;
 
-    fn event(sequence: u8, who: &str, at: u64, change: &str) -> LeaderEvent {
+    fn event(change: &str) -> LeaderEvent {
+        let token = "2".repeat(32);
         let json = format!(
-            "{{\"v\":1,\"bucket\":\"b\",\"role\":\"r\",\"instance_id\":\"{who}\",\
+            "{{\"v\":1,\"bucket\":\"b\",\"role\":\"r\",\"instance_id\":\"b\",\
              \"incarnation\":\"00000000-0000-0000-0000-000000000001\",\"correlation_id\":\"c\",\
-             \"fencing_token\":\"{sequence:032x}\",\"at_ms\":{at},{change}}}"
+             \"fencing_token\":\"{token}\",\"at_ms\":9000,{change}}}"
         );
         LeaderEvent::parse(json.as_bytes()).expect("an event")
     }
 
-    fn started(sequence: u8, who: &str, at: u64, after: &str) -> LeaderEvent {
-        let change =
-            format!("\"event\":\"term_started\",\"vacancy\":\"expired\",\"previous\":\"{after}\"");
-        event(sequence, who, at, &change)
-    }
-
-    fn ended(sequence: u8, who: &str, at: u64) -> LeaderEvent {
-        let change =
-            "\"event\":\"term_ended\",\"cause\":\"stopped\",\"lasted_seconds\":1,\"released\":true";
-        event(sequence, who, at, change)
-    }
-
     #[test]
-    fn a_gap_is_told_between_the_ends_and_starts_of_terms_that_follow_each_other() {
-        let events = with_gaps(vec![
-            started(1, "a", 100, "nobody"),
-            started(2, "b", 900, "a"),
-            // It was cut off, and tells it later.
-            ended(1, "a", 700),
-            ended(2, "b", 1000),
-            started(3, "c", 990, "b"),
-            // It crashed.
-            started(4, "d", 2000, "c"),
-            ended(4, "d", 2100),
-            // After one who tells nothing.
-            started(6, "f", 3000, "e"),
-        ]);
-        let gaps: Vec<_> = events.iter().filter_map(|one| one.gap).collect();
-        // The clock of c is behind that of b.
-        assert_eq!(gaps, [Gap::Of(ms(200))]);
-    }
-
-    const fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    /// The start of a term, as a leader reports it that saw the last sign of the one before.
-    fn seen(sequence: u8, at: u64, how: &str, silence: &str) -> LeaderEvent {
-        let change = format!(
-            "\"event\":\"term_started\",\"vacancy\":\"{how}\",\"previous\":\"a\",\"silence_seconds\":{silence}"
-        );
-        event(sequence, "b", at, &change)
-    }
-
-    #[test]
-    fn the_new_leaders_own_measure_goes_before_two_clocks() {
-        let gap = |events: Vec<LeaderEvent>| with_gaps(events).pop().expect("an event").gap;
-        // The leader crashed: nothing tells of its end.
-        let crashed = gap(vec![
-            started(1, "a", 100, "x"),
-            seen(2, 9000, "expired", "3.2"),
-        ]);
-        assert_eq!(crashed, Some(Gap::AtMost(ms(3200))));
-        assert_eq!(crashed.expect("it").to_string(), "≤ 3.2s");
-        // It was cut off, and told of its end later: the clocks agree with the measure.
-        let cut_off = gap(vec![ended(1, "a", 8600), seen(2, 9000, "expired", "3.2")]);
-        assert_eq!(cut_off, Some(Gap::Of(ms(400))));
-        // By the clock of a, which is behind, nobody led for longer than that.
-        let odd = gap(vec![ended(1, "a", 2000), seen(2, 9000, "expired", "3.2")]);
-        assert_eq!(odd, Some(Gap::AtMost(ms(3200))));
-        let freed = gap(vec![
-            ended(1, "a", 2000),
-            seen(2, 9000, "released", "0.004"),
-        ]);
-        assert_eq!(freed, Some(Gap::Of(ms(4))));
-        let old = gap(vec![
-            started(1, "a", 100, "x"),
-            seen(2, 9000, "expired", "null"),
-        ]);
-        assert_eq!(old, None);
+    fn the_gap_after_a_crash_is_a_bound_and_after_a_release_is_not() {
+        let gap = |how: &str, silence: &str| {
+            let change = format!(
+                "\"event\":\"term_started\",\"vacancy\":\"{how}\",\"previous\":\"a\",\"silence_seconds\":{silence}"
+            );
+            PastEvent::from(event(&change)).gap
+        };
+        let crashed = gap("expired", "3.2").expect("a gap");
+        assert_eq!(crashed, Gap::AtMost(Duration::from_millis(3200)));
+        assert_eq!(crashed.to_string(), "≤ 3.2s");
+        let freed = Gap::Of(Duration::from_millis(4));
+        assert_eq!(gap("released", "0.004"), Some(freed));
+        assert_eq!(gap("expired", "null"), None);
     }
 }

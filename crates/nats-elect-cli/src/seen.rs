@@ -5,9 +5,7 @@ use std::time::{Duration, SystemTime};
 use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
 use nats_elect::{ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing};
-use serde_json::{Value, json};
 
-use crate::fleet::Role;
 use crate::text::{bar, lasted};
 
 /// How often heartbeats are looked for.
@@ -28,11 +26,6 @@ impl Seen {
         roles
             .map(|(role, observed)| Self { role, observed })
             .collect()
-    }
-
-    /// For programs.
-    pub fn json(&self) -> Value {
-        json!(Role::from(self))
     }
 
     /// Its state, as one word.

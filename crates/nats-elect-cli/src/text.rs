@@ -68,6 +68,11 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A line of facts: a name, and what it is.
+pub fn row(name: &str, value: &str) -> String {
+    format!("  {name:<14} {value}")
+}
+
 /// A time as RFC 3339 has it, to the millisecond.
 pub fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()

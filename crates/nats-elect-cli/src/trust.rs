@@ -26,6 +26,10 @@ pub struct Trust {
 }
 
 impl Trust {
+    pub const fn is_given(&self) -> bool {
+        !self.keys.is_empty() || self.keys_file.is_some()
+    }
+
     /// The keys; nothing if none are named.
     pub fn keys(&self) -> Result<Option<TrustedKeys>, Failure> {
         if self.max_skew > nats_elect::LeaderProof::MAX_SKEW {

@@ -13,11 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::listen::{self, Address, Listener};
 use crate::agent::{self, Attached};
-use crate::config_file::Source;
 use crate::connect::without_last_will;
-use crate::context;
 use crate::exec::listener::Listener as Health;
 use crate::exit::{Failure, Outcome};
+use crate::instance_options::InstanceOptions;
 use crate::options::Shared;
 use crate::secret::Secret;
 
@@ -31,6 +30,9 @@ const RELEASE_TIME: Duration = Duration::from_secs(5);
 /// and has ended. In a term the application asks for a new promise before the last one is over, and
 /// stops by the end of its last promise. When the application dies, the kernel closes its stream, and
 /// the agent frees the role at once.
+///
+/// If the file of --config has roles, applications may stand for these alone. Otherwise an application
+/// may stand for any role, and sends its settings.
 ///
 /// Run the agent on the application's machine, or in its pod. docs/agent.md has the protocol, and
 /// clients in Python, Go and TypeScript.
@@ -55,22 +57,8 @@ pub struct Agent {
     #[arg(long, value_name = "IP:PORT", env = "NATS_ELECT_AGENT_HEALTH")]
     health: Option<SocketAddr>,
 
-    /// A file with settings. If it has roles, applications may stand for these alone. Otherwise an
-    /// application may stand for any role, and sends its settings
-    #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// The table of the file that has the settings, such as app.elect
-    #[arg(long, value_name = "NAME", requires = "config")]
-    table: Option<String>,
-
-    /// The name of this instance [default: host name, process id and a random part]
-    #[arg(long, value_name = "NAME")]
-    id: Option<String>,
-
-    /// Create the bucket if it does not exist
-    #[arg(long)]
-    create_bucket: bool,
+    #[command(flatten)]
+    instance: InstanceOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -81,12 +69,8 @@ Examples:
 impl Agent {
     pub async fn run(self, shared: &Shared) -> Outcome {
         let secret = self.secret()?;
-        let (mut manager, roles) = self.configuration(shared)?;
+        let (manager, roles) = self.configuration(shared)?;
         without_last_will(&manager)?;
-        if self.id.is_some() {
-            manager.instance_id.clone_from(&self.id);
-        }
-        manager.bucket_auto_create |= self.create_bucket;
         let bucket = manager.bucket.as_str().into();
         let mut terminated = signal(SignalKind::terminate())?;
         let mut interrupted = signal(SignalKind::interrupt())?;
@@ -153,30 +137,16 @@ impl Agent {
         &self,
         shared: &Shared,
     ) -> Result<(ManagerConfig, BTreeMap<String, RoleConfig>), Failure> {
-        let file = match &self.config {
-            Some(path) => Some(Source::open(path, self.table.as_deref())?.parse()?),
-            None => None,
-        };
-        let said = file.as_ref().filter(|file| file.has_manager);
-        let manager = match (said, &shared.connection.context) {
-            (Some(file), None) => file.config.manager.clone(),
-            (Some(_), Some(_)) => {
-                return Err(Failure::usage(
-                    "both the file's [manager] and a context say how to connect: use only one of them",
-                ));
-            }
-            (None, Some(name)) => context::named(name)?,
-            (None, None) => context::selected()?.unwrap_or_default(),
-        };
+        let (manager, file) = self.instance.read(shared)?;
         let roles = match file {
-            Some(file) => file.config.with_env()?.roles,
+            Some(file) => file.with_env()?.roles,
             None => BTreeMap::new(),
         };
         for (role, config) in &roles {
             let settings = config.settings();
             settings.map_err(|error| Failure::usage(format!("role `{role}`: {error}")))?;
         }
-        Ok((shared.over(manager)?, roles))
+        Ok((manager, roles))
     }
 }
 

@@ -7,8 +7,7 @@ use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::admin::RoleReport;
 use nats_elect::duration::rounded;
-use nats_elect::{LastWillStatus, RoleState, TWO_APPLICATIONS};
-use serde_json::{Value, json};
+use nats_elect::{RoleState, TWO_APPLICATIONS};
 
 use crate::applications::mixed;
 use crate::columns::Layout;
@@ -43,12 +42,8 @@ Columns:
 Below the table: what the instances tell about themselves (`meta`), the last failures, handlers that
 ran on after their lease, buckets that can't be used, and instances that did not answer.
 
-Exit codes:
-  0  an instance answered
-  1  no instance answered, and JetStream is off
-  3  no instance answered, or none takes part in the role's election
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer, or no instance did in time
+Exit codes: those of `nats-elect --help`. 3 if no instance answers, or none takes part in the
+role's election
 
 Examples:
   nats-elect candidates
@@ -91,7 +86,7 @@ impl Candidates {
         }
         if output.is_data() {
             for one in &found {
-                output.data(&one.json())?;
+                output.data(&one.told())?;
             }
         } else {
             show(&found, output)?;
@@ -138,46 +133,42 @@ impl Candidate {
         }
     }
 
-    pub fn json(&self) -> Value {
-        json!(Told::of(&self.instance, &self.report, self.namesakes))
+    /// For programs.
+    pub fn told(&self) -> Told<'_> {
+        Told::of(&self.instance, &self.report, self.namesakes)
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
-        let version = || Cell::new(&self.instance.version);
-        let incarnation = || Cell::new(self.instance.incarnation);
-        let dashes = |count| std::iter::repeat_with(|| Cell::new("–")).take(count);
-        match &self.report {
-            Ok(report) if report.roles.is_empty() => {
-                let mut row = vec![Cell::new(self.name()), Cell::new("(no roles)")];
-                row.extend(dashes(4));
-                row.extend([Cell::new(lasted(report.uptime)), version(), incarnation()]);
-                vec![row]
-            }
-            Ok(report) => {
-                let roles = report.roles.iter();
-                let row = |(name, role): (&String, &RoleReport)| {
-                    vec![
-                        Cell::new(self.name()),
-                        Cell::new(name),
-                        state(role),
-                        Cell::new(role.priority),
-                        health(role),
-                        Cell::new(role.connection.map_or("?", |it| it.as_str())),
-                        Cell::new(lasted(report.uptime)),
-                        version(),
-                        incarnation(),
-                    ]
-                };
-                roles.map(row).collect()
-            }
-            Err(_) => {
-                let mut row = vec![Cell::new(self.name()), Cell::new("–")];
-                row.push(Cell::new("no answer").fg(Color::Red));
-                row.extend(dashes(4));
-                row.extend([version(), incarnation()]);
-                vec![row]
-            }
+        let row = |role: &str, state: Cell, of_role: [Cell; 3], uptime: String| {
+            let mut row = vec![Cell::new(self.name()), Cell::new(role), state];
+            row.extend(of_role);
+            row.extend([
+                Cell::new(uptime),
+                Cell::new(&self.instance.version),
+                Cell::new(self.instance.incarnation),
+            ]);
+            row
+        };
+        let none = || Cell::new("–");
+        let Ok(report) = &self.report else {
+            let state = Cell::new("no answer").fg(Color::Red);
+            return vec![row("–", state, [none(), none(), none()], "–".into())];
+        };
+        let uptime = lasted(report.uptime);
+        if report.roles.is_empty() {
+            return vec![row("(no roles)", none(), [none(), none(), none()], uptime)];
         }
+        let roles = report.roles.iter();
+        let of_role = |(name, role): (&String, &RoleReport)| {
+            let connection = role.connection.map_or("?", |it| it.as_str());
+            let cells = [
+                Cell::new(role.priority),
+                health(role),
+                Cell::new(connection),
+            ];
+            row(name, state(role), cells, uptime.clone())
+        };
+        roles.map(of_role).collect()
     }
 
     /// What does not fit into the table.
@@ -202,14 +193,6 @@ impl Candidate {
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name} can't use its bucket: {trouble}"));
         }
-        if report
-            .last_will
-            .is_some_and(|it| it != LastWillStatus::Ready)
-        {
-            remarks.push(format!(
-                "{name} has no companion that is ready: a crash takes as long as without `last_will`"
-            ));
-        }
         // All roles share a connection, and so most failures.
         let mut failures = BTreeMap::<_, (Vec<_>, _)>::new();
         for (role, it) in &report.roles {
@@ -218,20 +201,18 @@ impl Candidate {
                 roles.push(&**role);
                 *last = failure.ago;
             }
+            let id = &self.instance.instance_id;
+            let resume = format!("or until `nats-elect resume {id} --role {role}`");
             if let Some(left) = it.failing {
+                let left = rounded(left);
                 remarks.push(format!(
-                    "{name}: its terms of {role} failed one after the other: others go first for {}, or \
-                     until `nats-elect resume {} --role {role}`",
-                    rounded(left),
-                    self.instance.instance_id
+                    "{name}: its terms of {role} failed one after the other: others go first for {left}, {resume}"
                 ));
             }
             if let Some(left) = it.kept {
+                let left = rounded(left);
                 remarks.push(format!(
-                    "{name} keeps {role} against higher priorities for {}, as ordered, or until \
-                     `nats-elect resume {} --role {role}`",
-                    rounded(left),
-                    self.instance.instance_id
+                    "{name} keeps {role} against higher priorities for {left}, as ordered, {resume}"
                 ));
             }
             if it.overruns > 0 {

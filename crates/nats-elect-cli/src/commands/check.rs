@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::duration::{exact, rounded, rounded_up, seconds};
+use nats_elect::duration::{exact, rounded_up, seconds};
 use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret};
 use serde::Serialize;
 use serde_json::Value;
@@ -60,9 +60,6 @@ struct FromEnv {
 struct RoleReport {
     role: String,
     settings: RoleConfig,
-    /// The same for people, with few digits where a default derives from the ttl.
-    #[serde(skip)]
-    shown: RoleConfig,
     #[serde(rename = "drift_margin_seconds", with = "seconds")]
     drift_margin: Duration,
     failover: Vec<Failover>,
@@ -138,7 +135,7 @@ impl Report {
         for role in &self.roles {
             output.line(format!("\nrole {}", role.role))?;
             let of = format!("roles.{}", role.role);
-            values(output, &role.shown, &of, &self.environment)?;
+            values(output, &role.settings, &of, &self.environment)?;
             output.line(format!("  drift margin {}", exact(role.drift_margin)))?;
             let mut table = output.table(["  after", "without a leader", ""]);
             for failover in &role.failover {
@@ -170,10 +167,7 @@ impl RoleReport {
     ) -> Self {
         Self {
             role: role.to_owned(),
-            settings: effective(config.clone(), settings, |derived| derived),
-            shown: effective(config.clone(), settings, |derived| {
-                rounded(derived).duration()
-            }),
+            settings: effective(config.clone(), settings),
             drift_margin: settings.drift_margin(),
             failover: failovers(settings, manager.last_will.enabled),
             warnings: settings.warnings(manager.replicas),
@@ -181,17 +175,11 @@ impl RoleReport {
     }
 }
 
-/// The configuration with every default written out; `derived` is applied to durations that are not
-/// set.
-fn effective(
-    mut config: RoleConfig,
-    settings: &RoleSettings,
-    derived: fn(Duration) -> Duration,
-) -> RoleConfig {
-    let fill = |set: &mut Option<Duration>, value| *set = set.or(Some(derived(value)));
-    fill(&mut config.heartbeat_interval, settings.heartbeat);
-    fill(&mut config.stop_budget, settings.stop_budget);
-    fill(&mut config.cooldown, settings.cooldown);
+/// The configuration with every default written out.
+fn effective(mut config: RoleConfig, settings: &RoleSettings) -> RoleConfig {
+    config.heartbeat_interval = Some(settings.heartbeat);
+    config.stop_budget = Some(settings.stop_budget);
+    config.cooldown = Some(settings.cooldown);
     config
 }
 

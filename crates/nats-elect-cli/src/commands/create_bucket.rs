@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use nats_elect::{Error, History, ManagerConfig, RoleManager, StopOptions, Storage};
 
 use crate::connect::review;
-use crate::doctor::bucket::{self, Found};
+use crate::doctor::bucket;
 use crate::doctor::findings::Findings;
 use crate::doctor::server;
 use crate::exit::{Code, Failure, Outcome};
@@ -65,26 +65,23 @@ impl CreateBucket {
         let name = &config.bucket;
         let patience = shared.patience();
         let look = async |client, name: String| Ok(review(&client, &name, patience).await);
-        match shared.reading(look).await? {
-            Some(Some(_)) => {
-                findings.skipped(
-                    "created",
-                    format!("bucket {name:?} exists already; unchanged"),
-                );
-            }
-            Some(None) => {
-                make(config.clone()).await?;
-                findings.ok("created", format!("bucket {name:?}"));
-            }
-            // A cluster that is just starting is waited for.
-            None => {
-                make(config.clone()).await?;
-                findings.ok("created", format!("bucket {name:?}, if it did not exist"));
-            }
+        let exists = matches!(shared.reading(look).await?, Some(Some(_)));
+        // It makes the stream of the history also for a bucket that is there.
+        let made = make(config.clone()).await;
+        if exists {
+            findings.skipped(
+                "created",
+                format!("bucket {name:?} exists already; unchanged"),
+            );
+        } else {
+            made?;
+            findings.ok("created", format!("bucket {name:?}"));
         }
-        if let Some(found) = bucket::check(&line, name, &[], &mut findings).await {
-            self.compare(&found, &mut findings);
-            keep_history(&config, shared, &mut findings).await;
+        if bucket::check(&line, name, &[], &mut findings)
+            .await
+            .is_some()
+        {
+            tell_history(shared, &mut findings).await;
         }
         let failed = findings.sum_up(false)?;
         Ok(if failed { Code::Failed as u8 } else { 0 })
@@ -108,38 +105,12 @@ impl CreateBucket {
         config.validate()?;
         Ok(config)
     }
-
-    /// Says what was asked for and is otherwise in a bucket that was there.
-    fn compare(&self, found: &Found, findings: &mut Findings) {
-        if let Some(wanted) = self.replicas.filter(|wanted| *wanted != found.replicas) {
-            findings.warn(
-                "as asked for",
-                format!("it has {} replicas, not {wanted}", found.replicas),
-                format!("`nats stream edit` with `--replicas {wanted}`"),
-            );
-        }
-        let in_memory = self.storage.map(|kept| matches!(kept, Kept::Memory));
-        if in_memory.is_some_and(|wanted| wanted != found.memory) {
-            findings.warn(
-                "as asked for",
-                "its storage is another one",
-                "storage can't be changed: create the bucket again while no role is led",
-            );
-        }
-    }
 }
 
-/// Says whether leader changes are kept. A bucket that was there gets its history now.
-async fn keep_history(config: &ManagerConfig, shared: &Shared, findings: &mut Findings) {
+/// Says whether leader changes are kept.
+async fn tell_history(shared: &Shared, findings: &mut Findings) {
     let find = async |client, bucket: String| Ok(History::open(client, &bucket).await?);
-    let mut kept = shared.reading(find).await;
-    if kept.as_ref().is_err_and(|it| it.code == Code::NotFound) {
-        // The stream tells whether it worked.
-        let made = make(config.clone()).await;
-        kept = shared.reading(find).await;
-        kept = kept.map_err(|missing| made.err().unwrap_or(missing));
-    }
-    match kept {
+    match shared.reading(find).await {
         Ok(_) => findings.ok(
             "leader changes",
             "a stream keeps them, for `nats-elect history`",
@@ -147,10 +118,7 @@ async fn keep_history(config: &ManagerConfig, shared: &Shared, findings: &mut Fi
         Err(failure) => findings.warn(
             "leader changes",
             format!("no history is kept: {}", failure.what),
-            failure.advice.unwrap_or_else(|| {
-                "deploy/nats/admin.conf has the permissions of a user that may make its stream"
-                    .into()
-            }),
+            "deploy/nats/admin.conf has the permissions of a user that may make its stream",
         ),
     }
 }

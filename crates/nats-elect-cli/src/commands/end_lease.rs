@@ -20,25 +20,18 @@ use crate::record::Written;
 use crate::text::{lasted, stamp, wall_clock};
 
 const MORE: &str = "\
-When it is safe:
-  Only if the holder of the lease is certainly gone: its process has ended, its machine is off, or
-  the record was never a leader's (somebody wrote it by hand, or another program left it over).
-  Silence is no proof: a process that is cut off from NATS does not answer, and may lead until its
-  lease ends. If the holder lives, there are two leaders until its next heartbeat is refused. Then
-  only systems that compare fencing tokens are protected. When in doubt, wait: the lease ends by
-  itself.
+It is safe only if the holder of the lease is certainly gone: its process has ended, its machine
+is off, or the record was never a leader's. Silence is no proof: a process that is cut off from
+NATS does not answer, and may lead until its lease ends. If the holder lives, there are two
+leaders until its next heartbeat is refused. When in doubt, wait: the lease ends by itself.
 
-The command refuses if an instance reports that it leads the role or winds it down, and if the
-holder runs but does not report its status. --force ends the lease nevertheless.
+The command refuses if an instance reports that it leads the role or winds it down, or does not
+report its status. --force ends the lease nevertheless.
 
-Exit codes:
-  0  success: no candidate that answers waits for this lease any longer
-  1  no instance answers, and JetStream is off
-  2  there is no terminal to confirm it on, and no --yes
-  3  no instance that answers stands for the role
-  4  refused, and nothing was done: an instance leads the role, no candidate waits for this record
-     any more, the operator did not confirm, or a permission is missing
-  5  no answer in time; some instances may have received the request
+Exit codes: those of `nats-elect --help`. 0 if no candidate that answers waits for this lease any
+longer. 3 if no instance that answers stands for the role. 4 if nothing was done: an instance
+leads the role, no candidate waits for this record any more, or the operator did not confirm. 5 if
+some instances may have received the request
 
 Examples:
   nats-elect end-lease scheduler            shows the holder, and asks for a confirmation
@@ -61,7 +54,7 @@ pub struct EndLease {
     #[arg(short, long)]
     yes: bool,
 
-    /// Also if an instance reports that it leads the role, or if the holder may still run
+    /// Also if an instance reports that it leads the role, or does not report its status
     #[arg(long)]
     force: bool,
 }
@@ -83,8 +76,6 @@ struct Holding {
     /// How long those may still wait who saw it when it was written.
     #[serde(rename = "remaining_seconds", with = "seconds::option")]
     left: Option<Duration>,
-    #[serde(skip)]
-    age: Duration,
 }
 
 /// What an instance made of the request.
@@ -114,11 +105,8 @@ impl EndLease {
             self.yes,
             "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
         )?;
-        let read = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Written::read(&bucket, &self.role).await
-        };
-        let written = shared.reading(read).await?;
+        let read = async |bucket| Written::read(&bucket, &self.role).await;
+        let written = shared.in_bucket(read).await?;
         let holding = Holding::of(written.as_ref());
         let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
         operating(&shared.config()?, Whose::Read, acting).await
@@ -133,12 +121,18 @@ impl EndLease {
     ) -> Outcome {
         let role = self.role.as_str();
         progress(output, "asking the instances for their status");
-        let members = self.members(admin, shared).await?;
+        let members = members(admin, role, shared.patience()).await?;
+        if members.is_empty() {
+            return Err(Failure::not_found(format!(
+                "no instance that answers takes part in the election of {role:?}: none waits for the lease"
+            ))
+            .advice("name the bucket with --bucket, and the instances' prefix with --admin-prefix; restart an instance whose admin service is off"));
+        }
         for line in holding.words(role) {
             output.note(&line);
         }
         if !self.force {
-            self.check(&members, holding)?;
+            self.check(&members)?;
         }
         if !self.yes {
             let holder = holding.id.as_deref().unwrap_or("its writer");
@@ -174,59 +168,23 @@ impl EndLease {
         outcome(answers, noted)
     }
 
-    /// The instances that may wait for the lease.
-    async fn members(
-        &self,
-        admin: &AdminClient,
-        shared: &Shared,
-    ) -> Result<Vec<Candidate>, Failure> {
-        let members = members(admin, &self.role, shared.patience()).await?;
-        if members.is_empty() {
-            return Err(Failure::not_found(format!(
-                "no instance that answers takes part in the election of {:?}: none waits for the lease",
-                self.role
-            ))
-            .advice("name the bucket with --bucket, and the instances' prefix with --admin-prefix; restart an instance whose admin service is off"));
-        }
-        Ok(members)
-    }
-
     /// Whether the lease may be in use.
-    fn check(&self, members: &[Candidate], holding: &Holding) -> Result<(), Failure> {
-        let in_use = |why: String, advice: &str| {
-            Err(Failure::refused(why).advice(format!(
-                "nothing was done. {advice} --force ends the lease nevertheless"
-            )))
-        };
+    fn check(&self, members: &[Candidate]) -> Result<(), Failure> {
         for member in members {
             let who = &member.instance;
-            let role = member.role(&self.role);
-            match (&member.report, role) {
-                (_, Some(report)) if report.is_leader => {
-                    return in_use(
-                        format!("{who} reports that it leads {:?}", self.role),
-                        "`nats-elect step-down` makes it hand the role over.",
-                    );
+            let why = match (&member.report, member.role(&self.role)) {
+                (Err(error), _) => format!("{who} runs, but does not report its status: {error}"),
+                (_, Some(role)) if role.is_leader || role.state == Some(RoleState::Draining) => {
+                    format!(
+                        "{who} reports that it leads {:?}, or winds it down",
+                        self.role
+                    )
                 }
-                (_, Some(report)) if report.state == Some(RoleState::Draining) => {
-                    return in_use(
-                        format!(
-                            "{who} reports that it led {:?} and winds it down now",
-                            self.role
-                        ),
-                        "It will free the role, or its lease will end.",
-                    );
-                }
-                (Err(error), _) if holding.is_of(who) => {
-                    return in_use(
-                        format!(
-                            "{who} holds the lease and runs, but does not report its status: {error}"
-                        ),
-                        "End its process first.",
-                    );
-                }
-                _ => {}
-            }
+                _ => continue,
+            };
+            return Err(Failure::refused(why).advice(
+                "nothing was done. `nats-elect step-down` makes a leader hand the role over; --force ends the lease nevertheless",
+            ));
         }
         Ok(())
     }
@@ -247,19 +205,11 @@ impl Holding {
             incarnation: written.text("incarnation"),
             ttl,
             left: ttl.map(|ttl| ttl.saturating_sub(age)),
-            age,
-        }
-    }
-
-    fn is_of(&self, instance: &Instance) -> bool {
-        match &self.incarnation {
-            Some(incarnation) => *incarnation == instance.incarnation.to_string(),
-            None => self.id.as_ref() == Some(&instance.instance_id),
         }
     }
 
     fn words(&self, role: &str) -> Vec<String> {
-        let (Some(title), Some(written_at)) = (&self.title, &self.written_at) else {
+        let Some(title) = &self.title else {
             return vec![format!(
                 "{role}: its key is missing; candidates wait for the last lease that they saw"
             )];
@@ -280,7 +230,6 @@ impl Holding {
         vec![
             format!("{role}: {title}"),
             format!("  held by  {holder}"),
-            format!("  since    {written_at} ({} ago)", lasted(self.age)),
             format!("  lease    {wait}"),
         ]
     }
@@ -304,18 +253,9 @@ impl Answered {
 
     fn words(&self) -> String {
         let who = &self.instance;
-        match (&self.error, self.answer) {
-            (None, _) => format!("{who}: it no longer waits for this lease"),
-            (_, "changed") => format!(
-                "{who}: nothing was done, because it does not wait for the role or sees another record"
-            ),
-            (_, "not_a_candidate") => {
-                format!("{who}: it does not take part in the role's election")
-            }
-            (Some(AdminError::NoSuchInstance(_)), _) => {
-                format!("{who}: it has ended, or its version does not know this request")
-            }
-            (Some(error), _) => format!("{who}: {error}"),
+        match &self.error {
+            None => format!("{who}: it no longer waits for this lease"),
+            Some(error) => format!("{who}: {error}"),
         }
     }
 }

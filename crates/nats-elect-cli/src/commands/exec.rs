@@ -7,13 +7,12 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use futures::future::try_join_all;
 use nats_elect::duration::exact;
 use nats_elect::{
@@ -33,6 +32,7 @@ use crate::exec::spared::Spared;
 use crate::exec::standing::{NotLed, Standing};
 use crate::exec::{Instant, guard, killing, report, starter};
 use crate::exit::{Code, Failure, Outcome};
+use crate::instance_options::InstanceOptions;
 use crate::options::{Shared, duration};
 use configuration::{Role, signal, takeover};
 
@@ -89,7 +89,6 @@ Examples:
 /// other systems they are out of reach.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER, override_usage = USAGE)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Exec {
     /// The role to lead. With several (--role A --role B) the command runs once for each role that
     /// is led. May be omitted if --config has exactly one role
@@ -101,13 +100,8 @@ pub struct Exec {
     )]
     roles: Vec<String>,
 
-    /// A file with the settings. Options and environment variables override it
-    #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// The table of --config that has the settings, such as app.elect [default: the whole file]
-    #[arg(long, value_name = "TABLE", requires = "config")]
-    table: Option<String>,
+    #[command(flatten)]
+    instance: InstanceOptions,
 
     /// Lead any one of so many slots of the role, so that at most that many instances run the
     /// command at once. The slots are the roles ROLE-1, ROLE-2, … and take their settings from ROLE
@@ -127,10 +121,6 @@ pub struct Exec {
     #[arg(short, long)]
     quiet: bool,
 
-    /// The name of this instance [default: host name, process id and a random part]
-    #[arg(long, value_name = "NAME")]
-    id: Option<String>,
-
     /// How long a lease lasts without renewal [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
@@ -148,11 +138,6 @@ pub struct Exec {
     #[arg(long, visible_alias = "grace", value_name = "TIME", value_parser = duration)]
     stop_budget: Option<Duration>,
 
-    /// How long after the signal to end the command is killed [default: three quarters of the stop
-    /// budget, the longest possible time]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    kill_after: Option<Duration>,
-
     /// The signal that tells the command to end
     #[arg(long, value_name = "NAME", value_parser = signal, default_value = "TERM")]
     signal: Signal,
@@ -161,10 +146,6 @@ pub struct Exec {
     /// command has ended. Without it the next leader waits for the end of the lease. Linux only
     #[arg(long)]
     last_will: bool,
-
-    /// Create the bucket if it does not exist
-    #[arg(long)]
-    create_bucket: bool,
 
     /// Serve health and metrics over HTTP at this address, such as 127.0.0.1:9464: /livez, /readyz,
     /// /leaderz/ROLE and /metrics. There is no TLS and no authentication
@@ -190,24 +171,6 @@ pub struct Exec {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// Names the separator if a command comes without it.
-pub fn with_separator(mut error: clap::Error) -> clap::Error {
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
-    let of_exec = usage.is_some_and(|usage| usage.contains("nats-elect exec"));
-    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
-        && error.kind() == ErrorKind::UnknownArgument
-        && of_exec
-        && !word.starts_with('-')
-    {
-        let tip = format!("the command comes after `--`: `nats-elect exec ... -- {word} ...`");
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
-    }
-    error
 }
 
 /// Guards a command; started by `exec`
@@ -265,10 +228,6 @@ impl Exec {
         let begun = Instant::now();
         let (mut manager, roles) = self.configuration(shared)?;
         manager.last_will.enabled |= self.last_will;
-        if self.id.is_some() {
-            manager.instance_id.clone_from(&self.id);
-        }
-        manager.bucket_auto_create |= self.create_bucket;
         if let Some(longest) = self.wait_timeout {
             manager.start_timeout = manager.start_timeout.min(longest);
         }
@@ -399,16 +358,16 @@ impl Exec {
         };
         let what = if self.try_once {
             match standing.missed(manager, patience).await {
-                NotLed::Taken => None,
+                NotLed::Taken => "the role is taken".to_owned(),
                 NotLed::Undecided => {
                     let patience = exact(patience);
-                    Some(format!("the election was not decided within {patience}"))
+                    format!("the election was not decided within {patience}")
                 }
             }
         } else if let Some(longest) = self.wait_timeout {
             Alarm::at(begun.plus(longest)).rings().await;
             let longest = exact(longest);
-            Some(format!("leadership did not come within {longest}"))
+            format!("leadership did not come within {longest}")
         } else {
             return std::future::pending().await;
         };
@@ -419,14 +378,9 @@ impl Exec {
             let leader = crate::seen::name(&status.leader?);
             Some(format!("{leader} leads {role}"))
         });
-        let leaders = leaders.collect::<Vec<_>>().join(", ");
-        let what = match (what, leaders.is_empty()) {
-            (Some(what), true) => what,
-            (Some(what), false) => format!("{what}: {leaders}"),
-            (None, true) => "another instance leads".to_owned(),
-            (None, false) => leaders,
-        };
-        Failure::new(Code::NotLed, what)
+        let leaders: Vec<_> = leaders.collect();
+        let what = format!("{what}: {}", leaders.join(", "));
+        Failure::new(Code::NotLed, what.trim_end_matches(": "))
     }
 }
 

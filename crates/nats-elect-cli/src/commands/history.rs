@@ -7,43 +7,32 @@ use comfy_table::Cell;
 
 use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
+use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
-use crate::roles::is_pattern;
-use crate::text::{short, stamp_of, wall_clock};
+use crate::text::{stamp_of, wall_clock};
 
-/// The table of all roles.
-const OF_ALL: Layout = Layout {
-    all: "WHEN INSTANCE WHAT GAP FENCING ROLE TERM",
+const LAYOUT: Layout = Layout {
+    all: "WHEN ROLE INSTANCE WHAT GAP FENCING TERM",
     wide: "TERM",
     flexible: "WHAT",
-};
-/// The table of one role.
-const OF_ONE: Layout = Layout {
-    wide: "ROLE",
-    ..OF_ALL
 };
 
 const MORE: &str = "\
 Columns:
   WHEN      the time in UTC, by the clock of the reporting instance
-  ROLE      the role, if the table is about all roles
+  ROLE      the role
   INSTANCE  the instance that leads or led
   WHAT      leads: how the role had become free, and by whom; ended: why, and after how long
   GAP       how long nobody led, as the new leader measured it from the last leader's release.
-            ≤ is from its last heartbeat: after a crash nobody led for at most that long.
-            Without such a measure it is taken from the clocks of both, or unknown
+            ≤ is from its last heartbeat: after a crash nobody led for at most that long
   FENCING   the end of the term's fencing token, greater in the later term; --json has all of it
-  TERM      the correlation id of the term in logs and traces, if the table is about one role
---output wide has both, whole tokens, and milliseconds.
+  TERM      the correlation id of the term in logs and traces, with --output wide
+--output wide has whole tokens and milliseconds, too.
 
-Exit codes:
-  0  success, also if nothing has happened yet
-  1  JetStream is off
-  3  no history is kept: `nats-elect create-bucket` makes its stream
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 3 if no history is kept: `nats-elect create-bucket`
+makes its stream
 
 Examples:
   nats-elect history
@@ -73,10 +62,6 @@ pub struct History {
     /// Show no older events. A time like 2026-03-01T08:00:00Z, or an age like 90m
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<SystemTime>,
-
-    /// Go on with each event that comes, as lines
-    #[arg(short, long)]
-    follow: bool,
 }
 
 impl History {
@@ -96,54 +81,36 @@ impl History {
         let events = self.events(shared).await?;
         if output.is_data() {
             for one in &events {
-                output.data(&one.json())?;
+                output.data(&Event::from(one))?;
             }
         } else if events.is_empty() {
-            output.note(&self.nothing());
+            output.note("the history has no such event; instances with `events.publish = false` publish none");
         } else {
-            let is_one = |role: &str| !is_pattern(role);
-            let of_one = self.role.as_deref().is_some_and(is_one);
-            show(&events, !of_one, output)?;
+            show(&events, output)?;
         }
         Ok(0)
     }
-
-    /// Why there is nothing to show, in words.
-    fn nothing(&self) -> String {
-        let of = self.role.as_ref();
-        let of = of.map_or_else(String::new, |role| format!(" of {role:?}"));
-        let since = if self.since.is_some() {
-            " since that time"
-        } else {
-            ""
-        };
-        format!(
-            "the history has no event{of}{since}; instances with `events.publish = false` publish none"
-        )
-    }
 }
 
-/// The table: of one role it names the terms, of all roles the roles.
-pub fn show(events: &[PastEvent], of_all: bool, output: Output) -> std::io::Result<()> {
-    let layout = if of_all { OF_ALL } else { OF_ONE };
+pub fn show(events: &[PastEvent], output: Output) -> std::io::Result<()> {
     let rows = events.iter().map(|one| {
         let event = &one.event;
-        let (when, token) = if output.is_wide() {
-            (stamp_of(event.at_ms), event.fencing_token.to_string())
+        let when = if output.is_wide() {
+            stamp_of(event.at_ms)
         } else {
-            (to_the_second(event.at_ms), short(event.fencing_token))
+            to_the_second(event.at_ms)
         };
         vec![
             Cell::new(when),
+            Cell::new(&event.role),
             Cell::new(&event.instance_id),
             Cell::new(one.what()),
             Cell::new(one.gap()),
-            Cell::new(token),
-            Cell::new(&event.role),
+            Cell::new(output.token(event.fencing_token)),
             Cell::new(event.correlation_id.to_string()),
         ]
     });
-    layout.show(rows, output)
+    LAYOUT.show(rows, output)
 }
 
 /// Milliseconds are for programs: two clocks differ by more.

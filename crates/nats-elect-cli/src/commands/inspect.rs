@@ -1,23 +1,22 @@
 //! `inspect`: everything about one role.
 
-use std::time::Duration;
-
 use clap::Args;
-use nats_elect::{LeaderProof, RoleName, TrustedKeys, VerifiedLeader};
+use nats_elect::RoleName;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::candidates::{self, candidates};
 use super::history;
 use crate::exit::{Code, Failure, Outcome};
+use crate::fleet::{Event, Instance, Role};
 use crate::instances::{Candidate, Whose};
-use crate::options::{Shared, duration};
+use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
 use crate::record::Written;
 use crate::roles::unknown;
 use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
-use crate::text::{ago, bar, lasted, stamp, wall_clock};
+use crate::text::{ago, bar, lasted, row, stamp};
 use crate::trust::Trust;
 
 /// Events of the history that are shown.
@@ -32,13 +31,8 @@ The command shows:
   the candidates for the role, as the instances report it (`nats-elect candidates`)
   the latest changes, if a history is kept (`nats-elect history`)
 
-Exit codes:
-  0  success, also if nobody leads the role
-  1  JetStream is off
-  3  there is no such bucket, or no such role: it was never led, and no instance takes part in its
-     election
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if nobody leads the role. 3 if it was never led,
+and no instance takes part in its election
 
 Examples:
   nats-elect inspect scheduler
@@ -55,9 +49,8 @@ pub struct Inspect {
     /// The role
     role: String,
 
-    /// How long to wait at most for a heartbeat of the leader. Heartbeats come each second by default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 
     #[command(flatten)]
     trust: Trust,
@@ -69,7 +62,8 @@ struct Findings {
     seen: Seen,
     record: Option<Written>,
     fence: Option<Written>,
-    signature: Signature,
+    /// Whether keys were named to check the record's signature with.
+    checks_signatures: bool,
     candidates: Result<Vec<Candidate>, Failure>,
     history: Result<Vec<PastEvent>, Failure>,
 }
@@ -78,52 +72,40 @@ struct Findings {
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
-    seen: Value,
+    seen: Role,
     bucket: &'a str,
     record: &'a Option<Written>,
     fence: &'a Option<Written>,
-    signature: ToldSignature<'a>,
-    candidates: Option<Vec<Value>>,
+    signature: Signature<'a>,
+    candidates: Option<Vec<Instance<'a>>>,
     candidates_error: Option<&'a str>,
-    history: Option<Vec<Value>>,
+    history: Option<Vec<Event>>,
     history_error: Option<&'a str>,
 }
 
+/// What the record's proof is worth.
 #[derive(Serialize)]
-struct ToldSignature<'a> {
+struct Signature<'a> {
     state: &'static str,
     signer: Option<&'a str>,
-    why: Option<&'a str>,
-}
-
-/// What the record's proof is worth.
-enum Signature {
-    None,
-    /// No keys were named to check it with.
-    Unchecked,
-    Valid(Box<VerifiedLeader>),
-    Invalid(String),
+    why: Option<&'static str>,
 }
 
 impl Inspect {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         RoleName::new(&self.role)?;
-        let keys = self.trust.keys()?;
         let role = std::slice::from_ref(&self.role);
-        let observer = shared.observer(Some(role), &self.trust).await?;
+        let observer = shared.observer(Some(role), &self.trust, false).await?;
         let ((), candidates, history) = tokio::join!(
-            confirmed(&observer, self.wait),
+            confirmed(&observer, self.heartbeats.wait),
             candidates(shared, Some(&self.role), Whose::Read),
             self.history(shared),
         );
         let Some(seen) = observer.role(&self.role) else {
             return Err(Failure::failed("the role is not watched"));
         };
-        let stands = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Written::of_role(&bucket, &self.role).await
-        };
-        let (record, fence) = shared.reading(stands).await?;
+        let stands = async |bucket| Written::of_role(&bucket, &self.role).await;
+        let (record, fence) = shared.in_bucket(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             return Err(unknown(&self.role));
@@ -134,7 +116,7 @@ impl Inspect {
                 role: self.role.clone(),
                 observed: seen,
             },
-            signature: Signature::of(record.as_ref(), keys.as_ref(), &self),
+            checks_signatures: self.trust.is_given(),
             record,
             fence,
             candidates,
@@ -149,50 +131,9 @@ impl Inspect {
     }
 
     async fn history(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
-        let reading = past_events(shared, Some(&self.role));
-        let in_time = tokio::time::timeout(shared.patience(), reading).await;
-        let late = || Failure::unreachable("no answer in time");
-        let mut events = in_time.map_err(|_| late())??;
+        let mut events = past_events(shared, Some(&self.role)).await?;
         events.drain(..events.len().saturating_sub(EVENTS));
         Ok(events)
-    }
-}
-
-impl Signature {
-    fn of(record: Option<&Written>, keys: Option<&TrustedKeys>, inspect: &Inspect) -> Self {
-        let proof = record.and_then(|record| record.fields.as_ref()?.get("proof")?.as_str());
-        let Some(proof) = proof else {
-            return Self::None;
-        };
-        let Some(keys) = keys else {
-            return Self::Unchecked;
-        };
-        let skew = inspect.trust.max_skew;
-        let proof = proof.parse::<LeaderProof>();
-        match proof.and_then(|proof| proof.verify(keys, wall_clock(), skew)) {
-            Ok(leader) if leader.role.as_str() == inspect.role => Self::Valid(Box::new(leader)),
-            Ok(leader) => Self::Invalid(format!("it is about the role {:?}", leader.role.as_str())),
-            Err(error) => Self::Invalid(error.to_string()),
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::None => "none".into(),
-            Self::Unchecked => "there is one; check it with --key or --keys-file".into(),
-            Self::Valid(leader) => format!("valid, by {}", leader.signer),
-            Self::Invalid(why) => format!("not valid: {why}"),
-        }
-    }
-
-    fn told(&self) -> ToldSignature<'_> {
-        let (state, signer, why) = match self {
-            Self::None => ("none", None, None),
-            Self::Unchecked => ("unchecked", None, None),
-            Self::Valid(leader) => ("valid", Some(leader.signer.as_str()), None),
-            Self::Invalid(why) => ("invalid", None, Some(why.as_str())),
-        };
-        ToldSignature { state, signer, why }
     }
 }
 
@@ -201,27 +142,42 @@ impl Findings {
         let candidates = self.candidates.as_ref();
         let history = self.history.as_ref();
         Told {
-            seen: self.seen.json(),
+            seen: Role::from(&self.seen),
             bucket: &self.bucket,
             record: &self.record,
             fence: &self.fence,
-            signature: self.signature.told(),
+            signature: self.signature(),
             candidates: candidates
                 .ok()
-                .map(|it| it.iter().map(Candidate::json).collect()),
+                .map(|it| it.iter().map(Candidate::told).collect()),
             candidates_error: candidates.err().map(|it| it.what.as_str()),
-            history: history
-                .ok()
-                .map(|it| it.iter().map(PastEvent::json).collect()),
+            history: history.ok().map(|it| it.iter().map(Event::from).collect()),
             history_error: history.err().map(|it| it.what.as_str()),
         }
+    }
+
+    fn signature(&self) -> Signature<'_> {
+        let fields = self.record.as_ref().and_then(|it| it.fields.as_ref());
+        let has_proof = fields.is_some_and(|it| it.get("proof").is_some_and(Value::is_string));
+        let seen = &self.seen.observed;
+        let signer = seen.leader.as_ref().and_then(|it| it.signer.as_deref());
+        let (state, why) = match (has_proof, self.checks_signatures, signer) {
+            (false, ..) => ("none", None),
+            (_, false, _) => ("unchecked", None),
+            (.., Some(_)) => ("valid", None),
+            (.., None) => {
+                let why = seen.distrust.map_or(state(seen), |it| it.as_str());
+                ("invalid", Some(why))
+            }
+        };
+        Signature { state, signer, why }
     }
 
     fn show(&self, output: Output) -> std::io::Result<()> {
         output.line(format!("role {}, bucket {}", self.seen.role, self.bucket))?;
         let rows = self.leader().into_iter().chain(self.lease());
-        for (name, value) in rows {
-            output.line(format!("  {name:<14} {value}"))?;
+        for line in rows {
+            output.line(line)?;
         }
         for (name, written) in [("record", &self.record), ("fence record", &self.fence)] {
             let title = written
@@ -245,7 +201,7 @@ impl Findings {
             Ok(events) if events.is_empty() => {
                 output.line("  the history has no event of this role")
             }
-            Ok(events) => history::show(events, false, output),
+            Ok(events) => history::show(events, output),
             Err(error) if error.code == Code::NotFound => {
                 output.line("  none is kept; `nats-elect history` says what to set")
             }
@@ -253,45 +209,47 @@ impl Findings {
         }
     }
 
-    fn leader(&self) -> Vec<(String, String)> {
+    fn leader(&self) -> Vec<String> {
         let seen = &self.seen.observed;
-        let row = |name: &str, value: String| (name.to_owned(), value);
         let Some(leader) = &seen.leader else {
-            let mut rows = vec![row(
-                "leader",
-                format!("nobody, {}: {}", state(seen), why_nobody(seen)),
-            )];
-            if let Some(last) = &seen.last_leader {
-                rows.push(row("last leader", crate::seen::name(last)));
-            }
-            return rows;
+            let nobody = format!("nobody, {}: {}", state(seen), why_nobody(seen));
+            let last = seen.last_leader.as_ref();
+            let last = last.map(|last| row("last leader", &crate::seen::name(last)));
+            return [row("leader", &nobody)].into_iter().chain(last).collect();
         };
-        let mut rows = vec![row(
-            "leader",
-            format!("{} ({})", self.seen.who(), state(seen)),
-        )];
+        let who = format!("{} ({})", self.seen.who(), state(seen));
+        let mut rows = vec![row("leader", &who)];
         if let Some(incarnation) = leader.incarnation {
-            rows.push(row("incarnation", incarnation.to_string()));
+            rows.push(row("incarnation", &incarnation.to_string()));
         }
         if let (Some(since), Some(led_for)) = (seen.since_at, led_for(seen)) {
-            rows.push(row("since", format!("{} ({})", stamp(since), ago(led_for))));
+            let since = format!("{} ({})", stamp(since), ago(led_for));
+            rows.push(row("since", &since));
         }
         let token = seen.fencing_token.map(|token| token.to_string());
         rows.push(row(
             "fencing token",
-            token.unwrap_or_else(|| "not known".into()),
+            token.as_deref().unwrap_or("not known"),
         ));
-        rows.push(row("priority", leader.priority.to_string()));
+        rows.push(row("priority", &leader.priority.to_string()));
         let meta = leader.meta.iter();
-        rows.extend(meta.map(|(name, value)| (format!("meta.{name}"), value.clone())));
-        rows.push(row("signature", self.signature.words()));
+        rows.extend(meta.map(|(name, value)| row(&format!("meta.{name}"), value)));
+        let signature = self.signature();
+        let signature = match signature.signer {
+            Some(signer) => format!("valid, by {signer}"),
+            None if signature.state == "unchecked" => {
+                "there is one; check it with --key or --keys-file".into()
+            }
+            None => signature.state.into(),
+        };
+        rows.push(row("signature", &signature));
         rows
     }
 
-    fn lease(&self) -> Option<(String, String)> {
+    fn lease(&self) -> Option<String> {
         let seen = &self.seen.observed;
         let (left, ttl) = seen.remaining.zip(seen.ttl)?;
         let (bar, left, ttl) = (bar(left, ttl, 10), lasted(left), lasted(ttl));
-        Some(("lease".to_owned(), format!("{bar} {left} of {ttl} left")))
+        Some(row("lease", &format!("{bar} {left} of {ttl} left")))
     }
 }

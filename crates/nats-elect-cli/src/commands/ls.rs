@@ -1,22 +1,17 @@
 //! `ls`: who leads what.
 
-use std::time::Duration;
-
 use clap::Args;
-use comfy_table::Cell;
-use nats_elect::{FencingToken, Standing};
+use nats_elect::Standing;
 
 use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
-use crate::options::{Shared, duration};
+use crate::fleet::Role;
+use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::roles::Roles;
 use crate::seen::{Seen, confirmed, led_for};
-use crate::text::{cut, lasted, short, stamp};
+use crate::text::{lasted, stamp};
 use crate::trust::Trust;
-
-/// Of longer names the beginning is shown, in characters: one of them would widen every row.
-const SHOWN: usize = 48;
 
 const LAYOUT: Layout = Layout {
     all: "ROLE STATE LEADER FOR LEASE FENCING REVISION PRIORITY SINCE",
@@ -42,12 +37,7 @@ Columns:
   SINCE     when the term began, by the clock of the NATS server, with --output wide
 The table shortens names to 48 characters; --output wide has all of them, and whole tokens.
 
-Exit codes:
-  0  success, also if the bucket is empty
-  1  JetStream is off
-  3  there is no such bucket, or one of the roles of --role has no leader
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 3 also if one of the roles of --role has no leader
 
 Examples:
   nats-elect ls
@@ -71,10 +61,8 @@ pub struct Ls {
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
-    /// How long to wait at most for a heartbeat of each leader. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2500ms")]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 
     #[command(flatten)]
     trust: Trust,
@@ -83,14 +71,14 @@ pub struct Ls {
 impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let roles = Roles::of(&self.roles);
-        let observer = shared.observer(roles.names(), &self.trust).await?;
-        confirmed(&observer, self.wait).await;
+        let observer = shared.observer(roles.names(), &self.trust, false).await?;
+        confirmed(&observer, self.heartbeats.wait).await;
         let mut seen = Seen::all(&observer);
         let is_empty = seen.is_empty();
         seen.retain(|one| roles.has(&one.role));
         if output.is_data() {
             for seen in &seen {
-                output.data(&seen.json())?;
+                output.data(&Role::from(seen))?;
             }
         } else if is_empty {
             let name = shared.config()?.bucket;
@@ -116,33 +104,19 @@ impl Ls {
 
 fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
-    let wide = output.is_wide();
-    let name = |name: &str| {
-        Cell::new(if wide {
-            name.to_owned()
-        } else {
-            cut(name, SHOWN)
-        })
-    };
-    let token = |token: FencingToken| {
-        if wide {
-            token.to_string()
-        } else {
-            short(token)
-        }
-    };
     let rows = seen.iter().map(|one| {
         let observed = &one.observed;
         let led_for = led_for(observed).map(lasted);
+        let token = observed.fencing_token.map(|it| output.token(it));
         let revision = observed.revision.map(|revision| revision.to_string());
         let priority = observed.leader.as_ref().map(|it| it.priority.to_string());
         vec![
-            name(&one.role),
+            output.name(&one.role).into(),
             one.state(),
-            name(&one.who()),
+            output.name(&one.who()).into(),
             led_for.unwrap_or_else(none).into(),
             one.lease().into(),
-            observed.fencing_token.map_or_else(none, token).into(),
+            token.unwrap_or_else(none).into(),
             revision.unwrap_or_else(none).into(),
             priority.unwrap_or_else(none).into(),
             observed.since_at.map_or_else(none, stamp).into(),

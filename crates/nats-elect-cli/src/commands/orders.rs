@@ -10,7 +10,7 @@ use nats_elect::{RoleName, SteppedDown};
 use serde::Serialize;
 
 use crate::exit::{Code, Failure, Outcome};
-use crate::instances::{asked, everyone, in_words, named, operating};
+use crate::instances::{asked, everyone, in_words, named};
 use crate::names;
 use crate::operating::standby::{UNSEEN, hindrance};
 use crate::operating::stepped::Stepped;
@@ -19,23 +19,17 @@ use crate::output::Output;
 use crate::progress::progress;
 
 /// What help has below the options.
-pub fn more(late: &str, examples: &str) -> String {
+pub fn more(examples: &str) -> String {
     format!(
         "\
-Exit codes:
-  0  success
-  3  there is no such instance, or it has no such role
-  4  refused: an instance is stopping, or a permission is missing
-  5  {late}
-With several instances the command goes on after a failure, and exits with the code of the first
-one.
+Exit codes: those of `nats-elect --help`. 3 also if the instance has no such role. 4 also if it is
+stopping. 5 also if a role could not be freed, and its lease has to run out. With several
+instances the command goes on after a failure, and exits with the code of the first one.
 
 Examples:
 {examples}"
     )
 }
-
-pub const LATE: &str = "no answer in time";
 
 /// The instances and roles of an order.
 #[derive(Debug, Args)]
@@ -59,7 +53,7 @@ impl Target {
         let request = Request::new(order, self.roles)?;
         let named = self.instance.as_deref();
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;
-        operating(&shared.config()?, shared.whose(), acting).await
+        shared.operate(acting).await
     }
 }
 
@@ -144,8 +138,6 @@ pub struct Done {
     #[serde(rename = "done")]
     pub is_given: bool,
     ended: BTreeMap<String, Stepped>,
-    /// Where that matters.
-    still_leads: Vec<String>,
     #[serde(rename = "error", serialize_with = "in_words")]
     failure: Option<AdminError>,
 }
@@ -196,40 +188,17 @@ impl Request {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        // The order comes first: a status waits for health checks.
-        let mut reports = match order {
-            Order::Pause => reports(admin, &instance).await,
-            // How long a lease lasts that was not freed.
-            Order::Cordon if ended.values().any(|it| !it.released) => {
-                reports(admin, &instance).await
-            }
-            Order::Cordon | Order::Resume => BTreeMap::new(),
-        };
-        let waited = ended.into_iter().map(|(role, ended)| {
-            let report = reports.remove(&role);
-            let mut stepped = Stepped::of(&role, ended, report.as_ref());
-            let term = report.and_then(|it| it.fencing_token);
-            async move {
-                stepped.wait(admin, term, &[], patience).await;
-                (role, stepped)
-            }
+        let waited = ended.into_iter().map(async |(role, ended)| {
+            let mut stepped = Stepped::of(&role, ended, None);
+            stepped.wait(admin, None, patience).await;
+            (role, stepped)
         });
-        let waited: Vec<_> = waited.collect();
         let ended = join_all(waited).await.into_iter().collect();
-        let still_leads = match order {
-            Order::Pause => reports
-                .into_iter()
-                .filter(|(role, it)| it.is_leader && self.is_for(role))
-                .map(|(role, _)| role)
-                .collect(),
-            Order::Resume | Order::Cordon => Vec::new(),
-        };
         Done {
             instance,
             order,
             is_given: failure.is_none(),
             ended,
-            still_leads,
             failure,
         }
     }
@@ -245,7 +214,7 @@ impl Request {
             return None;
         }
         // The order is done. If nobody says how things are, nothing is known to warn of.
-        let instances = admin.instances(patience).await.ok()?;
+        let instances = everyone(admin, patience).await.ok()?;
         let found = asked(admin, None, instances).await;
         let reports = || {
             let reports = found.iter();
@@ -280,6 +249,7 @@ impl Request {
             return lines;
         }
         let what = match &*self.roles {
+            [] if self.order == Order::Resume => "all its roles".to_owned(),
             [] => "any role".to_owned(),
             roles => roles.join(", "),
         };
@@ -288,32 +258,14 @@ impl Request {
         } else {
             ""
         };
-        lines.push(match (self.order, &*self.roles) {
-            (Order::Resume, []) => {
-                format!("{name} takes part in the elections of all its roles again")
-            }
-            (Order::Resume, _) => format!("{name} takes part in the elections of {what} again"),
-            (Order::Pause | Order::Cordon, _) => {
+        lines.push(match self.order {
+            Order::Resume => format!("{name} takes part in the elections of {what} again"),
+            Order::Pause | Order::Cordon => {
                 format!("{name} {nothing}takes no new term of {what} until it is resumed")
             }
         });
-        if !done.still_leads.is_empty() {
-            let leads = done.still_leads.join(", ");
-            lines.push(format!(
-                "{name} still leads {leads}: `cordon` makes it hand over"
-            ));
-        }
         lines
     }
-}
-
-/// How its roles are; nothing if it does not say.
-async fn reports(admin: &AdminClient, instance: &Instance) -> BTreeMap<String, RoleReport> {
-    admin
-        .status(instance)
-        .await
-        .map(|it| it.roles)
-        .unwrap_or_default()
 }
 
 /// Why an order could not be given, and what to do about it.

@@ -23,7 +23,8 @@ Examples:
   nats-elect permissions --observer
   nats-elect permissions --operator --role scheduler
 
-`nats-elect doctor` tries them, as the user that gets them. docs/security.md says what each of them is for.";
+`nats-elect doctor` tries them, as the user that gets them. docs/security.md says what each of
+them is for.";
 
 /// Print the permissions of a NATS user, for the configuration of nats-server or for nsc
 ///

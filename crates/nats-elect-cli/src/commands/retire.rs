@@ -3,10 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::kv::Store;
+use async_nats::jetstream::kv::{Store, UpdateErrorKind};
 use async_nats::jetstream::stream::PurgeErrorKind;
-use async_nats::{Client, HeaderMap, jetstream};
 use clap::Args;
 use futures::StreamExt;
 use nats_elect::RoleName;
@@ -26,35 +24,24 @@ use crate::text::{clean, lasted};
 const UNTOLD: Duration = Duration::from_secs(15);
 /// The longest lease that a candidate of this library can have.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// How often the role's keys are read during the wait.
-const LOOK: Duration = Duration::from_secs(1);
 /// How long the marker stands. A server never sends a watch what is purged before its turn comes, and
 /// nothing tells whether all watches have had it.
 const SHOWN: Duration = Duration::from_secs(1);
 
 const MORE: &str = "\
-What it does:
-  It asks all instances whether they take part in the role's election, and refuses if one does, or
-  does not say. Then it waits for the lease of the role's last leader, 15s by default, although that
-  leader may have freed the role: so an instance without an admin service shows itself, because
-  everything that it does writes to the role's key. If anything was written, the command refuses.
-  At last it removes the role's record and its fence record, each at the revision that was watched.
+The command asks all instances, and refuses if one takes part in the role's election or does not
+say. Then it waits for the lease of the role's last leader, 15s by default: so an instance without
+an admin service shows itself, because everything that it does writes to the role's key. If
+anything was written, the command refuses. At last it removes the role's record and its fence
+record.
 
-  An instance that the command can't see, because it is paused or cut off, or has no admin service
-  and waits for something, may come back. It then claims the role as a new one. That is safe: its
-  fencing token is greater than all before.
+An instance that the command can't see may come back. It then claims the role as a new one. That
+is safe: its fencing token is greater than all before. Observers that run, `watch` and `top` show
+the role as deleted until they start anew.
 
-  Observers that run, `watch` and `top` show the role as deleted until they start anew. The role's
-  history stays.
-
-Exit codes:
-  0  success
-  1  JetStream is off
-  2  there is no terminal to confirm it on, and no --yes
-  3  there is no such bucket, or nothing of the role is in it
-  4  refused: an instance takes part in the election, somebody wrote to the role's keys, the operator
-     did not confirm, or a permission is missing. The message says what was removed, if anything
-  5  NATS, or an instance, did not answer in time. The message says what was removed, if anything
+Exit codes: those of `nats-elect --help`. 3 also if nothing of the role is in the bucket. 4 also
+if an instance takes part in the election, somebody wrote to the role's keys, or the operator did
+not confirm. The message says whether the removal has begun
 
 Examples:
   nats-elect role retire scheduler          shows what there is, and asks for a confirmation
@@ -99,8 +86,6 @@ struct Found {
     fence: Option<Written>,
     has_guard: bool,
     data_keys: usize,
-    /// When the bucket was made, in nanoseconds by the clock of the server.
-    made: i128,
     /// The bucket's last sequence before all of this was read.
     last_sequence: u64,
     max_age: Option<Duration>,
@@ -115,11 +100,8 @@ impl Retire {
         )?;
         progress(output, "asking the instances whether they use the role");
         self.refuse_if_used(shared).await?;
-        let look = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Found::read(&bucket, &self.role).await
-        };
-        let found = shared.reading(look).await?;
+        let look = async |bucket| Found::read(&bucket, &self.role).await;
+        let found = shared.in_bucket(look).await?;
         self.refuse_if_nothing(&found)?;
         for line in found.words(&self.role) {
             output.note(&line);
@@ -140,18 +122,11 @@ impl Retire {
                 lasted(lease)
             ),
         );
-        let watch = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            self.watch(&bucket, &found, lease).await
-        };
-        shared.reading(watch).await?;
+        tokio::time::sleep(lease).await;
         self.refuse_if_used(shared).await?;
         let stage = Cell::new("nothing was removed");
-        let remove = async |client: Client, name: String| {
-            let bucket = shared.bucket_of(client.clone(), &name).await?;
-            self.remove(client, &bucket, &found, &stage).await
-        };
-        let data_removed = shared.reading(remove).await.map_err(|mut failure| {
+        let remove = async |bucket: Store| self.remove(&bucket, &found, &stage).await;
+        let data_removed = shared.in_bucket(remove).await.map_err(|mut failure| {
             failure.what = format!("{}; {}", failure.what, stage.get());
             failure
         })?;
@@ -205,30 +180,14 @@ impl Retire {
         if has_keys || (self.data && found.data_keys > 0) {
             return Ok(());
         }
-        let failure = Failure::not_found(format!(
+        Err(Failure::not_found(format!(
             "the role {:?} is not in the bucket: nothing was done",
             self.role
-        ));
-        Err(if found.data_keys > 0 {
-            failure.advice(format!(
-                "{} data keys of its leaders remain: --data removes them",
-                found.data_keys
-            ))
-        } else {
-            failure.advice("`nats-elect ls` lists the roles")
-        })
-    }
-
-    /// Waits for the lease. Fails early if somebody writes: the removal would find out later.
-    async fn watch(&self, bucket: &Store, found: &Found, lease: Duration) -> Result<(), Failure> {
-        let changed = async {
-            loop {
-                tokio::time::sleep(LOOK).await;
-                let (record, fence) = Written::of_role(bucket, &self.role).await?;
-                found.require_same(self, record.as_ref(), fence.as_ref())?;
-            }
-        };
-        tokio::time::timeout(lease, changed).await.unwrap_or(Ok(()))
+        ))
+        .advice(format!(
+            "`nats-elect ls` lists the roles. {} data keys of its leaders are there: --data removes them",
+            found.data_keys
+        )))
     }
 
     /// Somebody has written to the role's keys.
@@ -247,29 +206,25 @@ impl Retire {
     /// that was written after the look is removed. Returns the number of data keys removed.
     async fn remove(
         &self,
-        client: Client,
         bucket: &Store,
         found: &Found,
         stage: &Cell<&str>,
     ) -> Result<u64, Failure> {
         let role = &self.role;
-        // Where a bucket was made anew, or lost writes, its sequences may come again.
-        if bucket.stream.cached_info().created.unix_timestamp_nanos() != found.made {
-            return Err(Failure::refused(
-                "the bucket was deleted and made anew meanwhile",
-            ));
-        }
         let (record, fence) = Written::of_role(bucket, role).await?;
         found.require_same(self, record.as_ref(), fence.as_ref())?;
         // It guards nothing any more. So this shows whether the user may purge at all.
         purge(bucket, &format!("_guard.{role}"), found.last_sequence).await?;
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
         let over = found.record.as_ref().map_or(0, |it| it.revision);
-        let marker = self.mark(client, bucket, over).await?;
-        stage.set("its key is marked as deleted, and nothing else was done: run the command again");
+        self.mark(bucket, over).await?;
+        stage.set("the removal has begun: run the command again if nobody uses the role");
         tokio::time::sleep(SHOWN).await;
-        purge(bucket, role, marker).await?;
-        stage.set("its record was removed, its fence record was not: run the command again if nobody uses the role");
+        let record = Written::read(bucket, role).await?;
+        let Some(marker) = record.as_ref().filter(|it| it.is_marker()) else {
+            return Err(self.in_use(record.as_ref()));
+        };
+        purge(bucket, role, marker.revision).await?;
         let (record, _) = Written::of_role(bucket, role).await?;
         if record.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -277,7 +232,6 @@ impl Retire {
         if let Some(fence) = &found.fence {
             purge(bucket, &format!("_fence.{role}"), fence.revision).await?;
         }
-        stage.set("the record and the fence record that stood there were removed");
         let (record, fence) = Written::of_role(bucket, role).await?;
         if record.is_some() || fence.is_some() {
             return Err(self.in_use(record.as_ref()));
@@ -287,32 +241,14 @@ impl Retire {
         }
         // The server refuses the writes of all earlier terms from here on.
         let data = format!("_data.{role}.>");
-        let removed = purge(bucket, &data, found.last_sequence).await?;
-        let left = data_keys(bucket, role).await?;
-        if left > 0 {
-            return Err(Failure::refused(format!(
-                "{left} data keys of {role:?} were written meanwhile"
-            ))
-            .advice("run the command again to remove them"));
-        }
-        Ok(removed)
+        purge(bucket, &data, found.last_sequence).await
     }
 
-    /// Writes a delete marker over the revision that was watched. Returns its revision.
-    async fn mark(&self, client: Client, bucket: &Store, over: u64) -> Result<u64, Failure> {
-        let mut headers = HeaderMap::new();
-        headers.insert("KV-Operation", "DEL");
-        headers.insert("Nats-Expected-Stream", bucket.stream_name.as_str());
-        headers.insert("Nats-Expected-Last-Subject-Sequence", over.to_string());
-        let subject = format!("{}{}", bucket.prefix, self.role);
-        let jetstream = jetstream::new(client);
-        let sent = jetstream.publish_with_headers(subject, headers, "".into());
-        let acked = match sent.await {
-            Ok(sent) => sent.await,
-            Err(error) => Err(error),
-        };
-        acked.map(|ack| ack.sequence).map_err(|error| {
-            if error.kind() == PublishErrorKind::WrongLastSequence {
+    /// Writes a delete marker over the revision that was watched.
+    async fn mark(&self, bucket: &Store, over: u64) -> Result<(), Failure> {
+        let marked = bucket.delete_expect_revision(&self.role, Some(over)).await;
+        marked.map_err(|error| {
+            if error.kind() == UpdateErrorKind::WrongLastRevision {
                 return self.in_use(None);
             }
             Failure::unreachable(format!(
@@ -335,7 +271,6 @@ impl Found {
             fence,
             has_guard: guard.is_some(),
             data_keys: data_keys(bucket, role).await?,
-            made: info.created.unix_timestamp_nanos(),
             last_sequence: info.state.last_sequence,
             max_age: (!max_age.is_zero()).then_some(max_age),
         })
@@ -365,10 +300,7 @@ impl Found {
             let written = written.as_ref().filter(|it| !it.is_marker())?;
             Some(written.ttl().unwrap_or(untold))
         };
-        // Where keys expire, the fence record may have expired while its leader leads.
-        let expired = self.max_age.filter(|_| self.fence.is_none());
-        let leases = [lease(&self.record), lease(&self.fence), expired];
-        let longest = leases.into_iter().flatten().max();
+        let longest = lease(&self.record).max(lease(&self.fence));
         longest.unwrap_or(untold).min(LONGEST)
     }
 

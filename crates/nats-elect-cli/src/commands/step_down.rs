@@ -8,47 +8,38 @@ use nats_elect::duration::seconds::Seconds;
 use nats_elect::{FencingToken, Handoff, ManagerConfig, RoleName, StepDown as How};
 use serde::Serialize;
 
-use crate::connect::{bucket_of, reading};
 use crate::exit::{Code, Failure, Outcome};
-use crate::instances::{Candidate, asked, operating};
+use crate::instances::{Candidate, asked};
 use crate::names;
-use crate::operating::standby::{Standbys, UNSEEN, hindrance, stays_out};
+use crate::operating::standby::{UNSEEN, hindered};
 use crate::operating::stepped::{Leads, Stepped};
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::progress;
-use crate::record::Written;
-use crate::roles::unknown;
 use crate::text::lasted;
 
 /// How long an order to lead holds, if it names no hold-off.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long is waited for the record of a leader that was not found.
-const RECORD: Duration = Duration::from_secs(2);
-
 const OTHER_TERM: &str =
     "nothing was done, because that term is over: `nats-elect ls -o wide` shows the present one";
 
 const MORE: &str = "\
-Exit codes:
-  0  success: another instance leads, or the role is free; with --no-wait: the term has ended
-  1  no instance answers, and JetStream is off
-  3  no instance leads the role, or none that answers; or there is no such role
-  4  refused, and nothing was done: the successor is absent, paused, unwell, cut off from NATS or in
-     a cool-down; or that is so for all other candidates that answer, without --to and --force; or
-     the named term is over. Or no other instance claimed the role, and its leader leads it again
-  5  no answer in time; or the role could not be freed, and its lease has to run out
+Exit codes: those of `nats-elect --help`. 0 if another instance leads, or the role is free. 3 if
+no instance that answers leads the role. 4 if nothing was done: the successor, or without --to and
+--force each other candidate, is absent, paused, unwell, cut off from NATS or in a cool-down; or
+the named term is over. 4 also if no other instance claimed the role, and its leader leads it
+again. 5 also if the role could not be freed, and its lease has to run out
 
 Instances without an admin service can't be seen. If only such instances could take the role over,
 use --force.
 
 A leader that stepped down stays out for the role's cool-down, or for --hold-off. `resume` ends
-neither of them, only a pause. A warning on stderr says if no other candidate could take the role
-over then.
+neither of them, only a pause.
 
-With --to the successor keeps the role against candidates of higher priority, for --hold-off or else
-an hour, or until it is resumed or another order ends its term. If it restarts, priority counts again.
+With --to the successor keeps the role against candidates of higher priority, for --hold-off or
+else an hour, or until it is resumed or another order ends its term. If it restarts, priority
+counts again.
 
 Examples:
   nats-elect step-down scheduler                       any ready instance may lead next
@@ -117,7 +108,7 @@ impl StepDown {
         }
         let config = shared.config()?;
         let acting = async |admin: AdminClient| self.act(&admin, &config, output).await;
-        operating(&config, shared.whose(), acting).await
+        shared.operate(acting).await
     }
 
     /// Finds the leader and asks it.
@@ -127,7 +118,7 @@ impl StepDown {
         let found = asked(admin, Some(role), admin.instances(patience).await?).await;
         let terms = found.iter().filter_map(|one| one.term(role));
         let Some(leader) = terms.max_by_key(|it| it.fencing_token) else {
-            return Err(self.nobody(&found, config).await);
+            return Err(self.nobody(&found, config));
         };
         self.check_term(&leader)?;
         let from = &leader.instance;
@@ -147,22 +138,13 @@ impl StepDown {
         let mut stepped = Stepped::of(role, ended, Some(&leader.report));
         if !self.no_wait {
             progress(output, "the term has ended; waiting for the next leader");
-            let is_heir = |it: &&Candidate| self.to.as_ref() == Some(&it.instance.instance_id);
-            let heirs = found.iter().filter(is_heir).map(|it| it.instance.clone());
-            let heirs: Vec<_> = heirs.collect();
             let term = Some(leader.fencing_token);
-            stepped.wait(admin, term, &heirs, patience).await;
+            stepped.wait(admin, term, patience).await;
         }
         let from = from.clone();
         self.tell(leader, &stepped, output)?;
         if stepped.is_led_again(&from) {
             return Ok(Code::Refused as u8);
-        }
-        if !self.no_wait && !self.is_any_left(&from, &stepped, &found) {
-            output.warning(&format!(
-                "no other candidate that answers could take {role:?} over now: see `nats-elect candidates {role}`. \
-                 `resume` ends a pause; a cool-down or hold-off ends by itself"
-            ));
         }
         let is_done = self.no_wait || stepped.is_done();
         Ok(if is_done { 0 } else { Code::Unreachable as u8 })
@@ -223,37 +205,18 @@ impl StepDown {
     /// lead it again later.
     fn check_standbys(&self, leader: &Instance, found: &[Candidate]) -> Result<(), Failure> {
         let role = &self.role;
-        let standbys = Standbys::beside(leader, role, found);
-        if standbys.is_one_ready {
+        let Some(hindered) = hindered(leader, role, found) else {
             return Ok(());
-        }
-        let why = if standbys.hindered.is_empty() {
+        };
+        let why = if hindered.is_empty() {
             format!("no other instance that answers takes part in the election of {role:?}")
         } else {
-            let why = standbys.hindered.join(", ");
+            let why = hindered.join(", ");
             format!("no other candidate that answers could take {role:?} over: {why}")
         };
         Err(Failure::refused(why).advice(format!(
             "nothing was done. --force ends the term nevertheless; {UNSEEN}"
         )))
-    }
-
-    /// Returns whether an instance other than the new leader could take the role over, by what all
-    /// said before. The instance that stepped down can soon, unless it was told to stay out.
-    fn is_any_left(&self, before: &Instance, stepped: &Stepped, found: &[Candidate]) -> bool {
-        let leads = stepped.leader.as_ref().map(|it| &it.instance);
-        let could = |one: &Candidate| {
-            one.role(&self.role).is_some_and(|role| {
-                let out = if one.instance == *before {
-                    self.hold_off.map(|_| "stays out")
-                } else {
-                    stays_out(role)
-                };
-                hindrance(role).or(out).is_none()
-            })
-        };
-        let mut others = found.iter().filter(|it| Some(&it.instance) != leads);
-        others.any(could)
     }
 
     /// Refuses if the leader is in another term than the one that is to end.
@@ -267,8 +230,8 @@ impl StepDown {
     }
 
     /// Why there is nobody to ask.
-    async fn nobody(&self, found: &[Candidate], config: &ManagerConfig) -> Failure {
-        let role = &self.role;
+    fn nobody(&self, found: &[Candidate], config: &ManagerConfig) -> Failure {
+        let (role, bucket) = (&self.role, &config.bucket);
         let unclear: Vec<_> = found
             .iter()
             .filter_map(|one| one.report.as_ref().err())
@@ -285,76 +248,27 @@ impl StepDown {
                  with a nats-elect of their version",
             );
         }
-        let record = async |client, name: String| {
-            let bucket = bucket_of(client, &name, config.start_timeout).await?;
-            let (record, fence) = Written::of_role(&bucket, role).await?;
-            Ok((name, record, fence))
-        };
-        let late = || Failure::unreachable("the bucket could not be read in time");
-        let read = tokio::time::timeout(RECORD, reading(config, record)).await;
-        let (bucket, record, fence) = match read.unwrap_or_else(|_| Err(late())) {
-            Ok(read) => read,
-            // Whoever may operate instances need not be allowed to read the bucket.
-            Err(failure) if matches!(failure.code, Code::Refused | Code::Unreachable) => {
-                return Failure::not_found(format!("no instance that answers leads {role:?}"))
-                    .advice(format!(
-                        "a leader's admin service may be switched off or have another --admin-prefix, or the leader is of another \
-                         library. Its record would show it, but {}",
-                        failure.what
-                    ));
-            }
-            Err(failure) => return failure,
-        };
-        if record.is_none() && fence.is_none() && found.is_empty() {
-            return unknown(role);
-        }
-        let Some(record) = record.filter(|it| !it.is_marker()) else {
-            return Failure::not_found(format!("nobody leads {role:?}: the role is free"))
-                .advice("`nats-elect candidates` lists the candidates");
-        };
-        let id = record.id();
-        let id = id.map_or("an instance".into(), |id| format!("{id:?}"));
         Failure::not_found(format!(
-            "the record says that {id} leads {role:?}, but no instance that answers reports it"
+            "no instance that answers leads {role:?} in bucket {bucket:?}"
         ))
         .advice(format!(
-            "if it has died, its lease runs out. Its admin service may be switched off or have another --admin-prefix, or it is of \
-             another library: then `nats kv del {bucket} {role}` takes the role from it at its next heartbeat"
+            "`nats-elect inspect {role}` shows its record. If a leader stands there, its admin service is switched off or has another \
+             --admin-prefix, or it is of another library: `nats kv del {bucket} {role}` takes the role from it at its next heartbeat"
         ))
     }
 
     fn refused(&self, error: AdminError) -> Failure {
-        let advice = match &error {
-            AdminError::NoSuchInstance(_) => {
-                Some("it has just ended: `nats-elect ls` shows the leader".to_owned())
-            }
-            AdminError::Timeout { .. } => Some(format!(
-                "it may step down nevertheless: `nats-elect ls` shows the leader of {:?}",
-                self.role
-            )),
-            _ => match error.refusal() {
-                Some(ProblemCode::NotLeader | ProblemCode::UnexpectedTerm) => {
-                    Some(OTHER_TERM.to_owned())
-                }
-                Some(ProblemCode::SuccessorAbsent) => Some(format!(
-                    "`nats-elect candidates {}` lists the candidates",
-                    self.role
-                )),
-                Some(ProblemCode::SuccessorRefused) => Some(format!(
-                    "`nats-elect candidates {}` shows the candidates' state: `nats-elect resume` ends a pause, \
-                     a cool-down or hold-off ends by itself",
-                    self.role
-                )),
-                Some(ProblemCode::Unfinished) => {
-                    Some("the step-down goes on: `nats-elect ls` shows the next leader".to_owned())
-                }
-                Some(ProblemCode::Stopped) => {
-                    Some("the instance is stopping, which frees the role as well".to_owned())
-                }
-                _ => None,
-            },
+        let role = &self.role;
+        let advice = match error.refusal() {
+            Some(ProblemCode::SuccessorAbsent | ProblemCode::SuccessorRefused) => format!(
+                "`nats-elect candidates {role}` shows the candidates' state: `nats-elect resume` ends a pause, \
+                 a cool-down or hold-off ends by itself"
+            ),
+            _ => format!(
+                "it may step down nevertheless: `nats-elect ls --role {role}` shows the leader"
+            ),
         };
-        Failure::from(error).advised(advice)
+        Failure::from(error).advice(advice)
     }
 }
 

@@ -67,10 +67,7 @@ impl Top {
                 .advice("`top --once` writes one picture as text"));
         }
         let config = shared.config()?;
-        if !self.once {
-            shared.await_nats(output).await?;
-        }
-        let observer = shared.observer(None, &self.trust).await?;
+        let observer = shared.observer(None, &self.trust, !self.once).await?;
         let how = How {
             observer,
             server: hosts(&config.servers),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
-use crate::text::{lasted, stamp, wall_clock};
+use crate::text::{lasted, row, stamp, wall_clock};
 use crate::trust::Trust;
 
 const EXAMPLES: &str = "\
@@ -105,22 +105,19 @@ fn tell(leader: &VerifiedLeader, output: Output) -> std::io::Result<()> {
         expires_at: stamp(leader.expires_at),
         signer: leader.signer.as_str(),
     };
-    let rows = [
-        ("role", told.role.to_owned()),
-        ("bucket", told.bucket.to_owned()),
-        ("leader", told.leader.to_owned()),
-        ("incarnation", told.incarnation.to_string()),
-        ("fencing token", told.fencing_token.to_string()),
-        ("priority", told.priority.to_string()),
-        ("issued at", told.issued_at.clone()),
-        ("expires at", format!("{} (in {left})", told.expires_at)),
-        ("signed by", told.signer.to_owned()),
+    let mut lines = vec![
+        "valid".to_owned(),
+        row("role", told.role),
+        row("bucket", told.bucket),
+        row("leader", told.leader),
+        row("incarnation", &told.incarnation.to_string()),
+        row("fencing token", &told.fencing_token.to_string()),
+        row("priority", &told.priority.to_string()),
+        row("issued at", &told.issued_at),
+        row("expires at", &format!("{} (in {left})", told.expires_at)),
+        row("signed by", told.signer),
     ];
-    let rows = rows
-        .iter()
-        .map(|(name, value)| format!("  {name:<14} {value}"));
     let meta = leader.meta.iter();
-    let meta = meta.map(|(key, value)| format!("  meta.{key:<9} {value}"));
-    let lines = ["valid".to_owned()].into_iter().chain(rows).chain(meta);
+    lines.extend(meta.map(|(key, value)| row(&format!("meta.{key}"), value)));
     output.tell(&told, lines)
 }

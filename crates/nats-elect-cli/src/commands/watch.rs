@@ -1,6 +1,5 @@
 //! `watch`: what changes, as it happens.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -17,12 +16,12 @@ use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::reading::unread;
 use crate::roles::Roles;
-use crate::seen::{name, why_changed, why_nobody};
+use crate::seen::{confirmed, name, why_changed, why_nobody};
 use crate::text::{clean, lasted, stamp, wall_clock};
 use crate::trust::Trust;
 
-/// How often a heartbeat is looked for of leaders that have sent none yet.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long is waited at most for a heartbeat of each leader, before the state is told.
+const HEARTBEAT: Duration = Duration::from_millis(2500);
 
 /// What a shell makes of a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -43,16 +42,11 @@ A line of its own says that the connection broke, and that it is back. In betwee
 does not report any leader as gone. If a lease passes unseen, the role is `out of sight`, which is
 not free.
 
-If no address takes a connection at the start, the command goes on trying for --timeout, and says so
-on stderr.
+If no address takes a connection at the start, the command goes on trying for --timeout.
 
-Exit codes:
-  0    Ctrl-C, or the reader of stdout has gone; with --until-leader: each role has a leader
-  1    JetStream is off
-  3    there is no such bucket, or the time of --within is over
-  4    NATS refused the credentials or a permission
-  5    NATS did not answer in time, or was out of reach when the time of --within was over
-  130  Ctrl-C, with --until-leader
+Exit codes: those of `nats-elect --help`. 0 after Ctrl-C, or when the reader of stdout has gone.
+With --until-leader: 0 if each role has a leader, 3 if the time of --within is over (5 if NATS was
+out of reach then), 130 after Ctrl-C
 
 Examples:
   nats-elect watch
@@ -62,9 +56,9 @@ Examples:
 
 /// Watch leaders change
 ///
-/// The command prints the state of the roles, and then a line for each change, until Ctrl-C. A line
-/// also says when the first heartbeat of a leader was seen. The command has one watch for all roles,
-/// and writes nothing. It goes on by itself after the connection was lost.
+/// The command waits a moment for a heartbeat of each leader, as `ls` does, and prints the state of
+/// the roles. Then it prints a line for each change, until Ctrl-C. It has one watch for all roles, and
+/// writes nothing. It goes on by itself after the connection was lost.
 ///
 /// With --until-leader it exits as soon as each of the named roles has a leader that was seen alive:
 /// the leader claimed the role or sent a heartbeat while this command watched.
@@ -104,15 +98,16 @@ impl Watch {
                 "--until-leader needs the names of the roles: a pattern has no end",
             ));
         }
-        shared.await_nats(output).await?;
-        let observer = shared.observer(roles.names(), &self.trust).await?;
-        let mut changes = observer.changes();
+        let observer = shared.observer(roles.names(), &self.trust, true).await?;
         let mut printer = Printer {
             output,
             roles,
             width: 0,
-            unconfirmed: BTreeSet::new(),
         };
+        if !self.until_leader {
+            confirmed(&observer, HEARTBEAT).await;
+        }
+        let mut changes = observer.changes();
         printer.present(&observer)?;
         let mut led = pin!(self.led(&observer));
         let mut unread = pin!(unread());
@@ -129,10 +124,6 @@ impl Watch {
                 }
                 () = &mut late => return Err(self.too_late(&observer)),
                 () = &mut unread => return Ok(0),
-                // At its end that is told of all anyway.
-                () = tokio::time::sleep(LOOK), if !self.until_leader && !printer.unconfirmed.is_empty() => {
-                    printer.confirm(&observer)?;
-                }
             }
         }
     }
@@ -165,8 +156,6 @@ struct Printer<'a> {
     roles: Roles<'a>,
     /// Of the longest role so far.
     width: usize,
-    /// The roles whose leaders were told before a heartbeat was seen.
-    unconfirmed: BTreeSet<String>,
 }
 
 impl Printer<'_> {
@@ -180,81 +169,55 @@ impl Printer<'_> {
         }
         let longest = roles.keys().map(String::len).max();
         self.width = self.width.max(longest.unwrap_or(0));
-        let unproven = |seen: &Observed| seen.leader.is_some() && !seen.confirmed;
-        let unconfirmed = roles.iter().filter(|(_, seen)| unproven(seen));
-        self.unconfirmed = unconfirmed.map(|(role, _)| role.clone()).collect();
         roles
             .iter()
-            .try_for_each(|(role, seen)| self.stands(role, seen, "leads"))
+            .try_for_each(|(role, seen)| self.stands(role, seen))
     }
 
-    /// Tells of leaders whose first heartbeat was seen.
-    fn confirm(&mut self, observer: &Observer) -> io::Result<()> {
-        let roles = std::mem::take(&mut self.unconfirmed);
-        for role in roles {
-            match observer.role(&role) {
-                Some(seen) if seen.leader.is_some() && seen.confirmed => {
-                    self.stands(&role, &seen, "leads: a heartbeat was seen")?;
-                }
-                Some(seen) if seen.leader.is_some() => {
-                    self.unconfirmed.insert(role);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// How a role stands; `leads` says that of a leader who was seen alive.
-    fn stands(&self, role: &str, seen: &Observed, leads: &str) -> io::Result<()> {
+    /// How a role stands.
+    fn stands(&self, role: &str, seen: &Observed) -> io::Result<()> {
         let now = stamp(wall_clock());
-        if self.output.is_data() {
-            return self.output.data(&json!({
-                "event": "present",
-                "at": now,
-                "role": role,
-                "from": null,
-                "to": seen.leader.as_ref().map(Leader::from),
-                "standing": seen.standing,
-                "cause": null,
-                "confirmed": seen.confirmed,
-            }));
-        }
+        let told = json!({
+            "event": "present",
+            "at": now,
+            "role": role,
+            "from": null,
+            "to": seen.leader.as_ref().map(Leader::from),
+            "standing": seen.standing,
+            "cause": null,
+            "confirmed": seen.confirmed,
+        });
         let (who, how) = match &seen.leader {
-            Some(leader) if seen.confirmed => (name(leader), leads.to_owned()),
+            Some(leader) if seen.confirmed => (name(leader), "leads".to_owned()),
             Some(leader) => (name(leader), "leads, but no heartbeat was seen yet".into()),
             None => ("–".into(), format!("nobody leads: {}", why_nobody(seen))),
         };
         let width = self.width;
-        self.output
-            .line(format!("{now}  {role:<width$}  {who}  {how}"))
+        let line = format!("{now}  {role:<width$}  {who}  {how}");
+        self.output.tell(&told, [line])
     }
 
     fn tell(&mut self, change: &Change, observer: &Observer) -> io::Result<()> {
         let now = stamp(wall_clock());
-        let json = self.output.is_data();
         match change {
             Change::Role(change) if !self.roles.has(&change.role) => Ok(()),
             Change::Role(change) => self.changed(change),
-            Change::Stale { reason } if json => self
-                .output
-                .data(&json!({ "event": "stale", "at": now, "reason": reason })),
-            Change::Stale { reason } => self.output.line(format!(
-                "{now}  NATS is out of reach: {}; the leaders above may have changed",
-                clean(reason)
-            )),
-            Change::Current if json => self.output.data(&json!({ "event": "current", "at": now })),
-            Change::Current => self
-                .output
-                .line(format!("{now}  NATS is back: reports are current again")),
+            Change::Stale { reason } => self.output.tell(
+                &json!({ "event": "stale", "at": now, "reason": reason }),
+                [format!(
+                    "{now}  NATS is out of reach: {}; the leaders above may have changed",
+                    clean(reason)
+                )],
+            ),
+            Change::Current => self.output.tell(
+                &json!({ "event": "current", "at": now }),
+                [format!("{now}  NATS is back: reports are current again")],
+            ),
             Change::Lagged { missed } => {
-                if json {
-                    self.output
-                        .data(&json!({ "event": "lagged", "at": now, "missed": missed }))?;
-                } else {
-                    self.output
-                        .line(format!("{now}  too slow: missed {missed} of the changes"))?;
-                }
+                self.output.tell(
+                    &json!({ "event": "lagged", "at": now, "missed": missed }),
+                    [format!("{now}  too slow: missed {missed} of the changes")],
+                )?;
                 self.present(observer)
             }
             _ => Ok(()),
@@ -262,17 +225,13 @@ impl Printer<'_> {
     }
 
     fn changed(&mut self, change: &RoleChange) -> io::Result<()> {
-        self.unconfirmed.remove(&change.role);
-        if self.output.is_data() {
-            return self.output.data(&Told::from(change));
-        }
         self.width = self.width.max(change.role.len());
         let of = |leader: &Option<LeaderInfo>| leader.as_ref().map_or_else(|| "–".into(), name);
         let (from, to) = (of(&change.from), of(&change.to));
         let why = why_changed(change);
         let (at, role, width) = (stamp(change.at), &change.role, self.width);
-        self.output
-            .line(format!("{at}  {role:<width$}  {from} → {to}  {why}"))
+        let line = format!("{at}  {role:<width$}  {from} → {to}  {why}");
+        self.output.tell(&Told::from(change), [line])
     }
 }
 

@@ -24,7 +24,6 @@ const NOT_FOUND: u64 = 10059;
 pub struct Found {
     pub replicas: usize,
     pub max_age: Option<Duration>,
-    pub memory: bool,
     /// When it answered, by its server's clock.
     pub now: Option<SystemTime>,
     /// Its keys that are no other than roles' may be.
@@ -127,7 +126,6 @@ pub async fn check(
             config["max_age"].as_u64().unwrap_or(0),
         ))
         .filter(|it| !it.is_zero()),
-        memory: config["storage"] == "memory",
         now: answer["ts"]
             .as_str()
             .and_then(|it| humantime::parse_rfc3339(it).ok()),

@@ -24,8 +24,6 @@ use super::frames::{Frames, receive_first};
 use super::killing::{adopt_orphans, end_children, reap_orphans, signal_group};
 use super::processes::this_program;
 
-/// No lease lasts longer than an hour: a later end is garbage.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// Orphans that have ended are reaped so long after the first of them.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long `exec` may take to die after it has let go of the socket, and the time between two looks.
@@ -95,7 +93,7 @@ async fn watch_over(
     adopt_orphans()?;
     let mut changes = signal(SignalKind::child())?;
     let mut alarm = Alarm::at(first);
-    if first.is_over() || !is_sane(first) {
+    if first.is_over() {
         return Ok(());
     }
     let me = getpid().as_raw_nonzero().get().to_string();
@@ -135,14 +133,14 @@ async fn watch_over(
             }
         };
         match received.map(|until| until.map(Instant)) {
-            Poll::Ready(Some(until)) if is_sane(until) => {
+            Poll::Ready(Some(until)) => {
                 alarm.set(until);
                 if !runs && !until.is_over() {
                     runs = true;
                     signal_group(group, Signal::CONT);
                 }
             }
-            // Nothing new, nobody there any more, or garbage.
+            // Nothing new, or nobody there any more.
             _ => break,
         }
     }
@@ -167,11 +165,6 @@ async fn watch_over(
 fn kill_command(command: Pid) {
     signal_group(command, Signal::KILL);
     let _ = kill_process(command, Signal::KILL);
-}
-
-/// Whether a point in time may be the end of a lease, maybe of one that is over.
-fn is_sane(until: Instant) -> bool {
-    until <= Instant::now().plus(LONGEST)
 }
 
 /// Waits until the starter waits, or has ended.

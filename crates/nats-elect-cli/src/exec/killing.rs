@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::Failure;
 
 #[cfg(target_os = "linux")]
-use super::children::{all_are_seen, for_children, listed};
+use super::children::{are_listed, listed};
 
 /// Waits for the children of this thread alone, and not for a companion (`__WNOTHREAD`).
 #[cfg(target_os = "linux")]
@@ -33,14 +33,13 @@ pub fn signal_group(group: Pid, signal: Signal) {
 /// Fails where the ends of a command's processes can't be confirmed, or a companion can't be told
 /// from them.
 pub fn may_have_companion() -> Result<(), Failure> {
-    #[cfg(target_os = "linux")]
-    if listed()?.is_some() {
+    if cfg!(target_os = "linux") {
         return Ok(());
     }
     Err(Failure::usage(
         "`last_will` is on: here `exec` can't confirm that all processes of the command have ended",
     )
-    .advice("it works on Linux, with a kernel that lists children (`CONFIG_PROC_CHILDREN`)"))
+    .advice("it works on Linux"))
 }
 
 /// Kills and reaps every child of this process but those to spare, until none is left. It blocks
@@ -57,24 +56,18 @@ pub fn end_children(spared: &[Pid]) {
 
 #[cfg(target_os = "linux")]
 fn children_have_ended(spared: &[Pid]) -> bool {
-    let mut ended = true;
-    let read = for_children(|child| {
-        if !spared.contains(&child) {
+    if let Ok(children) = listed() {
+        let mut ended = true;
+        for child in children.into_iter().filter(|it| !spared.contains(it)) {
             ended = false;
-            // At once: one that forks and exits, over and over, would have exited by the end of the
-            // reading.
             let _ = kill_process(child, Signal::KILL);
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
-    });
-    if read.is_ok() {
         // The last word is the kernel's, where nothing is to be spared.
         return ended && (!spared.is_empty() || has_no_child());
     }
-    // And without `/proc` the only one. One that is reaped here may have left others: they are seen
-    // the next time.
-    let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(OWN_THREAD);
-    spared.is_empty() && matches!(waitpid(None, options), Err(Errno::CHILD))
+    // And without `/proc` the only one.
+    spared.is_empty() && has_no_child()
 }
 
 /// Elsewhere orphans are out of reach, and the command itself is killed and waited for by who
@@ -93,11 +86,10 @@ fn has_no_child() -> bool {
     matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
 
-/// Reaps the orphans of a command that have ended, but not the command itself. It is quick: where
-/// it would take long to find them, they are left until the command ends.
+/// Reaps the orphans of a command that have ended, but not the command itself.
 pub fn reap_orphans(command: Pid) {
     #[cfg(target_os = "linux")]
-    for child in listed().ok().flatten().unwrap_or_default() {
+    for child in listed().unwrap_or_default() {
         if child != command {
             let _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
@@ -115,10 +107,8 @@ pub fn adopt_orphans() -> io::Result<Vec<Pid>> {
         // be others'.
         let _handled = signal(SignalKind::child())?;
         set_child_subreaper(Some(getpid()))?;
-        all_are_seen()?;
-        let mut children = Vec::new();
-        for_children(|child| children.push(child))?;
-        Ok(children)
+        are_listed()?;
+        listed()
     }
     #[cfg(not(target_os = "linux"))]
     Ok(Vec::new())

@@ -172,5 +172,5 @@ pub struct Unit {
     /// What has to happen before somebody owns it, in words
     pub waits_for: Option<String>,
     /// What follows, in words
-    pub then: Option<String>,
+    pub then: Option<&'static str>,
 }

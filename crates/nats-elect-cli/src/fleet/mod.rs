@@ -3,6 +3,7 @@
 //! them. The comments on types and fields are their descriptions. `Watched` is a bucket as `serve` and
 //! `top` know it while they look on: `looking` finds out what it is told.
 
+mod facts;
 mod group_state;
 mod group_view;
 mod groups;
@@ -11,18 +12,21 @@ mod kept;
 mod members;
 mod past;
 mod roles;
+mod unit_lists;
 mod values;
 mod watched;
 
 use tokio::time::Instant;
 
+pub use self::facts::Facts;
 pub use self::group_state::GroupState;
 pub use self::group_view::{GroupChange, Groups};
-pub use self::groups::{Group, Head, MemberRecord, Unit, UnitRecord};
+pub use self::groups::{Group, MemberRecord, Unit, UnitRecord};
 pub use self::instances::{Candidate, Instance};
 pub use self::members::{Member, owner, problems, state};
 pub use self::past::Event;
 pub use self::roles::{Change, Leader, Role, Urgency};
+pub use self::unit_lists::{listed, order, ranges};
 pub use self::values::{In, Seconds, Time, Token, View, Whole, or_null};
 pub use self::watched::{Asked, Freshness, Latest, Of, Watched};
 

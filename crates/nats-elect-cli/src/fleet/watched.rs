@@ -16,7 +16,7 @@ use super::{Change, Event, In, Seconds, now};
 use crate::asking::{Report, Reports};
 use crate::exit::{Code, Failure};
 use crate::output;
-use crate::past_event::{PastEvent, with_gaps};
+use crate::past_event::PastEvent;
 use crate::seen::{Seen, name, why_changed};
 use crate::text::{clean, clock, stamp, time_of_ms, wall_clock};
 
@@ -305,12 +305,8 @@ impl Watched {
         if !history.remember(event) {
             return;
         }
-        let of_role = history.all(Some(&event.role));
         drop(known);
-        let told = with_gaps(of_role).into_iter();
-        for one in told.filter(|it| it.event == *event) {
-            self.tell("history", &Event::from(&one));
-        }
+        self.tell("history", &Event::from(&event.clone().into()));
     }
 
     /// The latest changes, the newest first: of the past if there is one, else as they were seen.
@@ -353,7 +349,7 @@ impl Watched {
             Some(Err(none)) => return Err(none.clone()),
             Some(Ok(kept)) => kept.all(role),
         };
-        Ok(with_gaps(events))
+        Ok(events.into_iter().map(PastEvent::from).collect())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -8,35 +8,20 @@ use crate::instances::Candidate;
 /// To be said wherever the want of a candidate is told.
 pub const UNSEEN: &str = "instances without an admin service can't be seen";
 
-/// The candidates of a role beside one instance.
-pub struct Standbys {
-    /// Whether one of them could take the role over now.
-    pub is_one_ready: bool,
-    /// Why the others could not.
-    pub hindered: Vec<String>,
-}
-
-impl Standbys {
-    pub fn beside(leader: &Instance, role: &str, found: &[Candidate]) -> Self {
-        let mut standbys = Self {
-            is_one_ready: false,
-            hindered: Vec::new(),
+/// Which candidates of a role beside its leader could not take it over, and why. `None` if one could.
+pub fn hindered(leader: &Instance, role: &str, found: &[Candidate]) -> Option<Vec<String>> {
+    let mut hindered = Vec::new();
+    for one in found.iter().filter(|it| it.instance != *leader) {
+        let why = match &one.report {
+            Ok(report) => match report.roles.get(role) {
+                Some(role) => hindrance(role).or_else(|| stays_out(role))?,
+                None => continue,
+            },
+            Err(_) => "did not report its status",
         };
-        for one in found.iter().filter(|it| it.instance != *leader) {
-            let why = match &one.report {
-                Ok(report) => match report.roles.get(role) {
-                    Some(role) => hindrance(role).or_else(|| stays_out(role)),
-                    None => continue,
-                },
-                Err(_) => Some("did not report its status"),
-            };
-            match why {
-                Some(why) => standbys.hindered.push(format!("{} {why}", one.instance)),
-                None => standbys.is_one_ready = true,
-            }
-        }
-        standbys
+        hindered.push(format!("{} {why}", one.instance));
     }
+    Some(hindered)
 }
 
 /// Why an instance could not lead that would otherwise take part in the election; none if it could.
@@ -58,7 +43,7 @@ pub fn hindrance(role: &RoleReport) -> Option<&'static str> {
 }
 
 /// Why an instance takes no part in the election for a while; none if it does.
-pub fn stays_out(role: &RoleReport) -> Option<&'static str> {
+fn stays_out(role: &RoleReport) -> Option<&'static str> {
     match role.state {
         Some(RoleState::Demoted) => Some("is in a cool-down or hold-off"),
         Some(RoleState::Draining) => Some("winds its last term down"),

@@ -12,9 +12,6 @@ use crate::text::lasted;
 
 /// Between two looks for a leader, where nobody is there to wait for.
 const LOOK: Duration = Duration::from_millis(200);
-/// So many times only the heir is asked. It has claimed the role, and begins to lead in a moment.
-const LOOKS: usize = 10;
-
 /// A term that has ended, and who leads instead.
 #[derive(Serialize)]
 pub struct Stepped {
@@ -70,18 +67,15 @@ impl Stepped {
     }
 
     /// Waits for the leader of a later term, for so long beside what is left of a lease that was not
-    /// freed. An heir that accepted the role is known: nobody else is searched for at first.
+    /// freed.
     pub async fn wait(
         &mut self,
         admin: &AdminClient,
         term: Option<FencingToken>,
-        heirs: &[Instance],
         patience: Duration,
     ) {
-        let accepted = self.handoff == Some(Handoff::Accepted);
-        let heirs = if accepted { heirs } else { &[] };
         let within = patience + self.runs_out.unwrap_or_default();
-        let next = timeout(within, next_leader(admin, &self.role, term, heirs));
+        let next = timeout(within, next_leader(admin, &self.role, term));
         self.leader = next.await.ok().map(Leads::from);
     }
 
@@ -97,68 +91,45 @@ impl Stepped {
 
     /// In words; `from` led before.
     pub fn words(&self, from: &Instance) -> String {
-        let role = &self.role;
-        let leader = self.leader.as_ref().map(|it| &it.instance);
-        let now = leader.map(|it| format!("{it} leads now"));
-        match (self.handoff, now) {
-            (Some(Handoff::Accepted), Some(now)) => format!("{role}: {from} handed it over, {now}"),
-            (Some(Handoff::Accepted), None) => format!(
-                "{role}: {from} handed it over, and its heir claimed it; no instance that answers leads it now"
-            ),
-            (Some(Handoff::TakenByAnother), now) => format!(
-                "{role}: {from} freed it for its heir, but another instance claimed it first: {}",
-                now.unwrap_or_else(|| "it does not answer".into())
-            ),
-            (Some(Handoff::TimedOut), now) => format!(
-                "{role}: {from} freed it for its heir, but the heir did not claim it in time; {}",
-                now.unwrap_or_else(|| "no instance leads yet".into())
-            ),
-            _ if self.is_led_again(from) => format!(
-                "{role}: {from} ended its term, but no other instance claimed the role, and it leads again"
-            ),
-            (_, Some(now)) if self.released => format!("{role}: {from} freed it, {now}"),
-            (_, None) if self.released => {
-                format!("{role}: {from} freed it; no instance that answers has claimed it yet")
+        let ended = match self.handoff {
+            Some(Handoff::Accepted) => "handed it over",
+            Some(Handoff::TakenByAnother) => {
+                "freed it for its heir, but another instance claimed it first"
             }
-            (_, Some(now)) => {
-                format!("{role}: {from} no longer leads but could not free it; {now}")
+            Some(Handoff::TimedOut) => {
+                "freed it for its heir, but the heir did not claim it in time"
             }
-            (_, None) => format!(
-                "{role}: {from} no longer leads, but could not free it: nobody can claim it before its lease is over, {} at most",
+            _ if self.is_led_again(from) => {
+                "ended its term, but no other instance claimed the role"
+            }
+            _ if self.released => "freed it",
+            _ => "no longer leads, but could not free it",
+        };
+        let now = match &self.leader {
+            Some(_) if self.is_led_again(from) => "it leads again".into(),
+            Some(leader) => format!("{} leads now", leader.instance),
+            None if self.released => "no instance that answers has claimed it yet".into(),
+            None => format!(
+                "nobody can claim it before its lease is over, {} at most",
                 self.runs_out.map_or("a ttl".into(), lasted)
             ),
-        }
+        };
+        format!("{}: {from} {ended}, {now}", self.role)
     }
 }
 
 /// Who leads within that time.
 pub async fn new_leader(admin: &AdminClient, role: &str, within: Duration) -> Option<Leads> {
-    let found = timeout(within, next_leader(admin, role, None, &[])).await;
+    let found = timeout(within, next_leader(admin, role, None)).await;
     found.ok().map(Leads::from)
 }
 
 /// Asks who leads until it is somebody in a later term than that one.
-async fn next_leader(
-    admin: &AdminClient,
-    role: &str,
-    after: Option<FencingToken>,
-    heirs: &[Instance],
-) -> LeaderFound {
-    let mut looks = 0;
+async fn next_leader(admin: &AdminClient, role: &str, after: Option<FencingToken>) -> LeaderFound {
     loop {
-        let mut found = None;
-        for heir in heirs {
-            if let Ok(report) = admin.status_of(heir, role).await {
-                found = found.or(LeaderFound::of(heir, role, &report));
-            }
-        }
-        if found.is_none() && (heirs.is_empty() || looks >= LOOKS) {
-            found = admin.leader(role, Duration::from_secs(2)).await.ok();
-        }
-        match found {
-            Some(leader) if Some(leader.fencing_token) > after => return leader,
+        match admin.leader(role, Duration::from_secs(2)).await {
+            Ok(leader) if Some(leader.fencing_token) > after => return leader,
             _ => sleep(LOOK).await,
         }
-        looks += 1;
     }
 }

@@ -128,7 +128,6 @@ mod tests {
     use nats_elect::LeaderEvent;
 
     use super::*;
-    use crate::past_event::with_gaps;
 
     fn mark(at_ms: u64, leader: &str) -> Mark {
         let leader = (!leader.is_empty()).then(|| leader.to_owned());
@@ -184,8 +183,8 @@ mod tests {
             LeaderEvent::parse(json.as_bytes()).expect("an event")
         };
         let after = ",\"previous\":\"1\",\"silence_seconds\":3";
-        let past = vec![started(1, 1000, ""), started(2, 9000, after)];
-        let marks = of_history(&with_gaps(past));
+        let past = [started(1, 1000, ""), started(2, 9000, after)].map(PastEvent::from);
+        let marks = of_history(&past);
         assert_eq!(marks, [mark(1000, "1"), mark(6000, ""), mark(9000, "2")]);
     }
 }

@@ -120,24 +120,6 @@ fn the_settings_of_an_application_are_in_a_table_of_its_file() {
 }
 
 #[test]
-fn a_file_of_an_application_is_checked_with_its_table() {
-    let nested = "listen = ':80'\n[app.elect.roles.a]\nttl = '5s'\n";
-    let in_json = "{\"x\":1,\"elect\":{\"manager\":{}}}";
-    for (text, expected) in [
-        (nested, "--table app.elect\n"),
-        (in_json, "--table elect\n"),
-        ("[role.a]\nttl = '5s'\n", "name it: --table\n"),
-    ] {
-        let output = check(text);
-        assert_eq!(output.code, Some(2), "{text}");
-        output.complains("unknown field");
-        assert!(output.stderr.ends_with(expected), "{}", output.stderr);
-    }
-    let other = check("[roles.a]\ntll = '5s'\n");
-    other.does_not_complain("--table");
-}
-
-#[test]
 fn settings_of_the_environment_are_told_with_their_variables() {
     let text = "[manager]\nbucket = 'b'\n[roles.a-b]\nttl = '15s'\n";
     let set = [
@@ -175,16 +157,6 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     assert_eq!(output.code, Some(2));
     let expected = "`NATS_ELECT_ROLES__A_B__TTL` is 1ms, but must be from 100ms to 1h";
     output.complains(expected);
-}
-
-#[test]
-fn derived_settings_are_short_for_people_and_exact_for_programs() {
-    let text = "[roles.a]\nttl = '5001ms'\n";
-    let output = check(text);
-    let line = output.stdout.lines().find(|it| it.contains("stop_budget"));
-    assert!(line.expect("a line").ends_with(" 1s"), "{}", output.stdout);
-    let output = with_stdin(&mut nats_elect(&["check", "--json", "-"]), text);
-    output.says("1s 200us");
 }
 
 #[test]

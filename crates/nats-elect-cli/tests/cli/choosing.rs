@@ -95,11 +95,3 @@ fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
         );
     }
 }
-
-#[test]
-fn errors_of_the_command_line_have_the_form_that_was_asked_for() {
-    for form in [&["-o", "json"][..], &["-ojson"], &["--output=json"]] {
-        let wrong = ended(nats_elect(&["ls", "--nonsense"]).args(form));
-        assert!(wrong.stderr.starts_with('{'), "{form:?}: {}", wrong.stderr);
-    }
-}

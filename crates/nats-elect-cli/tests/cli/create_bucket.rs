@@ -70,7 +70,6 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     };
     assert_eq!(verdict("created"), Some("skipped"), "{output:#}");
     assert_eq!(verdict("bucket"), Some("ok"));
-    assert_eq!(verdict("as asked for"), Some("warn"));
 
     let candidate = builder(server.url(), "node-1")
         .auth(AuthConfig::default().user_and_password("candidate", "change-me"));

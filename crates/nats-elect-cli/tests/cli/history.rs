@@ -51,7 +51,6 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
         "leads: no earlier leader",
         "ended: stepped down after ",
         "leads: handed over by node-1",
-        json[2]["correlation_id"].as_str().expect("text"),
     ]);
     let last = lines(&output(&server, &["history", "-n", "1", "--json"]));
     assert_eq!(last[0]["instance_id"], "node-2");
@@ -61,15 +60,11 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     );
     let later = output(&server, &["history", "--since", "9000-01-01T00:00:00Z"]);
     assert_eq!((later.code, &*later.stdout), (Some(0), ""));
-    assert!(
-        later.stderr.contains("no event since that time;"),
-        "{}",
-        later.stderr
-    );
+    assert!(later.stderr.contains("no such event"), "{}", later.stderr);
     let of_other = output(&server, &["history", "zz"]);
     assert_eq!((of_other.code, &*of_other.stdout), (Some(0), ""));
     assert!(
-        of_other.stderr.contains("no event of \"zz\";"),
+        of_other.stderr.contains("no such event"),
         "{}",
         of_other.stderr
     );

@@ -54,7 +54,7 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
     let server = NatsServer::start().expect("start");
     let bucket = bucket(&server).await;
     let odd = json!({
-        "id": "a\u{1b}[31mb", "ttl_ms": 60_000, "TOKEN": "5ecre75ecre75ecre7", "x\u{9b}": ["\u{1b}c", 1],
+        "id": "a\u{1b}[31mb", "ttl_ms": 60_000, "token": "5ecre75ecre75ecre7", "x\u{9b}": ["\u{1b}c", 1],
         "proof": "no proof",
     });
     let garbage = b"token=5ecre75ecre75ecre7 \x1b[2J".to_vec();

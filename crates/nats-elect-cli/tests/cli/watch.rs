@@ -64,16 +64,9 @@ async fn it_tells_how_things_stand_and_then_each_change_until_ctrl_c() {
     let leading = a.role(ROLE).expect("it");
     let down = leading.step_down(StepDown::any()).await;
     down.expect("a step-down");
-    // A heartbeat may have been seen before.
-    let mut freed = text.line();
-    if freed.ends_with("leads: a heartbeat was seen\n") {
-        freed = text.line();
-    }
+    let freed = text.line();
     assert!(freed.contains("scheduler  node-1 → –  freed"), "{freed}");
-    let mut freed = json.json();
-    if freed["event"] == "present" {
-        freed = json.json();
-    }
+    let freed = json.json();
     assert_eq!(
         (&freed["event"], &freed["cause"]),
         (&json!("change"), &json!("released"))
@@ -88,55 +81,29 @@ async fn it_tells_how_things_stand_and_then_each_change_until_ctrl_c() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_follows_up_when_the_first_heartbeat_of_a_leader_is_seen() {
+async fn a_leader_of_which_no_heartbeat_comes_is_told_as_such() {
     let server = NatsServer::start().expect("start");
     let bucket = bucket(&server).await;
-    let beat = |beat: u64| {
-        let incarnation = "00000000-0000-0000-0000-000000000001";
-        let record =
-            json!({ "id": "node-1", "ttl_ms": 60_000, "incarnation": incarnation, "beat": beat });
-        record.to_string()
-    };
-    bucket.put(ROLE, beat(1).into()).await.expect("put");
+    let dead = json!({ "id": "dead", "ttl_ms": 3_600_000 }).to_string();
+    bucket.put(ROLE, dead.into()).await.expect("put");
     let mut text = Watching::start(&server, &[]);
     let mut json = Watching::start(&server, &["--json"]);
     let first = text.line();
     assert!(first.contains("no heartbeat was seen yet"), "{first}");
     assert_eq!(json.json()["confirmed"], false);
-    bucket.put(ROLE, beat(2).into()).await.expect("put");
-    let seen = text.line();
-    assert!(
-        seen.ends_with("scheduler  node-1  leads: a heartbeat was seen\n"),
-        "{seen}"
-    );
-    let seen = json.json();
-    assert_eq!(
-        (&seen["event"], &seen["confirmed"]),
-        (&json!("present"), &json!(true))
-    );
     assert_eq!((text.interrupted(), json.interrupted()), (Some(0), Some(0)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_waits_for_nats_at_the_start_and_says_so() {
+async fn it_waits_for_nats_at_the_start() {
     let mut server = NatsServer::start().expect("start");
     bucket(&server).await;
     server.kill();
     let mut command = at(&server, &["watch", "--timeout", "30s"]);
-    let mut watching = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start");
+    let mut watching = command.stderr(Stdio::piped()).spawn().expect("start");
     let mut told = BufReader::new(watching.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    told.read_line(&mut line).expect("text");
-    assert!(
-        line.starts_with("warning: no connection to NATS") && line.ends_with("; trying for 30s\n"),
-        "{line}"
-    );
     server.restart().expect("a restart");
-    line.clear();
+    let mut line = String::new();
     told.read_line(&mut line).expect("text");
     assert!(
         line.contains("no role was ever led in the bucket"),
@@ -153,10 +120,7 @@ async fn it_says_that_nats_is_away_and_goes_on_when_it_is_back() {
     let mut text = Watching::start(&server, &[]);
     text.line();
     server.kill();
-    let mut stale = text.line();
-    if stale.ends_with("leads: a heartbeat was seen\n") {
-        stale = text.line();
-    }
+    let stale = text.line();
     assert!(stale.contains("NATS is out of reach"), "{stale}");
     server.restart().expect("a restart");
     // Its lease may have passed meanwhile.

@@ -208,14 +208,14 @@ fn a_command_that_does_not_stop_is_killed_with_a_warning_and_at_a_second_signal(
         only
     };
     // The warning comes also if nothing else is told.
-    let mut slow = begin(&["--quiet", "--kill-after", "1s"]);
+    let mut slow = begin(&["--quiet"]);
     slow.signal(Signal::TERM);
     slow.tells("worker: killing the command: it did not stop in time");
     let (code, told) = slow.ended();
     assert_eq!(code, Some(128 + 9));
     assert!(told.contains("WARN") && told.lines().count() == 1, "{told}");
 
-    let mut hurried = begin(&["--stop-budget", "40s", "--kill-after", "30s"]);
+    let mut hurried = begin(&["--stop-budget", "40s"]);
     hurried.signal(Signal::INT);
     hurried.tells("worker: leadership ends (stopped), stopping the command");
     hurried.signal(Signal::INT);
@@ -274,6 +274,9 @@ fn one_that_does_not_wait_says_only_who_leads_or_nothing() {
         assert_eq!(code, Some(75), "{more:?}: {told}");
         told
     };
-    assert_eq!(stderr(&["--try"]), "error: leader leads worker");
+    assert_eq!(
+        stderr(&["--try"]),
+        "error: the role is taken: leader leads worker"
+    );
     assert_eq!(stderr(&["--try", "--quiet"]), "");
 }

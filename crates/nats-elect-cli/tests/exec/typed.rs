@@ -75,34 +75,6 @@ fn the_settings_may_be_in_a_table_of_an_applications_file() {
 }
 
 #[test]
-fn a_command_without_the_separator_is_told_where_it_belongs() {
-    for wrong in [
-        &["exec", "--role", "a", "true"][..],
-        &["exec", "--role", "a", "true", "--port", "1"],
-        &["--server", "nats://x", "exec", "-r", "a", "true"],
-    ] {
-        let (code, _, stderr) = ended(&mut nats_elect(wrong));
-        assert_eq!(code, Some(2));
-        let tip = "tip: the command comes after `--`: `nats-elect exec ... -- true ...`";
-        assert!(stderr.contains(tip), "{wrong:?}: {stderr}");
-        let usage = "[OPTIONS] --role <ROLE>... -- <COMMAND> [ARGUMENT]...";
-        assert!(stderr.contains(usage), "{wrong:?}: {stderr}");
-    }
-    for other in [
-        &["ls", "--colour"][..],
-        &["exec", "--rolle", "a", "--", "b"],
-    ] {
-        let (code, _, stderr) = ended(&mut nats_elect(other));
-        assert_eq!(code, Some(2));
-        assert!(!stderr.contains("comes after"), "{other:?}: {stderr}");
-    }
-    let (code, _, stderr) = ended(&mut nats_elect(&["exec", "--json", "--role", "a", "true"]));
-    assert_eq!(code, Some(2));
-    let told: serde_json::Value = serde_json::from_str(&stderr).expect("JSON");
-    assert!(told.to_string().contains("-- true"), "{stderr}");
-}
-
-#[test]
 fn the_help_shows_the_separator_before_the_command() {
     let (_, help, _) = ended(&mut nats_elect(&["exec", "--help"]));
     for form in [

@@ -28,7 +28,7 @@ async fn a_role_that_another_instance_leads_is_not_waited_for_longer_than_was_as
     let (server, history) = scene();
     let _leader = held(&server, &history).await;
     for (limit, why) in [
-        (&["--try"][..], "leader leads worker"),
+        (&["--try"][..], "the role is taken: leader leads worker"),
         (
             &["--wait-timeout", "2s"],
             "leadership did not come within 2s: leader leads worker",

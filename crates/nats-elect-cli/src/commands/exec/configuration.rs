@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nats_elect::duration::{exact, rounded_down};
+use nats_elect::duration::exact;
 use nats_elect::{ManagerConfig, RoleConfig, RoleSettings, Takeover};
 use rustix::process::Signal;
 
 use super::Exec;
-use crate::config_file::Source;
 use crate::exec::handler::Conduct;
 use crate::exit::Failure;
 use crate::options::Shared;
@@ -32,13 +31,9 @@ impl Exec {
         shared: &Shared,
     ) -> Result<(ManagerConfig, Vec<Role>), Failure> {
         let mut names = self.roles.clone();
-        let file = match &self.config {
-            Some(path) => Some(Source::open(path, self.table.as_deref())?.parse()?),
-            None => None,
-        };
-        let manager = shared.over_file(file.as_ref())?;
-        let mut elections = file.map(|file| file.config).unwrap_or_default();
-        if let Some(path) = &self.config {
+        let (manager, file) = self.instance.read(shared)?;
+        let mut elections = file.unwrap_or_default();
+        if let Some(path) = &self.instance.config {
             if names.is_empty() && elections.roles.len() == 1 {
                 names.extend(elections.roles.keys().cloned());
             }
@@ -107,15 +102,6 @@ impl Exec {
             )));
         }
         let margin = settings.stop_budget / 4;
-        let longest = settings.stop_budget.saturating_sub(margin);
-        let kill_after = self.kill_after.unwrap_or(longest);
-        if kill_after > longest {
-            return Err(Failure::usage(format!(
-                "--kill-after is {}, but the stop budget allows at most {}: choose a longer --stop-budget",
-                exact(kill_after),
-                rounded_down(longest)
-            )));
-        }
         let max_restart_delay = Duration::from_secs(30);
         Ok(Conduct {
             restart: self.restart,
@@ -124,7 +110,7 @@ impl Exec {
             on_exit: self.on_exit,
             on_loss: self.on_loss,
             signal: self.signal,
-            kill_after,
+            kill_after: settings.stop_budget.saturating_sub(margin),
             margin,
             guard_margin: settings.stop_budget / 5,
         })

@@ -31,6 +31,19 @@ pub async fn ask<T>(
     }
 }
 
+/// What to know of an answer that is not the planner's, if it is another one.
+pub fn of_another(planner: Option<&str>, is_planners: bool) -> Option<String> {
+    match planner {
+        _ if is_planners => None,
+        Some(planner) => Some(format!(
+            "this is another member's plan: {planner} plans for the group, and did not answer"
+        )),
+        None => Some(
+            "this is a member's plan: nobody plans for the group, for no member takes units".into(),
+        ),
+    }
+}
+
 /// Whether the instance has no such group, or none at all.
 fn takes_no_part(error: &AdminError) -> bool {
     matches!(error, AdminError::NoSuchInstance(_))

@@ -5,19 +5,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use futures::future::{Either, select};
-use nats_elect::admin::{
-    AdminClient, AdminError, GroupReport, Instance, InstanceReport, ProblemCode,
-};
+use nats_elect::admin::{AdminClient, GroupReport, Instance, InstanceReport};
 use serde::Serialize;
-use uuid::Uuid;
 
-use super::operate;
 use crate::commands::orders::{Done, Order, Request, failure_of};
 use crate::exit::{Failure, Outcome};
-use crate::instances::asked;
 use crate::names;
-use crate::operating::standby::UNSEEN;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
@@ -27,23 +20,18 @@ use crate::text::lasted;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often in a row an instance may seem to be gone, for ten seconds. It may be connecting again.
-const MOST_ABSENCES: u32 = 20;
+const MOST_FAILURES: u32 = 20;
 
 const MORE: &str = "\
-The command does what `cordon` does, and then waits for the units: the instance hands its
-roles over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each
-to where it is to stay.
+The command does what `cordon` does, and then waits for the units: the instance hands its roles
+over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each to
+where it is to stay.
 
-A unit stays if no other instance may take it: `nats-elect group plan` says so. A warning on stderr
-says as soon as that is known if no other instance that answers takes units of a group.
+A unit stays if no other instance may take it: `nats-elect group plan` says so.
 
-Exit codes:
-  0  the instance owns no unit, and leads none of its roles
-  1  no instance answers, and JetStream is off
-  2  several processes have that id: name one by its incarnation
-  3  there is no such instance, or it ended before it owned nothing
-  4  refused: the instance is stopping, or a permission is missing
-  5  it still owns units after --wait-timeout, or a role could not be freed; the instance stays cordoned
+Exit codes: those of `nats-elect --help`. 0 if the instance owns no unit, and leads none of its
+roles. 2 if several processes have that id. 3 also if it ended before it owned nothing. 5 if it
+still owns units after --wait-timeout, or a role could not be freed; the instance stays cordoned
 
 Examples:
   nats-elect group drain node-1
@@ -88,20 +76,8 @@ struct Left {
 impl Drain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let patience = shared.patience();
-        let draining = async |admin: AdminClient| {
-            let warning = async {
-                if let Some(warning) = self.warning(&admin, patience).await {
-                    output.warning(&warning);
-                }
-            };
-            // Instances that do not answer hold up nothing.
-            let draining = pin!(self.drain(&admin, patience, output));
-            match select(draining, pin!(warning)).await {
-                Either::Left((done, _)) => done,
-                Either::Right(((), draining)) => draining.await,
-            }
-        };
-        operate(shared, draining).await
+        let draining = async |admin: AdminClient| self.drain(&admin, patience, output).await;
+        shared.operate(draining).await
     }
 
     /// Cordons the instance, and waits until it owns no unit.
@@ -139,56 +115,18 @@ impl Drain {
         let units: Vec<_> = units
             .map(|(group, it)| format!("{it} of {group}"))
             .collect();
-        let owns = if units.is_empty() {
-            "owns no unit".to_owned()
-        } else {
-            format!("still owns units: {}", units.join(", "))
-        };
-        let runs = if handlers == 0 {
-            String::new()
-        } else {
-            format!("; {} of units that it gave away", still_run(handlers))
-        };
-        let after = lasted(self.wait_timeout);
-        let what = format!("{instance} {owns}{runs}, after {after}");
+        let mut has = Vec::new();
+        if !units.is_empty() {
+            has.push(format!("units ({})", units.join(", ")));
+        }
+        if handlers > 0 {
+            has.push(format!("handlers of units that it gave away ({handlers})"));
+        }
+        let (has, after) = (has.join(", "), lasted(self.wait_timeout));
+        let what = format!("after {after} {instance} still has {has}");
         let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them; a \
                       handler that hangs ends with its process alone";
         Err(Failure::unreachable(what).advice(advice))
-    }
-
-    /// What to know of the instance's units that no other instance could take now.
-    async fn warning(&self, admin: &AdminClient, patience: Duration) -> Option<String> {
-        // If nobody says how things are, nothing is known to warn of.
-        let instances = admin.instances(patience).await.ok()?;
-        let found = asked(admin, None, instances).await;
-        let (these, others): (Vec<_>, Vec<_>) =
-            found.iter().partition(|it| self.means(&it.instance));
-        let [drained] = &these[..] else {
-            return None;
-        };
-        let drained = drained.report.as_ref().ok()?;
-        let has_taker = |group: &String| {
-            let mut reports = others.iter().filter_map(|it| it.report.as_ref().ok());
-            reports.any(|it| it.groups.get(group).is_some_and(|it| it.takes_units))
-        };
-        let owned = drained.groups.iter().filter(|(_, it)| it.units > 0);
-        let wanting: Vec<_> = owned
-            .map(|(name, _)| name)
-            .filter(|name| !has_taker(name))
-            .map(String::as_str)
-            .collect();
-        (!wanting.is_empty()).then(|| {
-            let wanting = wanting.join(", ");
-            format!(
-                "no instance that answers could take units over now: {wanting}. They stay until one can; \
-                 `resume` ends a cordon; {UNSEEN}"
-            )
-        })
-    }
-
-    fn means(&self, instance: &Instance) -> bool {
-        let incarnation = self.instance.parse::<Uuid>().ok();
-        instance.instance_id == self.instance || incarnation == Some(instance.incarnation)
     }
 
     /// Waits until the instance owns no unit, and runs no handler of one. Returns how many are left of
@@ -200,11 +138,11 @@ impl Drain {
         wait: &Wait,
     ) -> Result<Left, Failure> {
         let mut over = pin!(tokio::time::sleep(self.wait_timeout));
-        let (mut was_empty, mut absences) = (false, 0);
+        let (mut was_empty, mut failures) = (false, 0);
         loop {
             match admin.status(instance).await {
                 Ok(report) => {
-                    absences = 0;
+                    failures = 0;
                     let takes_units = report.groups.values().any(|it| it.takes_units);
                     let units_left = counts(&report, |it| it.units);
                     let still_running = counts(&report, |it| it.still_running);
@@ -220,15 +158,13 @@ impl Drain {
                         });
                     }
                     was_empty = is_empty;
-                    wait.tell(&match (units, handlers) {
-                        (0, handlers) if handlers > 0 => still_run(handlers),
-                        (units, _) => format!("{units} units are left"),
-                    });
+                    wait.tell(&format!(
+                        "{units} units are left, {handlers} handlers still run"
+                    ));
                 }
                 Err(error) => {
-                    let is_absent = matches!(error, AdminError::NoSuchInstance(_));
-                    absences = if is_absent { absences + 1 } else { 0 };
-                    if absences > MOST_ABSENCES || !may_pass(&error) || over.is_elapsed() {
+                    failures += 1;
+                    if failures > MOST_FAILURES || over.is_elapsed() {
                         return Err(failure_of(&error));
                     }
                     was_empty = false;
@@ -250,23 +186,4 @@ fn counts(
     let groups = report.groups.iter();
     let counts = groups.map(|(name, it)| (name.clone(), count(it)));
     counts.filter(|(_, count)| *count > 0).collect()
-}
-
-fn still_run(handlers: usize) -> String {
-    let run = if handlers == 1 {
-        "handler still runs"
-    } else {
-        "handlers still run"
-    };
-    format!("{handlers} {run}")
-}
-
-/// Whether another question may be answered.
-fn may_pass(error: &AdminError) -> bool {
-    match error {
-        AdminError::Timeout { .. } | AdminError::Unavailable(_) | AdminError::NoSuchInstance(_) => {
-            true
-        }
-        error => error.refusal() == Some(ProblemCode::Busy),
-    }
 }

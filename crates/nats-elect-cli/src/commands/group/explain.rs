@@ -1,22 +1,22 @@
 //! `group explain`: why a unit is where it is.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::Args;
 use nats_elect::admin::{AdminClient, Instance};
-use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitExplanation};
+use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitExplanation};
 use serde::Serialize;
 
 use super::asking::ask;
 use super::reasons;
-use super::{SHOWN, WAIT, find, read};
+use super::{find, read};
 use crate::exit::{Failure, Outcome};
-use crate::fleet::{Head, Member, MemberRecord, Time, Unit, state};
+use crate::fleet::{Facts, Time, Unit, state};
 use crate::instances::operating;
-use crate::options::{Shared, duration};
-use crate::output::Output;
+use crate::options::{Heartbeats, Shared};
+use crate::output::{Output, SHOWN};
 use crate::record::Written;
-use crate::text::{ago, cut, lasted, stamp, wall_clock};
+use crate::text::{self, ago, cut, lasted, stamp, wall_clock};
 
 /// The same for zones.
 const ZONE: usize = 24;
@@ -37,12 +37,7 @@ does not ask members of which no heartbeat came; so `--wait 0s` reads the bucket
 
 Whether the owner's handler runs, only the owner knows: see its log, and `nats-elect candidates`.
 
-Exit codes:
-  0  success, also if nobody owns the unit
-  1  JetStream is off
-  3  there is no such bucket, group or unit
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if nobody owns the unit
 
 Examples:
   nats-elect group explain partitions 17
@@ -63,10 +58,8 @@ pub struct Explain {
     #[arg(value_parser = crate::names::unit)]
     unit: String,
 
-    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 }
 
 /// The unit for programs.
@@ -78,19 +71,9 @@ struct Explained<'a> {
     plan: Option<&'a UnitExplanation>,
 }
 
-/// What is known of a unit.
-pub struct Facts<'a> {
-    pub all: &'a ObservedGroups,
-    pub name: &'a str,
-    pub group: &'a ObservedGroup,
-    pub unit: &'a ObservedUnit,
-    /// The words of a member about the unit.
-    pub planned: Option<UnitExplanation>,
-}
-
 impl Explain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.wait).await?;
+        let all = read(shared, self.heartbeats.wait).await?;
         let group = find(&all, &self.group)?;
         let unit = group.unit(&self.unit).ok_or_else(|| {
             Failure::not_found(format!(
@@ -107,7 +90,8 @@ impl Explain {
             planned: None,
         };
         let written = self.written(shared, group, unit).await?;
-        let asked = if facts.has_members() {
+        let mut members = all.members_of(&self.group);
+        let asked = if members.any(|(_, it)| it.confirmed) {
             self.ask(shared).await
         } else {
             Ok(None)
@@ -128,7 +112,7 @@ impl Explain {
             })?;
         } else {
             let planned = facts.planned.iter().flat_map(reasons::lines);
-            for line in facts.lines(written).into_iter().chain(planned) {
+            for line in lines(&facts, written).into_iter().chain(planned) {
                 output.line(line)?;
             }
         }
@@ -153,97 +137,56 @@ impl Explain {
         unit: &ObservedUnit,
     ) -> Result<Option<SystemTime>, Failure> {
         let key = format!("_group.u.{}.{}.{}", self.group, group.generation, self.unit);
-        let read = async |client, name: String| {
-            let bucket = shared.bucket_of(client, &name).await?;
-            Written::read(&bucket, &key).await
-        };
-        let written = shared.reading(read).await?;
+        let read = async |bucket| Written::read(&bucket, &key).await;
+        let written = shared.in_bucket(read).await?;
         let sequence = unit.fencing_token.map(|token| token.sequence);
         let written = written.filter(|it| Some(it.revision) == sequence);
         Ok(written.map(|it| it.time))
     }
 }
 
-impl Facts<'_> {
-    /// Whether somebody is there who may say more.
-    fn has_members(&self) -> bool {
-        let mut members = self.all.members_of(self.name);
-        members.any(|(_, it)| it.confirmed)
+fn lines(facts: &Facts<'_>, written: Option<SystemTime>) -> Vec<String> {
+    let unit = facts.unit;
+    let mut lines = vec![format!("unit {} of group {}", unit.unit, facts.name)];
+    let mut row = |name: &str, value: String| lines.push(text::row(name, &value));
+    row("state", unit.standing.to_string());
+    if let Some(epoch) = &unit.owner {
+        let id = unit.instance_id.as_deref().unwrap_or("not known");
+        let id = cut(id, SHOWN);
+        row("owner", format!("{id} (epoch {epoch})"));
     }
-
-    pub fn owner(&self) -> Option<&ObservedMember> {
-        self.all.members.get(self.unit.owner.as_ref()?)
+    if let Some(token) = unit.fencing_token {
+        row("fencing token", token.to_string());
     }
-
-    /// For programs.
-    pub fn unit(&self) -> Unit {
-        let member = self.owner().map(|seen| {
-            let member = Member {
-                epoch: self.unit.owner.as_deref().unwrap_or_default(),
-                seen,
-                units: self.units_of_owner(),
-            };
-            MemberRecord::of(&member, self.name)
-        });
-        let (waits_for, then) = self.waits_for().unzip();
-        Unit {
-            record: self.unit.into(),
-            head: Head::of(self.all, self.name, self.group),
-            member,
-            waits_for,
-            then,
-        }
+    if let Some(written) = written {
+        let since = wall_clock().duration_since(written).unwrap_or_default();
+        row("written", format!("{} ({})", stamp(written), ago(since)));
     }
-
-    fn units_of_owner(&self) -> Vec<&str> {
-        let units = self.group.units.iter();
-        let same = units.filter(|it| it.owner.is_some() && it.owner == self.unit.owner);
-        same.map(|it| it.unit.as_str()).collect()
+    if let Some(member) = facts.owner() {
+        row("owner's state", alive(member));
+        let here = facts.units_of_owner().len();
+        let cordoned = if member.cordoned { ", cordoned" } else { "" };
+        let zone = member
+            .zone
+            .as_ref()
+            .map(|zone| format!(", zone {}", cut(zone, ZONE)));
+        row(
+            "owner has",
+            format!(
+                "{here} units of this group, {} in all{}{cordoned}",
+                member.units,
+                zone.unwrap_or_default()
+            ),
+        );
     }
-
-    fn lines(&self, written: Option<SystemTime>) -> Vec<String> {
-        let unit = self.unit;
-        let mut lines = vec![format!("unit {} of group {}", unit.unit, self.name)];
-        let mut row = |name: &str, value: String| lines.push(format!("  {name:<14} {value}"));
-        row("state", unit.standing.to_string());
-        if let Some(epoch) = &unit.owner {
-            let id = unit.instance_id.as_deref().unwrap_or("not known");
-            let id = cut(id, SHOWN);
-            row("owner", format!("{id} (epoch {epoch})"));
+    match facts.waits_for() {
+        Some((what, then)) => {
+            row("waits for", what);
+            row("then", then.into());
         }
-        if let Some(token) = unit.fencing_token {
-            row("fencing token", token.to_string());
-        }
-        if let Some(written) = written {
-            let since = wall_clock().duration_since(written).unwrap_or_default();
-            row("written", format!("{} ({})", stamp(written), ago(since)));
-        }
-        if let Some(member) = self.owner() {
-            row("owner's state", alive(member));
-            let here = self.units_of_owner().len();
-            let cordoned = if member.cordoned { ", cordoned" } else { "" };
-            let zone = member
-                .zone
-                .as_ref()
-                .map(|zone| format!(", zone {}", cut(zone, ZONE)));
-            row(
-                "owner has",
-                format!(
-                    "{here} units of this group, {} in all{}{cordoned}",
-                    member.units,
-                    zone.unwrap_or_default()
-                ),
-            );
-        }
-        match self.waits_for() {
-            Some((what, then)) => {
-                row("waits for", what);
-                row("then", then);
-            }
-            None => row("waits for", "nothing".into()),
-        }
-        lines
+        None => row("waits for", "nothing".into()),
     }
+    lines
 }
 
 fn alive(member: &ObservedMember) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use clap::Args;
-use nats_elect::{Error, GroupGrowth, GrowthError, GrowthProgress};
+use nats_elect::{GroupGrowth, GrowthError, GrowthProgress};
 use serde::Serialize;
 
 use crate::confirm::{can_be_confirmed, confirm};
@@ -19,39 +19,22 @@ use crate::text::lasted;
 /// So many units a bucket is fit for, about.
 const FIT: usize = 20_000;
 
-/// How often it is said how long a wait still takes.
-const EVERY: u64 = 10;
-
 const MORE: &str = "\
-What it does:
-  It creates the units of the group's next generation, waits a minute until members may build on
-  them, and writes the group's record. Until then nothing changes. Then all instances end the terms
-  of the old units, close these for good, and take the new ones. For a moment no unit has an owner,
-  and never do an old and a new one have theirs at the same time.
+The command creates the units of the group's next generation, waits a minute until members may
+build on them, and writes the group's record. Until then nothing changes. Then all instances end
+the terms of the old units, close these for good, and take the new ones. For a moment no unit has
+an owner. No instance has to restart, and none has to run. Write the new number into the settings
+of all instances afterwards.
 
-  No instance has to restart, and none has to run. Write the new number into the settings of all
-  instances afterwards: they count if the group has to be made again.
-
-  A key belongs to another shard then, and `term.store()` of each unit begins empty. What old units
-  kept there stays in the bucket, under _gdata.GROUP.GENERATION.
-
-  Fewer shards are possible in the same way, although the command is called `grow`.
-
-  It may be interrupted at any point: the same command goes on.
+A key belongs to another shard then, and `term.store()` of each unit begins empty: docs/groups.md.
+Fewer shards are possible in the same way. If the command is interrupted, the same command goes
+on.
 
 The user needs the permissions of deploy/nats/grow.conf.
 
-Exit codes:
-  0  all new units have owners; with --no-wait: the group's record says the new number
-  1  JetStream is off
-  2  a number that no group can have, or there is no terminal to confirm it on, and no --yes
-  3  there is no such bucket or group
-  4  refused: the group has named units or this number already, is being made, grows already, has lost
-     its record or is not understood, or was changed meanwhile; a unit of its next generation is not
-     free; without --force: the bucket would have more than 20,000 units, or a growth to more shards
-     was begun; somebody else prepares more shards at this moment; the operator did not confirm; or a
-     permission is missing
-  5  NATS did not answer in time, or new units have no owner after --wait-timeout. They get them later
+Exit codes: those of `nats-elect --help`. 0 if all new units have owners; with --no-wait: if the
+group's record says the new number. 4 if the group can't have that number now: the message says
+why, and what to do. 5 also if new units have no owner after --wait-timeout. They get them later
 
 Examples:
   nats-elect group grow partitions 512
@@ -151,13 +134,6 @@ impl Grow {
         if !self.force {
             self.refuse(&growth, bucket)?;
         }
-        if let Some(prepared) = growth.prepared() {
-            output.note(&format!(
-                "{} units of generation {} exist already: going on with them. If somebody else prepares another number of shards now, one of both growths is refused",
-                prepared.count,
-                growth.generation()
-            ));
-        }
         if !goes_on && !self.yes {
             confirm(&format!(
                 "All {} units of {group} end, and {shards} new ones begin: the bucket has {units} then, and is fit for about {FIT}. Go on?",
@@ -167,7 +143,6 @@ impl Grow {
         }
         let (wait, last) = (Wait::new(output), Cell::new(None));
         let told = |step| {
-            let step = in_steps(step);
             last.set(Some(step));
             wait.tell(&words(step));
         };
@@ -218,16 +193,6 @@ fn shards(text: &str) -> Result<u32, &'static str> {
     shards.ok_or("a group has 1 to 65536 shards")
 }
 
-/// The steps of which each is told once: waits in parts of ten seconds.
-fn in_steps(progress: GrowthProgress) -> GrowthProgress {
-    match progress {
-        GrowthProgress::Ageing { left } => GrowthProgress::Ageing {
-            left: Duration::from_secs(left.as_secs().next_multiple_of(EVERY)),
-        },
-        progress => progress,
-    }
-}
-
 fn words(progress: GrowthProgress) -> String {
     match progress {
         GrowthProgress::Creating { missing } => format!("creating {missing} units"),
@@ -244,32 +209,19 @@ fn words(progress: GrowthProgress) -> String {
 
 fn failure(error: GrowthError) -> Failure {
     let advice = match &error {
-        GrowthError::Bucket(Error::BucketMissing(bucket)) => {
-            return Failure::not_found(format!("bucket {bucket:?} does not exist")).advice(
-                "the instances of a group make its bucket: name theirs with --bucket or NATS_ELECT_BUCKET, or connect to their NATS with --context or --server",
-            );
-        }
-        GrowthError::NoSuchGroup(_) => "`nats-elect group ls` lists the groups",
-        GrowthError::RecordMissing(_) => {
-            "nothing was done. Members that know the record write it again, within five minutes: try again then. If none does, see the runbook: write a group's record again"
-        }
-        GrowthError::NotUnderstood(_) => {
-            "nothing was done. Use the command of the instances' version; if the record was deleted or written by hand, see the runbook"
-        }
-        GrowthError::SameNumber { .. } => "nothing was done",
-        GrowthError::StillGrowing { .. } => {
-            "nothing was done. `nats-elect group show GROUP` says what is missing; the command with the number that the group has now waits for it"
-        }
-        GrowthError::InTheWay { .. } => {
-            "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again"
-        }
-        GrowthError::OtherGrowth { .. } => {
-            "the group goes on as before, and so does the other growth. `nats-elect group show GROUP` says when it has ended; agree on one number before you give the command again"
-        }
-        GrowthError::Changed(_) => {
-            "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first: the same command would change that number again"
-        }
-        _ => "",
+        GrowthError::NoSuchGroup(_) => Some("`nats-elect group ls` lists the groups"),
+        GrowthError::RecordMissing(_) | GrowthError::NotUnderstood(_) => Some(
+            "nothing was done. Members that know the record write it again, within five minutes. If none does, see the runbook: write a group's record again",
+        ),
+        GrowthError::InTheWay { .. } => Some(
+            "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again",
+        ),
+        GrowthError::StillGrowing { .. }
+        | GrowthError::OtherGrowth { .. }
+        | GrowthError::Changed(_) => Some(
+            "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first",
+        ),
+        _ => None,
     };
     let code = match &error {
         GrowthError::Name(_) | GrowthError::Shards(_) => Code::Usage,
@@ -279,6 +231,6 @@ fn failure(error: GrowthError) -> Failure {
     let what = error.to_string();
     match error {
         GrowthError::Bucket(error) => error.into(),
-        _ => Failure::new(code, what).advised((!advice.is_empty()).then_some(advice)),
+        _ => Failure::new(code, what).advised(advice),
     }
 }

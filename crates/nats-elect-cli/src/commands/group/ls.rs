@@ -1,16 +1,14 @@
 //! `group ls`: the groups, and how many of their units have an owner.
 
-use std::time::Duration;
-
 use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
 
-use super::{WAIT, read};
+use super::read;
 use crate::columns::Layout;
 use crate::exit::Outcome;
 use crate::fleet::{Group, Member, problems};
-use crate::options::{Shared, duration};
+use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
@@ -33,12 +31,7 @@ Columns:
   EACH        the fewest and the most units that a member owns
   GENERATION  1 until the group grows, with --output wide
 
-Exit codes:
-  0  success, also if the bucket has no group
-  1  JetStream is off
-  3  there is no such bucket
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if the bucket has no group
 
 Examples:
   nats-elect group ls
@@ -52,15 +45,13 @@ Examples:
 #[derive(Debug, Args)]
 #[command(visible_alias = "list", after_long_help = MORE)]
 pub struct Ls {
-    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 }
 
 impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.wait).await?;
+        let all = read(shared, self.heartbeats.wait).await?;
         if output.is_data() {
             for (name, group) in &all.groups {
                 output.data(&Group::of(&all, name, group))?;

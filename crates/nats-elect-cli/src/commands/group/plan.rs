@@ -1,16 +1,16 @@
 //! `group plan`: which units should move, and why.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use clap::Args;
 use comfy_table::Cell;
 use nats_elect::GroupPlan;
 use nats_elect::admin::{AdminClient, Instance};
 
-use super::asking::ask;
-use super::{listed, operate, order, read};
+use super::asking::{ask, of_another};
 use crate::columns::Layout;
 use crate::exit::{Code, Failure, Outcome};
+use crate::fleet::{listed, order};
 use crate::options::Shared;
 use crate::output::Output;
 
@@ -20,8 +20,6 @@ const LAYOUT: Layout = Layout {
     flexible: "WHEN",
 };
 
-/// Lines of reasons. Of further ones the units are only counted.
-const MOST: usize = 20;
 /// Of units with the same reason so many characters are listed.
 const LISTED: usize = 60;
 
@@ -37,13 +35,9 @@ Columns:
 The command asks all instances, and shows the plan of the one that plans for the group. A plan
 decides nothing: only a unit's owner gives it away.
 
-Exit codes:
-  0  success, also if nothing is to move
-  1  no instance answers, and JetStream is off
-  3  no instance that answers takes part in the group
-  4  NATS refused the credentials or a permission, an instance has too many requests, or the group's
-     record is missing or not understood
-  5  NATS or an instance did not answer in time
+Exit codes: those of `nats-elect --help`. 0 also if nothing is to move. 3 if no instance that
+answers takes part in the group. 4 also if an instance has too many requests, or the group's
+record is missing or not understood
 
 Examples:
   nats-elect group plan partitions
@@ -63,7 +57,7 @@ pub struct Plan {
 impl Plan {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let asking = async |admin: AdminClient| self.ask(&admin, shared).await;
-        let plan = operate(shared, asking).await?;
+        let plan = shared.operate(asking).await?;
         if output.is_data() {
             output.data(&plan)?;
             return Ok(0);
@@ -90,14 +84,13 @@ impl Plan {
     async fn ask(&self, admin: &AdminClient, shared: &Shared) -> Result<GroupPlan, Failure> {
         let question = async |it: &Instance| admin.group_plan(it, &self.group).await;
         let plan = ask(admin, shared, question, |plan| plan.is_planners).await;
-        let plan = match plan {
-            Err(failure) if failure.code == Code::Refused => {
-                let trouble = self.trouble_of_record(shared).await;
-                return Err(trouble.unwrap_or(failure));
-            }
-            plan => plan?,
-        };
-        plan.ok_or_else(|| {
+        let plan = plan.map_err(|failure| match failure.code {
+            Code::Refused => failure.advice(
+                "if `nats-elect group show` finds no record of the group that can be understood, see docs/runbook.md: \"Write a group's record again\"",
+            ),
+            _ => failure,
+        });
+        plan?.ok_or_else(|| {
             let group = &self.group;
             Failure::not_found(format!(
                 "no instance that answers takes part in a group {group:?}"
@@ -105,40 +98,17 @@ impl Plan {
             .advice("`nats-elect group ls` lists the groups of the bucket")
         })
     }
-
-    /// Whether members can't plan because of the group's record, as far as this user may read it.
-    async fn trouble_of_record(&self, shared: &Shared) -> Option<Failure> {
-        let reading = Box::pin(read(shared, Duration::ZERO));
-        let read = tokio::time::timeout(shared.patience(), reading).await;
-        let all = read.ok()?.ok()?;
-        let group = all.groups.get(&self.group);
-        let what = format!(
-            "the record of group {:?} is missing or not understood, or the group is only being made: nobody plans for it, or takes a unit",
-            self.group
-        );
-        let trouble = group.is_none_or(|it| it.kind.is_none());
-        trouble.then(|| {
-            Failure::refused(what).advice(
-                "a new group is made within seconds, or a minute if a member finds keys that it can't account for. If `nats-elect group show` says the same for longer, see docs/runbook.md: \"Write a group's record again\"",
-            )
-        })
-    }
 }
 
 fn head(plan: &GroupPlan) -> Vec<String> {
-    let mut lines = match &plan.planner {
-        Some(planner) => vec![format!("group {} is planned for by {planner}", plan.group)],
-        None => vec![format!(
-            "nobody plans for group {}: no member takes units. This is what a member sees",
-            plan.group
-        )],
+    let planned = match &plan.planner {
+        Some(planner) if plan.is_planners => {
+            format!("group {} is planned for by {planner}", plan.group)
+        }
+        _ => format!("group {}", plan.group),
     };
-    if plan.planner.is_some() && !plan.is_planners {
-        lines.push(
-            "that one did not answer: this is another member's plan, and may show moves that wait"
-                .into(),
-        );
-    }
+    let mut lines = vec![planned];
+    lines.extend(of_another(plan.planner.as_deref(), plan.is_planners));
     let (before, after) = (plan.before, plan.after);
     lines.push(format!(
         "load of members: {} to {} of their shares, then {} to {}",
@@ -150,48 +120,22 @@ fn head(plan: &GroupPlan) -> Vec<String> {
     lines
 }
 
-/// Units that nobody may take, for the same reason.
-struct Reason<'a> {
-    kept_by: Option<&'a str>,
-    why: &'a str,
-    units: Vec<&'a str>,
-}
-
-impl Reason<'_> {
-    fn line(mut self) -> String {
-        self.units.sort_by_key(|it| order(it));
-        let count = self.units.len();
-        let units = listed(&self.units, count, LISTED);
-        let name = if count == 1 { "unit" } else { "units" };
-        let stays = match (self.kept_by, count) {
-            (Some(owner), 1) => format!("stays with {owner}"),
-            (Some(owner), _) => format!("stay with {owner}"),
-            (None, 1) => "has no owner".into(),
-            (None, _) => "have no owner".into(),
-        };
-        format!("{name} {units} {stays}: {}", self.why)
-    }
-}
-
 /// The units that nobody may take, a line for each reason.
 fn unplaced(plan: &GroupPlan) -> Vec<String> {
-    let mut reasons: Vec<Reason<'_>> = Vec::new();
+    let mut reasons = BTreeMap::<_, Vec<_>>::new();
     for it in &plan.unplaced {
-        let (kept_by, why) = (it.kept_by.as_deref(), it.why.as_str());
-        let same = |other: &&mut Reason<'_>| other.kept_by == kept_by && other.why == why;
-        match reasons.iter_mut().find(same) {
-            Some(reason) => reason.units.push(&it.unit),
-            None => reasons.push(Reason {
-                kept_by,
-                why,
-                units: vec![&it.unit],
-            }),
-        }
+        let reason = (it.kept_by.as_deref(), it.why.as_str());
+        reasons.entry(reason).or_default().push(it.unit.as_str());
     }
-    let more: usize = reasons.iter().skip(MOST).map(|it| it.units.len()).sum();
-    let lines = reasons.into_iter().take(MOST).map(Reason::line);
-    let more = (more > 0).then(|| format!("… and {more} more units, for other reasons"));
-    lines.chain(more).collect()
+    let line = |((kept_by, why), mut units): ((Option<&str>, &str), Vec<&str>)| {
+        units.sort_by_key(|it| order(it));
+        let units = listed(&units, units.len(), LISTED);
+        match kept_by {
+            Some(owner) => format!("units kept by {owner}: {units} ({why})"),
+            None => format!("units without an owner: {units} ({why})"),
+        }
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 /// Thousandths as percent.
@@ -235,7 +179,7 @@ mod tests {
     #[test]
     fn nobody_is_blamed_for_no_answer_where_nobody_plans() {
         let lines = head(&plan(&serde_json::json!({})));
-        assert!(lines[0].contains("no member takes units"), "{lines:?}");
+        assert!(lines[1].contains("no member takes units"), "{lines:?}");
         assert!(!lines.concat().contains("did not answer"), "{lines:?}");
         let lines = head(&plan(&serde_json::json!({ "planner": "a" })));
         assert!(lines[1].contains("did not answer"), "{lines:?}");
@@ -256,23 +200,13 @@ mod tests {
         assert_eq!(
             unplaced(units),
             [
-                format!("units 1-2,7,10 have no owner: {why}"),
-                format!("unit 3 stays with a: {why}"),
+                format!("units without an owner: 1-2,7,10 ({why})"),
+                format!("units kept by a: 3 ({why})"),
             ]
         );
         let many = (0..200).map(|it| ((it * 2).to_string(), why, None));
         let lines = unplaced(many.collect());
         assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].contains(" … and 178 more have no owner"),
-            "{lines:?}"
-        );
-        let whys: Vec<_> = (0..30).map(|it| format!("because of {it}")).collect();
-        let many = (0..30).map(|it| (it.to_string(), whys[it].as_str(), None));
-        let lines = unplaced(many.collect());
-        assert_eq!(
-            (lines.len(), lines[20].as_str()),
-            (21, "… and 10 more units, for other reasons")
-        );
+        assert!(lines[0].contains(" … and 178 more ("), "{lines:?}");
     }
 }

@@ -2,8 +2,9 @@
 
 use nats_elect::{UnitChoice, UnitExplanation};
 
-use super::SHOWN;
+use super::asking::of_another;
 use super::plan::share;
+use crate::output::SHOWN;
 use crate::text::cut;
 
 /// More members are only counted.
@@ -11,14 +12,7 @@ const MOST: usize = 20;
 
 pub fn lines(it: &UnitExplanation) -> Vec<String> {
     let mut lines = vec![format!("  {:<14} {}", "plan", verdict(it))];
-    if !it.is_planners {
-        let of = match it.planner.as_deref() {
-            Some(planner) => format!(
-                "of another member: {} plans for the group, and did not answer",
-                cut(planner, SHOWN)
-            ),
-            None => "of a member: nobody plans for the group, for no member takes units".into(),
-        };
+    if let Some(of) = of_another(it.planner.as_deref(), it.is_planners) {
         lines.push(format!("  {:<14} {of}", ""));
     }
     let shown = it.choices.iter().take(MOST);

@@ -1,19 +1,17 @@
 //! `group show`: the members of a group, and who owns its units.
 
-use std::time::Duration;
-
 use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
 use serde::Serialize;
 
-use super::{SHOWN, WAIT, find, listed, ranges, read};
+use super::{find, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, owner, problems};
-use crate::options::{Shared, duration};
-use crate::output::Output;
-use crate::text::{cut, lasted, short};
+use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, listed, owner, problems, ranges};
+use crate::options::{Heartbeats, Shared};
+use crate::output::{Output, SHOWN};
+use crate::text::lasted;
 
 const MEMBERS: Layout = Layout {
     all: "INSTANCE STATE UNITS LOAD ZONE LEASE EPOCH INCARNATION OWNS",
@@ -54,15 +52,10 @@ Columns of units (--units):
   FENCING   the end of the fencing token; --json has all of it
   EPOCH     the owner's lease, with --output wide
 
-`keys of no unit` are of shards that the group does not have, as a growth leaves behind that broke off,
-and names that are no shard's. Nobody owns them.
+`keys of no unit` are of shards that the group does not have, as a growth leaves behind that broke
+off, and names that are no shard's. Nobody owns them.
 
-Exit codes:
-  0  success
-  1  JetStream is off
-  3  there is no such bucket or group
-  4  NATS refused the credentials or a permission
-  5  NATS did not answer in time
+Exit codes: those of `nats-elect --help`
 
 Examples:
   nats-elect group show partitions
@@ -83,10 +76,8 @@ pub struct Show {
     #[arg(short, long)]
     units: bool,
 
-    /// How long to wait at most for a heartbeat of each member. Heartbeats come each second by
-    /// default
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT)]
-    wait: Duration,
+    #[command(flatten)]
+    heartbeats: Heartbeats,
 }
 
 /// The group for programs.
@@ -108,7 +99,7 @@ struct Ended<'a> {
 
 impl Show {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.wait).await?;
+        let all = read(shared, self.heartbeats.wait).await?;
         let group = find(&all, &self.group)?;
         let members = Member::all(&all, &self.group, group);
         if output.is_data() {
@@ -139,19 +130,12 @@ impl Show {
             table(&members, &self.group, output)?;
             unowned(group, output)?;
         }
-        self.notes(&all, &members, output);
+        self.notes(&all, output);
         Ok(0)
     }
 
-    fn notes(&self, all: &ObservedGroups, members: &[Member<'_>], output: Output) {
-        let mut notes = problems(all, &self.group);
-        let unconfirmed = members.iter().filter(|it| it.state() == "unconfirmed");
-        let unconfirmed = unconfirmed.count();
-        if unconfirmed > 0 {
-            notes.push(format!(
-                "{unconfirmed} unconfirmed: there is a record, but no heartbeat came yet. Try again after a lease, or with a longer --wait"
-            ));
-        }
+    fn notes(&self, all: &ObservedGroups, output: Output) {
+        let notes = problems(all, &self.group);
         if !notes.is_empty() {
             output.note("");
         }
@@ -196,7 +180,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
         let load = it.seen.groups.get(group).filter(|load| **load > 0);
         let zone = it.seen.zone.as_deref();
         vec![
-            Cell::new(format!("{}{cordoned}", text(&it.name(), output))),
+            Cell::new(format!("{}{cordoned}", output.name(&it.name()))),
             Cell::new(it.state()).fg(match it.state() {
                 "confirmed" => Color::Green,
                 "unconfirmed" => Color::Yellow,
@@ -204,11 +188,11 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
             }),
             Cell::new(it.units.len()),
             Cell::new(load.map_or_else(none, u64::to_string)),
-            Cell::new(zone.map_or_else(none, |zone| text(zone, output))),
+            Cell::new(zone.map_or_else(none, |zone| output.name(zone))),
             Cell::new(it.seen.ttl.map_or_else(none, lasted)),
             Cell::new(it.epoch),
             Cell::new(it.seen.incarnation.map_or_else(none, |it| it.to_string())),
-            Cell::new(text(&ranges(&it.units), output)),
+            Cell::new(output.name(&ranges(&it.units))),
         ]
     });
     MEMBERS.show(rows, output)
@@ -241,15 +225,9 @@ fn unowned(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
 fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
     let rows = group.units.iter().map(|unit: &ObservedUnit| {
-        let token = unit.fencing_token.map(|token| {
-            if output.is_wide() {
-                token.to_string()
-            } else {
-                short(token)
-            }
-        });
+        let token = unit.fencing_token.map(|it| output.token(it));
         let is_owned = owner(unit).is_some();
-        let owner = unit.instance_id.as_deref().map(|id| text(id, output));
+        let owner = unit.instance_id.as_deref().map(|id| output.name(id));
         vec![
             Cell::new(&unit.unit),
             Cell::new(unit.standing).fg(if is_owned { Color::Green } else { Color::Red }),
@@ -264,12 +242,4 @@ fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
 /// Of lists of units so many characters are shown.
 const fn shown(output: Output) -> usize {
     if output.is_wide() { usize::MAX } else { SHOWN }
-}
-
-fn text(text: &str, output: Output) -> String {
-    if output.is_wide() {
-        text.to_owned()
-    } else {
-        cut(text, SHOWN)
-    }
 }

@@ -5,7 +5,6 @@ use nats_elect::FencingToken;
 use nats_elect::admin::{AdminClient, Instance, ProblemCode};
 use serde::Serialize;
 
-use super::operate;
 use crate::commands::orders::failure_of;
 use crate::exit::{Failure, Outcome};
 use crate::instances::named;
@@ -16,22 +15,17 @@ use crate::progress::progress;
 
 const MORE: &str = "\
 The unit stays there until something else moves it: the instance leaves or dies, or the group's
-members balance their load again. A move that the group's policy would undo at once is refused. With
-the default policy that is a move that takes an instance out of the band of 10 % around its share, and
-one against labels, `max_units`, zones or `apart`, or to where the unit keeps failing.
+members balance their load again. A move that the group's policy would undo at once is refused.
+With the default policy that is a move that takes an instance out of the band of 10 % around its
+share, and one against labels, `max_units`, zones or `apart`, or to where the unit keeps failing.
 
 To place a unit for good, change the program's settings: its weight, the units from which it is to
 be apart, or the policy.
 
-Exit codes:
-  0  the instance owns the unit
-  1  no instance answers, and JetStream is off
-  2  several processes have that id: name one by its incarnation
-  3  there is no such instance or unit, or the instance takes no part in the group
-  4  refused, and nothing was done: the instance takes no units, the policy would undo the move, the
-     unit can't have an owner now, the group's record is missing or not understood, or a permission is
-     missing
-  5  the move was not seen in time; it may still come about
+Exit codes: those of `nats-elect --help`. 0 if the instance owns the unit. 2 if several processes
+have that id. 4 if nothing was done: the instance takes no units, the policy would undo the move,
+the unit can't have an owner now, or the group's record is missing or not understood. 5 if the
+move was not seen in time; it may still come about
 
 Examples:
   nats-elect group move partitions 17 node-2
@@ -72,7 +66,7 @@ struct Told<'a> {
 impl Move {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let moving = async |admin: AdminClient| self.carry_out(&admin, shared, output).await;
-        operate(shared, moving).await
+        shared.operate(moving).await
     }
 
     /// Asks the instance, and waits until it owns the unit.
@@ -104,18 +98,15 @@ impl Move {
 
 const fn advice(refusal: Option<ProblemCode>) -> &'static str {
     match refusal {
-        Some(ProblemCode::UnknownUnit) => "`nats-elect group show GROUP --units` lists the units",
-        Some(ProblemCode::TakenBack) => {
-            "`nats-elect group explain GROUP UNIT` shows what speaks for and against each instance"
+        Some(ProblemCode::UnknownUnit | ProblemCode::UnknownGroup) => {
+            "`nats-elect group show GROUP --units` lists the units"
         }
         Some(ProblemCode::TakesNone) => {
             "`nats-elect resume ID` ends a cordon; an instance that has only just started takes units a lease later"
         }
-        Some(ProblemCode::UnknownGroup) => "`nats-elect group show GROUP` lists its members",
-        Some(ProblemCode::NotReady) => {
-            "`nats-elect group explain GROUP UNIT` shows what the unit waits for"
-        }
         Some(ProblemCode::Busy) => "nothing was done: give the command again in a moment",
-        _ => "`nats-elect group explain GROUP UNIT` shows who owns it",
+        _ => {
+            "`nats-elect group explain GROUP UNIT` shows who owns it, what it waits for, and what speaks for and against each instance"
+        }
     }
 }

@@ -3,8 +3,7 @@
 use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
-use crate::commands::group::ranges;
-use crate::fleet::{GroupState, Groups, Member, Urgency, Watched};
+use crate::fleet::{GroupState, Groups, Member, Urgency, Watched, ranges};
 use crate::text::{clean, cut, lasted};
 use crate::unowned::lives;
 

@@ -1,0 +1,92 @@
+//! Lists of units in few words.
+
+use crate::text::cut;
+
+/// Names of units in few words: numbers that follow each other as `3-7`.
+pub fn ranges(units: &[&str]) -> String {
+    let parts: Vec<_> = parts(units).into_iter().map(|(text, _)| text).collect();
+    parts.join(",")
+}
+
+/// The same up to so many characters, and how many of all units are left out: `3-7,9 … and 12 more`.
+pub fn listed(units: &[&str], all: usize, most: usize) -> String {
+    let (mut text, mut shown) = (String::new(), 0);
+    for (part, count) in parts(units) {
+        let part = cut(&part, most);
+        if !text.is_empty() && text.chars().count() + 1 + part.chars().count() > most {
+            break;
+        }
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text += &part;
+        shown += count;
+    }
+    if shown < all {
+        text = format!("{text} … and {} more", all - shown);
+    }
+    text.trim_start().to_owned()
+}
+
+/// For units in their order: 2 comes before 10, and numbers before names.
+pub fn order(unit: &str) -> (bool, u32, &str) {
+    let number = unit.parse::<u32>().ok();
+    (number.is_none(), number.unwrap_or_default(), unit)
+}
+
+/// Parts of a list of units, each with the number of units that it stands for.
+fn parts(units: &[&str]) -> Vec<(String, usize)> {
+    let mut parts: Vec<(String, Option<(u32, u32)>)> = Vec::new();
+    for unit in units {
+        let number = unit.parse::<u32>().ok();
+        match (parts.last_mut(), number) {
+            (Some((text, Some((first, last)))), Some(number)) if *last + 1 == number => {
+                *last = number;
+                *text = format!("{first}-{last}");
+            }
+            _ => parts.push(((*unit).to_owned(), number.map(|it| (it, it)))),
+        }
+    }
+    let count = |range: Option<(u32, u32)>| {
+        let more = range.map_or(0, |(first, last)| last - first);
+        usize::try_from(more)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1)
+    };
+    let parts = parts.into_iter();
+    parts.map(|(text, range)| (text, count(range))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{listed, order, ranges};
+
+    #[test]
+    fn a_list_that_is_cut_says_how_many_are_left_out() {
+        for (units, all, most, text) in [
+            (&["0", "1", "2", "5"][..], 4, 5, "0-2,5"),
+            (&["0", "1", "2", "5"], 4, 4, "0-2 … and 1 more"),
+            (&["network", "scheduler"], 2, 3, "ne… … and 1 more"),
+            (&["0", "1"], 30, 20, "0-1 … and 28 more"),
+            (&[], 3, 20, "… and 3 more"),
+        ] {
+            assert_eq!(listed(units, all, most), text);
+        }
+        let mut units = ["b", "10", "2", "a"];
+        units.sort_by_key(|it| order(it));
+        assert_eq!(units, ["2", "10", "a", "b"]);
+    }
+
+    #[test]
+    fn numbers_that_follow_each_other_are_one_range() {
+        for (units, text) in [
+            (&[][..], ""),
+            (&["7"], "7"),
+            (&["0", "1", "2", "5", "7", "8"], "0-2,5,7-8"),
+            (&["network", "scheduler"], "network,scheduler"),
+            (&["4294967294", "4294967295"], "4294967294-4294967295"),
+        ] {
+            assert_eq!(ranges(units), text);
+        }
+    }
+}
