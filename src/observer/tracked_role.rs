@@ -1,24 +1,27 @@
 //! The state of one role. It follows from the messages under the role's keys and the time since
 //! then.
+//!
+//! It does not tell when an instance may claim the role. The election's `ObservedRole` does: it also
+//! waits for leases that no record shows any more.
+
+mod reports;
 
 use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::observed::{ChangeCause, Observed, RoleChange, Standing};
+use super::observed::Standing;
 use crate::actors::Signatures;
 use nats_elect_core::Moment;
 use nats_elect_core::event::Distrust;
-use nats_elect_core::name::RoleName;
-use nats_elect_core::record::{Content, Entry, FOREIGN_LEASE, FenceEntry};
+use nats_elect_core::record::{Content, Entry, FenceEntry};
+use nats_elect_core::release::ReleaseHash;
 use nats_elect_core::status::LeaderInfo;
-use nats_elect_core::token::FencingToken;
 
-/// What the stream leader has under the role's key and its fence key, and since when.
-pub(super) type Found = (
-    Option<(Entry, SystemTime)>,
-    Option<(FenceEntry, SystemTime)>,
-);
+/// What stands under a key, and when it was stored.
+type Stored<E> = (E, SystemTime);
+/// What the stream leader has under the role's key and its fence key.
+pub(super) type Found = (Option<Stored<Entry>>, Option<Stored<FenceEntry>>);
 
 /// The pause between looks at a key that could not be read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -47,13 +50,38 @@ enum Doubt {
     Unseen,
 }
 
-/// How an entry came to be known.
+/// What the present watch has shown of the value that is known of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// It stood there when the watch began.
-    Stood,
-    /// It has just been written.
-    Live,
+enum Sight {
+    /// Not yet the value.
+    Awaited,
+    Shown,
+    /// Everything else, but not the value.
+    Missing,
+}
+
+/// What is known of a key.
+struct Key<E> {
+    entry: Option<E>,
+    /// When the entry was stored. Times of the server's clock date what is reported, and decide
+    /// nothing.
+    written: SystemTime,
+    sight: Sight,
+}
+
+impl<E> Key<E> {
+    const UNKNOWN: Self = Self {
+        entry: None,
+        written: SystemTime::UNIX_EPOCH,
+        sight: Sight::Awaited,
+    };
+
+    /// Records that the watch has shown everything. `expected` is whether there should be a value.
+    fn caught_up(&mut self, expected: bool) {
+        if expected && self.sight == Sight::Awaited {
+            self.sight = Sight::Missing;
+        }
+    }
 }
 
 /// The state at the start of a look.
@@ -65,22 +93,16 @@ struct Looking {
     overdue: bool,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct TrackedRole {
     signatures: Signatures,
-    entry: Option<Entry>,
+    key: Key<Entry>,
     /// When the entry was received, or shown again by a new watch.
     received: Moment,
-    /// When the entry was stored. Times of the server's clock date what is reported, and decide
-    /// nothing.
-    written: SystemTime,
+    /// A fence record is expected where a leader's record stands.
+    fence: Key<FenceEntry>,
     /// The lease of the last record.
     lease: Option<Duration>,
     doubt: Doubt,
-    /// The present watch has shown the entry.
-    shown: bool,
-    /// The present watch did not show the entry, and has shown everything else.
-    missing: bool,
     /// The present watch has shown that nothing was missed, or the role is known at all.
     known: bool,
     confirmed: bool,
@@ -96,11 +118,6 @@ pub(super) struct TrackedRole {
     /// above it.
     claimed_at: Option<u64>,
     heir: Option<Uuid>,
-    fence: Option<FenceEntry>,
-    fence_written: SystemTime,
-    fence_shown: bool,
-    /// The present watch did not show the leader's fence record, and has shown everything else.
-    fence_missing: bool,
     distrust: Option<Distrust>,
     /// A look at the stream leader's data is under way. It began while this revision stood here.
     looking: Option<Looking>,
@@ -114,13 +131,11 @@ impl TrackedRole {
     pub const fn new(signatures: Signatures, known: bool, now: Moment) -> Self {
         Self {
             signatures,
-            entry: None,
+            key: Key::UNKNOWN,
             received: now,
-            written: SystemTime::UNIX_EPOCH,
+            fence: Key::UNKNOWN,
             lease: None,
             doubt: Doubt::None,
-            shown: false,
-            missing: false,
             known,
             confirmed: false,
             led_since: SystemTime::UNIX_EPOCH,
@@ -129,10 +144,6 @@ impl TrackedRole {
             silence: None,
             claimed_at: None,
             heir: None,
-            fence: None,
-            fence_written: SystemTime::UNIX_EPOCH,
-            fence_shown: false,
-            fence_missing: false,
             distrust: None,
             looking: None,
             look_at: now,
@@ -158,37 +169,29 @@ impl TrackedRole {
 
     /// Starts a new watch, which will show everything once more.
     pub const fn watch_begins(&mut self) {
-        self.shown = false;
-        self.missing = false;
+        self.key.sight = Sight::Awaited;
+        self.fence.sight = Sight::Awaited;
         self.confirmed = false;
-        self.fence_shown = false;
-        self.fence_missing = false;
         self.looking = None;
     }
 
     /// Forgets the old bucket, because the bucket is another one. Nothing that was seen is valid,
-    /// and the data in the new bucket was not seen yet. Returns the resulting change of the
-    /// reported state.
-    pub fn forget(&mut self, role: &RoleName, server: SystemTime, now: Now) -> Option<RoleChange> {
+    /// and the data in the new bucket was not seen yet.
+    pub fn forget(&mut self) {
         self.watch_begins();
-        self.entry = None;
-        self.fence = None;
+        self.key.entry = None;
+        self.fence.entry = None;
         self.heir = None;
         self.distrust = None;
         self.doubt = Doubt::None;
         self.known = false;
         self.last_sign = None;
-        let change = self.settle(role, server, now);
         self.last_leader = None;
-        change.map(|change| RoleChange {
-            cause: ChangeCause::BucketReplaced,
-            ..change
-        })
     }
 
     /// Returns whether a value stands under the role's keys, as far as was seen.
     pub const fn is_there(&self) -> bool {
-        self.entry.is_some() || self.fence.is_some()
+        self.key.entry.is_some() || self.fence.entry.is_some()
     }
 
     /// Records that the watch has shown the current data under the roles' keys.
@@ -196,60 +199,47 @@ impl TrackedRole {
     /// An entry that was seen before and was not shown now is looked up. It may just have been
     /// replaced, removed, or taken back with the bucket.
     pub fn caught_up(&mut self) {
-        self.missing = !self.shown && self.entry.is_some();
-        self.fence_missing = !self.fence_shown && self.holder().is_some();
+        self.key.caught_up(self.key.entry.is_some());
+        self.fence.caught_up(self.holder().is_some());
         self.known = true;
     }
 
-    /// Takes a message that the watch showed under the role's key. `default_lease` applies to
-    /// records that do not contain a lease.
+    /// Takes a message that the watch showed under the role's key. `live` is whether it has just
+    /// been written, `untold` the lease of records that do not tell theirs.
     ///
     /// A revision below one already seen comes from a server that lags. Only the stream leader's
     /// answer can take the state back.
-    pub fn show(
-        &mut self,
-        entry: Entry,
-        how: How,
-        default_lease: Duration,
-        written: SystemTime,
-        now: Moment,
-    ) {
-        let seen = self.entry.as_ref().map(|seen| seen.revision);
-        if seen.is_none_or(|seen| entry.revision >= seen) {
-            self.take(entry, how, default_lease, written, now);
+    pub fn show(&mut self, shown: Stored<Entry>, live: bool, untold: Duration, now: Moment) {
+        let seen = self.key.entry.as_ref().map(|seen| seen.revision);
+        if seen.is_none_or(|seen| shown.0.revision >= seen) {
+            self.take(shown, live, untold, now);
         }
     }
 
-    fn take(
-        &mut self,
-        mut entry: Entry,
-        how: How,
-        default_lease: Duration,
-        written: SystemTime,
-        now: Moment,
-    ) {
+    fn take(&mut self, stored: Stored<Entry>, live: bool, untold: Duration, now: Moment) {
+        let (mut entry, written) = stored;
         let distrust = self.signatures.judge(&mut entry, now);
-        let again = self.entry.as_ref().is_some_and(|seen| entry.is(seen));
-        if again && self.shown {
+        let seen = self.key.entry.as_ref();
+        let again = seen.is_some_and(|seen| entry.is(seen));
+        if again && self.key.sight == Sight::Shown {
             return;
         }
-        self.shown = true;
-        self.missing = false;
+        self.key.sight = Sight::Shown;
         self.known = true;
         self.distrust = distrust;
         if again && self.doubt == Doubt::Expired {
             // The entry has stood there since before its lease ended.
             return;
         }
-        let was = self.entry.replace(entry);
+        let was = self.key.entry.replace(entry);
         let was = was.filter(|_| self.doubt != Doubt::Expired);
         self.doubt = Doubt::None;
         self.received = now;
-        self.written = written;
+        self.key.written = written;
         self.look_at = now;
-        self.confirmed = how == How::Live;
-        let Some(entry) = &self.entry else { return };
-        let live = (how == How::Live).then_some(now);
+        self.confirmed = live;
+        let Some(entry) = &self.key.entry else { return };
+        let live = live.then_some(now);
         match &entry.content {
             Content::Release(release) => {
                 self.heir = release.heir;
@@ -257,8 +247,9 @@ impl TrackedRole {
             }
             Content::ForeignMarker => self.heir = None,
             Content::Record(_) | Content::Opaque => {
-                self.lease = Some(lease(&entry.content, default_lease));
-                if !was.is_some_and(|was| are_of_one_term(&was.content, &entry.content)) {
+                self.lease = entry.content.lease(untold);
+                let before = was.as_ref().and_then(|was| term(&was.content));
+                if before != term(&entry.content) {
                     self.led_since = written;
                     self.claimed_at = live.map(|_| entry.revision);
                     let last_sign = self.last_sign.filter(|_| live.is_some());
@@ -271,27 +262,33 @@ impl TrackedRole {
 
     /// Takes a message that the watch showed under the role's fence key. A revision below one
     /// already seen comes from a server that lags.
-    pub fn show_fence(&mut self, fence: FenceEntry, written: SystemTime) {
-        let seen = self.fence.map(|seen| seen.revision);
+    pub fn show_fence(&mut self, (fence, written): Stored<FenceEntry>) {
+        let seen = self.fence.entry.map(|seen| seen.revision);
         if seen.is_none_or(|seen| fence.revision >= seen) {
-            self.fence = Some(fence);
-            self.fence_written = written;
-            self.fence_shown = true;
-            self.fence_missing = false;
+            self.fence = Key {
+                entry: Some(fence),
+                written,
+                sight: Sight::Shown,
+            };
         }
     }
 
-    /// Lets time pass. Returns whether to look at the stream leader's data. `current` is whether
-    /// the watch would have shown a heartbeat.
-    pub fn tick(&mut self, current: bool, now: Moment) -> bool {
-        let is_open = self.is_overdue(now) && self.doubt != Doubt::Expired;
+    /// Lets time pass. Returns whether a look at the stream leader's data begins, for which there
+    /// must be `room`. `current` is whether the watch would have shown a heartbeat.
+    pub fn tick(&mut self, current: bool, room: bool, now: Moment) -> bool {
+        let overdue = self.is_overdue(now);
+        let is_open = overdue && self.doubt != Doubt::Expired;
         if !current && is_open {
             self.doubt = Doubt::Unseen;
         }
-        if !current || !(is_open || self.missing || self.fence_missing) {
-            return false;
+        let is_missing = [self.key.sight, self.fence.sight].contains(&Sight::Missing);
+        let is_due = self.looking.is_none() && now >= self.look_at;
+        let looks = current && room && is_due && (is_open || is_missing);
+        if looks {
+            let revision = self.key.entry.as_ref().map(|entry| entry.revision);
+            self.looking = revision.map(|revision| Looking { revision, overdue });
         }
-        self.looking.is_none() && now >= self.look_at
+        looks
     }
 
     /// Returns whether time alone may have changed the reported state.
@@ -299,38 +296,30 @@ impl TrackedRole {
         self.told.leader.is_some() && (self.doubt != Doubt::None || self.signatures.is_required())
     }
 
-    pub fn looks(&mut self, now: Moment) {
-        self.looking = self.entry.as_ref().map(|entry| Looking {
-            revision: entry.revision,
-            overdue: self.is_overdue(now),
-        });
-    }
-
     /// Takes the result of a look at the stream leader's data, or `None` if the look failed. The
     /// look began after the lease had passed, or for data that the watch did not show.
-    pub fn looked(&mut self, found: Option<Found>, default_lease: Duration, now: Moment) {
+    pub fn looked(&mut self, found: Option<Found>, untold: Duration, now: Moment) {
         let looking = self.looking.take();
         let asked = looking.map(|looking| looking.revision);
         let was_overdue = looking.is_some_and(|looking| looking.overdue);
         if let Some((_, fence)) = &found {
-            let older = |fence: &FenceEntry| {
-                self.fence_shown
-                    && self
-                        .fence
-                        .is_some_and(|shown| fence.revision < shown.revision)
-            };
-            if let Some((fence, written)) = fence.filter(|(fence, _)| !older(fence)) {
-                self.fence = Some(fence);
-                self.fence_written = written;
+            let shown = self.fence.entry;
+            let shown = shown.filter(|_| self.fence.sight == Sight::Shown);
+            let shown = shown.map_or(0, |shown| shown.revision);
+            if let Some((fence, written)) = fence.filter(|(fence, _)| fence.revision >= shown) {
+                self.fence.entry = Some(fence);
+                self.fence.written = written;
             }
-            // A leader of another library has no fence record.
-            self.fence_missing = false;
-        } else if self.fence_missing {
+            if self.fence.sight == Sight::Missing {
+                // A leader of another library has no fence record.
+                self.fence.sight = Sight::Awaited;
+            }
+        } else if self.fence.sight == Sight::Missing {
             self.look_at = now + LOOK_AGAIN;
         }
         let is_about = |entry: &Entry| Some(entry.revision) == asked;
-        let is_open = self.missing || self.is_overdue(now);
-        if !self.entry.as_ref().is_some_and(is_about) || !is_open {
+        let is_open = self.key.sight == Sight::Missing || self.is_overdue(now);
+        if !self.key.entry.as_ref().is_some_and(is_about) || !is_open {
             // The look belongs to a watch that is over, or the watch has shown something newer
             // meanwhile.
             return;
@@ -342,9 +331,9 @@ impl TrackedRole {
             }
             return;
         };
-        self.missing = false;
+        self.key.sight = Sight::Shown;
         let Some((mut entry, written)) = role else {
-            self.entry = None;
+            self.key.entry = None;
             self.doubt = Doubt::None;
             self.distrust = None;
             return;
@@ -354,8 +343,7 @@ impl TrackedRole {
             // The entry that was judged has no proof any more.
             record.proof = None;
         }
-        if self.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
-            self.shown = true;
+        if self.key.entry.as_ref().is_some_and(|seen| entry.is(seen)) {
             if was_overdue {
                 self.doubt = Doubt::Expired;
             } else {
@@ -364,14 +352,9 @@ impl TrackedRole {
             }
             return;
         }
-        // The entry is newer. If writes were lost, it may be older.
-        let how = if Some(entry.revision) > asked {
-            How::Live
-        } else {
-            How::Stood
-        };
-        self.shown = false;
-        self.take(entry, how, default_lease, written, now);
+        // If writes were lost, the entry is older.
+        let live = Some(entry.revision) > asked;
+        self.take((entry, written), live, untold, now);
     }
 
     /// Returns whether a record stands whose lease has passed.
@@ -380,210 +363,21 @@ impl TrackedRole {
     }
 
     fn lease(&self) -> Duration {
-        self.lease.unwrap_or(FOREIGN_LEASE.0)
+        self.lease.unwrap_or_default()
     }
 
     fn holder(&self) -> Option<&Content> {
-        let content = &self.entry.as_ref()?.content;
-        matches!(content, Content::Record(_) | Content::Opaque).then_some(content)
-    }
-
-    fn stands(&self, now: Moment) -> Reported {
-        let nobody = |standing| Reported {
-            standing,
-            leader: None,
-        };
-        let Some(entry) = &self.entry else {
-            return nobody(Self::nothing(self.known));
-        };
-        match (&entry.content, self.doubt) {
-            (Content::Release(release), _) if release.heir.is_some() => {
-                nobody(Standing::HandedOver)
-            }
-            (Content::Release(_), _) => nobody(Standing::Released),
-            (Content::ForeignMarker, _) => nobody(Standing::Deleted),
-            (_, Doubt::Expired) => nobody(Standing::Expired),
-            (_, Doubt::Unseen) => nobody(Standing::Unknown),
-            (content, Doubt::None) => {
-                let leader = LeaderInfo::shown_by(content);
-                match self.signatures.told(leader, now) {
-                    None => nobody(Standing::Untrusted),
-                    leader => Reported {
-                        standing: Standing::Led,
-                        leader,
-                    },
-                }
-            }
-        }
-    }
-
-    /// Brings the reported state up to date. Returns the change, if there is one. `server` is the
-    /// time by the server's clock.
-    pub fn settle(&mut self, role: &RoleName, server: SystemTime, now: Now) -> Option<RoleChange> {
-        let new = self.stands(now.clock);
-        self.unled_since = if new.leader.is_some() {
-            None
-        } else {
-            let ended = || self.leader_ended(new.standing, server);
-            Some(self.unled_since.unwrap_or_else(ended))
-        };
-        let is_same = new.standing == self.told.standing
-            && match (&new.leader, &self.told.leader) {
-                (Some(new), Some(old)) => is_one_instance(new, old),
-                (None, None) => true,
-                _ => false,
-            };
-        let old = std::mem::replace(&mut self.told, new);
-        if is_same {
-            return None;
-        }
-        let cause = self.cause(&old);
-        let is_new = matches!(cause, ChangeCause::Claimed | ChangeCause::HandedOver);
-        if self.told.leader.is_some() {
-            self.heir = None;
-            self.last_leader = None;
-        } else if old.leader.is_some() {
-            self.last_leader.clone_from(&old.leader);
-        }
-        Some(RoleChange {
-            role: role.as_str().to_owned(),
-            from: old.leader,
-            to: self.told.leader.clone(),
-            standing: self.told.standing,
-            cause,
-            silence: self.silence.filter(|_| is_new),
-            at: now.wall,
-        })
-    }
-
-    /// Returns since when no leader is known, as the stream has it: since the end of the last lease,
-    /// or since the marker that freed the role. `server` is the time by the server's clock.
-    fn leader_ended(&self, standing: Standing, server: SystemTime) -> SystemTime {
-        let ended = match &self.entry {
-            // Nothing tells when the key was removed, or since when a record is not trusted.
-            None => server,
-            Some(_) if standing == Standing::Untrusted => self.written,
-            Some(_) if self.holder().is_some() => self.written + self.lease(),
-            Some(_) => self.written,
-        };
-        ended.min(server)
-    }
-
-    fn cause(&self, old: &Reported) -> ChangeCause {
-        let leader = self.told.leader.as_ref();
-        let incarnation = leader.and_then(|one| one.incarnation);
-        let is_seen_again = old.standing == Standing::Unknown
-            && leader
-                .zip(self.last_leader.as_ref())
-                .is_some_and(|(one, last)| is_one_instance(one, last));
-        match self.told.standing {
-            Standing::Led if !self.confirmed || is_seen_again => ChangeCause::Found,
-            Standing::Led if incarnation.is_some() && incarnation == self.heir => {
-                ChangeCause::HandedOver
-            }
-            Standing::Led => ChangeCause::Claimed,
-            Standing::Untrusted => ChangeCause::Untrusted,
-            Standing::Released | Standing::HandedOver => ChangeCause::Released,
-            Standing::Expired => ChangeCause::Expired,
-            Standing::Unknown => ChangeCause::LostSight,
-            Standing::Unclaimed
-                if old.standing == Standing::Unknown && self.last_leader.is_none() =>
-            {
-                ChangeCause::Found
-            }
-            Standing::Deleted | Standing::Unclaimed => ChangeCause::Deleted,
-        }
-    }
-
-    pub const fn told(&self) -> &Reported {
-        &self.told
-    }
-
-    /// Returns the leader, if it was seen alive.
-    pub fn confirmed_leader(&self) -> Option<&LeaderInfo> {
-        self.told.leader.as_ref().filter(|_| self.confirmed)
-    }
-
-    /// `server` is the time by the server's clock, as far as it is known.
-    pub fn observed(
-        &self,
-        epoch: Option<u64>,
-        server: Option<SystemTime>,
-        now: Moment,
-    ) -> Observed {
-        let leads = self.told.leader.is_some();
-        let held = self.holder().is_some();
-        let age = now.since(self.received);
-        let remaining = leads.then(|| self.lease().saturating_sub(age));
-        let fencing_token = epoch.and_then(|epoch| self.fencing_token(epoch));
-        let is_its = |token: &FencingToken| {
-            let fence = self.fence.map(|fence| fence.revision);
-            fence == Some(token.sequence)
-        };
-        let term_began = fencing_token.filter(is_its).map(|_| self.fence_written);
-        let ago = |time: SystemTime| Some(server?.duration_since(time).unwrap_or_default());
-        let alive = leads && self.confirmed && remaining != Some(Duration::ZERO);
-        let unled_since = self.unled_since.or_else(|| {
-            let ended = server.map(|server| self.leader_ended(self.told.standing, server));
-            ended.filter(|_| self.entry.is_some())
-        });
-        Observed {
-            standing: self.told.standing,
-            leader: self.told.leader.clone(),
-            confirmed: leads && self.confirmed,
-            since: ago(term_began.unwrap_or(self.led_since)).filter(|_| leads),
-            since_at: if leads { term_began } else { self.unled_since },
-            unled: unled_since.filter(|_| !alive).and_then(ago),
-            fencing_token,
-            revision: self.entry.as_ref().map(|entry| entry.revision),
-            ttl: self.lease.or_else(|| self.fence?.record?.ttl),
-            age: held.then_some(age),
-            remaining,
-            opaque: matches!(self.holder(), Some(Content::Opaque)),
-            distrust: self.distrust.filter(|_| held && !leads),
-            last_leader: self.last_leader.clone().filter(|_| !leads),
-        }
-    }
-
-    fn fencing_token(&self, epoch: u64) -> Option<FencingToken> {
-        let leader = self.told.leader.as_ref()?;
-        if self.signatures.is_required() {
-            return self.signatures.fencing_token();
-        }
-        let fence = self.fence?;
-        let is_its = fence.nonce()?.incarnation == leader.incarnation?;
-        let is_new = self.claimed_at.is_none_or(|claim| fence.revision > claim);
-        (is_its && is_new).then_some(FencingToken {
-            epoch,
-            sequence: fence.revision,
-        })
+        let content = &self.key.entry.as_ref()?.content;
+        term(content).map(|_| content)
     }
 }
 
-fn lease(content: &Content, default_lease: Duration) -> Duration {
-    let told = match content {
-        Content::Record(record) => record.ttl,
-        _ => None,
-    };
-    told.unwrap_or(default_lease)
-        .clamp(FOREIGN_LEASE.0, FOREIGN_LEASE.1)
-}
-
-/// Returns whether both values are of the same term, as far as can be determined. Each term has a
-/// release secret of its own.
-fn are_of_one_term(one: &Content, other: &Content) -> bool {
-    let release = |content: &Content| match content {
-        Content::Record(record) => record.release,
-        _ => None,
-    };
-    let is_one_release = release(one) == release(other);
-    let (one, other) = (LeaderInfo::shown_by(one), LeaderInfo::shown_by(other));
-    let is_one_leader = one
-        .zip(other)
-        .is_some_and(|(one, other)| is_one_instance(&one, &other));
-    is_one_leader && is_one_release
-}
-
-fn is_one_instance(one: &LeaderInfo, other: &LeaderInfo) -> bool {
-    one.incarnation == other.incarnation && one.instance_id == other.instance_id
+/// Returns what tells the leader's term from others, as far as its record shows that. Each term has
+/// a release secret of its own. `None` if no leader's record stands there.
+fn term(content: &Content) -> Option<(&str, Option<Uuid>, Option<ReleaseHash>)> {
+    match content {
+        Content::Record(record) => Some((&record.id, record.incarnation, record.release)),
+        Content::Opaque => Some(("", None, None)),
+        Content::Release(_) | Content::ForeignMarker => None,
+    }
 }

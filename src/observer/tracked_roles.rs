@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::observed::{Change, Observed, RoleChange, WatchStatus};
-use super::tracked_role::{How, Now, TrackedRole};
+use super::observed::{Change, Observed, WatchStatus};
+use super::tracked_role::{Now, TrackedRole};
 use crate::actors::Signatures;
 use crate::model::keyring::Keyring;
 use crate::store::Written;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};
-use nats_elect_core::record::{Entry, FenceEntry, Snapshot};
+use nats_elect_core::record::{Entry, FOREIGN_LEASE, FenceEntry, Snapshot};
 use nats_elect_core::status::LeaderInfo;
 
 /// The roles that an observer looks at, and its settings.
@@ -69,7 +69,9 @@ impl TrackedRoles {
 
     /// Sets the bucket that is about to be watched.
     pub fn bucket_is(&mut self, epoch: u64, max_age: Option<Duration>, now: Now) {
-        self.default_lease = max_age.unwrap_or(self.scope.default_ttl);
+        let (shortest, longest) = FOREIGN_LEASE;
+        let lease = max_age.unwrap_or(self.scope.default_ttl);
+        self.default_lease = lease.clamp(shortest, longest);
         let known = self.epoch.replace(epoch);
         for tracked in self.roles.values_mut() {
             tracked.signatures().bucket_is(&self.scope.bucket, epoch);
@@ -79,8 +81,8 @@ impl TrackedRoles {
         }
         let server = self.server_or_own(now);
         for (role, tracked) in &mut self.roles {
-            let change = tracked.forget(role, server, now);
-            self.changes.extend(change.map(boxed));
+            tracked.forget();
+            self.changes.extend(tracked.settle(role, server, now));
         }
         self.replaced = true;
     }
@@ -134,8 +136,7 @@ impl TrackedRoles {
         let server = self.server_or_own(now);
         for (role, tracked) in &mut self.roles {
             tracked.caught_up();
-            self.changes
-                .extend(tracked.settle(role, server, now).map(boxed));
+            self.changes.extend(tracked.settle(role, server, now));
         }
         if std::mem::take(&mut self.replaced) && self.scope.roles.is_none() {
             // Roles that only the other bucket had do not exist here.
@@ -165,10 +166,10 @@ impl TrackedRoles {
         if !self.is_wanted(role) {
             return;
         }
-        let (how, lease) = (self.how(), self.default_lease);
-        let written = self.written(written, now);
+        let (live, lease) = (self.stale.is_none(), self.default_lease);
+        let shown = (entry, self.written(written, now));
         let tracked = self.tracked(role, now.clock);
-        tracked.show(entry, how, lease, written, now.clock);
+        tracked.show(shown, live, lease, now.clock);
         self.settle(role, now);
     }
 
@@ -182,8 +183,8 @@ impl TrackedRoles {
     ) {
         self.heard = now.clock;
         if self.is_wanted(role) {
-            let written = self.written(written, now);
-            self.tracked(role, now.clock).show_fence(fence, written);
+            let shown = (fence, self.written(written, now));
+            self.tracked(role, now.clock).show_fence(shown);
         }
     }
 
@@ -194,13 +195,11 @@ impl TrackedRoles {
         let server = self.server_or_own(now);
         let mut looks = Vec::new();
         for (role, tracked) in &mut self.roles {
-            if tracked.tick(current, now.clock) && looks.len() < most {
-                tracked.looks(now.clock);
+            if tracked.tick(current, looks.len() < most, now.clock) {
                 looks.push(role.clone());
             }
             if tracked.may_have_turned() {
-                self.changes
-                    .extend(tracked.settle(role, server, now).map(boxed));
+                self.changes.extend(tracked.settle(role, server, now));
             }
         }
         looks
@@ -264,14 +263,6 @@ impl TrackedRoles {
         wanted.is_none_or(|wanted| wanted.contains(role))
     }
 
-    fn how(&self) -> How {
-        if self.stale.is_none() {
-            How::Live
-        } else {
-            How::Stood
-        }
-    }
-
     fn tracked(&mut self, role: &RoleName, now: Moment) -> &mut TrackedRole {
         let (scope, epoch) = (&self.scope, self.epoch);
         let current = self.stale.is_none();
@@ -288,12 +279,7 @@ impl TrackedRoles {
     fn settle(&mut self, role: &RoleName, now: Now) {
         let server = self.server_or_own(now);
         if let Some(tracked) = self.roles.get_mut(role) {
-            self.changes
-                .extend(tracked.settle(role, server, now).map(boxed));
+            self.changes.extend(tracked.settle(role, server, now));
         }
     }
-}
-
-fn boxed(change: RoleChange) -> Change {
-    Change::Role(Box::new(change))
 }

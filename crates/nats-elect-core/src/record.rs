@@ -301,6 +301,16 @@ impl Content {
         Self::Record(Box::new(record))
     }
 
+    /// The lease of the leader who wrote this, or `untold` if it tells none. `None` if no leader
+    /// holds the role by it.
+    pub fn lease(&self, untold: Duration) -> Option<Duration> {
+        match self {
+            Self::Record(record) => Some(record.ttl.unwrap_or(untold)),
+            Self::Opaque => Some(untold),
+            Self::Release(_) | Self::ForeignMarker => None,
+        }
+    }
+
     /// The nonce of the attempt that wrote this, if it shows one.
     pub fn nonce(&self) -> Option<Nonce> {
         match self {

@@ -48,11 +48,7 @@ impl World {
         let ttls = self.nodes.iter().map(|node| node.settings.ttl);
         let max_age = self.bucket.made.max_age;
         let untold = max_age.or(ttls.max()).unwrap_or_default();
-        let of_record = role.and_then(|entry| match &entry.content {
-            Content::Record(record) => Some(record.ttl.unwrap_or(untold)),
-            Content::Opaque => Some(untold),
-            Content::Release(_) | Content::ForeignMarker => None,
-        });
+        let of_record = role.and_then(|entry| entry.content.lease(untold));
         let of_fence = fence.and_then(|fence| Some(fence.record?.ttl.unwrap_or(untold)));
         let expired = max_age.filter(|_| fence.is_none());
         let leases = [of_record, of_fence, expired].into_iter().flatten();
