@@ -54,7 +54,53 @@ impl RoleManagerBuilder {
         self
     }
 
-    crate::access::connection_settings!();
+    crate::access::config_setters!(connection);
+
+    crate::access::config_setters! {
+        /// Creates the bucket if it does not exist. Default: it must exist.
+        bucket_auto_create();
+
+        /// Sets on how many servers a bucket that is created is kept. Default: 1.
+        replicas(replicas: usize);
+
+        /// Sets where a bucket that is created is kept. Default: on disk.
+        storage(storage: Storage);
+
+        /// Sets the name of the application. Default: that of the program's file. Instances of another
+        /// application that stand for the same role in the same bucket are warned of, and refused at the
+        /// start if both set their names.
+        application(name: impl Into<String>);
+
+        /// Sets the name of this instance in records, logs and metrics. Default: host name, process id
+        /// and a short random part.
+        ///
+        /// Two processes with the same id are still two instances, because each start has an identity
+        /// of its own.
+        instance_id(instance_id: impl Into<String>);
+
+        /// Adds a fact about this instance, such as its zone, for people and observers: see
+        /// [`ManagerConfig::meta`](field@crate::ManagerConfig::meta).
+        meta(key: impl Into<String>, value: impl Into<String>);
+
+        /// Sets whether this instance can be operated over NATS, and on which subjects. Default: it
+        /// can, see [`AdminConfig`].
+        admin(admin: AdminConfig);
+
+        /// Keeps a companion process that releases this instance's roles, and its units of groups, when,
+        /// and only when, this process is dead: see [`last_will`](mod@crate::last_will). Default: there is none.
+        ///
+        /// The companion makes a connection of its own by the configuration. So `start` fails if a
+        /// [`client`](Self::client) or [`connect_options`](Self::connect_options) are given as well.
+        last_will(last_will: LastWillConfig);
+
+        /// Publishes the begin and the end of each term of this instance, for other programs: see
+        /// [`EventsConfig`]. They are published by default, and kept for a week where that can be.
+        events(events: EventsConfig);
+
+        /// Sets the lease that this instance keeps for the units that it owns of its groups. Default:
+        /// [`MemberConfig::default`].
+        member(member: MemberConfig);
+    }
 
     /// Uses this connection instead of one that the manager makes.
     ///
@@ -74,71 +120,11 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Creates the bucket if it does not exist. Default: it must exist.
-    pub fn bucket_auto_create(mut self) -> Self {
-        self.access.config = self.access.config.bucket_auto_create();
-        self
-    }
-
-    /// Sets on how many servers a bucket that is created is kept. Default: 1.
-    pub fn replicas(mut self, replicas: usize) -> Self {
-        self.access.config = self.access.config.replicas(replicas);
-        self
-    }
-
-    /// Sets where a bucket that is created is kept. Default: on disk.
-    pub fn storage(mut self, storage: Storage) -> Self {
-        self.access.config = self.access.config.storage(storage);
-        self
-    }
-
-    /// Sets the name of the application. Default: that of the program's file. Instances of another
-    /// application that stand for the same role in the same bucket are warned of, and refused at the
-    /// start if both set their names.
-    pub fn application(mut self, name: impl Into<String>) -> Self {
-        self.access.config = self.access.config.application(name);
-        self
-    }
-
     /// Sets what the application is called unless somebody sets its name. For programs that run
     /// another one under a lease.
     #[doc(hidden)]
     pub fn program(mut self, name: impl Into<String>) -> Self {
         self.program = Some(name.into());
-        self
-    }
-
-    /// Sets the name of this instance in records, logs and metrics. Default: host name, process id
-    /// and a short random part.
-    ///
-    /// Two processes with the same id are still two instances, because each start has an identity
-    /// of its own.
-    pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
-        self.access.config = self.access.config.instance_id(instance_id);
-        self
-    }
-
-    /// Adds a fact about this instance, such as its zone, for people and observers: see
-    /// [`ManagerConfig::meta`](field@crate::ManagerConfig::meta).
-    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.access.config = self.access.config.meta(key, value);
-        self
-    }
-
-    /// Sets whether this instance can be operated over NATS, and on which subjects. Default: it
-    /// can, see [`AdminConfig`].
-    pub fn admin(mut self, admin: AdminConfig) -> Self {
-        self.access.config = self.access.config.admin(admin);
-        self
-    }
-
-    /// Keeps a companion process that releases this instance's roles, and its units of groups, when,
-    /// and only when, this process is dead: see [`last_will`](mod@crate::last_will). Default: there is none.
-    ///
-    /// The companion makes a connection of its own by the configuration. So `start` fails if a
-    /// [`client`](Self::client) or [`connect_options`](Self::connect_options) are given as well.
-    pub fn last_will(mut self, last_will: LastWillConfig) -> Self {
-        self.access.config = self.access.config.last_will(last_will);
         self
     }
 
@@ -192,13 +178,6 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Publishes the begin and the end of each term of this instance, for other programs: see
-    /// [`EventsConfig`]. They are published by default, and kept for a week where that can be.
-    pub fn events(mut self, events: EventsConfig) -> Self {
-        self.access.config = self.access.config.events(events);
-        self
-    }
-
     /// Adds a role in whose election this instance takes part, with this handler.
     pub fn role(
         mut self,
@@ -224,13 +203,6 @@ impl RoleManagerBuilder {
     /// Adds a group in which this instance takes part.
     pub fn group(mut self, group: Group) -> Self {
         self.groups.push(group);
-        self
-    }
-
-    /// Sets the lease that this instance keeps for the units that it owns of its groups. Default:
-    /// [`MemberConfig::default`].
-    pub fn member(mut self, member: MemberConfig) -> Self {
-        self.access.config = self.access.config.member(member);
         self
     }
 

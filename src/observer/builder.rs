@@ -59,7 +59,7 @@ impl ObserverBuilder {
         self
     }
 
-    crate::access::connection_settings!();
+    crate::access::config_setters!(connection);
 
     /// Uses this connection instead of one that the observer makes.
     ///
