@@ -54,7 +54,7 @@ pub struct LeaderFound {
     pub instance: Instance,
     /// The role.
     pub role: RoleName,
-    /// The fencing token of its term, for [`StepDown::expecting`].
+    /// The fencing token of its term, for [`StepDown::expecting`](crate::StepDown::expecting).
     pub fencing_token: FencingToken,
     /// The instance's report about the role.
     pub report: RoleReport,
@@ -224,9 +224,9 @@ impl AdminClient {
     ///
     /// If the client was told which bucket is meant, the method returns as soon as an instance
     /// answers that it leads. Otherwise it waits for the others, because they may be of another
-    /// bucket. While a role changes hands, both instances may answer so for a moment;
-    /// [`StepDown::expecting`] with the fencing token ends no other term than the one that was
-    /// found.
+    /// bucket. While a role changes hands, both instances may answer so for a moment. Then
+    /// [`StepDown::expecting`](crate::StepDown::expecting) with the fencing token ends no other term
+    /// than the one that was found.
     ///
     /// # Errors
     /// Returns [`AdminError::NoLeader`] if no instance that answers leads the role. Returns
