@@ -11,7 +11,7 @@ use crate::actors::{Connection, tuned};
 use crate::error::Error;
 use crate::model::config::{ConfigError, Environment, ManagerConfig};
 
-pub(crate) use self::settings::connection_settings;
+pub(crate) use self::settings::config_setters;
 
 /// The connection settings that were made, in the order of the calls.
 #[derive(Default)]

@@ -1,8 +1,10 @@
-//! The connection settings that every builder offers.
+//! The methods of a builder for the settings that it keeps in `access`.
 
-/// The methods of a builder that has its settings in `access`.
-macro_rules! connection_settings {
-    () => {
+/// Gives a builder, in its `impl`, a method for each setting that is listed, with its text: it calls
+/// that of [`ManagerConfig`](crate::ManagerConfig) of the same name. `connection` stands for those of
+/// the connection, which every builder offers.
+macro_rules! config_setters {
+    (connection) => {
         /// Takes settings from the environment: `NATS_URL`, `NATS_CREDS` and the others that
         /// [`ManagerConfig::with_env`](crate::ManagerConfig::with_env) describes, and for a manager
         /// those of its roles, as
@@ -11,13 +13,6 @@ macro_rules! connection_settings {
         /// not read.
         pub fn with_env(mut self) -> Self {
             self.access.take_environment();
-            self
-        }
-
-        /// Sets the address of NATS: one URL, or several separated by commas. Default:
-        /// `nats://127.0.0.1:4222`.
-        pub fn servers(mut self, servers: impl AsRef<str>) -> Self {
-            self.access.config = self.access.config.servers(servers);
             self
         }
 
@@ -32,38 +27,38 @@ macro_rules! connection_settings {
             self
         }
 
-        /// Sets how to authenticate, instead of what was set before.
-        pub fn auth(mut self, auth: $crate::AuthConfig) -> Self {
-            self.access.config.auth = auth;
-            self
-        }
+        $crate::access::config_setters! {
+            /// Sets the address of NATS: one URL, or several separated by commas. Default:
+            /// `nats://127.0.0.1:4222`.
+            servers(servers: impl AsRef<str>);
 
-        /// Sets how the connection is encrypted. Default: as the servers require, or their addresses
-        /// (`tls://`).
-        pub fn tls(mut self, tls: $crate::TlsConfig) -> Self {
-            self.access.config.tls = tls;
-            self
-        }
+            /// Sets how to authenticate, instead of what was set before.
+            auth(auth: $crate::AuthConfig);
 
-        /// Sets the prefix of reply subjects, if the user may not subscribe to `_INBOX.>`. Default:
-        /// `_INBOX`.
-        pub fn inbox_prefix(mut self, prefix: impl Into<String>) -> Self {
-            self.access.config = self.access.config.inbox_prefix(prefix);
-            self
-        }
+            /// Sets how the connection is encrypted. Default: as the servers require, or their
+            /// addresses (`tls://`).
+            tls(tls: $crate::TlsConfig);
 
-        /// Sets the Key-Value bucket in which the instances meet. Default: `leaders`.
-        pub fn bucket(mut self, bucket: impl Into<String>) -> Self {
-            self.access.config = self.access.config.bucket(bucket);
-            self
-        }
+            /// Sets the prefix of reply subjects, if the user may not subscribe to `_INBOX.>`.
+            /// Default: `_INBOX`.
+            inbox_prefix(prefix: impl Into<String>);
 
-        /// Sets how long `start` tries to reach NATS and its bucket. Default: 30 s.
-        pub fn start_timeout(mut self, start_timeout: std::time::Duration) -> Self {
-            self.access.config = self.access.config.start_timeout(start_timeout);
-            self
+            /// Sets the Key-Value bucket in which the instances meet. Default: `leaders`.
+            bucket(bucket: impl Into<String>);
+
+            /// Sets how long `start` tries to reach NATS and its bucket. Default: 30 s.
+            start_timeout(start_timeout: std::time::Duration);
         }
+    };
+    ($($(#[$doc:meta])* $setter:ident($($given:ident: $type:ty),*);)*) => {
+        $(
+            $(#[$doc])*
+            pub fn $setter(mut self $(, $given: $type)*) -> Self {
+                self.access.config = self.access.config.$setter($($given),*);
+                self
+            }
+        )*
     };
 }
 
-pub(crate) use connection_settings;
+pub(crate) use config_setters;

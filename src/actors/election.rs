@@ -4,6 +4,7 @@
 mod requests;
 mod spans;
 mod tasks;
+mod telling;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 
 use self::spans::Spans;
 use super::Link;
-use super::announce::{announce, announce_in, log_no_leader};
+use super::announce::{announce, announce_in};
 use super::asked::Asked;
 use super::lasting_failure::LastingFailure;
 use super::latest_task::LatestTask;
@@ -27,12 +28,11 @@ use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
 use crate::model::bequests::{Bequests, Lease};
-use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
-use nats_elect_core::event::{Event, FailureKind, Outcome, Vacancy};
+use nats_elect_core::event::{Event, FailureKind, Vacancy};
 use nats_elect_core::record::Entry;
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::LeaderInfo;
@@ -445,80 +445,6 @@ impl ElectionState {
         None
     }
 
-    /// Reports the leader, if the reportable information differs from the last report.
-    fn tell_leader(&mut self, leader: Option<LeaderInfo>) {
-        // Without a trusted signature a known leader is not reported.
-        let is_known = leader.is_some();
-        let leader = self.signatures.told(leader, clock::now());
-        if leader != self.told {
-            self.leaderless_since = leader.is_none().then(clock::now);
-            if let Some(before) = std::mem::replace(&mut self.told, leader.clone()) {
-                if !is_known {
-                    log_no_leader(&self.scope, &before, self.election.vacancy());
-                }
-                // A value that is no record names nobody.
-                self.predecessor = Some(before.instance_id).filter(|id| !id.is_empty());
-            }
-            self.publish_status();
-            announce(&self.scope, Event::LeaderChanged(leader));
-        }
-    }
-
-    /// Has the event publisher report the beginning and the end of a term, and records how it came
-    /// about.
-    fn publish(&mut self, event: &Event) {
-        let (fencing_token, change) = match *event {
-            Event::ClaimBegan { vacancy } => {
-                self.vacancy = vacancy;
-                let own = self.scope.instance.incarnation;
-                self.last_sign = match vacancy {
-                    Vacancy::Untouched => None,
-                    _ => self.leaderless.last_sign(own),
-                };
-                self.stages.claim_began(self.last_sign, self.stepped);
-                return;
-            }
-            Event::ClaimEnded {
-                outcome: Outcome::Confirmed,
-            } => {
-                self.stages.claim_confirmed(self.stepped);
-                return;
-            }
-            Event::TermStarted { fencing_token } => {
-                self.stages.term_started(&self.scope.labels, self.stepped);
-                self.scope.labels.term_started(self.vacancy);
-                let previous = self.predecessor.clone();
-                let silence = self.last_sign.map(|at| self.stepped.since(at));
-                let change = LeaderChange::started(self.vacancy, previous, silence);
-                (fencing_token, change)
-            }
-            Event::TermEnded {
-                fencing_token,
-                cause,
-                lasted,
-                released,
-                ..
-            } => (fencing_token, LeaderChange::ended(cause, lasted, released)),
-            _ => return,
-        };
-        let Some(id) = self.spans.last_id() else {
-            return;
-        };
-        let instance = &self.scope.instance;
-        let _ = self
-            .supervisor
-            .send_message(SupervisorMsg::Tell(LeaderEvent {
-                bucket: instance.bucket.as_str().to_owned(),
-                role: self.scope.role.as_str().to_owned(),
-                instance_id: instance.id.as_str().to_owned(),
-                incarnation: instance.incarnation,
-                correlation_id: id.clone(),
-                fencing_token,
-                at_ms: clock::unix_micros() / 1000,
-                change,
-            }));
-    }
-
     fn log_abort(&self) {
         // A process that stood still gave its handler no time.
         if lock(&self.scope.stood_still).is_none() {
@@ -534,16 +460,6 @@ impl ElectionState {
         if let Some(running) = self.running.as_ref().filter(|running| running.id() == term) {
             act(running);
         }
-    }
-
-    fn publish_status(&self) {
-        let mut status = self.election.status();
-        status.leader = self.signatures.told(status.leader, clock::now());
-        self.scope.status.send_if_modified(|current| {
-            let changed = *current != status;
-            *current = status;
-            changed
-        });
     }
 
     /// Arms one timer for the next deadline. An older timer's message may be queued already. Its

@@ -4,6 +4,7 @@
 
 mod looks;
 mod outage;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -15,23 +16,19 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::oneshot;
-use tracing::Span;
 
-use super::admin::AdminHandler;
+use super::Link;
 use super::connection::{Connection, StartFailure, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg};
-use super::{Link, Routes};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::repeated::{Repeated, without_random_parts};
-use crate::store::{
-    self, BucketInfo, BucketNote, Denied, IfMissing, Mailbox, StoreError, inbox_prefix,
-};
+use crate::store::{self, BucketNote, Denied, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
-use nats_elect_core::name::{BucketName, RoleName};
+use nats_elect_core::name::RoleName;
 use outage::Outage;
+pub(crate) use setup::{MonitorSetup, Opened};
 
 /// The interval between looks at the connection's state. With a client of our own, events report
 /// the same sooner.
@@ -46,32 +43,6 @@ const NOW_AND_THEN: Backoff = Backoff::new(Duration::from_secs(10), Duration::fr
 const RENEWAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct MonitorActor;
-
-pub(crate) struct MonitorSetup {
-    /// The span for log records about the connection and the bucket.
-    pub span: Span,
-    /// Called at each change of the link.
-    pub tell: Box<dyn Fn(Link) + Send + Sync>,
-    pub connection: Connection,
-    pub bucket: BucketName,
-    pub if_missing: IfMissing,
-    pub routes: Routes,
-    /// The admin service, if there is one. It takes the server's refusals that concern it.
-    pub admin: Option<Arc<AdminHandler>>,
-    pub start_timeout: Duration,
-    /// Since when there may be no connection. `None` if there was none before.
-    pub lost_at: Option<Moment>,
-    /// Receives one message: that the bucket was opened, or that it cannot be.
-    pub ready: Option<oneshot::Sender<Result<Opened, StartFailure>>>,
-}
-
-/// The bucket that was opened at the start, and the server behind it.
-pub(crate) struct Opened {
-    pub bucket: store::Bucket,
-    pub info: BucketInfo,
-    pub server: String,
-    pub version: String,
-}
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct MonitorState {

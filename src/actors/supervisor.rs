@@ -1,6 +1,9 @@
 //! The supervisor. It owns one election per role and the children that work for all roles, and
 //! restarts those that crash.
 
+mod crashes;
+mod stopping;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,33 +12,27 @@ use futures::future::join_all;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
+use self::stopping::Stopping;
 use super::admin::AdminHandler;
 use super::announce::announce;
 use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
-use super::membership::{Membership, MembershipSetup, all_ended};
+use super::membership::{Membership, MembershipSetup};
 use super::messages::{ElectionMsg, MemberMsg, Overran, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
-use crate::backoff::Backoff;
 use crate::clock;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::Bequests;
 use crate::model::config::AdminConfig;
-use crate::role::{Instance, Order, RoleRegistry, RoleScope, RunningTerm, SteppedDown};
+use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
 use nats_elect_core::Candidate;
-use nats_elect_core::Moment;
-use nats_elect_core::event::{EndCause, Event, FailureKind};
+use nats_elect_core::event::Event;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::status::RoleState;
 
-/// The pause before a crashed actor is restarted. It doubles from the first value to the second.
-const RESTART: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
-/// The maximum time that a stop waits for the last events to be published.
-const LAST_NEWS: Duration = Duration::from_secs(1);
 /// The beats of one generation. The next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
 
@@ -81,15 +78,6 @@ struct Role {
     crashes: u32,
     leaving: bool,
     waiting: Vec<oneshot::Sender<()>>,
-}
-
-#[derive(Default)]
-struct Stopping {
-    /// Whether every role is left.
-    finishing: bool,
-    /// The moment when the callers that wait for the end give up.
-    until: Option<Moment>,
-    waiting: Vec<oneshot::Sender<Result<(), Vec<String>>>>,
 }
 
 impl Actor for SupervisorActor {
@@ -383,34 +371,6 @@ impl SupervisorState {
         });
     }
 
-    fn leave_all(&mut self, message: impl Fn(&RoleScope) -> ElectionMsg) {
-        for role in self.roles.values_mut() {
-            let message = message(&role.scope);
-            role.leave(message);
-        }
-    }
-
-    /// Tells the callers that wait for the end which roles are not left.
-    fn stop_timed_out(&mut self) {
-        let mut left: Vec<String> = self.roles.keys().map(ToString::to_string).collect();
-        left.sort_unstable();
-        let member = self.membership.iter().filter(|it| !it.has_ended);
-        left.extend(member.flat_map(Membership::names));
-        let stopping = self.stopping.get_or_insert_default();
-        for waiting in stopping.waiting.drain(..) {
-            let _ = waiting.send(Err(left.clone()));
-        }
-    }
-
-    fn abandon(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        self.stopping.get_or_insert_default();
-        self.leave_all(|_| ElectionMsg::Abandon);
-        if let Some(member) = &mut self.membership {
-            member.abandon();
-        }
-        self.end_if_empty(myself);
-    }
-
     fn role_of(&self, who: &ActorCell) -> Option<RoleName> {
         let is_it = |role: &&Role| {
             role.actor
@@ -433,132 +393,6 @@ impl SupervisorState {
             }
         }
         self.end_if_empty(myself);
-    }
-
-    fn end_if_empty(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(stopping) = &mut self.stopping else {
-            return;
-        };
-        let member = self.membership.as_ref();
-        let is_empty = self.roles.is_empty() && member.is_none_or(|it| it.has_ended);
-        // The last messages of the elections are still on their way to the supervisor.
-        if is_empty && !std::mem::replace(&mut stopping.finishing, true) {
-            let _ = myself.send_message(SupervisorMsg::Finish);
-        }
-    }
-
-    /// Waits for the last events to be published, but not beyond the deadline of the stop. The
-    /// roles have been freed already.
-    fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(told) = self.children.all_published() else {
-            let _ = myself.send_message(SupervisorMsg::End);
-            return;
-        };
-        let until = self.stopping.as_ref().and_then(|stopping| stopping.until);
-        let left = until.map(|until| until.since(clock::now()) / 2);
-        let wait = LAST_NEWS.min(left.unwrap_or(LAST_NEWS));
-        let myself = myself.clone();
-        tokio::spawn(async move {
-            let _ = tokio::time::timeout(wait, told).await;
-            let _ = myself.send_message(SupervisorMsg::End);
-        });
-    }
-
-    fn end(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(stopping) = &mut self.stopping else {
-            return;
-        };
-        for waiting in stopping.waiting.drain(..) {
-            let _ = waiting.send(Ok(()));
-        }
-        self.children.stop();
-        myself.stop(None);
-    }
-
-    fn actor_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, who: &ActorCell, error: &str) {
-        let span = self.instance.span();
-        span.in_scope(|| tracing::error!(error, "an actor crashed"));
-        if let Some(member) = self.membership.as_mut().filter(|it| it.is(who)) {
-            let running = member.crashed();
-            let (myself, wait) = (myself.clone(), RESTART.after(member.crashes));
-            tokio::spawn(async move {
-                all_ended(running, wait).await;
-                let _ = myself.send_message(SupervisorMsg::RestartMember);
-            });
-        } else if let Some(role) = self.role_of(who) {
-            self.election_crashed(myself, &role, error);
-        } else if let Some((child, crashes)) = self.children.crashed(who) {
-            myself.send_after(RESTART.after(crashes), move || {
-                SupervisorMsg::Replace(child)
-            });
-        }
-    }
-
-    /// Ends the term of a crashed election, because nothing renews the lease any more. Contests the
-    /// role again when its handler has ended.
-    fn election_crashed(&mut self, myself: &ActorRef<SupervisorMsg>, name: &RoleName, error: &str) {
-        self.routes.remove(name);
-        let Some(role) = self.roles.get_mut(name) else {
-            return;
-        };
-        role.actor = None;
-        role.crashes += 1;
-        let running = role.scope.revoke();
-        let state = role.scope.status.borrow().state;
-        let fencing_token = role.scope.status.borrow().fencing_token;
-        let detail = format!("the election's actor crashed: {error}");
-        announce(
-            &role.scope,
-            Event::Failure {
-                request: None,
-                kind: FailureKind::ActorCrashed,
-                detail,
-            },
-        );
-        if let (RoleState::Leader, Some(fencing_token)) = (state, fencing_token) {
-            role.pass(RoleState::Draining);
-            announce(
-                &role.scope,
-                Event::TermEnding {
-                    fencing_token,
-                    cause: EndCause::Crashed,
-                },
-            );
-            announce(&role.scope, Event::LeaderChanged(None));
-        }
-        let wait = RESTART.after(role.crashes);
-        let (scope, myself, name) = (Arc::clone(&role.scope), myself.clone(), name.clone());
-        tokio::spawn(async move {
-            if let Some(running) = running {
-                end_handler(&scope, &running).await;
-            }
-            scope.give_back();
-            tokio::time::sleep(wait).await;
-            let _ = myself.send_message(SupervisorMsg::RestartRole { role: name });
-        });
-    }
-
-    async fn restart_role(
-        &mut self,
-        myself: &ActorRef<SupervisorMsg>,
-        name: &RoleName,
-    ) -> Result<(), ActorProcessingErr> {
-        let Some(role) = self.roles.get_mut(name).filter(|role| role.actor.is_none()) else {
-            return Ok(());
-        };
-        if role.scope.status.borrow().state != RoleState::Init {
-            role.pass(RoleState::Stopped);
-        }
-        if role.leaving {
-            self.role_left(myself, name);
-            return Ok(());
-        }
-        let scope = Arc::clone(&role.scope);
-        let actor = self.start_election(myself, &scope).await?;
-        if let Some(role) = self.roles.get_mut(name) {
-            role.actor = Some(actor);
-        }
-        Ok(())
     }
 }
 
@@ -583,38 +417,4 @@ impl Role {
             let _ = actor.send_message(message);
         }
     }
-
-    /// Continues the role's state in place of a crashed election.
-    fn pass(&self, to: RoleState) {
-        let from = self.scope.status.borrow().state;
-        self.scope.status.send_modify(|status| {
-            status.state = to;
-            status.leader = None;
-            status.fencing_token = None;
-            status.last_heartbeat = None;
-            status.lease_until = None;
-            status.overrun = false;
-            status.last_transition = clock::now();
-        });
-        self.scope.labels.lease_remaining(Duration::ZERO);
-        announce(&self.scope, Event::StateChanged { from, to });
-    }
-}
-
-/// Ends the handler. The lease is revoked already, so the handler has only the time that an abort
-/// takes.
-async fn end_handler(scope: &RoleScope, running: &RunningTerm) {
-    let allowance = scope.settings.abort_allowance();
-    let ends = || tokio::time::timeout(allowance, running.ended());
-    if ends().await.is_ok() {
-        return;
-    }
-    running.abort();
-    if ends().await.is_ok() {
-        return;
-    }
-    scope.status.send_modify(|status| status.overrun = true);
-    let fencing_token = running.fencing_token();
-    announce(scope, Event::HandlerOverrun { fencing_token });
-    running.ended().await;
 }

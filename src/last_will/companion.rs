@@ -17,10 +17,9 @@ use super::evidence::Evidence;
 use super::handed;
 use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use crate::access::Access;
-use crate::actors::{Link, MonitorActor, MonitorSetup, Routes};
+use crate::actors::{Link, MonitorActor, MonitorSetup};
 use crate::clock;
 use crate::model::bequests::Lease;
-use crate::store::IfMissing;
 use nats_elect_core::name::BucketName;
 use nats_elect_core::{Bequest, LastWill};
 
@@ -196,20 +195,9 @@ async fn connect(setup: SetUp, tell: watch::Sender<Link>) -> Option<()> {
             return None;
         }
     };
-    let setup = MonitorSetup {
-        span: tracing::Span::none(),
-        tell: Box::new(move |link| {
-            tell.send_replace(link);
-        }),
-        connection,
-        bucket,
-        if_missing: IfMissing::Await,
-        routes: Routes::default(),
-        admin: None,
-        start_timeout,
-        lost_at: None,
-        ready: None,
-    };
+    let setup = MonitorSetup::without_elections(connection, bucket, start_timeout, move |link| {
+        tell.send_replace(link);
+    });
     // It lives as long as this process.
     Actor::spawn(None, MonitorActor, setup).await.ok()?;
     Some(())

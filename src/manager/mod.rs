@@ -4,6 +4,7 @@ mod builder;
 mod group;
 mod handle;
 mod probe;
+mod start;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -16,12 +16,11 @@ use super::tracked_roles::{Scope, TrackedRoles};
 use super::watching::{Shared, Stopping, Watching, tick};
 use super::{Observer, WatchStatus};
 use crate::access::Access;
-use crate::actors::{Link, LinkedActor, LinkedMsg, MonitorActor, MonitorSetup, Routes};
+use crate::actors::{Link, LinkedActor, LinkedMsg, MonitorActor, MonitorSetup};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
 use crate::model::keyring::Keyring;
-use crate::store::IfMissing;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::FOREIGN_LEASE;
@@ -60,7 +59,7 @@ impl ObserverBuilder {
         self
     }
 
-    crate::access::connection_settings!();
+    crate::access::config_setters!(connection);
 
     /// Uses this connection instead of one that the observer makes.
     ///
@@ -169,19 +168,13 @@ impl ObserverBuilder {
             .map_err(failed)?;
         let watch = Stopping(watch);
         let tell = watch.0.clone();
+        let tell = move |link| {
+            let _ = tell.send_message(LinkedMsg::LinkChanged(link));
+        };
         let setup = MonitorSetup {
             span,
-            tell: Box::new(move |link| {
-                let _ = tell.send_message(LinkedMsg::LinkChanged(link));
-            }),
-            connection,
-            bucket,
-            if_missing: IfMissing::Await,
-            routes: Routes::default(),
-            admin: None,
-            start_timeout,
-            lost_at: None,
             ready: Some(ready),
+            ..MonitorSetup::without_elections(connection, bucket, start_timeout, tell)
         };
         let (monitor, _) = Actor::spawn(None, MonitorActor, setup)
             .await

@@ -34,20 +34,9 @@ pub(super) struct Ack {
 }
 
 impl Bucket {
-    /// Claims the role over the sequence `over`, or 0 if its key is missing. Returns the new
-    /// sequence.
-    pub fn claim(
-        &self,
-        role: &RoleName,
-        over: u64,
-        record: &Record,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        self.put(self.role_subject(role), over, record.to_json(), timeout)
-    }
-
-    /// Renews the lease over the sequence of its last write. Returns the new sequence.
-    pub fn renew(
+    /// Writes the leader's record, a claim or a heartbeat, over the sequence `over`, or 0 if the
+    /// role's key is missing. Returns the new sequence.
+    pub fn put_record(
         &self,
         role: &RoleName,
         over: u64,

@@ -1,12 +1,10 @@
 //! State that only the newest term can change: each way to write, on real servers.
-#![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use async_nats::jetstream::kv;
 use nats_elect::{EndCause, FencedError, FencedStore, StepDown};
 use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::dashboard::{self, Scrape};
 use crate::support::instance::{Instance, ending, guest, instance, never, standing};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
@@ -477,27 +475,4 @@ async fn writes_that_nobody_waits_for_any_more_leave_room_for_others() {
     store.create("a", "x").await.expect("there is room");
     let keys = store.list().await.expect("keys");
     assert!(keys.contains(&"a".to_owned()), "{keys:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fenced_writes_are_counted_by_their_ends() {
-    dashboard::install();
-    let server = NatsServer::start().expect("start");
-    if server.version() < BATCHES {
-        return;
-    }
-    let journal = Journal::default();
-    let id = "fenced-metered";
-    let _a = standing(id, server.url(), &journal, leased_for(ms(10_000))).await;
-    let first = journal.started(ROLE, 0).await;
-    let store = first.term().store();
-    store.create("a", "1").await.expect("created");
-    store.create("a", "1").await.expect_err("it stands");
-    store.put("a..b", "1").await.expect_err("no key");
-    let count = |status| {
-        let name = "election_fenced_writes_total";
-        Scrape::now().value(name, id, Some(("status", status)))
-    };
-    let counts = ["written", "conflict", "invalid", "superseded"].map(count);
-    assert_eq!(counts, [1.0, 1.0, 1.0, 0.0]);
 }

@@ -3,11 +3,12 @@
 use nats_elect::{AuthConfig, Handoff};
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::support::bucket::Stranger;
 use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
 use crate::support::user::{User, all_but, users_of};
-use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
 
 const PASSWORD: &str = "change-me";
 const ANSWERS: &str = "nats-elect-admin.leaders._answer";
@@ -190,4 +191,70 @@ async fn who_may_not_be_answered_keeps_nobody_else_from_being_answered() {
     let refused = refused.count();
     assert!((1..30).contains(&refused), "not asked again: {refused}");
     assert!(a.is_leader());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_same() {
+    let logs = logs::install();
+    let config = all_but(&[]).replace(
+        "subscribe: \">\"",
+        "subscribe: { allow: \">\", deny: [\"$SRV.>\", \"nats-elect-admin.leaders.cordon.>\"] }",
+    );
+    let mut server = NatsServer::builder()
+        .config(&config)
+        .start()
+        .expect("start");
+    let journal = Journal::default();
+    let a = instance("apart-from-tools", server.url(), &journal)
+        .user("u", "p")
+        .standing(leased_for(ms(3000)))
+        .start()
+        .await;
+    journal.started(ROLE, 0).await;
+    let warnings = || {
+        let text = logs.text();
+        // Others in this process may be refused it too.
+        let ours =
+            |line: &&str| line.contains("switch `admin` off") && line.contains("apart-from-tools");
+        text.lines()
+            .filter(ours)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let told = eventually(SOON, "a warning", async || warnings().pop()).await;
+    for subject in [
+        "subscribe to \"$SRV.PING\"",
+        "subscribe to \"$SRV.INFO.nats-elect.*\"",
+        "subscribe to \"nats-elect-admin.leaders.cordon.*\"",
+    ] {
+        assert!(told.contains(subject), "{told}");
+    }
+    assert!(!told.contains("status"), "{told}");
+
+    // What is granted works.
+    let client = async_nats::ConnectOptions::with_user_and_password("all".into(), "p".into());
+    let operator = Operator::with(client.connect(server.url()).await.expect("connect"));
+    let leader = Stranger {
+        jetstream: async_nats::jetstream::new(operator.client.clone()),
+    };
+    let id = leader.record().await["incarnation"]
+        .as_str()
+        .expect("it")
+        .to_owned();
+    let report = operator
+        .ask_json(&format!("nats-elect-admin.{BUCKET}.status.{id}"))
+        .await;
+    assert_eq!(report["instance_id"], "apart-from-tools");
+    assert_eq!(operator.find(1).await[0].incarnation.to_string(), id);
+
+    // After a reconnect it is refused again, and known.
+    server.kill();
+    server.restart().expect("restart");
+    eventually(SOON, "another refusal", async || {
+        let refused = server.log().matches("Subscription Violation").count();
+        (refused >= 22).then_some(())
+    })
+    .await;
+    a.wait_until_leader().await;
+    assert_eq!(warnings().len(), 1);
 }

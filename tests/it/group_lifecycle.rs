@@ -12,14 +12,14 @@ use nats_elect::{
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::{Notify, watch};
 
-use crate::logs::records;
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::instance::{Recorded, never};
+use crate::support::logs::{self, records};
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, joining, member, member_with, stop,
     waits,
 };
-use crate::support::{BUCKET, SOON, comes_true, logs, ms, served};
+use crate::support::{BUCKET, SOON, comes_true, ms, served};
 
 /// The longest lease that a member may have.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);

@@ -3,9 +3,9 @@
 use nats_elect::{Error, Group, MemberConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::logs::records;
+use crate::support::logs::{self, records};
 use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop, waits};
-use crate::support::{SOON, comes_true, logs, ms};
+use crate::support::{SOON, comes_true, ms};
 
 fn spread(names: &[&str]) -> Group {
     let group = Group::spread(GROUP);

@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-use nats_elect::{AuthConfig, ManagerConfig, RoleManager, RoleManagerBuilder};
+use nats_elect::{AuthConfig, ManagerConfig, RoleManager, RoleManagerBuilder, StepDown};
 use nats_elect_testing::{NatsServer, eventually};
 use nkeys::KeyPair;
 
+use crate::support::bucket::Stranger;
 use crate::support::credentials::{Files, Operator};
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{Recorded, instance};
+use crate::support::instance::{Recorded, instance, standing};
 use crate::support::journal::Journal;
-use crate::support::logs;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms, proxied};
 
 /// One way to authenticate: the server's side, the right secrets and wrong ones.
 struct Way {
@@ -177,4 +177,72 @@ fn a_configuration_shows_no_secrets_and_still_can_be_written() {
         toml::from_str::<ManagerConfig>(&written).expect("TOML"),
         config
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
+    dashboard::install();
+    let logs = logs::install();
+    let (server, proxy, journal) = proxied();
+    let ttl = ms(5000);
+    let id = "discreet";
+    let a = standing(id, proxy.url(), &journal, leased_for(ttl)).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    let mut shown = String::new();
+    for n in 0..4 {
+        let recorded = journal.started(ROLE, n).await;
+        a.wait_until_leader().await;
+        let token = recorded.term().lease_token();
+        let record = stranger.record().await;
+        assert_eq!(record["token"], token.expose().to_string());
+        let role = a.role(ROLE);
+        let (status, manager) = (role.status(), a.manager());
+        let json = serde_json::to_string(&status).expect("JSON");
+        let term = recorded.term();
+        write!(
+            shown,
+            "{term:?} {token:?} {token} {role:?} {status:?} {json} {manager:?} {:?} {:?}",
+            a.log().all(),
+            role.leader(),
+        )
+        .expect("text");
+        // Each term ends in another way; what goes wrong meanwhile is told in errors.
+        match n {
+            0 => {
+                role.step_down(StepDown::any()).await.expect("a leader");
+            }
+            1 => proxy.cut(),
+            2 => {
+                let usurper = br#"{"id":"x","token":"t","ttl_ms":200}"#.as_slice();
+                let store = stranger.store().await;
+                store.put(ROLE, usurper.into()).await.expect("put");
+            }
+            _ => {
+                proxy.black_hole();
+                let error = role.validate().await.expect_err("no answer");
+                write!(shown, "{error} {error:?}").expect("text");
+                proxy.restore();
+                continue;
+            }
+        }
+        journal.ended(ROLE, n).await;
+        let error = recorded.term().validate().await.expect_err("it is over");
+        write!(shown, "{error} {error:?}").expect("text");
+        proxy.restore();
+    }
+    a.stop().await;
+    let logged = logs.text();
+    assert!(
+        logged.contains("term started") && logged.contains(id),
+        "{logged}"
+    );
+    shown.push_str(&logged);
+    shown.push_str(&Scrape::now().text);
+    for recorded in journal.terms(ROLE) {
+        let token = recorded.term().lease_token().expose();
+        for secret in [token.to_string(), token.simple().to_string()] {
+            let at = shown.to_lowercase().find(&secret);
+            assert!(at.is_none(), "…{}…", &shown[at.unwrap_or(0)..][..100]);
+        }
+    }
 }

@@ -61,7 +61,7 @@ impl ElectionState {
             let signed = signing.map(|(term, sign)| (term, sign()));
             let outcome = match kind {
                 WriteKind::Claim { over, record } => match fitting {
-                    Ok(_) => bucket.claim(&role, over, &record, patience).await,
+                    Ok(_) => bucket.put_record(&role, over, &record, patience).await,
                     Err(misfit) => Err(misfit),
                 },
                 WriteKind::Fence { over, fence } => {
@@ -70,7 +70,7 @@ impl ElectionState {
                 WriteKind::Renew { over, mut record } => {
                     record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
                     record.heirs = fitting.unwrap_or_default();
-                    bucket.renew(&role, over, &record, patience).await
+                    bucket.put_record(&role, over, &record, patience).await
                 }
                 WriteKind::Release { over, release } => {
                     bucket.release(&role, over, &release, patience).await

@@ -4,8 +4,10 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::actors::Routes;
 use crate::actors::connection::tuned;
 use crate::support::{BUCKET, SOON, ms};
+use nats_elect_core::name::BucketName;
 
 /// An election that passes on what it is told of grace periods.
 struct Listener;
@@ -84,19 +86,15 @@ impl Scene {
             routes.set(role(name), listener, grace);
         }
         let (tell, links) = mpsc::unbounded_channel();
+        let connection = Connection::Given(client);
+        let bucket = BucketName::new(BUCKET).expect("a name");
+        let tell = move |link| {
+            let _ = tell.send(link);
+        };
         let setup = MonitorSetup {
-            span: Span::none(),
-            tell: Box::new(move |link| {
-                let _ = tell.send(link);
-            }),
-            connection: Connection::Given(client),
-            bucket: BucketName::new(BUCKET).expect("a name"),
-            if_missing: IfMissing::Await,
             routes,
-            admin: None,
-            start_timeout: SOON,
             lost_at,
-            ready: None,
+            ..MonitorSetup::without_elections(connection, bucket, SOON, tell)
         };
         let spawned = Actor::spawn(None, MonitorActor, setup).await;
         let (monitor, _) = spawned.expect("a monitor");

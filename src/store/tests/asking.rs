@@ -72,7 +72,7 @@ async fn claimed_by(
         let asked = stand_in.next().await;
         stand_in.answer(asked, answer).await;
     };
-    tokio::join!(bucket.claim(&name, 5, &claim, TIMEOUT), answering).0
+    tokio::join!(bucket.put_record(&name, 5, &claim, TIMEOUT), answering).0
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn an_answer_at_another_subject_is_ignored() {
             stand_in.store(asked, sequence).await;
             subjects.push(subject);
         };
-        let (claimed, ()) = tokio::join!(bucket.claim(&r, 5, &claim, TIMEOUT), answering);
+        let (claimed, ()) = tokio::join!(bucket.put_record(&r, 5, &claim, TIMEOUT), answering);
         assert_eq!(claimed, Ok(sequence));
     }
     let parts = |subject: &str| {
@@ -156,12 +156,12 @@ async fn a_cancelled_request_leaves_nothing_behind() {
     let bucket = stand_in.bucket().await;
     let r = role("r");
     let short = Duration::from_millis(50);
-    let late = bucket.claim(&r, 0, &record(1), short).await;
+    let late = bucket.put_record(&r, 0, &record(1), short).await;
     assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
     let claim = record(2);
     // Dropped when a request has arrived, which may take more than one poll.
     tokio::select! {
-        answered = bucket.claim(&r, 0, &claim, TIMEOUT) => panic!("{answered:?}"),
+        answered = bucket.put_record(&r, 0, &claim, TIMEOUT) => panic!("{answered:?}"),
         _ = stand_in.next() => {}
     }
     assert_eq!(bucket.mailbox().awaited(), 0);
@@ -191,7 +191,7 @@ async fn a_write_is_sent_once() {
     let mut stand_in = StandIn::new().await;
     let bucket = stand_in.bucket().await;
     let (r, claim) = (role("r"), record(1));
-    let late = bucket.claim(&r, 0, &claim, READ_AGAIN.after(2)).await;
+    let late = bucket.put_record(&r, 0, &claim, READ_AGAIN.after(2)).await;
     assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
     let client = bucket.client();
     client.publish("$mark", "".into()).await.unwrap();

@@ -102,8 +102,8 @@ async fn a_restart_of_the_server_empties_no_bucket_of_ours() {
     let mut lab = Lab::new().await;
     let (a, b) = (role("a"), role("b"));
     let keys = (
-        lab.claim(&a, 0, 1).await.unwrap(),
-        lab.claim(&b, 0, 2).await.unwrap(),
+        lab.put_record(&a, 0, 1).await.unwrap(),
+        lab.put_record(&b, 0, 2).await.unwrap(),
     );
     lab.server.kill();
     lab.server.restart().unwrap();
@@ -146,7 +146,7 @@ async fn an_existing_bucket_is_used_as_it_is() {
         assert!(notes.contains(words), "{notes}");
     }
     assert_eq!(
-        bucket.claim(&role("r"), 0, &record(1), TIMEOUT).await,
+        bucket.put_record(&role("r"), 0, &record(1), TIMEOUT).await,
         Ok(1)
     );
 }

@@ -47,8 +47,8 @@ async fn a_forbidden_request_ends_at_once_with_its_subject() {
     let bucket = open_as("some", &server).await.unwrap();
     let (secret, open, claim) = (role("secret"), role("open"), record(1));
     let (refused, allowed) = tokio::join!(
-        bucket.claim(&secret, 0, &claim, TIMEOUT),
-        bucket.claim(&open, 0, &claim, TIMEOUT),
+        bucket.put_record(&secret, 0, &claim, TIMEOUT),
+        bucket.put_record(&open, 0, &claim, TIMEOUT),
     );
     assert!(denied(&refused.unwrap_err(), "\"$KV.leaders.secret\""));
     allowed.unwrap();
@@ -117,9 +117,9 @@ async fn a_refusal_ends_all_requests_to_its_subject_and_no_others() {
         stand_in.store(others.remove(0), 6).await;
     };
     let (first, second, other, ()) = tokio::join!(
-        bucket.claim(&r, 5, &claim, TIMEOUT),
-        bucket.renew(&r, 5, &claim, TIMEOUT),
-        bucket.claim(&s, 5, &claim, TIMEOUT),
+        bucket.put_record(&r, 5, &claim, TIMEOUT),
+        bucket.put_record(&r, 5, &claim, TIMEOUT),
+        bucket.put_record(&s, 5, &claim, TIMEOUT),
         answering,
     );
     assert!(denied(&first.unwrap_err(), "$KV.leaders.r"));
@@ -148,8 +148,8 @@ async fn a_refused_subscription_ends_all_requests_and_the_next_one_subscribes_ag
         prefix.to_owned()
     };
     let (first, second, prefix) = tokio::join!(
-        bucket.claim(&r, 5, &claim, TIMEOUT),
-        bucket.claim(&s, 5, &claim, TIMEOUT),
+        bucket.put_record(&r, 5, &claim, TIMEOUT),
+        bucket.put_record(&s, 5, &claim, TIMEOUT),
         answering,
     );
     for refused in [first, second] {
@@ -160,6 +160,6 @@ async fn a_refused_subscription_ends_all_requests_and_the_next_one_subscribes_ag
         assert!(!asked.reply().starts_with(&prefix));
         stand_in.store(asked, 6).await;
     };
-    let (again, ()) = tokio::join!(bucket.claim(&r, 5, &claim, TIMEOUT), answering);
+    let (again, ()) = tokio::join!(bucket.put_record(&r, 5, &claim, TIMEOUT), answering);
     assert_eq!(again, Ok(6));
 }

@@ -18,7 +18,7 @@ async fn a_strangers_bucket_takes_claims_and_fences_too() {
     assert!(!info.atomic && !info.unique_sequences);
     let (claim, fence) = (record(1), fence_record(1));
     let r = role("r");
-    plain.claim(&r, 0, &claim, TIMEOUT).await.unwrap();
+    plain.put_record(&r, 0, &claim, TIMEOUT).await.unwrap();
     plain.fence(&r, 0, &fence, TIMEOUT).await.unwrap();
 }
 
@@ -26,13 +26,13 @@ async fn a_strangers_bucket_takes_claims_and_fences_too() {
 async fn a_fence_is_stored_only_over_its_predecessor_whatever_the_state_of_the_role() {
     let lab = Lab::new().await;
     let r = role("r");
-    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let claimed = lab.put_record(&r, 0, 1).await.unwrap();
     let first = lab.fence(&r, 0, 2).await.unwrap();
     assert_eq!(lab.keys(&r).await, (claimed, first));
     let again = lab.fence(&r, 0, 3).await;
     assert_eq!(again, Err(conflict(first)));
 
-    let moved = lab.renew(&r, claimed, 4).await;
+    let moved = lab.put_record(&r, claimed, 4).await;
     let next = lab.fence(&r, first, 5).await.unwrap();
     assert_eq!(lab.keys(&r).await, (moved.unwrap(), next));
     let stale = lab.fence(&r, first, 6).await;

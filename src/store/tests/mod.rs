@@ -83,14 +83,9 @@ impl Lab {
         context.update_stream(config).await.unwrap();
     }
 
-    async fn claim(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
+    async fn put_record(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
         let record = record(beat);
-        self.bucket.claim(name, over, &record, TIMEOUT).await
-    }
-
-    async fn renew(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {
-        let record = record(beat);
-        self.bucket.renew(name, over, &record, TIMEOUT).await
+        self.bucket.put_record(name, over, &record, TIMEOUT).await
     }
 
     async fn release(&self, name: &RoleName, over: u64, beat: u64) -> Result<u64, StoreError> {

@@ -58,7 +58,7 @@ async fn unreadable_headers_make_an_opaque_leader() {
         assert_eq!(read.fence.unwrap().record, None, "{headers:?}");
     }
     let at = lab.keys(&r).await.0;
-    lab.claim(&r, at, 1).await.unwrap();
+    lab.put_record(&r, at, 1).await.unwrap();
 }
 
 #[tokio::test]

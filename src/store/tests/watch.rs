@@ -44,8 +44,8 @@ async fn a_watch_begins_with_stored_messages_and_continues_with_new_ones() {
     let lab = Lab::new().await;
     let (a, b) = (role("a"), role("b/1"));
     let kv = lab.kv().await;
-    let at_a = lab.claim(&a, 0, 1).await.unwrap();
-    let at_a = lab.renew(&a, at_a, 2).await;
+    let at_a = lab.put_record(&a, 0, 1).await.unwrap();
+    let at_a = lab.put_record(&a, at_a, 2).await;
     let at_a = at_a.unwrap();
     for key in ["_fence.a", "_mine", "dotted.key", "_data.a.x"] {
         kv.put(key, "x".into()).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_watch_begins_with_stored_messages_and_continues_with_new_ones() {
     assert_eq!((name, entry.revision), (a.clone(), at_a));
     assert_eq!(entry.content.nonce(), Some(nonce(2)));
 
-    let at_b = lab.claim(&b, 0, 3).await.unwrap();
+    let at_b = lab.put_record(&b, 0, 3).await.unwrap();
     kv.put("_other", "x".into()).await.unwrap();
     let released = lab.release(&a, at_a, 4).await;
     let mut seen = Vec::new();
@@ -183,7 +183,7 @@ async fn an_idle_watch_stays_alive() {
     let idle = tokio::time::timeout(Duration::from_secs(4), watch.next_entry()).await;
     assert!(idle.is_err(), "{idle:?}");
     let r = role("r");
-    lab.claim(&r, 0, 1).await.unwrap();
+    lab.put_record(&r, 0, 1).await.unwrap();
     assert_eq!(watch.next_entry().await.0, r);
 }
 
@@ -196,7 +196,7 @@ async fn a_watch_of_thousands_of_roles_loses_none() {
     large.meta.insert("padding".into(), "x".repeat(3000));
     let claims = (0..ROLES).map(async |n| {
         let r = role(&format!("role-{n}"));
-        let at = lab.bucket.claim(&r, 0, &large, TIMEOUT).await;
+        let at = lab.bucket.put_record(&r, 0, &large, TIMEOUT).await;
         (r, at.unwrap())
     });
     let stands: BTreeMap<RoleName, u64> = futures::stream::iter(claims)
@@ -247,7 +247,7 @@ async fn a_watch_ends_when_the_server_was_restarted() {
     })
     .await;
     let r = role("r");
-    lab.claim(&r, 0, 1).await.unwrap();
+    lab.put_record(&r, 0, 1).await.unwrap();
     assert_eq!(watch.next_entry().await.0, r);
 }
 

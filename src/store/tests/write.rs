@@ -24,14 +24,14 @@ async fn a_claim_is_stored_only_over_the_observed_sequence() {
         (None, None, Some(lab.info.epoch))
     );
 
-    let claimed = lab.claim(&r, 0, 1).await.unwrap();
-    let again = lab.claim(&r, 0, 2).await;
+    let claimed = lab.put_record(&r, 0, 1).await.unwrap();
+    let again = lab.put_record(&r, 0, 2).await;
     assert_eq!(again, Err(conflict(claimed)));
 
-    let renewed = lab.renew(&r, claimed, 3).await;
+    let renewed = lab.put_record(&r, claimed, 3).await;
     let renewed = renewed.unwrap();
     assert!(renewed > claimed);
-    let stale = lab.renew(&r, claimed, 4).await;
+    let stale = lab.put_record(&r, claimed, 4).await;
     assert_eq!(stale, Err(conflict(renewed)));
 
     let keys = lab.read(&r).await;
@@ -47,7 +47,7 @@ async fn a_claim_is_stored_only_over_the_observed_sequence() {
 async fn a_release_is_read_back_with_its_nonce_and_can_be_claimed_over() {
     let lab = Lab::new().await;
     let r = role("r");
-    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let claimed = lab.put_record(&r, 0, 1).await.unwrap();
     let stale = lab.release(&r, claimed - 1, 2).await;
     assert_eq!(stale, Err(conflict(claimed)));
     let released = lab.release(&r, claimed, 2).await;
@@ -59,9 +59,9 @@ async fn a_release_is_read_back_with_its_nonce_and_can_be_claimed_over() {
 
     // Other clients see a deleted key.
     assert_eq!(lab.kv().await.get("r").await.unwrap(), None);
-    let over_nothing = lab.claim(&r, 0, 3).await;
+    let over_nothing = lab.put_record(&r, 0, 3).await;
     assert_eq!(over_nothing, Err(conflict(released)));
-    lab.claim(&r, released, 3).await.unwrap();
+    lab.put_record(&r, released, 3).await.unwrap();
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn markers_of_other_clients_are_foreign() {
     let kv = lab.kv().await;
     for name in ["deleted", "purged"] {
         let r = role(name);
-        lab.claim(&r, 0, 1).await.unwrap();
+        lab.put_record(&r, 0, 1).await.unwrap();
     }
     kv.delete("deleted").await.unwrap();
     kv.purge("purged").await.unwrap_err();
@@ -111,7 +111,7 @@ async fn an_expired_key_leaves_a_foreign_marker_where_the_server_writes_markers(
     let (bucket, info) = open(&client, IfMissing::Fail).await.unwrap();
     assert_eq!(info.max_age, Some(Duration::from_millis(200)));
     let r = role("r");
-    let claimed = bucket.claim(&r, 0, &record(1), TIMEOUT).await.unwrap();
+    let claimed = bucket.put_record(&r, 0, &record(1), TIMEOUT).await.unwrap();
     let left = eventually(TIMEOUT, "the expiry", async || {
         let keys = bucket.snapshot(&r, TIMEOUT).await.unwrap();
         let here = keys
@@ -131,11 +131,11 @@ async fn an_expired_key_leaves_a_foreign_marker_where_the_server_writes_markers(
 async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_writer() {
     let lab = Lab::new().await;
     let r = role("r");
-    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let claimed = lab.put_record(&r, 0, 1).await.unwrap();
     let context = jetstream::new(lab.client.clone());
     context.delete_key_value("leaders").await.unwrap();
 
-    let gone = lab.renew(&r, claimed, 2).await;
+    let gone = lab.put_record(&r, claimed, 2).await;
     assert!(gone.as_ref().unwrap_err().is_transient(), "{gone:?}");
     let missing = StoreError::BucketMissing {
         bucket: "leaders".into(),
@@ -146,11 +146,11 @@ async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_wri
 
     let (other, info) = open(&lab.client, CREATE).await.unwrap();
     assert!(info.epoch > lab.info.epoch);
-    let stale = lab.renew(&r, claimed, 3).await;
+    let stale = lab.put_record(&r, claimed, 3).await;
     assert_eq!(stale, Err(conflict(0)));
-    let new = other.claim(&r, 0, &record(4), TIMEOUT).await.unwrap();
+    let new = other.put_record(&r, 0, &record(4), TIMEOUT).await.unwrap();
     assert!(new > claimed);
-    let stale = lab.renew(&r, claimed, 5).await;
+    let stale = lab.put_record(&r, claimed, 5).await;
     assert_eq!(stale, Err(conflict(new)));
     let keys = lab.bucket.snapshot(&r, TIMEOUT).await.unwrap();
     assert_eq!(keys.epoch, Some(info.epoch));
@@ -160,7 +160,7 @@ async fn a_recreated_bucket_has_another_epoch_and_conflicts_with_every_stale_wri
 async fn requests_while_disconnected_are_never_sent() {
     let mut lab = Lab::new().await;
     let r = role("r");
-    let claimed = lab.claim(&r, 0, 1).await.unwrap();
+    let claimed = lab.put_record(&r, 0, 1).await.unwrap();
     lab.server.kill();
     eventually(TIMEOUT, "the disconnection", async || {
         (lab.client.connection_state() == State::Disconnected).then_some(())
@@ -168,7 +168,7 @@ async fn requests_while_disconnected_are_never_sent() {
     .await;
     let started = clock::now();
     let errors = [
-        lab.renew(&r, claimed, 2).await,
+        lab.put_record(&r, claimed, 2).await,
         lab.release(&r, claimed, 3).await,
     ];
     for error in errors {
@@ -196,7 +196,7 @@ async fn a_silent_server_is_a_timeout() {
     let r = role("r");
     lab.server.pause().unwrap();
     let short = Duration::from_millis(100);
-    let claim = lab.bucket.claim(&r, 0, &record(1), short).await;
+    let claim = lab.bucket.put_record(&r, 0, &record(1), short).await;
     let silent = |error: StoreError, subject: &str| {
         assert!(
             matches!(&error, StoreError::Timeout { subject: asked } if asked.contains(subject)),
@@ -237,11 +237,13 @@ async fn a_forbidden_write_is_a_timeout_and_an_event_of_the_connection() {
         .unwrap();
     let (bucket, _) = open(&some, IfMissing::Fail).await.unwrap();
     bucket
-        .claim(&role("open"), 0, &record(1), TIMEOUT)
+        .put_record(&role("open"), 0, &record(1), TIMEOUT)
         .await
         .unwrap();
     let short = Duration::from_millis(200);
-    let denied = bucket.claim(&role("secret"), 0, &record(2), short).await;
+    let denied = bucket
+        .put_record(&role("secret"), 0, &record(2), short)
+        .await;
     let subject = "$KV.leaders.secret".to_owned();
     assert_eq!(
         denied,
@@ -280,7 +282,7 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     let r = role("r");
     // A node may not know yet that a stream has a leader.
     let claimed = eventually(TIMEOUT, "somebody who answers", async || {
-        match bucket.claim(&r, 0, &record(1000), TIMEOUT).await {
+        match bucket.put_record(&r, 0, &record(1000), TIMEOUT).await {
             Err(StoreError::Unavailable(_)) => None,
             claimed => Some(claimed.unwrap()),
         }
@@ -288,10 +290,10 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     let (mut over, mut fenced) = (claimed.await, 0);
     for beat in 1..=20 {
         let (claim, fence) = (record(beat), fence_record(beat));
-        let claimed = bucket.claim(&r, over, &claim, TIMEOUT).await.unwrap();
+        let claimed = bucket.put_record(&r, over, &claim, TIMEOUT).await.unwrap();
         fenced = bucket.fence(&r, fenced, &fence, TIMEOUT).await.unwrap();
         let (renewal, release) = (record(100 + beat), release(200 + beat));
-        let renewed = bucket.renew(&r, claimed, &renewal, TIMEOUT).await;
+        let renewed = bucket.put_record(&r, claimed, &renewal, TIMEOUT).await;
         let released = bucket.release(&r, renewed.unwrap(), &release, TIMEOUT);
         over = released.await.unwrap();
     }
@@ -301,7 +303,7 @@ async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
 async fn a_confirmation_from_another_stream_is_rejected() {
     let lab = Lab::new().await;
     let name = role("scheduler");
-    let claimed = lab.claim(&name, 0, 1).await.unwrap();
+    let claimed = lab.put_record(&name, 0, 1).await.unwrap();
     let context = jetstream::new(lab.client.clone());
     context.delete_stream("KV_leaders").await.unwrap();
     let other = jetstream::stream::Config {
@@ -311,6 +313,6 @@ async fn a_confirmation_from_another_stream_is_rejected() {
         ..jetstream::stream::Config::default()
     };
     context.create_stream(other).await.unwrap();
-    let error = lab.claim(&name, 0, 2).await.expect_err("not ours");
+    let error = lab.put_record(&name, 0, 2).await.expect_err("not ours");
     assert!(error.to_string().contains("other"), "{error}");
 }

@@ -408,6 +408,10 @@ pub async fn hand_over(role: &RoleHandle, to: &str) -> SteppedDown {
 }
 
 /// Leads, and blocks its thread until it is told to end: nothing in this process can end it sooner.
+#[cfg_attr(
+    not(feature = "health"),
+    allow(dead_code, reason = "tests of the probes use it")
+)]
 pub async fn leading_deafly(server: &NatsServer) -> (Instance, Sender<()>) {
     let journal = Journal::default();
     let (release, held) = std::sync::mpsc::channel::<()>();

@@ -50,3 +50,19 @@ impl<'a> MakeWriter<'a> for Logs {
         self.clone()
     }
 }
+
+/// The log records of one instance that contain this text.
+pub fn records(log: &str, id: &str, text: &str) -> Vec<String> {
+    let of_instance = format!("instance_id={id} ");
+    log.lines()
+        .filter(|line| line.contains(&of_instance) && line.contains(text))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The only such record.
+pub fn record(log: &str, id: &str, text: &str) -> String {
+    let mut found = records(log, id, text);
+    assert_eq!(found.len(), 1, "{text:?} of {id}: {found:#?}");
+    found.remove(0)
+}

@@ -10,6 +10,7 @@ mod action;
 mod catalogue;
 mod companion;
 mod configuration;
+mod effects;
 mod explore;
 mod fault;
 mod fingerprint;

@@ -7,9 +7,10 @@ use nats_elect_core::event::{Event, FailureKind};
 use nats_elect_core::{Effect, HandlerEnd, Input, OpId, TermId, TermStart, Write, WriteOutcome};
 
 use crate::checkers::Note;
+use crate::happening::{Answer, Happening, Request};
 use crate::network::{Fate, Kind};
 use crate::node::SharedTerm;
-use crate::world::{Answer, Happening, Request, World};
+use crate::world::World;
 
 impl World {
     /// Feeds one input, and what its effects bring at once.

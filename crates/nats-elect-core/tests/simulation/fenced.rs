@@ -10,8 +10,9 @@ use nats_elect_core::{Input, TermId};
 
 use crate::chance::Chance;
 use crate::checkers::Note;
+use crate::happening::Happening;
 use crate::plan::Kind;
-use crate::world::{Happening, World};
+use crate::world::World;
 
 const FENCED_LATENCY: Duration = Duration::from_micros(500);
 /// So many times a term's handler, or what is left of it, writes.

@@ -8,8 +8,9 @@ use nats_elect_core::record::Content;
 use uuid::Uuid;
 
 use crate::chance::Chance;
+use crate::happening::Happening;
 use crate::peers::PeerMessage;
-use crate::world::{Happening, World, ms};
+use crate::world::{World, ms};
 
 /// The liars of a world, until all faults end.
 #[derive(Debug)]

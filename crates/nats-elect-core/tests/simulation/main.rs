@@ -25,6 +25,7 @@ mod faults;
 mod fenced;
 mod found;
 mod groups;
+mod happening;
 mod liars;
 mod monitor;
 #[cfg(feature = "__mutations")]

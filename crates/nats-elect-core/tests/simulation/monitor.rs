@@ -6,7 +6,8 @@ use std::time::Duration;
 use nats_elect_core::{Input, Link, Moment};
 
 use crate::chance::Chance;
-use crate::world::{Happening, World, ms};
+use crate::happening::Happening;
+use crate::world::{World, ms};
 
 /// How well it tells. All of it is drawn apart from all else, so that seeds stay what they were.
 #[derive(Debug)]

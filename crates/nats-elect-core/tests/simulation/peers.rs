@@ -8,9 +8,10 @@ use nats_elect_core::peer::Refusal;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::{Input, PeerRequestId, ReplyId};
 
+use crate::happening::Happening;
 use crate::network::Fate;
 use crate::node::Health;
-use crate::world::{Happening, World};
+use crate::world::World;
 
 /// A question on its way: who asked, in which life.
 #[derive(Clone, Debug)]

@@ -6,9 +6,10 @@ use nats_elect_core::{HandlerEnd, Input};
 
 use crate::checkers::Note;
 use crate::faults::RequestFault;
+use crate::happening::Happening;
 use crate::network::Wire;
 use crate::node::{Handler, Health, Trouble};
-use crate::world::{Happening, World};
+use crate::world::World;
 
 impl World {
     /// The process starts, connects and watches.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use nats_elect_core::record::{Content, Entry, FenceEntry};
 
-use crate::world::{Happening, World};
+use crate::happening::Happening;
+use crate::world::World;
 
 /// How far the operator is.
 #[derive(Clone, Copy, Debug)]

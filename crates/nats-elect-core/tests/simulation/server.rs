@@ -7,8 +7,9 @@ use nats_elect_core::record::{Content, Entry, FenceRecord, Snapshot};
 use nats_elect_core::{OpId, WriteKind, WriteOutcome};
 
 use crate::checkers::Note;
+use crate::happening::{Answer, Happening, Part, Reading, Request, Shown};
 use crate::node::Trouble;
-use crate::world::{Answer, Happening, Part, Reading, Request, Shown, World, ms};
+use crate::world::{World, ms};
 
 impl World {
     pub fn arrive(&mut self, node: usize, op: OpId, request: Request, answered: Option<Duration>) {

@@ -12,8 +12,9 @@ use nats_elect_core::{
 use crate::chance::Chance;
 use crate::checkers::{Note, Promise, Violation};
 use crate::clock::Clock;
+use crate::happening::Happening;
 use crate::network::{Fate, Kind};
-use crate::world::{Happening, World, ms};
+use crate::world::{World, ms};
 
 /// How long a companion waits for an answer.
 const PATIENCE: Duration = ms(80);

@@ -1,9 +1,11 @@
 //! How terms end, and when the role is freed.
 
+use super::pausing::{wait_before_a_free_role, writes};
 use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, ms, own, settings};
 use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
+use crate::token::FencingToken;
 
 const ASK: RequestId = RequestId(7);
 
@@ -240,4 +242,69 @@ fn a_late_ack_does_not_revive_a_term_that_winds_down() {
     solo.end_handler(term);
     // Only its revision is learnt.
     assert_frees(&solo.write(), 103, None);
+}
+
+fn step_down(expected: FencingToken) -> Input {
+    Input::StepDown {
+        request: ASK,
+        to: None,
+        expected: Some(expected),
+        hold_off: ms(0),
+    }
+}
+
+/// The fencing token of the term that tests begin with.
+const TERM: FencingToken = FencingToken {
+    epoch: BUCKET.epoch,
+    sequence: 102,
+};
+
+#[test]
+fn a_step_down_for_another_term_changes_nothing() {
+    let (mut solo, _) = leading();
+    let other = FencingToken {
+        sequence: 90,
+        ..TERM
+    };
+    solo.feed(step_down(other));
+    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+    assert_eq!(solo.state(), RoleState::Leader);
+    solo.feed(Input::StepDown {
+        request: RequestId(8),
+        to: Some("node-2".to_owned()),
+        expected: Some(other),
+        hold_off: ms(0),
+    });
+    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
+    assert!(!solo.has(|effect| matches!(effect, Effect::AskPeers { .. })));
+}
+
+#[test]
+fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
+    let (mut solo, term) = leading();
+    solo.feed(step_down(TERM));
+    assert_eq!(solo.state(), RoleState::Draining);
+    let other = FencingToken {
+        sequence: 103,
+        ..TERM
+    };
+    solo.feed(Input::StepDown {
+        request: RequestId(8),
+        to: None,
+        expected: Some(other),
+        hold_off: ms(60_000),
+    });
+    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
+    solo.end_handler(term);
+    let release = solo.write();
+    solo.ack(&release, 103);
+    assert!(matches!(
+        solo.reply(ASK),
+        Some(Reply::SteppedDown { released: true, .. })
+    ));
+    // Nor does its hold-off count.
+    solo.take();
+    let cooldown = solo.settings.cooldown;
+    wait_before_a_free_role(&mut solo, cooldown + ms(10), 103);
+    assert_eq!(writes(&solo), 1);
 }

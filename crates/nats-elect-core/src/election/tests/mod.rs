@@ -5,6 +5,7 @@
     reason = "a duration below zero is a failed test"
 )]
 
+mod asked;
 mod buckets;
 mod claiming;
 mod ending;

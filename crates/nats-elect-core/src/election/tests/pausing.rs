@@ -17,7 +17,7 @@ use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
-use crate::token::{FencingToken, LeaseToken};
+use crate::token::LeaseToken;
 
 const ASK: RequestId = RequestId(7);
 const TTL: Duration = ms(1000);
@@ -48,7 +48,7 @@ fn leading() -> (Solo, TermId) {
 }
 
 /// Lets time pass. Each read shows a role that is free since this release.
-fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
+pub fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
     let end = solo.now + time;
     loop {
         let read = solo
@@ -70,7 +70,7 @@ fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
     }
 }
 
-fn writes(solo: &Solo) -> usize {
+pub fn writes(solo: &Solo) -> usize {
     let is_write = |effect: &&Effect| matches!(effect, Effect::Write(_));
     solo.effects.iter().filter(is_write).count()
 }
@@ -476,69 +476,4 @@ fn a_read_that_fails_is_tried_again_while_paused() {
     solo.wait(TTL);
     solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
     assert!(solo.election.status().leader.is_some());
-}
-
-fn step_down(expected: FencingToken) -> Input {
-    Input::StepDown {
-        request: ASK,
-        to: None,
-        expected: Some(expected),
-        hold_off: ms(0),
-    }
-}
-
-/// The fencing token of the term that tests begin with.
-const TERM: FencingToken = FencingToken {
-    epoch: BUCKET.epoch,
-    sequence: 102,
-};
-
-#[test]
-fn a_step_down_for_another_term_changes_nothing() {
-    let (mut solo, _) = leading();
-    let other = FencingToken {
-        sequence: 90,
-        ..TERM
-    };
-    solo.feed(step_down(other));
-    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
-    assert_eq!(solo.state(), RoleState::Leader);
-    solo.feed(Input::StepDown {
-        request: RequestId(8),
-        to: Some("node-2".to_owned()),
-        expected: Some(other),
-        hold_off: ms(0),
-    });
-    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
-    assert!(!solo.has(|effect| matches!(effect, Effect::AskPeers { .. })));
-}
-
-#[test]
-fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
-    let (mut solo, term) = leading();
-    solo.feed(step_down(TERM));
-    assert_eq!(solo.state(), RoleState::Draining);
-    let other = FencingToken {
-        sequence: 103,
-        ..TERM
-    };
-    solo.feed(Input::StepDown {
-        request: RequestId(8),
-        to: None,
-        expected: Some(other),
-        hold_off: ms(60_000),
-    });
-    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
-    solo.end_handler(term);
-    let release = solo.write();
-    solo.ack(&release, 103);
-    assert!(matches!(
-        solo.reply(ASK),
-        Some(Reply::SteppedDown { released: true, .. })
-    ));
-    // Nor does its hold-off count.
-    solo.take();
-    let cooldown = solo.settings.cooldown;
-    wait_before_a_free_role(&mut solo, cooldown + ms(10), 103);
-    assert_eq!(writes(&solo), 1);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::chance::Chance;
 use crate::checkers::Note;
-use crate::world::{Happening, World, ms};
+use crate::happening::Happening;
+use crate::world::{World, ms};
 
 /// How much may be lost.
 #[derive(Clone, Debug)]

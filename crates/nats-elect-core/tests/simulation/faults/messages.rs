@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::Scale;
 use crate::chance::Chance;
+use crate::happening::Happening;
 use crate::network::Weather;
-use crate::world::{Happening, World, ms};
+use crate::world::{World, ms};
 
 /// How bad a storm may become: each in permille of the messages, at most.
 #[derive(Clone, Debug)]

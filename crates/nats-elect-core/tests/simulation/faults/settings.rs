@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::Scale;
 use crate::chance::Chance;
-use crate::world::{Happening, World};
+use crate::happening::Happening;
+use crate::world::World;
 
 /// For how many leases the bucket may be unfit.
 #[derive(Clone, Debug)]

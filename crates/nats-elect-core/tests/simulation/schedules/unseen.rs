@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
 use crate::bucket::stray;
+use crate::happening::Answer;
 use crate::network::{Fate, Kind, Wire};
-use crate::world::Answer;
 use crate::{ModelBucket, World, ms, settings};
 
 /// The second reads that nobody ever led, is paused and cut off; then the first leads.

@@ -1,17 +1,14 @@
-//! What dashboards and logs show, and what they must not.
+//! What the metrics say while roles and units change hands.
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use nats_elect::{
-    Distrust, EndCause, FailureKind, Group, Handoff, METRICS, Metric, Outcome, Refusal, RoleState,
-    StepDown, Term, Vacancy, handler_fn,
-};
+use nats_elect::{Group, Handoff, METRICS, Metric, StepDown, Term, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
+use crate::metrics_page::{STAGES, values_of};
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
@@ -19,103 +16,6 @@ use crate::support::instance::{hand_over, instance, standing};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::member::{GROUP, LEASE, member, member_with, stop, waits};
 use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms, proxied, served};
-
-const FENCED_WRITES: [&str; 9] = [
-    "written",
-    "conflict",
-    "superseded",
-    "not_leader",
-    "unconfirmed",
-    "unavailable",
-    "unsupported",
-    "refused",
-    "invalid",
-];
-
-fn labels<T: Copy>(all: &[T], as_str: fn(T) -> &'static str) -> Vec<&'static str> {
-    all.iter().copied().map(as_str).collect()
-}
-
-const UNIT_TERM_ENDS: [&str; 6] = [
-    "given",
-    "drained",
-    "handler",
-    "unhealthy",
-    "overrun",
-    "lost",
-];
-
-const STAGES: [&str; 4] = ["detection", "claim", "fence", "start"];
-
-/// The values that a label may have.
-fn values_of(metric: &str, label: &str) -> Vec<&'static str> {
-    match (metric, label) {
-        (_, "from_state" | "to_state") => labels(RoleState::ALL, RoleState::as_str),
-        (_, "error_type") => labels(FailureKind::ALL, FailureKind::as_str),
-        ("election_fenced_writes_total", "status") => FENCED_WRITES.to_vec(),
-        (_, "status") => labels(Outcome::ALL, Outcome::as_str),
-        ("election_handoffs_refused_total", "reason") => {
-            let reasons = labels(Refusal::ALL, Refusal::as_str);
-            ["absent"].into_iter().chain(reasons).collect()
-        }
-        ("election_health_check_failures_total", "reason") => {
-            vec!["unhealthy", "runtime_blocked"]
-        }
-        (_, "reason") => labels(Distrust::ALL, Distrust::as_str),
-        ("election_group_terms_ended_total", "cause") => UNIT_TERM_ENDS.to_vec(),
-        (_, "cause") => labels(EndCause::ALL, EndCause::as_str),
-        (_, "outcome") => {
-            let outcomes = labels(Handoff::ALL, Handoff::as_str);
-            outcomes.into_iter().chain(["not_awaited"]).collect()
-        }
-        (_, "stage") => STAGES.to_vec(),
-        (_, "found") => labels(Vacancy::ALL, Vacancy::as_str),
-        (_, "version") => vec![env!("CARGO_PKG_VERSION")],
-        _ => panic!("an unknown label {label} of {metric}"),
-    }
-}
-
-/// A row of the table for each metric, up to what it tells; states stand there once, the version
-/// not at all.
-fn documented(metric: &Metric) -> String {
-    let labels: Vec<_> = metric
-        .labels
-        .iter()
-        .map(|label| {
-            let values = values_of(metric.name, label);
-            let values: Vec<_> = values.iter().map(|it| format!("`{it}`")).collect();
-            match *label {
-                "from_state" | "version" => format!("`{label}`"),
-                _ => format!("`{label}`: {}", values.join(" ")),
-            }
-        })
-        .collect();
-    let (name, kind, labels) = (metric.name, metric.kind, labels.join(", "));
-    format!("| `{name}` | {kind} | {labels} |").replace("|  |", "| |")
-}
-
-#[test]
-fn the_page_on_metrics_has_a_row_for_each_and_no_other() {
-    let page = include_str!("../../docs/metrics.md");
-    let rows: Vec<_> = page
-        .lines()
-        .filter(|line| line.starts_with("| `election_"))
-        .collect();
-    for (metric, row) in METRICS.iter().zip(&rows) {
-        let expected = documented(metric);
-        assert!(row.starts_with(&expected), "\n{expected}\n{row}");
-    }
-    assert_eq!(rows.len(), METRICS.len());
-}
-
-#[test]
-fn every_histogram_has_buckets_that_rise_and_nothing_else_has_any() {
-    for metric in METRICS {
-        let is_histogram = metric.kind == "histogram";
-        assert_eq!(!metric.buckets.is_empty(), is_histogram, "{}", metric.name);
-        assert!(metric.buckets.is_sorted_by(|a, b| a < b), "{}", metric.name);
-    }
-}
 
 /// With its kind, its help, the labels of its scope and its own, whose values are in their closed
 /// sets.
@@ -487,69 +387,24 @@ async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lease_tokens_show_up_nowhere_but_in_the_bucket() {
+async fn fenced_writes_are_counted_by_their_ends() {
     dashboard::install();
-    let logs = logs::install();
-    let (server, proxy, journal) = proxied();
-    let ttl = ms(5000);
-    let id = "discreet";
-    let a = standing(id, proxy.url(), &journal, leased_for(ttl)).await;
-    let stranger = Stranger::connect(&server.url()).await;
-    let mut shown = String::new();
-    for n in 0..4 {
-        let recorded = journal.started(ROLE, n).await;
-        a.wait_until_leader().await;
-        let token = recorded.term().lease_token();
-        let record = stranger.record().await;
-        assert_eq!(record["token"], token.expose().to_string());
-        let role = a.role(ROLE);
-        let (status, manager) = (role.status(), a.manager());
-        let json = serde_json::to_string(&status).expect("JSON");
-        let term = recorded.term();
-        write!(
-            shown,
-            "{term:?} {token:?} {token} {role:?} {status:?} {json} {manager:?} {:?} {:?}",
-            a.log().all(),
-            role.leader(),
-        )
-        .expect("text");
-        // Each term ends in another way; what goes wrong meanwhile is told in errors.
-        match n {
-            0 => {
-                role.step_down(StepDown::any()).await.expect("a leader");
-            }
-            1 => proxy.cut(),
-            2 => {
-                let usurper = br#"{"id":"x","token":"t","ttl_ms":200}"#.as_slice();
-                let store = stranger.store().await;
-                store.put(ROLE, usurper.into()).await.expect("put");
-            }
-            _ => {
-                proxy.black_hole();
-                let error = role.validate().await.expect_err("no answer");
-                write!(shown, "{error} {error:?}").expect("text");
-                proxy.restore();
-                continue;
-            }
-        }
-        journal.ended(ROLE, n).await;
-        let error = recorded.term().validate().await.expect_err("it is over");
-        write!(shown, "{error} {error:?}").expect("text");
-        proxy.restore();
+    let server = NatsServer::start().expect("start");
+    if server.version() < (2, 12, 0) {
+        return;
     }
-    a.stop().await;
-    let logged = logs.text();
-    assert!(
-        logged.contains("term started") && logged.contains(id),
-        "{logged}"
-    );
-    shown.push_str(&logged);
-    shown.push_str(&Scrape::now().text);
-    for recorded in journal.terms(ROLE) {
-        let token = recorded.term().lease_token().expose();
-        for secret in [token.to_string(), token.simple().to_string()] {
-            let at = shown.to_lowercase().find(&secret);
-            assert!(at.is_none(), "…{}…", &shown[at.unwrap_or(0)..][..100]);
-        }
-    }
+    let journal = Journal::default();
+    let id = "fenced-metered";
+    let _a = standing(id, server.url(), &journal, leased_for(ms(10_000))).await;
+    let first = journal.started(ROLE, 0).await;
+    let store = first.term().store();
+    store.create("a", "1").await.expect("created");
+    store.create("a", "1").await.expect_err("it stands");
+    store.put("a..b", "1").await.expect_err("no key");
+    let count = |status| {
+        let name = "election_fenced_writes_total";
+        Scrape::now().value(name, id, Some(("status", status)))
+    };
+    let counts = ["written", "conflict", "invalid", "superseded"].map(count);
+    assert_eq!(counts, [1.0, 1.0, 1.0, 0.0]);
 }

@@ -1,0 +1,304 @@
+//! The start of a manager: from what its builder was given to the first elections.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::builder::{RoleManagerBuilder, Settings};
+use super::{Fleet, RoleManager};
+use crate::access::Access;
+use crate::actors::{ElectionThread, Groups, Opened, PublisherSetup, Routes, Setup};
+use crate::error::Error;
+use crate::last_will::Keeper;
+use crate::limits;
+use crate::model::config::{ConfigError, Environment, ManagerConfig, RoleConfig, role_overridden};
+use crate::role::{ErasedHandler, Instance, RoleRegistry, RoleScope};
+use crate::store::{Bucket, IfMissing};
+use nats_elect_core::application::Application;
+use nats_elect_core::duration::exact;
+use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+
+impl RoleManagerBuilder {
+    pub(super) async fn launch(self) -> Result<RoleManager, Error> {
+        let Self {
+            mut access,
+            roles,
+            configured,
+            keyring,
+            last_will_ends,
+            groups,
+            program,
+        } = self;
+        access.settle()?;
+        let roles = resolved(roles, &configured, access.environment.as_ref())?;
+        let config = access.config.clone();
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let bucket = BucketName::new(&config.bucket)?;
+        let instance_id = match &config.instance_id {
+            Some(id) => InstanceId::new(id)?,
+            None => InstanceId::new(&default_instance_id())?,
+        };
+        let program = program.as_deref().map(Application::program);
+        let application = config
+            .application
+            .as_deref()
+            .map(Application::set)
+            .or(program);
+        let incarnation = Uuid::from_u128(rand::random());
+        may_have_companion(&access)?;
+        let connection = access.connection(instance_id.as_str()).await?;
+        let routes = Routes::default();
+        let registry = RoleRegistry::default();
+        let instance = Arc::new(Instance {
+            id: instance_id,
+            incarnation,
+            bucket,
+            application: Arc::new(application.unwrap_or_else(this_application)),
+            meta: config.meta.clone(),
+        });
+        let fleet = Fleet {
+            runtime,
+            instance: Arc::clone(&instance),
+            routes: routes.clone(),
+            registry: registry.clone(),
+            keyring,
+        };
+        let scopes = fleet.scopes(roles)?;
+        let groups = fleet.groups(groups, &config.member)?;
+        crate::metrics::describe();
+        // The companion watches before the first claim.
+        let last_will = if config.last_will.enabled {
+            let keeper = Keeper::start(&config, &instance, last_will_ends).await;
+            Some(keeper.map_err(Error::LastWill)?)
+        } else {
+            None
+        };
+
+        let (ready, opened) = oneshot::channel();
+        let thread = ElectionThread::start(Setup {
+            instance,
+            connection,
+            if_missing: if_missing(&config),
+            start_timeout: config.start_timeout,
+            routes,
+            registry,
+            publisher: config.events.publish.then(|| PublisherSetup {
+                events: config.events.clone(),
+                makes_history: config.bucket_auto_create,
+                replicas: config.replicas,
+                storage: config.storage,
+            }),
+            admin: config.admin,
+            bequests: last_will.as_ref().map(Keeper::bequests),
+            membership: groups.clone(),
+            ready,
+        })
+        .await
+        .map_err(|error| Error::Thread(limits::in_words(&error)))?;
+        // From here on dropping the manager ends the thread.
+        let manager = RoleManager {
+            fleet,
+            groups: groups.map_or_else(Arc::default, |membership| membership.groups),
+            thread,
+            last_will,
+        };
+        let opened = match opened.await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
+            Err(_) => return Err(Error::Thread("it died while connecting".into())),
+        };
+        let application = &manager.fleet.instance.application;
+        refuse_others(&opened.bucket, application, &scopes, config.start_timeout).await?;
+        let info = &opened.info;
+        require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
+        for scope in &scopes {
+            for warning in scope.settings.warnings(info.replicas) {
+                tracing::warn!(role = %scope.role, "{warning}");
+            }
+        }
+        log_start(&manager.fleet.instance, &opened, &scopes);
+        for scope in scopes {
+            manager.stand(scope).await?;
+        }
+        Ok(manager)
+    }
+}
+
+fn if_missing(config: &ManagerConfig) -> IfMissing {
+    if config.bucket_auto_create {
+        IfMissing::Create {
+            replicas: config.replicas,
+            storage: config.storage,
+        }
+    } else {
+        IfMissing::Fail
+    }
+}
+
+/// Checks that the bucket keeps what an instance relies on.
+fn require_lasting_keys(
+    bucket: &str,
+    max_age: Option<Duration>,
+    scopes: &[Arc<RoleScope>],
+    groups: &Groups,
+) -> Result<(), Error> {
+    let Some(max_age) = max_age else {
+        return Ok(());
+    };
+    if let Some(scope) = scopes.iter().find(|scope| max_age < scope.settings.ttl) {
+        return Err(Error::BucketUnfit(format!(
+            "bucket {bucket:?} drops keys after {}, before the lease of role `{}` ends ({}): choose a shorter ttl, or a longer max age",
+            exact(max_age),
+            scope.role,
+            exact(scope.settings.ttl)
+        )));
+    }
+    if let Some(group) = groups.keys().next() {
+        return Err(Error::BucketUnfit(format!(
+            "bucket {bucket:?} drops keys after {}, and group `{group}` writes the owner of a unit only when it changes: use a bucket without a max age (`nats stream edit KV_{bucket} --max-age 0s`)",
+            exact(max_age)
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a role that another application has led, if somebody set the names of both.
+async fn refuse_others(
+    bucket: &Bucket,
+    own: &Application,
+    scopes: &[Arc<RoleScope>],
+    within: Duration,
+) -> Result<(), Error> {
+    if !own.is_set {
+        return Ok(());
+    }
+    let look = |role: RoleName| async move {
+        let _turn = bucket.turn_to_read().await.ok()?;
+        // Who can't read it now warns of it later.
+        let record = bucket.leader_record(&role, within).await.ok()??;
+        let other = record.application.filter(|it| it.contradicts(own))?;
+        Some(Error::OtherApplication {
+            role: role.to_string(),
+            bucket: bucket.name().to_string(),
+            own: own.name.clone(),
+            other: other.name,
+            instance_id: record.id,
+        })
+    };
+    let looks = scopes.iter().map(|scope| look(scope.role.clone()));
+    let mut looks: FuturesUnordered<_> = looks.collect();
+    let found = async { looks.by_ref().filter_map(std::future::ready).next().await };
+    // The reads take turns, so the time is that of all of them.
+    let found = tokio::time::timeout(within, found).await;
+    found.ok().flatten().map_or(Ok(()), Err)
+}
+
+/// The name of the program's file.
+fn this_application() -> Application {
+    let file = std::env::current_exe().ok();
+    let name = file.as_deref().and_then(Path::file_name);
+    let name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // Linux marks the file of a program that was replaced meanwhile.
+    let name = name.strip_suffix(" (deleted)").unwrap_or(&name);
+    Application::program(name.strip_suffix(".exe").unwrap_or(name))
+}
+
+/// Logs what an instance that has started uses.
+fn log_start(instance: &Instance, opened: &Opened, scopes: &[Arc<RoleScope>]) {
+    let Opened {
+        info,
+        server,
+        version,
+        bucket: _,
+    } = opened;
+    let roles: Vec<_> = scopes.iter().map(|scope| scope.role.as_str()).collect();
+    let (replicas, roles) = (info.replicas, roles.join(", "));
+    instance.span().in_scope(|| {
+        tracing::info!(
+            server,
+            version,
+            replicas,
+            roles,
+            "connected to NATS: started"
+        );
+    });
+}
+
+/// A companion connects by the configuration, and by nothing else.
+fn may_have_companion(access: &Access) -> Result<(), Error> {
+    if access.config.last_will.enabled && access.is_foreign() {
+        let why = "it connects by the configuration, so it can't be used with `client` or `connect_options`";
+        return Err(Error::LastWill(why.into()));
+    }
+    Ok(())
+}
+
+type Role = (String, RoleConfig, Arc<dyn ErasedHandler>);
+
+/// Returns the roles with their settings: those of the environment override the others.
+fn resolved(
+    roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
+    configured: &BTreeMap<String, RoleConfig>,
+    environment: Option<&Environment>,
+) -> Result<Vec<Role>, Error> {
+    if let Some(environment) = environment {
+        let names: Vec<_> = roles.iter().map(|(name, ..)| name.as_str()).collect();
+        for variable in environment.of_other_roles(&names)? {
+            tracing::warn!(
+                variable,
+                "no role of this manager has the name in this variable: it has no effect"
+            );
+        }
+        for unknown in environment.unknown() {
+            tracing::warn!("{unknown}");
+        }
+    }
+    let roles = roles.into_iter().map(|(name, settings, handler)| {
+        let config = match settings {
+            Settings::Given(config) => *config,
+            Settings::Configured => configured.get(&name).cloned().ok_or_else(|| {
+                let rule =
+                    "`configured_role` needs it: add the table, an empty one for the defaults";
+                ConfigError::new(format!("roles.{name}"), "missing", rule)
+            })?,
+        };
+        let config = match environment {
+            Some(environment) => role_overridden(&name, config, environment)?.0,
+            None => config,
+        };
+        Ok((name, config, handler))
+    });
+    roles.collect()
+}
+
+/// Returns the host name, the process id and a short random part.
+fn default_instance_id() -> String {
+    let short: u16 = rand::random();
+    format!("{}-{}-{short:04x}", host_name(), std::process::id())
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let name: String = name
+        .chars()
+        .filter(|c| !c.is_whitespace() && !c.is_control())
+        .take(200)
+        .collect();
+    if name.is_empty() { "host".into() } else { name }
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".into())
+}
