@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::group_view::GroupView;
 use super::kept::Kept;
 use super::{Change, Event, In, Seconds, now};
-use crate::asking::{Report, Reports};
 use crate::exit::{Code, Failure};
+use crate::instances::Candidate;
 use crate::output;
 use crate::past_event::PastEvent;
 use crate::seen::{Seen, name, why_changed};
@@ -51,7 +51,7 @@ pub struct Asked {
     /// When instances last could be asked, by both clocks.
     pub at: Option<(Instant, SystemTime)>,
     /// All that were found then.
-    pub reports: Arc<[Report]>,
+    pub reports: Arc<[Candidate]>,
     /// Why they could not be asked after that, if so.
     pub problem: Option<String>,
     /// Whether that is for want of any answer.
@@ -233,7 +233,7 @@ impl Watched {
     }
 
     /// What came of a turn of questions.
-    pub fn heard(&self, reports: Reports) {
+    pub fn heard(&self, reports: Result<Vec<Candidate>, AdminError>) {
         let mut known = self.known();
         let asked = &mut known.asked;
         let is_new = match reports {
@@ -358,9 +358,9 @@ impl Watched {
 }
 
 /// Whether instances came or went, or say something else than before, times and counts apart.
-fn differ(before: &[Report], after: &[Report]) -> bool {
-    let gist = |(instance, report): &Report| {
-        let roles = report.as_ref().ok().map(|report| {
+fn differ(before: &[Candidate], after: &[Candidate]) -> bool {
+    let gist = |one: &Candidate| {
+        let roles = one.report.as_ref().ok().map(|report| {
             let roles = report.roles.iter();
             roles
                 .map(|(role, it)| {
@@ -370,7 +370,7 @@ fn differ(before: &[Report], after: &[Report]) -> bool {
                 })
                 .collect::<Vec<_>>()
         });
-        (instance.incarnation, roles)
+        (one.instance.incarnation, roles)
     };
     let mut before: Vec<_> = before.iter().map(gist).collect();
     let mut after: Vec<_> = after.iter().map(gist).collect();

@@ -183,19 +183,19 @@ fn of_instances(bucket: &Of, asked: &Asked) -> Candidates {
     let mut answering = BTreeSet::new();
     let mut versions = BTreeMap::<String, usize>::new();
     let mut silent = 0;
-    for (instance, report) in &*asked.reports {
-        let Ok(report) = report else {
+    for one in &*asked.reports {
+        let Ok(report) = &one.report else {
             silent += 1;
             continue;
         };
-        answering.insert(instance.incarnation);
+        answering.insert(one.instance.incarnation);
         for (role, says) in &report.roles {
             let is_ready = says.connection == Some(ConnectionStatus::Connected)
                 && !says.paused
                 && says.state.is_some_and(|state| state != RoleState::Stopped);
             *candidates.entry(role.clone()).or_default() += usize::from(is_ready);
         }
-        let version = clean(&instance.version);
+        let version = clean(&one.instance.version);
         let is_known = versions.contains_key(&version) || versions.len() < MOST_VERSIONS;
         let version = if is_known {
             version

@@ -18,8 +18,8 @@ use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
 use super::Served;
 use super::timeline::{self, Mark};
-use crate::asking::Report;
 use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
+use crate::instances;
 use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
 use crate::text::{clean, clock, lasted, short, stamp_of, wall_clock};
@@ -300,11 +300,11 @@ fn role(
             percent: (left.as_millis() * 100 / ttl.as_millis().max(1)).min(100),
             text: format!("{} of {}", lasted(left), lasted(ttl)),
         });
-    let candidates = asked.reports.iter().filter_map(|(instance, report)| {
-        let says = report.as_ref().ok()?.roles.get(&seen.role)?;
+    let candidates = asked.reports.iter().filter_map(|one| {
+        let says = one.role(&seen.role)?;
         let troubles = troubles(says);
         let leads = says.state == Some(RoleState::Leader);
-        let name = clean(&instance.instance_id);
+        let name = clean(&one.instance.instance_id);
         let state = says.state.map_or("state not known", RoleState::as_str);
         let words: Vec<_> = [state]
             .into_iter()
@@ -340,8 +340,8 @@ fn role(
     }
 }
 
-fn instance((instance, report): &Report) -> Instance {
-    let report = report.as_ref();
+fn instance(one: &instances::Candidate) -> Instance {
+    let report = one.report.as_ref();
     let roles = || report.iter().flat_map(|report| &report.roles);
     let leads = roles().filter(|(_, says)| says.state == Some(RoleState::Leader));
     let leads = leads.count();
@@ -362,8 +362,8 @@ fn instance((instance, report): &Report) -> Instance {
         wrong.push(format!("{more} more"));
     }
     Instance {
-        name: clean(&instance.to_string()),
-        version: clean(&instance.version),
+        name: clean(&one.instance.to_string()),
+        version: clean(&one.instance.version),
         up: report.map_or_else(|_| nobody(), |it| lasted(it.uptime)),
         leads: told(leads),
         follows: told(follows),
