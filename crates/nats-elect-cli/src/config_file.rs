@@ -14,6 +14,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::exit::Failure;
 
+/// The text of a file, or of stdin under the name `-`.
+pub fn text_of(path: &Path) -> Result<String, Failure> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        fs::read_to_string(path)
+    };
+    text.map_err(|error| Failure::usage(format!("{} can't be read: {error}", path.display())))
+}
+
 /// What a file says.
 #[derive(Debug)]
 pub struct ConfigFile {
@@ -36,13 +46,7 @@ impl Source {
     /// Reads a file. Its settings are in this table, such as `app.elect`, or at its top.
     pub fn open(path: &Path, table: Option<&str>) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let text = if name == "-" {
-            std::io::read_to_string(std::io::stdin())
-        } else {
-            fs::read_to_string(path)
-        };
-        let text =
-            text.map_err(|error| Failure::usage(format!("{name} can't be read: {error}")))?;
+        let text = text_of(path)?;
         let json = path
             .extension()
             .is_some_and(|extension| extension == "json")

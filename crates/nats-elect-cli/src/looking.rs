@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_nats::Client;
 use futures::StreamExt;
 use nats_elect::admin::{AdminClient, AdminError};
-use nats_elect::{Change, History, ManagerConfig, Observer, TrustedKeys};
+use nats_elect::{Change, History, ManagerConfig, Observer};
 
-use crate::connect::reading;
+use crate::connect::{observing, reading};
 use crate::exit::{Code, Failure};
 use crate::fleet::Watched;
 use crate::follow::Follow;
 use crate::instances::{Candidate, asked};
 use crate::past_event::MOST;
+use crate::trust::Trusted;
 
 /// The pauses between attempts to reach the bucket: the first one, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
@@ -32,7 +33,7 @@ const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 pub async fn look(
     view: Arc<Watched>,
     config: ManagerConfig,
-    trust: Option<(TrustedKeys, Duration)>,
+    trust: Option<Trusted>,
     interval: Duration,
 ) -> Failure {
     let mut pause = PAUSES.0;
@@ -59,14 +60,9 @@ pub async fn look(
 
 async fn begin(
     config: &ManagerConfig,
-    trust: Option<(TrustedKeys, Duration)>,
+    trust: Option<Trusted>,
 ) -> Result<(Observer, Client), Failure> {
-    // A connection of its own: it notices a dead one sooner than a plain client does.
-    let mut builder = Observer::builder().config(config.clone());
-    if let Some((keys, max_skew)) = trust {
-        builder = builder.trusted_keys(keys, max_skew);
-    }
-    let observer = builder.start().await?;
+    let observer = observing(config.clone(), trust).start().await?;
     let client = config.connect("nats-elect").await?;
     Ok((observer, client))
 }

@@ -14,8 +14,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
 use futures::Stream;
 use nats_elect::{
-    EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleManager, RoleStatus,
-    StepDown, Term,
+    EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleHandle, RoleManager,
+    RoleStatus, StepDown, Term,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -70,6 +70,11 @@ impl OverConnection {
 impl Agent {
     fn manager(&self) -> &RoleManager {
         self.attached.manager()
+    }
+
+    fn handle(&self, role: &str) -> Result<RoleHandle, Problem> {
+        let handle = self.manager().role(role);
+        handle.map_err(|_| Problem::not_attached(role))
     }
 
     fn application(&self, role: &str) -> Result<Arc<Application>, Problem> {
@@ -200,9 +205,7 @@ async fn role(
     State(agent): State<Agent>,
     Path(role): Path<String>,
 ) -> Result<Json<RoleStatus>, Problem> {
-    let handle = agent.manager().role(&role);
-    let handle = handle.map_err(|_| Problem::not_attached(&role))?;
-    Ok(Json(handle.status()))
+    Ok(Json(agent.handle(&role)?.status()))
 }
 
 /// Stands for the role as long as the connection is open. The answer is the stream of its terms.
@@ -437,8 +440,7 @@ async fn step_down(
     bytes: Bytes,
 ) -> Result<Json<SteppedDown>, Problem> {
     let said: SteppingDown = body(&bytes)?;
-    let handle = agent.manager().role(&role);
-    let handle = handle.map_err(|_| Problem::not_attached(&role))?;
+    let handle = agent.handle(&role)?;
     let mut how = said.to.map_or_else(StepDown::any, StepDown::to);
     if let Some(time) = said.hold_off_seconds {
         if time > StepDown::MAX_HOLD_OFF {

@@ -103,11 +103,7 @@ impl Doctor {
             GroupName::new(group)?;
         }
         let config = match file.filter(|file| file.has_manager) {
-            Some(file) => {
-                let mut config = shared.over(file.config.manager)?;
-                config.start_timeout = shared.patience();
-                config
-            }
+            Some(file) => shared.patient(file.config.manager)?,
             None => shared.config()?,
         };
         let prefix = &config.admin.subject_prefix;

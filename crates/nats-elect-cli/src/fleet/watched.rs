@@ -135,12 +135,9 @@ impl Watched {
     }
 
     /// All roles, at the time of this call.
-    pub fn roles(&self) -> BTreeMap<String, Seen> {
-        let roles = self.observer().map(|observer| observer.roles());
-        let roles = roles.unwrap_or_default().into_iter();
-        roles
-            .map(|(role, observed)| (role.clone(), Seen { role, observed }))
-            .collect()
+    pub fn roles(&self) -> Vec<Seen> {
+        let observer = self.observer();
+        observer.as_ref().map(Seen::all).unwrap_or_default()
     }
 
     /// A role, at the time of this call.

@@ -2,7 +2,6 @@
 //! shows, an instance those of `candidates --json`, an event those of `history --json`.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -117,7 +116,7 @@ pub struct Leadership {
 pub async fn roles(State(served): State<Served>, Query(asked): Query<Where>) -> Answer {
     let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let roles = views.iter().flat_map(|view| {
-        let roles = view.roles().into_values();
+        let roles = view.roles().into_iter();
         roles.map(|seen| view.of(Role::from(&seen)))
     });
     Ok(told(&Roles {
@@ -173,10 +172,6 @@ pub async fn history(State(served): State<Served>, Query(asked): Query<When>) ->
     let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let since = asked.since.as_deref().map(since).transpose();
     let since = since.map_err(|why| Problem::bad_request(format!("since: {why}")))?;
-    let since = since.map_or(0, |since| {
-        let since = since.duration_since(SystemTime::UNIX_EPOCH);
-        since.unwrap_or_default().as_millis()
-    });
     let (mut events, mut missing) = (Vec::new(), Vec::new());
     for view in &views {
         match view.history(asked.role.as_deref()) {
@@ -184,7 +179,7 @@ pub async fn history(State(served): State<Served>, Query(asked): Query<When>) ->
             Err(none) => missing.push(view.of(Missing { reason: none.why })),
         }
     }
-    events.retain(|one| u128::from(one.event.at_ms) >= since);
+    events.retain(|one| one.event.at_ms >= since.unwrap_or(0));
     if views.len() > 1 {
         events.sort_by_key(|one| one.event.at_ms);
     }

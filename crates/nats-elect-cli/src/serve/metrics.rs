@@ -105,13 +105,14 @@ fn of_bucket(view: &Watched) {
     bucket.set("election_observed_stale_seconds", stale);
     of_groups(view, &bucket);
     let candidates = of_instances(&bucket, &view.asked());
-    for (role, seen) in view.roles() {
-        let able = candidates.by_role.get(&role).copied();
+    for seen in view.roles() {
+        let role = &seen.role;
+        let able = candidates.by_role.get(role).copied();
         // Nothing is left of it, and nobody wants it.
         if seen.observed.standing == Standing::Unclaimed && able.is_none() {
             continue;
         }
-        let of = bucket.and("role", &role);
+        let of = bucket.and("role", role);
         of_role(view, &seen, &of);
         if !is_stale {
             let unled = seen.observed.unled.unwrap_or_default().as_secs_f64();

@@ -60,7 +60,7 @@ impl Facts {
         self.now = now;
         self.stale = watched.freshness().stale;
         let roles = watched.roles().into_iter();
-        self.roles = roles.map(|(name, it)| (name, Role::from(&it))).collect();
+        self.roles = roles.map(|it| (it.role.clone(), Role::from(&it))).collect();
     }
 
     /// Looks at what takes time in proportion to all that there is.

@@ -186,7 +186,7 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
-    let seen = view.roles().into_values().map(|seen| {
+    let seen = view.roles().into_iter().map(|seen| {
         let marks = with_present(marks(view, &seen.role), &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
         (seen, marks, spans)
