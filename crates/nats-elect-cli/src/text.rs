@@ -99,6 +99,12 @@ pub fn time_of_ms(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST))
 }
 
+/// The same of a time.
+pub fn ms_of(time: SystemTime) -> u64 {
+    let ms = time.duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(ms.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The wall clock: for people, and for proofs.
 #[expect(
     clippy::disallowed_methods,

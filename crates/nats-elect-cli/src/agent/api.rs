@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -13,6 +13,7 @@ use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
 use futures::Stream;
+use nats_elect::lock::lock;
 use nats_elect::{
     EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleHandle, RoleManager,
     RoleStatus, StepDown, Term,
@@ -56,12 +57,11 @@ pub struct OverConnection(Arc<Mutex<Vec<Arc<Application>>>>);
 
 impl OverConnection {
     pub fn take(&self) -> Vec<Arc<Application>> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0))
     }
 
     fn add(&self, application: &Arc<Application>) {
-        let applications = self.0.lock();
-        let mut applications = applications.unwrap_or_else(PoisonError::into_inner);
+        let mut applications = lock(&self.0);
         applications.retain(|it| !it.is_over());
         applications.push(Arc::clone(application));
     }

@@ -1,7 +1,5 @@
 //! `history`: who led, and why it changed.
 
-use std::time::SystemTime;
-
 use clap::Args;
 use comfy_table::Cell;
 
@@ -11,7 +9,7 @@ use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
-use crate::text::{stamp_of, wall_clock};
+use crate::text::{ms_of, stamp_of, wall_clock};
 
 const LAYOUT: Layout = Layout {
     all: "WHEN ROLE INSTANCE WHAT GAP FENCING TERM",
@@ -123,6 +121,5 @@ pub fn since(text: &str) -> Result<u64, String> {
             format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or an age like 90m")
         })?),
     };
-    let age = at.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
-    Ok(age.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)))
+    Ok(at.map_or(0, ms_of))
 }

@@ -168,7 +168,8 @@ pub async fn owner(
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
 fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
-    let owned = view.groups.unit(name, unit);
+    let followed = view.groups.followed();
+    let owned = followed.and_then(|it| it.unit(name, unit));
     owned.ok_or_else(|| Problem::not_found("the bucket has no such unit of this group"))
 }
 
@@ -178,7 +179,9 @@ fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
     if key.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Problem::bad_request("key: a key is text in UTF-8"));
     }
-    view.groups.owner_of(name, key).ok_or_else(|| {
+    let followed = view.groups.followed();
+    let owned = followed.and_then(|it| it.owner_of(name, key));
+    owned.ok_or_else(|| {
         let groups = view.groups.groups();
         match groups.all.groups.get(name).map(|group| group.kind) {
             None => no_group(),

@@ -22,7 +22,7 @@ use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
 use crate::instances;
 use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
-use crate::text::{clean, clock, lasted, short, stamp_of, wall_clock};
+use crate::text::{clean, clock, lasted, ms_of, short, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
 const HOURS: u64 = 6;
@@ -141,7 +141,7 @@ pub async fn page(State(served): State<Served>) -> Response {
 }
 
 fn rendered(served: &Served) -> askama::Result<String> {
-    let now_ms = now_ms();
+    let now_ms = ms_of(wall_clock());
     let from_ms = now_ms.saturating_sub(HOURS * 60 * 60 * 1000);
     let buckets = served.views.iter().enumerate();
     let views: Vec<_> = buckets
@@ -425,9 +425,4 @@ fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
 
 fn nobody() -> String {
     "–".into()
-}
-
-fn now_ms() -> u64 {
-    let now = wall_clock().duration_since(std::time::SystemTime::UNIX_EPOCH);
-    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
