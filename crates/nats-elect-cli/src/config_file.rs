@@ -33,6 +33,14 @@ pub struct ConfigFile {
     pub has_manager: bool,
 }
 
+impl ConfigFile {
+    /// Reads a file, if one is named.
+    pub fn read(path: Option<&Path>, table: Option<&str>) -> Result<Option<Self>, Failure> {
+        path.map(|path| Source::open(path, table)?.parse())
+            .transpose()
+    }
+}
+
 /// A file and its text, for telling where in it something is.
 pub struct Source {
     name: String,

@@ -89,10 +89,6 @@ impl Agent {
     }
 }
 
-/// A fencing token in a path.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct OfPath(pub FencingToken);
-
 // Answers: their fields are in alphabetical order, in which they were always sent.
 
 #[derive(Serialize, JsonSchema)]
@@ -363,11 +359,11 @@ impl Telling {
     }
 }
 
-type OfTerm = Path<(String, OfPath)>;
+pub type OfTerm = Path<(String, FencingToken)>;
 
 async fn renew(
     State(agent): State<Agent>,
-    Path((role, OfPath(token))): OfTerm,
+    Path((role, token)): OfTerm,
 ) -> Result<Json<Promise>, Problem> {
     let promise = agent.application(&role)?.renew(token);
     let promise = promise.ok_or_else(Problem::not_leader)?;
@@ -388,7 +384,7 @@ pub struct Done {
 
 async fn done(
     State(agent): State<Agent>,
-    Path((role, OfPath(token))): OfTerm,
+    Path((role, token)): OfTerm,
     bytes: Bytes,
 ) -> Result<StatusCode, Problem> {
     let Done { error } = body(&bytes)?;
@@ -410,7 +406,7 @@ async fn authorize(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Prov
 
 async fn proved<F>(
     agent: &Agent,
-    Path((role, OfPath(token))): OfTerm,
+    Path((role, token)): OfTerm,
     prove: impl FnOnce(Term) -> F,
 ) -> Result<Json<Proved>, Problem>
 where
