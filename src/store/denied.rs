@@ -104,7 +104,7 @@ impl Denied {
         // The rest of these subjects is a consumer, a key, or an answer's number.
         let fixed = match &tokens[..] {
             ["$KV", _, "_group", "m", _] => return format!("{}.*", tokens[..4].join(".")),
-            ["$KV", _, "_data" | "_gdata", _, _, ..] | ["$KV", _, "_guard", _, _, ..] => 4,
+            ["$KV", _, "_data" | "_gdata" | "_guard", _, _, ..] => 4,
             ["$JS", "FC", _, _, ..] => 3,
             ["$JS", "API", "CONSUMER", "CREATE", _, _, ..]
             | ["$KV", _, "_group", "u", _, _, ..] => 5,
