@@ -128,7 +128,8 @@ mod history;
 pub mod last_will;
 #[doc(hidden)]
 pub mod limits;
-mod lock;
+#[doc(hidden)]
+pub mod lock;
 mod manager;
 mod metrics;
 mod model;

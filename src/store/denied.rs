@@ -1,10 +1,10 @@
 //! Operations that the server does not permit to a user. The server reports them only on the side,
 //! as an event of the connection. The request itself gets no answer, so the mailbox ends it.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use async_nats::Event;
+use uuid::Uuid;
 
 use super::events::events_stream;
 use super::feed::FENCES;
@@ -94,21 +94,28 @@ impl Denied {
         Some(format!("{prefix}.>"))
     }
 
-    /// Returns the subject as a permission names it. The keys of members and units are many: one
-    /// permission is for all of a group.
-    fn permission(&self) -> Cow<'_, str> {
+    /// Returns the permission to grant: the subject, with a wildcard for what differs each time. One
+    /// permission is for all keys of a group's units, and for all data of a role.
+    pub fn permission(&self) -> String {
         if let Some(inboxes) = self.inboxes() {
-            return inboxes.into();
+            return inboxes;
         }
         let tokens: Vec<_> = self.subject.split('.').collect();
-        match &tokens[..] {
-            ["$KV", _, "_group", "m", _] => format!("{}.*", tokens[..4].join(".")).into(),
-            ["$KV", _, "_group", "u", _, ..] => format!("{}.>", tokens[..5].join(".")).into(),
-            ["$KV", _, "_gdata", _, ..] | ["$KV", _, "_guard", _, _, _] => {
-                format!("{}.>", tokens[..4].join(".")).into()
+        // The rest of these subjects is a consumer, a key, or an answer's number.
+        let fixed = match &tokens[..] {
+            ["$KV", _, "_group", "m", _] => return format!("{}.*", tokens[..4].join(".")),
+            ["$KV", _, "_data" | "_gdata" | "_guard", _, _, ..] => 4,
+            ["$JS", "FC", _, _, ..] => 3,
+            ["$JS", "API", "CONSUMER", "CREATE", _, _, ..]
+            | ["$KV", _, "_group", "u", _, _, ..] => 5,
+            _ => {
+                let is_id = |token: &str| token.parse::<Uuid>().is_ok();
+                let parts = tokens.iter();
+                let parts = parts.map(|token| if is_id(token) { "*" } else { *token });
+                return parts.collect::<Vec<_>>().join(".");
             }
-            _ => self.subject.as_str().into(),
-        }
+        };
+        format!("{}.>", tokens[..fixed].join("."))
     }
 
     /// Returns the role whose leader may not write the data that it keeps beside its election.
@@ -192,13 +199,45 @@ mod tests {
             let told = format!("may not publish to \"$KV.leaders.{permission}\"");
             assert!(denied.to_string().ends_with(&told), "{denied}");
         }
-        for other in ["shards", "_fence.shards", "_data.r.a", "_guard.r"] {
+        for (other, permission) in [
+            ("shards", "shards"),
+            ("_fence.shards", "_fence.shards"),
+            ("_data.r.a", "_data.r.>"),
+            ("_guard.r", "_guard.r"),
+        ] {
             let denied = Denied {
                 publish: true,
                 subject: format!("$KV.leaders.{other}"),
             };
             assert!(!denied.is_of_group(&bucket), "{other}");
-            assert!(denied.to_string().contains(&denied.subject), "{denied}");
+            let permission = format!("$KV.leaders.{permission}");
+            assert_eq!(denied.permission(), permission);
+        }
+    }
+
+    #[test]
+    fn a_permission_has_wildcards_where_the_subject_differs_each_time() {
+        let id = "e374253a-3acb-6c4c-f3bf-46b5abe52919";
+        for (subject, permission) in [
+            (
+                format!("$JS.FC.KV_leaders.doctor.{id}"),
+                "$JS.FC.KV_leaders.>",
+            ),
+            (
+                "$JS.API.CONSUMER.CREATE.KV_leaders.x.$KV.leaders.y".to_owned(),
+                "$JS.API.CONSUMER.CREATE.KV_leaders.>",
+            ),
+            (
+                format!("nats-elect.leaders.a.{id}"),
+                "nats-elect.leaders.a.*",
+            ),
+            (
+                format!("nats-elect-admin.leaders.pause.{id}.*"),
+                "nats-elect-admin.leaders.pause.*.*",
+            ),
+        ] {
+            let publish = true;
+            assert_eq!(Denied { publish, subject }.permission(), permission);
         }
     }
 

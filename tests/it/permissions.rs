@@ -118,7 +118,7 @@ async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
-    let key = "$KV.leaders._data.scheduler.a";
+    let data = "$KV.leaders._data.scheduler.>";
     let server = server(&all_but(&["$KV.leaders._data.>"]));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
@@ -132,10 +132,10 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     let store = first.term().store();
     let refused = store.put("a", "1").await.expect_err("it may not");
     assert!(refused.may_have_been_written());
-    let told = format!("may not publish to \"{key}\"");
+    let told = format!("may not publish to \"{data}\"");
     assert!(refused.to_string().contains(&told), "{refused}");
     let store = store.timeout(ms(300));
-    let concerns = denies(key);
+    let concerns = denies(data);
     a.log().wait_for("a word of it", &concerns).await;
     assert_eq!(a.log_of("metrics").count(&concerns), 0);
 

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nats_elect::admin::{Instance, InstanceReport};
+use crate::instances::Candidate;
 
 /// Names the applications of each role that has several.
-pub fn mixed<'a>(reports: impl Iterator<Item = (&'a Instance, &'a InstanceReport)>) -> Vec<String> {
+pub fn mixed(found: &[Candidate]) -> Vec<String> {
     let mut roles = BTreeMap::<_, BTreeMap<_, _>>::new();
+    let reports = found
+        .iter()
+        .filter_map(|it| Some((&it.instance, it.report.as_ref().ok()?)));
     for (instance, report) in reports {
         for role in report.roles.keys() {
             if let Some(application) = &report.application {

@@ -14,6 +14,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::exit::Failure;
 
+/// The text of a file, or of stdin under the name `-`.
+pub fn text_of(path: &Path) -> Result<String, Failure> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        fs::read_to_string(path)
+    };
+    text.map_err(|error| Failure::usage(format!("{} can't be read: {error}", path.display())))
+}
+
 /// What a file says.
 #[derive(Debug)]
 pub struct ConfigFile {
@@ -21,6 +31,14 @@ pub struct ConfigFile {
     /// Whether it has a table `manager`. If not, the connection is as the options, the environment
     /// and the context say.
     pub has_manager: bool,
+}
+
+impl ConfigFile {
+    /// Reads a file, if one is named.
+    pub fn read(path: Option<&Path>, table: Option<&str>) -> Result<Option<Self>, Failure> {
+        path.map(|path| Source::open(path, table)?.parse())
+            .transpose()
+    }
 }
 
 /// A file and its text, for telling where in it something is.
@@ -36,13 +54,7 @@ impl Source {
     /// Reads a file. Its settings are in this table, such as `app.elect`, or at its top.
     pub fn open(path: &Path, table: Option<&str>) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let text = if name == "-" {
-            std::io::read_to_string(std::io::stdin())
-        } else {
-            fs::read_to_string(path)
-        };
-        let text =
-            text.map_err(|error| Failure::usage(format!("{name} can't be read: {error}")))?;
+        let text = text_of(path)?;
         let json = path
             .extension()
             .is_some_and(|extension| extension == "json")

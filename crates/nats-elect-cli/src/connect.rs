@@ -13,14 +13,16 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::{self, ErrorCode, kv};
 use futures::future::LocalBoxFuture;
 use nats_elect::limits::failed;
-use nats_elect::{AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer};
+use nats_elect::{
+    AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer, ObserverBuilder,
+};
 
 use crate::config_file::ConfigFile;
 use crate::context;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
 use crate::options::Shared;
-use crate::trust::Trust;
+use crate::trust::{Trust, Trusted};
 
 /// How long a command waits for NATS unless `--timeout` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,13 +41,22 @@ pub fn without_last_will(manager: &ManagerConfig) -> Result<(), Failure> {
 impl Shared {
     /// Returns the configuration: the options and the environment over the context.
     pub fn config(&self) -> Result<ManagerConfig, Failure> {
-        let base = match &self.connection.context {
-            Some(name) => context::named(name)?,
-            None => context::selected()?.unwrap_or_default(),
-        };
+        self.patient(self.of_context()?)
+    }
+
+    /// Returns the options and the environment over a configuration from elsewhere, for a command
+    /// that does not wait for long.
+    pub fn patient(&self, base: ManagerConfig) -> Result<ManagerConfig, Failure> {
         let mut config = self.over(base)?;
         config.start_timeout = self.patience();
         Ok(config)
+    }
+
+    fn of_context(&self) -> Result<ManagerConfig, Failure> {
+        Ok(match &self.connection.context {
+            Some(name) => context::named(name)?,
+            None => context::selected()?.unwrap_or_default(),
+        })
     }
 
     /// Returns the options and the environment over a configuration from elsewhere. Its
@@ -90,15 +101,14 @@ impl Shared {
     /// `[manager]`. Without that table, or without a file, they are over the context.
     pub fn over_file(&self, file: Option<&ConfigFile>) -> Result<ManagerConfig, Failure> {
         let said = file.filter(|file| file.has_manager);
-        let base = match (said, &self.connection.context) {
-            (Some(file), None) => file.config.manager.clone(),
-            (Some(_), Some(_)) => {
+        let base = match said {
+            Some(_) if self.connection.context.is_some() => {
                 return Err(Failure::usage(
                     "both the file's [manager] and a context say how to connect: use only one of them",
                 ));
             }
-            (None, Some(name)) => context::named(name)?,
-            (None, None) => context::selected()?.unwrap_or_default(),
+            Some(file) => file.config.manager.clone(),
+            None => self.of_context()?,
         };
         self.over(base)
     }
@@ -117,13 +127,9 @@ impl Shared {
         trust: &Trust,
         follows: bool,
     ) -> Result<Observer, Failure> {
-        // A connection of its own: it notices a dead one sooner than a plain client does.
-        let mut builder = Observer::builder().config(self.config()?);
+        let mut builder = observing(self.config()?, trust.keys()?);
         if let Some(roles) = roles {
             builder = builder.roles(roles.iter().map(String::as_str));
-        }
-        if let Some(keys) = trust.keys()? {
-            builder = builder.trusted_keys(keys, trust.max_skew);
         }
         let answers = Cell::new(false);
         // It waits for a bucket to appear, and hears nothing of what is forbidden; whoever types
@@ -199,6 +205,16 @@ impl Shared {
         auth.nkey_file.clone_from(&self.connection.nkey);
         auth.creds_file.clone_from(&self.connection.creds);
         auth
+    }
+}
+
+/// An observer over a connection of its own, which notices a dead one sooner than a plain client
+/// does.
+pub fn observing(config: ManagerConfig, trust: Option<Trusted>) -> ObserverBuilder {
+    let builder = Observer::builder().config(config);
+    match trust {
+        Some((keys, max_skew)) => builder.trusted_keys(keys, max_skew),
+        None => builder,
     }
 }
 

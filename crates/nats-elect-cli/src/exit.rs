@@ -98,10 +98,15 @@ impl Failure {
             None => self,
         }
     }
+
+    /// Tells it on stderr.
+    pub fn tell(&self, output: Output) {
+        output.failure(self.code.word(), &self.what, self.advice.as_deref());
+    }
 }
 
 impl Code {
-    pub const fn word(self) -> &'static str {
+    const fn word(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Usage => "usage",
@@ -221,11 +226,7 @@ pub fn report(ended: &Outcome, output: Output) -> ExitCode {
     if let Err(failure) = ended
         && !failure.unheard
     {
-        output.failure(
-            failure.code.word(),
-            &failure.what,
-            failure.advice.as_deref(),
-        );
+        failure.tell(output);
     }
     code_of(ended)
 }

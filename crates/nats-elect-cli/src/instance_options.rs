@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nats_elect::{ElectionsConfig, ManagerConfig};
 
-use crate::config_file::Source;
+use crate::config_file::ConfigFile;
 use crate::exit::Failure;
 use crate::options::Shared;
 
@@ -35,10 +35,7 @@ impl InstanceOptions {
         &self,
         shared: &Shared,
     ) -> Result<(ManagerConfig, Option<ElectionsConfig>), Failure> {
-        let file = match &self.config {
-            Some(path) => Some(Source::open(path, self.table.as_deref())?.parse()?),
-            None => None,
-        };
+        let file = ConfigFile::read(self.config.as_deref(), self.table.as_deref())?;
         let mut manager = shared.over_file(file.as_ref())?;
         if self.id.is_some() {
             manager.instance_id.clone_from(&self.id);

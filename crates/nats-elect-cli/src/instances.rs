@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::Client;
-use futures::future::join_all;
+use futures::{StreamExt, stream};
 use nats_elect::admin::{
     AdminClient, AdminError, Instance, InstanceReport, LeaderFound, ProblemCode, RoleReport,
 };
@@ -16,6 +16,9 @@ use crate::connect::review;
 use crate::exit::{Code, Failure};
 use crate::line::Line;
 use crate::options::Shared;
+
+/// So many instances are asked at a time.
+const AT_A_TIME: usize = 32;
 
 /// An instance, and what it says.
 pub struct Candidate {
@@ -132,7 +135,7 @@ pub async fn asked(
     for instance in &instances {
         *ids.entry(instance.instance_id.clone()).or_default() += 1;
     }
-    let asked = instances.into_iter().map(async |instance| {
+    let asked = stream::iter(instances).map(async |instance: Instance| {
         let report = match role {
             Some(role) => admin.status_of(&instance, role).await,
             None => admin.status(&instance).await,
@@ -144,7 +147,7 @@ pub async fn asked(
             namesakes,
         }
     });
-    let mut found = join_all(asked).await;
+    let mut found: Vec<_> = asked.buffered(AT_A_TIME).collect().await;
     found.retain(|one| {
         let refusal = one.report.as_ref().err().and_then(AdminError::refusal);
         refusal != Some(ProblemCode::UnknownRole)

@@ -92,17 +92,6 @@ impl Line {
     /// come so far, neither the key's nor the bucket's. While nobody answers it asks again: the
     /// stream's leader may just have moved.
     pub async fn ask_for_refusal(&self, subject: &str) -> Answer {
-        let mut answer = self.attempt_refusal(subject).await;
-        let mut left = self.patience;
-        while matches!(answer, Answer::Nobody) && !left.is_zero() {
-            sleep(MOVING).await;
-            left = left.saturating_sub(MOVING);
-            answer = self.attempt_refusal(subject).await;
-        }
-        answer
-    }
-
-    async fn attempt_refusal(&self, subject: &str) -> Answer {
         let impossible = i64::MAX.to_string();
         let mut headers = HeaderMap::new();
         for name in [
@@ -112,7 +101,16 @@ impl Line {
             headers.insert(name, impossible.as_str());
         }
         headers.insert("Nats-Expected-Stream", format!("KV_{}", self.bucket));
-        self.send(subject, Request::new().headers(headers)).await
+        let mut left = self.patience;
+        loop {
+            let request = Request::new().headers(headers.clone());
+            let answer = self.send(subject, request).await;
+            if !matches!(answer, Answer::Nobody) || left.is_zero() {
+                return answer;
+            }
+            sleep(MOVING).await;
+            left = left.saturating_sub(MOVING);
+        }
     }
 
     async fn send(&self, subject: &str, request: Request) -> Answer {

@@ -1,25 +1,30 @@
 //! Finds out what a view shows.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
 use futures::StreamExt;
-use nats_elect::admin::AdminClient;
-use nats_elect::{Change, History, ManagerConfig, Observer, TrustedKeys};
-use tokio::sync::mpsc;
+use nats_elect::admin::{AdminClient, AdminError};
+use nats_elect::{Change, History, ManagerConfig, Observer};
 
-use crate::asking::keep_asking;
-use crate::connect::reading;
+use crate::connect::{observing, reading};
 use crate::exit::{Code, Failure};
 use crate::fleet::Watched;
 use crate::follow::Follow;
+use crate::instances::{Candidate, asked};
 use crate::past_event::MOST;
+use crate::trust::Trusted;
 
 /// The pauses between attempts to reach the bucket: the first one, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// How often it is looked what became of groups.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long is waited for instances to say that they are there.
+const SEARCH: Duration = Duration::from_secs(2);
+/// The share of time of each instance: where there are many, each is asked less often.
+const EACH: Duration = Duration::from_millis(10);
 /// The pause before a history is looked for that was not there, or broke off.
 const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 
@@ -28,7 +33,7 @@ const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 pub async fn look(
     view: Arc<Watched>,
     config: ManagerConfig,
-    trust: Option<(TrustedKeys, Duration)>,
+    trust: Option<Trusted>,
     interval: Duration,
 ) -> Failure {
     let mut pause = PAUSES.0;
@@ -55,14 +60,9 @@ pub async fn look(
 
 async fn begin(
     config: &ManagerConfig,
-    trust: Option<(TrustedKeys, Duration)>,
+    trust: Option<Trusted>,
 ) -> Result<(Observer, Client), Failure> {
-    // A connection of its own: it notices a dead one sooner than a plain client does.
-    let mut builder = Observer::builder().config(config.clone());
-    if let Some((keys, max_skew)) = trust {
-        builder = builder.trusted_keys(keys, max_skew);
-    }
-    let observer = builder.start().await?;
+    let observer = observing(config.clone(), trust).start().await?;
     let client = config.connect("nats-elect").await?;
     Ok((observer, client))
 }
@@ -84,10 +84,8 @@ pub async fn go_on(
         () = follow_roles(view, &observer) => {
             Failure::new(Code::Failed, "the observer has ended")
         }
-        () = ask_instances(view, admin, &observer, interval) => {
-            Failure::new(Code::Failed, "the questions to instances have ended")
-        }
         failure = follow_groups(view, &observer) => failure,
+        never = ask_instances(view, admin, &observer, interval) => match never {},
         never = read_history(view, config) => match never {},
     }
 }
@@ -119,23 +117,37 @@ async fn follow_groups(view: &Watched, observer: &Observer) -> Failure {
     }
 }
 
+/// Asks everyone in turns, the next one when a turn is over and the interval has passed.
 async fn ask_instances(
     view: &Watched,
     admin: AdminClient,
     observer: &Observer,
     interval: Duration,
-) {
-    let (tell, mut told) = mpsc::channel(1);
-    let hear = async {
-        while let Some(reports) = told.recv().await {
-            view.heard(reports);
-        }
+) -> Infallible {
+    loop {
+        let turn = async {
+            let found = ask(&admin, observer).await;
+            let count = found.as_ref().map_or(0, Vec::len);
+            view.heard(found);
+            count
+        };
+        let (count, ()) = tokio::join!(turn, tokio::time::sleep(interval));
+        let share = EACH.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        tokio::time::sleep(share.saturating_sub(interval)).await;
+    }
+}
+
+/// Asks everyone in the observer's bucket once.
+async fn ask(admin: &AdminClient, observer: &Observer) -> Result<Vec<Candidate>, AdminError> {
+    let admin = match observer.bucket_id() {
+        Some(bucket) => &admin.clone().of_bucket(&bucket),
+        None => admin,
     };
-    tokio::join!(keep_asking(admin, observer.clone(), interval, tell), hear);
+    Ok(asked(admin, None, admin.instances(SEARCH).await?).await)
 }
 
 /// Reads the past, and then each event as it comes. A connection of its own tells what is refused.
-async fn read_history(view: &Watched, config: &ManagerConfig) -> std::convert::Infallible {
+async fn read_history(view: &Watched, config: &ManagerConfig) -> Infallible {
     loop {
         let follow = async |client, _| follow_history(view, client).await;
         if let Err(failure) = reading(config, follow).await {

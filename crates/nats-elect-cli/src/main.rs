@@ -13,7 +13,6 @@
 #[cfg(unix)]
 mod agent;
 mod applications;
-mod asking;
 mod cli;
 mod columns;
 mod commands;

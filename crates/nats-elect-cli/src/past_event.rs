@@ -43,14 +43,11 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
         let history = opened.map_err(|_| Failure::unreachable(late))??;
-        let Some(role) = role else {
-            return Ok(history.of_all(MOST).await?);
-        };
-        if !is_pattern(role) {
+        if let Some(role) = role.filter(|role| !is_pattern(role)) {
             return Ok(history.of_role(role, MOST).await?);
         }
-        let words = [role.to_owned()];
-        let roles = Roles::of(&words);
+        let words = role.map(ToOwned::to_owned);
+        let roles = Roles::of(words.as_slice());
         let mut events = history.of_all(MOST).await?;
         events.retain(|event| roles.has(&event.role));
         Ok(events)

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::output;
 
-/// More is not read of what axum says.
-const MOST_BYTES: usize = 4096;
+/// More is not read of what axum says. It may quote a whole query.
+const MOST_BYTES: usize = 128 << 10;
 
 /// Why a request was refused, or can't be answered now, as RFC 9457 has it
 #[derive(Debug, Serialize, JsonSchema)]

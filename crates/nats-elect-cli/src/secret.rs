@@ -1,12 +1,12 @@
 //! The secret that requests over HTTP have to show.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
+use crate::config_file::text_of;
 use crate::exit::Failure;
 
 /// The shortest secret. Whoever reaches the address can try secrets.
@@ -20,9 +20,7 @@ impl Secret {
     /// # Errors
     /// If the file can't be read, or what it has is short or can't stand in a header.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("{} can't be read: {error}", path.display()))
-        })?;
+        let text = text_of(path)?;
         let secret = text.trim();
         if secret.len() < LEAST || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Failure::usage(format!(

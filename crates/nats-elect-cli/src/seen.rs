@@ -30,12 +30,7 @@ impl Seen {
 
     /// Its state, as one word.
     pub fn state(&self) -> Cell {
-        let word = state(&self.observed);
-        Cell::new(word).fg(match word {
-            "confirmed" => Color::Green,
-            "unconfirmed" => Color::Yellow,
-            _ => Color::Red,
-        })
+        coloured(state(&self.observed))
     }
 
     /// Who leads, or why nobody does.
@@ -75,6 +70,15 @@ async fn while_any(observer: &Observer, is_so: impl Fn(&Observed) -> bool, withi
         }
     })
     .await;
+}
+
+/// Whether a leader or a member lives, as one word.
+pub fn coloured(state: &str) -> Cell {
+    Cell::new(state).fg(match state {
+        "confirmed" => Color::Green,
+        "unconfirmed" => Color::Yellow,
+        _ => Color::Red,
+    })
 }
 
 /// How a role stands, as one word: a leader that was seen alive is `confirmed`.

@@ -16,12 +16,15 @@ pub fn ago(duration: Duration) -> String {
     format!("{} ago", lasted(duration))
 }
 
-/// How much of a lease is left, as a bar of so many characters.
+/// How much of a lease is left, as a bar of so many characters: empty only at the end.
 pub fn bar(left: Duration, ttl: Duration, width: usize) -> String {
-    let parts = u128::try_from(width).unwrap_or(0);
-    let full = (left.as_millis() * parts).div_ceil(ttl.as_millis().max(1));
-    let full = usize::try_from(full).unwrap_or(width).min(width);
-    format!("{}{}", "█".repeat(full), "░".repeat(width - full))
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let all = width * 8;
+    let full = (left.as_millis() * all as u128).div_ceil(ttl.as_millis().max(1));
+    let full = usize::try_from(full).unwrap_or(all).min(all);
+    let bar = "█".repeat(full / 8) + EIGHTHS[full % 8];
+    let empty = "░".repeat(width - full.div_ceil(8));
+    bar + &empty
 }
 
 /// The end of a fencing token's 32 hexadecimal digits. Within one bucket of two terms the later one
@@ -96,6 +99,12 @@ pub fn time_of_ms(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST))
 }
 
+/// The same of a time.
+pub fn ms_of(time: SystemTime) -> u64 {
+    let ms = time.duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(ms.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The wall clock: for people, and for proofs.
 #[expect(
     clippy::disallowed_methods,
@@ -151,8 +160,9 @@ mod tests {
         let ttl = Duration::from_secs(10);
         for (left, expected) in [
             (10_000, "█████"),
-            (4_100, "███░░"),
-            (1, "█░░░░"),
+            (5_000, "██▌░░"),
+            (4_100, "██▏░░"),
+            (1, "▏░░░░"),
             (0, "░░░░░"),
         ] {
             assert_eq!(bar(Duration::from_millis(left), ttl, 5), expected);

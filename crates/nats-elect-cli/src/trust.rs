@@ -6,8 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use nats_elect::TrustedKeys;
 
+use crate::config_file::text_of;
 use crate::exit::Failure;
 use crate::options::duration;
+
+/// The keys to trust, and how far clocks may differ.
+pub type Trusted = (TrustedKeys, Duration);
 
 /// The keys to trust, as they are named on the command line.
 #[derive(Debug, Default, Args)]
@@ -22,7 +26,7 @@ pub struct Trust {
 
     /// The largest difference between this machine's clock and the signer's, at most 60s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", help_heading = "Signatures")]
-    pub max_skew: Duration,
+    max_skew: Duration,
 }
 
 impl Trust {
@@ -30,16 +34,14 @@ impl Trust {
         !self.keys.is_empty() || self.keys_file.is_some()
     }
 
-    /// The keys; nothing if none are named.
-    pub fn keys(&self) -> Result<Option<TrustedKeys>, Failure> {
+    /// The keys, and how far clocks may differ; nothing if no key is named.
+    pub fn keys(&self) -> Result<Option<Trusted>, Failure> {
         if self.max_skew > nats_elect::LeaderProof::MAX_SKEW {
             return Err(Failure::usage("--max-skew must be at most 60s"));
         }
         let mut keys = self.keys.clone();
         if let Some(path) = &self.keys_file {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                Failure::usage(format!("{} can't be read: {error}", path.display()))
-            })?;
+            let text = text_of(path)?;
             let lines = text.lines().map(|line| {
                 let key = line.split('#').next().unwrap_or("");
                 key.trim().to_owned()
@@ -53,8 +55,9 @@ impl Trust {
             return Err(Failure::usage("there is no key to trust")
                 .advice("give the signers' public nkeys with --key or --keys-file"));
         }
-        let keys = TrustedKeys::parse(&keys);
-        keys.map(Some)
-            .map_err(|error| Failure::usage(error.to_string()))
+        match TrustedKeys::parse(&keys) {
+            Ok(keys) => Ok(Some((keys, self.max_skew))),
+            Err(error) => Err(Failure::usage(error.to_string())),
+        }
     }
 }

@@ -215,9 +215,7 @@ impl AdminHandler {
         if denied.publish {
             format!("publish to \"{}.>\"", self.subjects.answers())
         } else {
-            // Each start has another incarnation.
-            let own = self.instance.incarnation.to_string();
-            format!("subscribe to \"{}\"", denied.subject.replace(&own, "*"))
+            format!("subscribe to \"{}\"", denied.permission())
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -13,9 +13,10 @@ use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
 use futures::Stream;
+use nats_elect::lock::lock;
 use nats_elect::{
-    EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleManager, RoleStatus,
-    StepDown, Term,
+    EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleHandle, RoleManager,
+    RoleStatus, StepDown, Term,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -56,12 +57,11 @@ pub struct OverConnection(Arc<Mutex<Vec<Arc<Application>>>>);
 
 impl OverConnection {
     pub fn take(&self) -> Vec<Arc<Application>> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0))
     }
 
     fn add(&self, application: &Arc<Application>) {
-        let applications = self.0.lock();
-        let mut applications = applications.unwrap_or_else(PoisonError::into_inner);
+        let mut applications = lock(&self.0);
         applications.retain(|it| !it.is_over());
         applications.push(Arc::clone(application));
     }
@@ -70,6 +70,11 @@ impl OverConnection {
 impl Agent {
     fn manager(&self) -> &RoleManager {
         self.attached.manager()
+    }
+
+    fn handle(&self, role: &str) -> Result<RoleHandle, Problem> {
+        let handle = self.manager().role(role);
+        handle.map_err(|_| Problem::not_attached(role))
     }
 
     fn application(&self, role: &str) -> Result<Arc<Application>, Problem> {
@@ -83,10 +88,6 @@ impl Agent {
         term.ok_or_else(Problem::not_leader)
     }
 }
-
-/// A fencing token in a path.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct OfPath(pub FencingToken);
 
 // Answers: their fields are in alphabetical order, in which they were always sent.
 
@@ -200,9 +201,7 @@ async fn role(
     State(agent): State<Agent>,
     Path(role): Path<String>,
 ) -> Result<Json<RoleStatus>, Problem> {
-    let handle = agent.manager().role(&role);
-    let handle = handle.map_err(|_| Problem::not_attached(&role))?;
-    Ok(Json(handle.status()))
+    Ok(Json(agent.handle(&role)?.status()))
 }
 
 /// Stands for the role as long as the connection is open. The answer is the stream of its terms.
@@ -360,11 +359,11 @@ impl Telling {
     }
 }
 
-type OfTerm = Path<(String, OfPath)>;
+pub type OfTerm = Path<(String, FencingToken)>;
 
 async fn renew(
     State(agent): State<Agent>,
-    Path((role, OfPath(token))): OfTerm,
+    Path((role, token)): OfTerm,
 ) -> Result<Json<Promise>, Problem> {
     let promise = agent.application(&role)?.renew(token);
     let promise = promise.ok_or_else(Problem::not_leader)?;
@@ -385,7 +384,7 @@ pub struct Done {
 
 async fn done(
     State(agent): State<Agent>,
-    Path((role, OfPath(token))): OfTerm,
+    Path((role, token)): OfTerm,
     bytes: Bytes,
 ) -> Result<StatusCode, Problem> {
     let Done { error } = body(&bytes)?;
@@ -407,7 +406,7 @@ async fn authorize(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Prov
 
 async fn proved<F>(
     agent: &Agent,
-    Path((role, OfPath(token))): OfTerm,
+    Path((role, token)): OfTerm,
     prove: impl FnOnce(Term) -> F,
 ) -> Result<Json<Proved>, Problem>
 where
@@ -437,8 +436,7 @@ async fn step_down(
     bytes: Bytes,
 ) -> Result<Json<SteppedDown>, Problem> {
     let said: SteppingDown = body(&bytes)?;
-    let handle = agent.manager().role(&role);
-    let handle = handle.map_err(|_| Problem::not_attached(&role))?;
+    let handle = agent.handle(&role)?;
     let mut how = said.to.map_or_else(StepDown::any, StepDown::to);
     if let Some(time) = said.hold_off_seconds {
         if time > StepDown::MAX_HOLD_OFF {

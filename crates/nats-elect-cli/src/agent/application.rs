@@ -1,9 +1,10 @@
 //! One application that stands for a role: the role's handler, and what the application was
 //! promised.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use nats_elect::lock::lock;
 use nats_elect::{BoxError, EndCause, FencingToken, LeaderInfo, RoleHandler, Term};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -85,7 +86,7 @@ struct Forget<'a>(&'a Application);
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        *self.0.current() = None;
+        *lock(&self.0.current) = None;
     }
 }
 
@@ -162,7 +163,7 @@ impl Application {
 
     /// The term with this token, if the application leads in it.
     pub fn term(&self, token: FencingToken) -> Option<Term> {
-        let current = self.current();
+        let current = lock(&self.current);
         let current = current.as_ref()?;
         let is_it = current.term.fencing_token() == token && !current.until.is_over();
         is_it.then(|| current.term.clone())
@@ -171,7 +172,7 @@ impl Application {
     /// Makes a new promise. None is made to an application that let the last one pass: it may have
     /// been paused, and the role may be led by another one by now.
     pub fn renew(&self, token: FencingToken) -> Option<Promise> {
-        let mut current = self.current();
+        let mut current = lock(&self.current);
         let current = current.as_mut()?;
         // The clock is read before the lease: a pause in between makes the promise shorter.
         let now = Instant::now();
@@ -193,7 +194,7 @@ impl Application {
 
     /// The application has stopped its work. Returns false if it does not lead in this term.
     pub fn stopped(&self, token: FencingToken, how: Result<(), String>) -> bool {
-        let current = self.current();
+        let current = lock(&self.current);
         let Some(current) = current.as_ref() else {
             return false;
         };
@@ -206,16 +207,12 @@ impl Application {
 
     /// Ends the term if the last promise is over. Afterwards none is made.
     fn expire(&self) -> bool {
-        let mut current = self.current();
+        let mut current = lock(&self.current);
         let is_over = current.as_ref().is_none_or(|it| it.until.is_over());
         if is_over {
             *current = None;
         }
         is_over
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Current>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -226,7 +223,7 @@ impl RoleHandler for Application {
         let mut promised = self.promised.subscribe();
         // The time for its first request. Nothing is promised before that.
         let until = self.reach(Instant::now(), &term);
-        *self.current() = Some(Current {
+        *lock(&self.current) = Some(Current {
             term: term.clone(),
             until,
             stopped,

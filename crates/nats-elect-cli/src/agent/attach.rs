@@ -1,10 +1,11 @@
 //! Which application stands for which role: one for each role.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
+use nats_elect::lock::lock;
 use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager, RoleState};
 use tokio::sync::{oneshot, watch};
 
@@ -44,17 +45,12 @@ impl Attached {
 
     /// The longest time that an application may take to stop.
     pub fn stop_budget(&self) -> Duration {
-        *self.longest()
-    }
-
-    fn longest(&self) -> MutexGuard<'_, Duration> {
-        let longest = self.0.stop_budget.lock();
-        longest.unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0.stop_budget)
     }
 
     /// The application that stands for this role.
     pub fn application(&self, role: &str) -> Option<Arc<Application>> {
-        let applications = self.applications();
+        let applications = lock(&self.0.applications);
         applications.get(role).filter(|it| !it.is_over()).cloned()
     }
 
@@ -76,7 +72,7 @@ impl Attached {
         self.reserve(&application).await?;
         attaching(&application);
         {
-            let mut longest = self.longest();
+            let mut longest = lock(&self.0.stop_budget);
             *longest = longest.max(settings.stop_budget);
         }
         let (began, has_begun) = oneshot::channel();
@@ -97,7 +93,7 @@ impl Attached {
         loop {
             let mut left = self.0.left.subscribe();
             {
-                let mut applications = self.applications();
+                let mut applications = lock(&self.0.applications);
                 match applications.get(&application.role) {
                     None => {
                         applications.insert(application.role.clone(), Arc::clone(application));
@@ -140,13 +136,8 @@ impl Attached {
                 let _ = began.send(Err(error));
             }
         }
-        self.applications().remove(role);
+        lock(&self.0.applications).remove(role);
         self.0.left.send_replace(());
-    }
-
-    fn applications(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Application>>> {
-        let applications = self.0.applications.lock();
-        applications.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,14 +9,14 @@ use nats_elect::{FencedStore, FencingToken};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::api::{Agent, OfPath};
+use super::api::{Agent, OfTerm};
 use crate::fleet::Whole;
 use crate::problem::Problem;
 
 /// The largest value: NATS takes no larger message.
 const MOST_BYTES: usize = 8 << 20;
 
-type Key = Path<(String, OfPath, String)>;
+type Key = Path<(String, FencingToken, String)>;
 
 pub fn routes() -> Router<Agent> {
     let key = routing::get(read).put(write).delete(delete);
@@ -74,7 +74,7 @@ fn store(agent: &Agent, role: &str, token: FencingToken) -> Result<FencedStore, 
 
 async fn list(
     State(agent): State<Agent>,
-    Path((role, OfPath(token))): Path<(String, OfPath)>,
+    Path((role, token)): OfTerm,
 ) -> Result<Response, Problem> {
     let keys = store(&agent, &role, token)?.list().await?;
     Ok(Json(Keys { keys }).into_response())
@@ -82,7 +82,7 @@ async fn list(
 
 async fn read(
     State(agent): State<Agent>,
-    Path((role, OfPath(token), key)): Key,
+    Path((role, token, key)): Key,
 ) -> Result<Response, Problem> {
     let entry = store(&agent, &role, token)?.get(&key).await?;
     let entry = entry.ok_or_else(|| {
@@ -101,7 +101,7 @@ async fn read(
 
 async fn write(
     State(agent): State<Agent>,
-    Path((role, OfPath(token), key)): Key,
+    Path((role, token, key)): Key,
     headers: HeaderMap,
     value: Bytes,
 ) -> Result<Response, Problem> {
@@ -116,7 +116,7 @@ async fn write(
 
 async fn delete(
     State(agent): State<Agent>,
-    Path((role, OfPath(token), key)): Key,
+    Path((role, token, key)): Key,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let Requires::Nothing = Requires::of(&headers)? else {

@@ -86,7 +86,7 @@ impl Candidates {
         }
         if output.is_data() {
             for one in &found {
-                output.data(&one.told())?;
+                output.data(&Told::from(one))?;
             }
         } else {
             show(&found, output)?;
@@ -131,11 +131,6 @@ impl Candidate {
         } else {
             self.instance.instance_id.clone()
         }
-    }
-
-    /// For programs.
-    pub fn told(&self) -> Told<'_> {
-        Told::of(&self.instance, &self.report, self.namesakes)
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
@@ -253,10 +248,7 @@ pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
     for remark in remarks {
         output.line(remark)?;
     }
-    let reports = found
-        .iter()
-        .filter_map(|it| Some((&it.instance, it.report.as_ref().ok()?)));
-    for mixed in mixed(reports) {
+    for mixed in mixed(found) {
         output.warning(&format!("{mixed}; {TWO_APPLICATIONS}"));
     }
     Ok(())

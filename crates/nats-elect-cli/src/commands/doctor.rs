@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{GroupName, RoleConfig, RoleName};
+use nats_elect::{RoleConfig, RoleName};
 
-use crate::config_file::{ConfigFile, Source};
+use crate::config_file::ConfigFile;
 use crate::doctor::examined::{Examined, Part, Roles, Times};
 use crate::doctor::findings::Findings;
 use crate::exit::{Code, Failure, Outcome};
@@ -89,25 +89,14 @@ impl Doctor {
     }
 
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let file = match &self.config {
-            Some(path) => {
-                let mut file = Source::open(path, self.table.as_deref())?.parse()?;
-                file.config = file.config.with_env()?;
-                Some(file)
-            }
-            None => None,
-        };
+        let mut file = ConfigFile::read(self.config.as_deref(), self.table.as_deref())?;
+        if let Some(file) = &mut file {
+            file.config = std::mem::take(&mut file.config).with_env()?;
+        }
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
-        for group in &self.groups {
-            GroupName::new(group)?;
-        }
         let config = match file.filter(|file| file.has_manager) {
-            Some(file) => {
-                let mut config = shared.over(file.config.manager)?;
-                config.start_timeout = shared.patience();
-                config
-            }
+            Some(file) => shared.patient(file.config.manager)?,
             None => shared.config()?,
         };
         let prefix = &config.admin.subject_prefix;
@@ -167,11 +156,8 @@ impl Doctor {
 
     fn roles(&self, file: Option<&ConfigFile>) -> Result<Roles, Failure> {
         let mut names = self.roles.clone();
-        if names.is_empty() {
-            names.extend(
-                file.iter()
-                    .flat_map(|file| file.config.roles.keys().cloned()),
-            );
+        if let Some(file) = file.filter(|_| names.is_empty()) {
+            names.extend(file.config.roles.keys().cloned());
         }
         for name in &names {
             RoleName::new(name)?;

@@ -1,7 +1,5 @@
 //! `history`: who led, and why it changed.
 
-use std::time::SystemTime;
-
 use clap::Args;
 use comfy_table::Cell;
 
@@ -11,7 +9,7 @@ use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{PastEvent, past_events};
-use crate::text::{stamp_of, wall_clock};
+use crate::text::{ms_of, stamp_of, wall_clock};
 
 const LAYOUT: Layout = Layout {
     all: "WHEN ROLE INSTANCE WHAT GAP FENCING TERM",
@@ -61,18 +59,15 @@ pub struct History {
 
     /// Show no older events. A time like 2026-03-01T08:00:00Z, or an age like 90m
     #[arg(long, value_name = "TIME", value_parser = since)]
-    since: Option<SystemTime>,
+    since: Option<u64>,
 }
 
 impl History {
     /// The events that were asked for, the oldest first.
     async fn events(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
         let mut events = past_events(shared, self.role.as_deref()).await?;
-        if let Some(since) = self.since {
-            let since = since.duration_since(SystemTime::UNIX_EPOCH);
-            let since = since.unwrap_or_default().as_millis();
-            events.retain(|one| u128::from(one.event.at_ms) >= since);
-        }
+        let since = self.since.unwrap_or(0);
+        events.retain(|one| one.event.at_ms >= since);
         events.drain(..events.len().saturating_sub(self.last));
         Ok(events)
     }
@@ -118,14 +113,13 @@ fn to_the_second(ms: u64) -> String {
     stamp_of(ms).replacen(&format!(".{:03}Z", ms % 1000), "Z", 1)
 }
 
-/// A time, or how long ago it was.
-pub fn since(text: &str) -> Result<SystemTime, String> {
-    if let Ok(ago) = duration(text) {
-        return Ok(wall_clock()
-            .checked_sub(ago)
-            .unwrap_or(SystemTime::UNIX_EPOCH));
-    }
-    humantime::parse_rfc3339_weak(text).map_err(|error| {
-        format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or an age like 90m")
-    })
+/// A time, or how long ago it was, in milliseconds since the Unix epoch.
+pub fn since(text: &str) -> Result<u64, String> {
+    let at = match duration(text) {
+        Ok(ago) => wall_clock().checked_sub(ago),
+        Err(_) => Some(humantime::parse_rfc3339_weak(text).map_err(|error| {
+            format!("{error}: it must be a time like 2026-03-01T08:00:00Z, or an age like 90m")
+        })?),
+    };
+    Ok(at.map_or(0, ms_of))
 }

@@ -149,7 +149,7 @@ impl Findings {
             signature: self.signature(),
             candidates: candidates
                 .ok()
-                .map(|it| it.iter().map(Candidate::told).collect()),
+                .map(|it| it.iter().map(Instance::from).collect()),
             candidates_error: candidates.err().map(|it| it.what.as_str()),
             history: history.ok().map(|it| it.iter().map(Event::from).collect()),
             history_error: history.err().map(|it| it.what.as_str()),

@@ -95,11 +95,7 @@ async fn act(
     for done in &done {
         output.tell(done, request.words(done))?;
         if let Some(failure) = done.failure() {
-            output.failure(
-                failure.code.word(),
-                &failure.what,
-                failure.advice.as_deref(),
-            );
+            failure.tell(output);
         }
         let failed = done.shortfall().map_or(0, |code| code as u8);
         code = if code == 0 { failed } else { code };

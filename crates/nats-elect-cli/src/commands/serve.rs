@@ -79,7 +79,7 @@ impl Serve {
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Failure::usage("--interval must be from 1s to 1h"));
         }
-        let trust = self.trust.keys()?.map(|keys| (keys, self.trust.max_skew));
+        let trust = self.trust.keys()?;
         let buckets = self.configs(shared)?;
         let listener = TcpListener::bind(self.listen).await;
         let listener = listener.map_err(|error| self.deaf(&error))?;

@@ -56,7 +56,7 @@ struct Told<'a> {
 
 impl Verify {
     pub fn run(self, output: Output) -> Outcome {
-        let trusted = self.trust.keys()?.ok_or_else(|| {
+        let (trusted, max_skew) = self.trust.keys()?.ok_or_else(|| {
             Failure::usage("there is no key to trust")
                 .advice("give the signers' public nkeys with --key or --keys-file")
         })?;
@@ -71,7 +71,7 @@ impl Verify {
         let refused =
             |error: ProofError| Failure::refused(format!("the proof is not valid: {error}"));
         let proof: LeaderProof = text.trim().parse().map_err(refused)?;
-        let leader = proof.verify(&trusted, wall_clock(), self.trust.max_skew);
+        let leader = proof.verify(&trusted, wall_clock(), max_skew);
         tell(&leader.map_err(refused)?, output)?;
         Ok(0)
     }

@@ -99,8 +99,7 @@ fn look(found: Vec<Candidate>, times: &[Times], findings: &mut Findings) {
     } else if let Some(version) = versions.first() {
         findings.ok(CHECK, format!("{} found, version {version}", found.len()));
     }
-    let known = found.iter();
-    for mixed in mixed(known.filter_map(|it| Some((&it.instance, it.report.as_ref().ok()?)))) {
+    for mixed in mixed(&found) {
         findings.warn("applications", mixed, TWO_APPLICATIONS);
     }
     let (mut known, mut silent) = (Vec::new(), None);

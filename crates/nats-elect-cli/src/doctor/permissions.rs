@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::examined::{Examined, Part};
 use super::findings::Findings;
-use crate::denied::{advice, permission};
+use crate::denied::advice;
 use crate::line::Answer;
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
@@ -347,7 +347,7 @@ fn folded(denied: &[Denied]) -> String {
         } else {
             "subscribe"
         };
-        format!("{verb} to {:?}", permission(denied))
+        format!("{verb} to {:?}", denied.permission())
     });
     let mut words: Vec<_> = words.collect();
     words.sort();

@@ -1,7 +1,8 @@
 //! The children of `exec` that the end of a run leaves alone.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use nats_elect::lock::lock;
 use rustix::process::Pid;
 
 /// Those that were there before, and the guards and commands of other runs.
@@ -16,18 +17,14 @@ impl Spared {
     /// Has the ends of other runs spare this child: also where it has ended, for its number is
     /// not to be another's before its own run lets go.
     pub fn add(&self, child: Pid) {
-        self.locked().push(child);
+        lock(&self.0).push(child);
     }
 
     pub fn remove(&self, child: Pid) {
-        self.locked().retain(|it| *it != child);
+        lock(&self.0).retain(|it| *it != child);
     }
 
     pub fn list(&self) -> Vec<Pid> {
-        self.locked().clone()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<Pid>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).clone()
     }
 }

@@ -1,9 +1,10 @@
 //! What is known of the groups of one bucket.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nats_elect::lock::lock;
 use nats_elect::{
     FencingToken, FollowedGroups, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit,
     UnitStanding, WatchStatus,
@@ -65,11 +66,12 @@ pub struct Groups {
 impl GroupView {
     /// The groups were read. From now on this tells of them.
     pub fn followed_by(&self, followed: Arc<FollowedGroups>) {
-        self.known().followed = Some(followed);
+        lock(&self.0).followed = Some(followed);
     }
 
-    fn followed(&self) -> Option<Arc<FollowedGroups>> {
-        self.known().followed.clone()
+    /// Nothing until they were read.
+    pub fn followed(&self) -> Option<Arc<FollowedGroups>> {
+        lock(&self.0).followed.clone()
     }
 
     /// Nothing until they were read.
@@ -91,27 +93,13 @@ impl GroupView {
         }
     }
 
-    /// A unit and the member that its record names, at the time of this call.
-    pub fn unit(&self, group: &str, unit: &str) -> Option<(ObservedUnit, Option<ObservedMember>)> {
-        self.followed()?.unit(group, unit)
-    }
-
-    /// The shard of a key, and the member that its record names, if the group is known to have shards.
-    pub fn owner_of(
-        &self,
-        group: &str,
-        key: &str,
-    ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
-        self.followed()?.owner_of(group, key)
-    }
-
     /// The longest time for which a unit of the group has had no owner that is known to live. 0 if
     /// all have one. Nothing while that can't be told.
     pub fn unowned_for(&self, group: &str) -> Option<Duration> {
         if self.freshness()?.stale.is_some() {
             return None;
         }
-        let known = self.known();
+        let known = lock(&self.0);
         let units = known.looked.as_ref()?.get(group)?.values();
         let since = units.filter_map(|unit| unit.unowned_since).min();
         Some(since.map_or(Duration::ZERO, |since| now().duration_since(since)))
@@ -125,7 +113,7 @@ impl GroupView {
             return Vec::new();
         }
         let now = now();
-        let mut known = self.known();
+        let mut known = lock(&self.0);
         let is_first = known.looked.is_none();
         let mut before = known.looked.take().unwrap_or_default();
         let mut looked = BTreeMap::new();
@@ -147,10 +135,6 @@ impl GroupView {
         }
         known.looked = Some(looked);
         if is_first { Vec::new() } else { told }
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,13 @@
 //! What instances say of themselves: objects in the notation of `docs/admin.md`, which the library
 //! makes.
 
-use nats_elect::admin::{self, AdminError, InstanceReport, RoleReport};
+use nats_elect::admin::{self, InstanceReport, RoleReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
+
+use crate::instances;
 
 /// An instance, and what it says
 #[derive(Serialize, JsonSchema)]
@@ -21,17 +23,14 @@ pub struct Instance<'a> {
     pub error: Option<String>,
 }
 
-impl<'a> Instance<'a> {
-    pub fn of(
-        instance: &'a admin::Instance,
-        report: &'a Result<InstanceReport, AdminError>,
-        namesakes: usize,
-    ) -> Self {
+impl<'a> From<&'a instances::Candidate> for Instance<'a> {
+    fn from(one: &'a instances::Candidate) -> Self {
+        let report = one.report.as_ref();
         Self {
-            instance,
-            processes_of_this_id: namesakes,
-            status: report.as_ref().ok(),
-            error: report.as_ref().err().map(ToString::to_string),
+            instance: &one.instance,
+            processes_of_this_id: one.namesakes,
+            status: report.ok(),
+            error: report.err().map(ToString::to_string),
         }
     }
 }

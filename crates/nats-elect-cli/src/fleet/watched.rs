@@ -1,10 +1,11 @@
 //! What is known of one bucket.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use nats_elect::admin::AdminError;
+use nats_elect::lock::lock;
 use nats_elect::{LeaderEvent, Observer, RoleChange, WatchStatus};
 use serde::Serialize;
 use serde_json::json;
@@ -13,8 +14,8 @@ use tokio::time::Instant;
 use super::group_view::GroupView;
 use super::kept::Kept;
 use super::{Change, Event, In, Seconds, now};
-use crate::asking::{Report, Reports};
 use crate::exit::{Code, Failure};
+use crate::instances::Candidate;
 use crate::output;
 use crate::past_event::PastEvent;
 use crate::seen::{Seen, name, why_changed};
@@ -51,7 +52,7 @@ pub struct Asked {
     /// When instances last could be asked, by both clocks.
     pub at: Option<(Instant, SystemTime)>,
     /// All that were found then.
-    pub reports: Arc<[Report]>,
+    pub reports: Arc<[Candidate]>,
     /// Why they could not be asked after that, if so.
     pub problem: Option<String>,
     /// Whether that is for want of any answer.
@@ -111,7 +112,7 @@ impl Watched {
 
     /// The bucket was read. From now on the observer tells of it.
     pub fn observed_by(&self, observer: Observer) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.observer = Some(observer);
         known.trouble = None;
         drop(known);
@@ -120,7 +121,7 @@ impl Watched {
 
     /// Tells that the view became current, or is current no more.
     pub fn moved(&self) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         // Roles of a bucket that was replaced are gone.
         if let Some(observer) = known.observer.clone() {
             known.counts.retain(|role, _| observer.role(role).is_some());
@@ -131,16 +132,13 @@ impl Watched {
 
     /// The bucket can't be looked at.
     pub fn in_trouble(&self, why: &str) {
-        self.known().trouble = Some(clean(why));
+        lock(&self.known).trouble = Some(clean(why));
     }
 
     /// All roles, at the time of this call.
-    pub fn roles(&self) -> BTreeMap<String, Seen> {
-        let roles = self.observer().map(|observer| observer.roles());
-        let roles = roles.unwrap_or_default().into_iter();
-        roles
-            .map(|(role, observed)| (role.clone(), Seen { role, observed }))
-            .collect()
+    pub fn roles(&self) -> Vec<Seen> {
+        let observer = self.observer();
+        observer.as_ref().map(Seen::all).unwrap_or_default()
     }
 
     /// A role, at the time of this call.
@@ -151,11 +149,11 @@ impl Watched {
     }
 
     fn observer(&self) -> Option<Observer> {
-        self.known().observer.clone()
+        lock(&self.known).observer.clone()
     }
 
     pub fn freshness(&self) -> Freshness {
-        let known = self.known();
+        let known = lock(&self.known);
         let stale = match known.observer.as_ref().map(Observer::connection) {
             Some(WatchStatus::Current) => None,
             Some(WatchStatus::Stale { since, reason }) => Some((since, clean(&reason))),
@@ -208,7 +206,7 @@ impl Watched {
 
     /// A role changed.
     pub fn changed(&self, change: &RoleChange) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let counts = known.counts.entry(change.role.clone()).or_default();
         *counts.entry(change.cause.as_str()).or_default() += 1;
         if known.changes.len() == MOST_CHANGES {
@@ -229,12 +227,16 @@ impl Watched {
 
     /// How many changes of a role were seen, by cause, since this process began to look.
     pub fn counts(&self, role: &str) -> BTreeMap<&'static str, u64> {
-        self.known().counts.get(role).cloned().unwrap_or_default()
+        lock(&self.known)
+            .counts
+            .get(role)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// What came of a turn of questions.
-    pub fn heard(&self, reports: Reports) {
-        let mut known = self.known();
+    pub fn heard(&self, reports: Result<Vec<Candidate>, AdminError>) {
+        let mut known = lock(&self.known);
         let asked = &mut known.asked;
         let is_new = match reports {
             Ok(reports) => {
@@ -259,12 +261,12 @@ impl Watched {
 
     /// What the instances said.
     pub fn asked(&self) -> Asked {
-        self.known().asked.clone()
+        lock(&self.known).asked.clone()
     }
 
     /// Looks at the changes that were seen, the newest last.
     pub fn changes<T>(&self, look: impl FnOnce(&VecDeque<RoleChange>) -> T) -> T {
-        look(&self.known().changes)
+        look(&lock(&self.known).changes)
     }
 
     /// All that is kept of the past. Readers of events were not told what is new in it: they read it
@@ -275,7 +277,7 @@ impl Watched {
             kept.add(event);
         }
         let all = kept.all(None);
-        let before = match self.known().history.replace(Ok(kept)) {
+        let before = match lock(&self.known).history.replace(Ok(kept)) {
             Some(Ok(before)) => before.all(None),
             _ => Vec::new(),
         };
@@ -287,7 +289,7 @@ impl Watched {
 
     /// Nothing is kept, or it can't be read just now. Then what was read stays.
     pub fn not_remembered(&self, failure: &Failure) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if failure.code == Code::NotFound || !matches!(known.history, Some(Ok(_))) {
             known.history = Some(Err(NoHistory {
                 why: clean(&failure.what),
@@ -298,7 +300,7 @@ impl Watched {
 
     /// One more event of the past.
     pub fn remember(&self, event: &LeaderEvent) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let Some(Ok(history)) = &mut known.history else {
             return;
         };
@@ -312,7 +314,7 @@ impl Watched {
     /// The latest changes, the newest first: of the past if there is one, else as they were seen.
     pub fn latest(&self, past: Option<&[PastEvent]>, most: usize) -> Vec<Latest> {
         let Some(past) = past else {
-            let known = self.known();
+            let known = lock(&self.known);
             let changes = known.changes.iter().rev().take(most);
             let latest = changes.map(|change| Latest {
                 at: change.at,
@@ -339,7 +341,7 @@ impl Watched {
 
     /// The past, the oldest event first, of one role or of all.
     pub fn history(&self, role: Option<&str>) -> Result<Vec<PastEvent>, NoHistory> {
-        let events = match &self.known().history {
+        let events = match &lock(&self.known).history {
             None => {
                 return Err(NoHistory {
                     why: "the history was not read yet".into(),
@@ -351,16 +353,12 @@ impl Watched {
         };
         Ok(events.into_iter().map(PastEvent::from).collect())
     }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Whether instances came or went, or say something else than before, times and counts apart.
-fn differ(before: &[Report], after: &[Report]) -> bool {
-    let gist = |(instance, report): &Report| {
-        let roles = report.as_ref().ok().map(|report| {
+fn differ(before: &[Candidate], after: &[Candidate]) -> bool {
+    let gist = |one: &Candidate| {
+        let roles = one.report.as_ref().ok().map(|report| {
             let roles = report.roles.iter();
             roles
                 .map(|(role, it)| {
@@ -370,7 +368,7 @@ fn differ(before: &[Report], after: &[Report]) -> bool {
                 })
                 .collect::<Vec<_>>()
         });
-        (instance.incarnation, roles)
+        (one.instance.incarnation, roles)
     };
     let mut before: Vec<_> = before.iter().map(gist).collect();
     let mut after: Vec<_> = after.iter().map(gist).collect();

@@ -1,11 +1,8 @@
 //! The answers in JSON, in the notation of `docs/admin.md`. A role has the fields that `ls --json`
 //! shows, an instance those of `candidates --json`, an event those of `history --json`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -116,10 +113,10 @@ pub struct Leadership {
     view: fleet::View,
 }
 
-pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref(), Watched::freshness)?;
+pub async fn roles(State(served): State<Served>, Query(asked): Query<Where>) -> Answer {
+    let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let roles = views.iter().flat_map(|view| {
-        let roles = view.roles().into_values();
+        let roles = view.roles().into_iter();
         roles.map(|seen| view.of(Role::from(&seen)))
     });
     Ok(told(&Roles {
@@ -131,16 +128,16 @@ pub async fn roles(State(served): State<Served>, asked: Parsed<Where>) -> Answer
 pub async fn role(
     State(served): State<Served>,
     Path(role): Path<String>,
-    asked: Parsed<Where>,
+    Query(asked): Query<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref(), Watched::freshness)?;
+    let view = served.view(asked.bucket.as_deref(), Watched::freshness)?;
     let Some(seen) = view.role(&role) else {
         return Err(Problem::not_found("the bucket has no such role"));
     };
     let asked = view.asked();
-    let candidates = asked.reports.iter().filter_map(|(instance, report)| {
-        let status = report.as_ref().ok()?.roles.get(&role)?;
-        Some(Candidate { instance, status })
+    let candidates = asked.reports.iter().filter_map(|one| {
+        let instance = &one.instance;
+        one.role(&role).map(|status| Candidate { instance, status })
     });
     Ok(told(&RoleInFull {
         role: view.of(Role::from(&seen)),
@@ -149,8 +146,8 @@ pub async fn role(
     }))
 }
 
-pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let views = served.views(query(asked)?.bucket.as_deref(), Watched::freshness)?;
+pub async fn instances(State(served): State<Served>, Query(asked): Query<Where>) -> Answer {
+    let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let asked: Vec<_> = views.iter().map(|view| (view, view.asked())).collect();
     let turns = asked.iter().map(|(view, asked)| {
         let age = asked.at.map(|(at, _)| now().duration_since(at));
@@ -161,14 +158,8 @@ pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> An
         })
     });
     let instances = asked.iter().flat_map(|(view, asked)| {
-        let mut namesakes = BTreeMap::<_, usize>::new();
-        for (instance, _) in &*asked.reports {
-            *namesakes.entry(&instance.instance_id).or_default() += 1;
-        }
-        asked.reports.iter().map(move |(instance, report)| {
-            let namesakes = namesakes[&instance.instance_id];
-            view.of(Instance::of(instance, report, namesakes))
-        })
+        let reports = asked.reports.iter();
+        reports.map(|one| view.of(Instance::from(one)))
     });
     Ok(told(&Instances {
         views: of_views(&views, Watched::freshness),
@@ -177,15 +168,10 @@ pub async fn instances(State(served): State<Served>, asked: Parsed<Where>) -> An
     }))
 }
 
-pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answer {
-    let asked = query(asked)?;
+pub async fn history(State(served): State<Served>, Query(asked): Query<When>) -> Answer {
     let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let since = asked.since.as_deref().map(since).transpose();
     let since = since.map_err(|why| Problem::bad_request(format!("since: {why}")))?;
-    let since = since.map_or(0, |since| {
-        let since = since.duration_since(SystemTime::UNIX_EPOCH);
-        since.unwrap_or_default().as_millis()
-    });
     let (mut events, mut missing) = (Vec::new(), Vec::new());
     for view in &views {
         match view.history(asked.role.as_deref()) {
@@ -193,7 +179,7 @@ pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answe
             Err(none) => missing.push(view.of(Missing { reason: none.why })),
         }
     }
-    events.retain(|one| u128::from(one.event.at_ms) >= since);
+    events.retain(|one| one.event.at_ms >= since.unwrap_or(0));
     if views.len() > 1 {
         events.sort_by_key(|one| one.event.at_ms);
     }
@@ -210,9 +196,9 @@ pub async fn history(State(served): State<Served>, asked: Parsed<When>) -> Answe
 pub async fn leader(
     State(served): State<Served>,
     Path((role, instance)): Path<(String, String)>,
-    asked: Parsed<Where>,
+    Query(asked): Query<Where>,
 ) -> Answer {
-    let view = served.view(query(asked)?.bucket.as_deref(), Watched::freshness)?;
+    let view = served.view(asked.bucket.as_deref(), Watched::freshness)?;
     let seen = view.role(&role);
     let reason = match &seen {
         Some(seen) => doubt(seen, &instance),
@@ -307,14 +293,6 @@ pub const fn ok_or_unavailable(is_so: bool) -> StatusCode {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     }
-}
-
-/// The parameters of a query, or what is wrong with them.
-pub type Parsed<T> = Result<Query<T>, QueryRejection>;
-
-pub fn query<T>(asked: Parsed<T>) -> Result<T, Problem> {
-    let wrong = |why: QueryRejection| Problem::bad_request(why.body_text());
-    asked.map(|Query(asked)| asked).map_err(wrong)
 }
 
 pub fn told(body: &impl Serialize) -> Response {

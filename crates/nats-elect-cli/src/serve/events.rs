@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::{Extension, State};
@@ -10,6 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
+use nats_elect::lock::lock;
 use serde_json::json;
 use tokio::sync::broadcast;
 
@@ -70,7 +71,7 @@ impl Default for Events {
 impl Events {
     /// Tells everyone.
     pub fn tell(&self, kind: &'static str, data: String) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.number += 1;
         let event = Happening {
             number: kept.number,
@@ -87,7 +88,7 @@ impl Events {
 
     /// Begins to listen, after the event with this id if there is one.
     fn listen(&self, after: Option<&str>) -> (From, broadcast::Receiver<Happening>) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         let listener = self.tell.subscribe();
         let Some(after) = after else {
             return (From::Here(kept.number, Vec::new()), listener);

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::IntoResponse;
 use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Served;
-use super::api::{Answer, Parsed, Where, of_views, ok_or_unavailable, query, told};
+use super::api::{Answer, Where, of_views, ok_or_unavailable, told};
 use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
 use crate::problem::Problem;
 use crate::unowned::{lack, lives};
@@ -94,9 +94,8 @@ pub struct UnitOwner {
     view: fleet::View,
 }
 
-pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answer {
-    let bucket = query(asked)?.bucket;
-    let views = served.views(bucket.as_deref(), Watched::groups_freshness)?;
+pub async fn groups(State(served): State<Served>, Query(asked): Query<Where>) -> Answer {
+    let views = served.views(asked.bucket.as_deref(), Watched::groups_freshness)?;
     let mut all = Vec::new();
     for view in &views {
         let groups = view.groups.groups();
@@ -112,10 +111,9 @@ pub async fn groups(State(served): State<Served>, asked: Parsed<Where>) -> Answe
 pub async fn group(
     State(served): State<Served>,
     Path(name): Path<String>,
-    asked: Parsed<Where>,
+    Query(asked): Query<Where>,
 ) -> Answer {
-    let bucket = query(asked)?.bucket;
-    let view = served.view(bucket.as_deref(), Watched::groups_freshness)?;
+    let view = served.view(asked.bucket.as_deref(), Watched::groups_freshness)?;
     let groups = view.groups.groups();
     let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
     let members = Member::all(&groups.all, &name, group);
@@ -136,9 +134,8 @@ pub async fn group(
 pub async fn owner(
     State(served): State<Served>,
     Path(name): Path<String>,
-    asked: Parsed<Which>,
+    Query(asked): Query<Which>,
 ) -> Answer {
-    let asked = query(asked)?;
     let view = served.view(asked.bucket.as_deref(), Watched::groups_freshness)?;
     let by_key = asked.key.is_some();
     let (unit, member) = match (asked.unit, asked.key) {
@@ -171,7 +168,8 @@ pub async fn owner(
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
 fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
-    let owned = view.groups.unit(name, unit);
+    let followed = view.groups.followed();
+    let owned = followed.and_then(|it| it.unit(name, unit));
     owned.ok_or_else(|| Problem::not_found("the bucket has no such unit of this group"))
 }
 
@@ -181,7 +179,9 @@ fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
     if key.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Problem::bad_request("key: a key is text in UTF-8"));
     }
-    view.groups.owner_of(name, key).ok_or_else(|| {
+    let followed = view.groups.followed();
+    let owned = followed.and_then(|it| it.owner_of(name, key));
+    owned.ok_or_else(|| {
         let groups = view.groups.groups();
         match groups.all.groups.get(name).map(|group| group.kind) {
             None => no_group(),

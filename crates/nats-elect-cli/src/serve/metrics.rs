@@ -105,13 +105,14 @@ fn of_bucket(view: &Watched) {
     bucket.set("election_observed_stale_seconds", stale);
     of_groups(view, &bucket);
     let candidates = of_instances(&bucket, &view.asked());
-    for (role, seen) in view.roles() {
-        let able = candidates.by_role.get(&role).copied();
+    for seen in view.roles() {
+        let role = &seen.role;
+        let able = candidates.by_role.get(role).copied();
         // Nothing is left of it, and nobody wants it.
         if seen.observed.standing == Standing::Unclaimed && able.is_none() {
             continue;
         }
-        let of = bucket.and("role", &role);
+        let of = bucket.and("role", role);
         of_role(view, &seen, &of);
         if !is_stale {
             let unled = seen.observed.unled.unwrap_or_default().as_secs_f64();
@@ -183,19 +184,19 @@ fn of_instances(bucket: &Of, asked: &Asked) -> Candidates {
     let mut answering = BTreeSet::new();
     let mut versions = BTreeMap::<String, usize>::new();
     let mut silent = 0;
-    for (instance, report) in &*asked.reports {
-        let Ok(report) = report else {
+    for one in &*asked.reports {
+        let Ok(report) = &one.report else {
             silent += 1;
             continue;
         };
-        answering.insert(instance.incarnation);
+        answering.insert(one.instance.incarnation);
         for (role, says) in &report.roles {
             let is_ready = says.connection == Some(ConnectionStatus::Connected)
                 && !says.paused
                 && says.state.is_some_and(|state| state != RoleState::Stopped);
             *candidates.entry(role.clone()).or_default() += usize::from(is_ready);
         }
-        let version = clean(&instance.version);
+        let version = clean(&one.instance.version);
         let is_known = versions.contains_key(&version) || versions.len() < MOST_VERSIONS;
         let version = if is_known {
             version

@@ -27,7 +27,7 @@ mod timeline;
 use std::sync::Arc;
 
 use futures::future::select_all;
-use nats_elect::{ManagerConfig, TrustedKeys};
+use nats_elect::ManagerConfig;
 use tokio::net::TcpListener;
 
 use self::events::Events;
@@ -39,6 +39,7 @@ use crate::exit::Outcome;
 use crate::fleet::Watched;
 use crate::looking;
 use crate::stopped::stopped;
+use crate::trust::Trusted;
 
 /// What to serve.
 pub struct How {
@@ -46,7 +47,7 @@ pub struct How {
     /// One for each bucket: how it is reached.
     pub buckets: Vec<ManagerConfig>,
     /// The keys to trust, if not every record counts, and how far clocks may differ.
-    pub trust: Option<(TrustedKeys, std::time::Duration)>,
+    pub trust: Option<Trusted>,
     /// How often instances are asked.
     pub interval: std::time::Duration,
     /// Names under which this server is reached, besides addresses and `localhost`.

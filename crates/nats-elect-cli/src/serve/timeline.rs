@@ -3,7 +3,7 @@
 use nats_elect::{LeaderChange, RoleChange};
 
 use crate::past_event::{Gap, PastEvent};
-use crate::text::stamp_of;
+use crate::text::{ms_of, stamp_of};
 
 /// Spans of one role at most: the latest ones.
 const MOST_SPANS: usize = 200;
@@ -59,10 +59,11 @@ pub fn of_history<'a>(past: impl IntoIterator<Item = &'a PastEvent>) -> Vec<Mark
 /// What was seen of a role, where no history is kept.
 pub fn of_changes<'a>(changes: impl IntoIterator<Item = &'a RoleChange>) -> Vec<Mark> {
     let mark = |change: &RoleChange| {
-        let at = change.at.duration_since(std::time::SystemTime::UNIX_EPOCH);
-        let at_ms = u64::try_from(at.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
         let leader = change.to.as_ref().map(|to| to.instance_id.clone());
-        Mark { at_ms, leader }
+        Mark {
+            at_ms: ms_of(change.at),
+            leader,
+        }
     };
     changes.into_iter().map(mark).collect()
 }

@@ -60,13 +60,16 @@ impl Facts {
         self.now = now;
         self.stale = watched.freshness().stale;
         let roles = watched.roles().into_iter();
-        self.roles = roles.map(|(name, it)| (name, Role::from(&it))).collect();
+        self.roles = roles.map(|it| (it.role.clone(), Role::from(&it))).collect();
     }
 
     /// Looks at what takes time in proportion to all that there is.
     pub fn look_further(&mut self, watched: &Watched) {
         let asked = watched.asked();
-        let answers = asked.reports.iter().filter_map(|(_, it)| it.as_ref().ok());
+        let answers = asked
+            .reports
+            .iter()
+            .filter_map(|it| it.report.as_ref().ok());
         let answers: Vec<_> = answers.cloned().collect();
         self.silent = asked.reports.len() - answers.len();
         self.reports = match asked.problem {

@@ -58,18 +58,3 @@ impl Look {
         (format!("{sign} {state}{paused}{failing}"), style)
     }
 }
-
-/// A bar of so many cells, this part of it full.
-pub fn bar(width: usize, part: f64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "at most eight times the width of a terminal"
-    )]
-    let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
-    let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
-    let empty = width.saturating_sub(bar.chars().count());
-    bar + &"░".repeat(empty)
-}

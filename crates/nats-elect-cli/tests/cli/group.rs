@@ -1,12 +1,9 @@
 //! `group`: groups and their members, as the command tells of them.
 
-use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use nats_elect::{
-    AuthConfig, Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, handler_fn,
-};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager, RoleManagerBuilder};
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::fleet::{
@@ -14,7 +11,7 @@ use crate::fleet::{
 };
 use crate::{Ended, ended};
 
-const LEASE: Duration = Duration::from_secs(3);
+pub const LEASE: Duration = Duration::from_secs(3);
 
 pub fn member(server: &NatsServer, id: &str) -> RoleManagerBuilder {
     member_of(server, id, 12)
@@ -69,7 +66,7 @@ pub async fn pair_of(server: &NatsServer, shards: u32) -> (RoleManager, RoleMana
     (a, b)
 }
 
-async fn stop(member: RoleManager) {
+pub async fn stop(member: RoleManager) {
     let options = nats_elect::StopOptions::default();
     member.stop(options).await.expect("stop");
 }
@@ -301,117 +298,6 @@ async fn who_may_only_look_sees_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_unit_is_moved_and_the_plan_says_what_else_is_to_move() {
-    let server = NatsServer::start().expect("start");
-    let (a, b) = pair_of(&server, 60).await;
-    let plan = output(&server, &["group", "plan", "partitions"]).with_code(0);
-    is_fit_for_a_terminal(&plan);
-    plan.complains("planned for by node-");
-    plan.complains("nothing is to move");
-    let told = json(&output(&server, &["group", "plan", "partitions", "--json"]).stdout);
-    assert_eq!(told["is_planners"], true, "{told}");
-    assert_eq!(told["moves"], serde_json::json!([]));
-
-    let unit = a.group("partitions").expect("a group").mine()[0].clone();
-    let transfer = ["group", "move", "partitions", &unit, "node-2"];
-    let told = output(&server, &[&transfer[..], &["--json"]].concat()).with_code(0);
-    let told = json(&told.stdout);
-    assert_eq!(
-        (&told["moved"], &told["unit"]),
-        (&true.into(), &unit.clone().into())
-    );
-    let owner = b.group("partitions").expect("a group").owner(&unit);
-    let owner = owner.expect("an owner");
-    assert_eq!(owner.instance_id, "node-2");
-    assert_eq!(told["fencing_token"], owner.fencing_token.to_string());
-    let again = output(&server, &transfer).with_code(0);
-    again.says("already");
-    is_fit_for_a_terminal(&again);
-
-    // Each of the two jobs of `control` is alone on its instance.
-    let control = a.group("control").expect("a group").mine()[0].clone();
-    for (arguments, code, what) in [
-        (["partitions", "60", "node-1"], 3, "no unit \"60\""),
-        (["others", "0", "node-1"], 3, "takes no part"),
-        (["partitions", "0", "node-3"], 3, "node-3"),
-        (["a.b", "0", "node-1"], 2, "group name"),
-        (["control", &control, "node-2"], 4, "again (balance)"),
-    ] {
-        let told = output(&server, &[&["group", "move"], &arguments[..]].concat());
-        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
-        assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
-    }
-    output(&server, &["group", "plan", "others"]).assert_code(3);
-    stop(a).await;
-    stop(b).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns() {
-    let server = NatsServer::start().expect("start");
-    let (a, b) = pair(&server).await;
-    let drained = output(&server, &["group", "drain", "node-1", "--json"]).with_code(0);
-    let told = json(&drained.stdout);
-    assert_eq!(
-        (&told["order"], &told["done"]),
-        (&"cordon".into(), &true.into())
-    );
-    assert_eq!(told["units_left"], serde_json::json!({}));
-    let mine = |it: &RoleManager, group: &str| it.group(group).expect("a group").mine().len();
-    assert_eq!((mine(&a, "partitions"), mine(&a, "control")), (0, 0));
-    all_owned(&[&b]).await;
-
-    // Nobody is left to take anything.
-    let stuck = ["group", "drain", "node-2", "--wait-timeout", "5s"];
-    let stuck = output(&server, &stuck).with_code(5);
-    is_fit_for_a_terminal(&stuck);
-    stuck.complains_all(["… 14 units are left", "2 of control, 12 of partitions"]);
-    let plan = output(&server, &["group", "plan", "control"]);
-    plan.complains("units kept by node-2: network,scheduler (no member takes units");
-    plan.complains("nobody plans for the group");
-    plan.does_not_complain("did not answer");
-    output(&server, &["resume", "--all-instances"]).assert_code(0);
-    comes_true("units on the one that was drained", async || {
-        mine(&a, "partitions") == 6
-    })
-    .await;
-    output(&server, &["group", "drain", "node-3"]).assert_code(3);
-    stop(a).await;
-    stop(b).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_goes_on_after_the_instance_was_out_of_reach_for_a_moment() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let a = member(&server, "node-1").servers(proxy.url()).start().await;
-    let a = a.expect("start");
-    all_owned(&[&a]).await;
-    let mut drain = at(&server, &["group", "drain", "node-1"]);
-    let drained = tokio::task::spawn_blocking(move || ended(&mut drain));
-    // Nobody is there to take its units.
-    eventually(SOON, "the order", async || {
-        let shown = output(&server, &["group", "show", "partitions", "--json"]);
-        let is_given = json(&shown.stdout)["members"][0]["cordoned"] == true;
-        is_given.then_some(())
-    })
-    .await;
-    proxy.cut();
-    eventually(SOON, "an instance that does not answer", async || {
-        let shown = output(&server, &["group", "plan", "partitions"]);
-        (shown.code == Some(3)).then_some(())
-    })
-    .await;
-    assert!(!drained.is_finished());
-    proxy.restore();
-    let b = member(&server, "node-2").start().await.expect("start");
-    drained.await.expect("its end").assert_code(0);
-    all_owned(&[&b]).await;
-    stop(a).await;
-    stop(b).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     let server = NatsServer::start().expect("start");
 
@@ -503,81 +389,4 @@ async fn what_a_unit_waits_for_after_a_strangers_write_follows_the_rules_of_memb
     let problem = "closes them, or is not understood: 2";
     shown.complains(problem);
     stop(a).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plans_and_moves_are_refused_because_of_the_record_where_it_is_not_understood() {
-    let server = NatsServer::start().expect("start");
-    let a = member(&server, "node-1").start().await.expect("start");
-    all_owned(&[&a]).await;
-    let bucket = bucket(&server).await;
-    bucket.delete("_group.g.control").await.expect("delete");
-    let later = r#"{"v":2,"kind":"sharded","n":12,"gen":1}"#;
-    let later = bucket.put("_group.g.partitions", later.into()).await;
-    later.expect("put");
-    for group in ["control", "partitions"] {
-        for arguments in [&["plan", group][..], &["move", group, "0", "node-1"]] {
-            let told = eventually(SOON, "a refusal", async || {
-                let told = output(&server, &[&["group"], arguments].concat());
-                (told.code != Some(0)).then_some(told)
-            })
-            .await;
-            assert_eq!(told.code, Some(4), "{arguments:?}: {}", told.stderr);
-            is_fit_for_a_terminal(&told);
-            told.complains("Write a group's record again");
-            let blames = told.stderr.contains("not a member");
-            assert!(!blames || arguments[0] == "plan", "{}", told.stderr);
-        }
-    }
-    stop(a).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
-    let server = NatsServer::start().expect("start");
-    let (end, held) = mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let start = async |id: &str| {
-        let hangs = (id == "node-1").then(|| Arc::clone(&held));
-        let lead = move |term: Term| {
-            let hangs = hangs.clone();
-            async move {
-                term.cancelled().await;
-                if let Some(held) = hangs {
-                    // No abort ends it.
-                    _ = held.lock().expect("no panic").recv();
-                }
-                Ok(())
-            }
-        };
-        let lease = MemberConfig::default().ttl(LEASE);
-        RoleManager::builder()
-            .servers(server.url())
-            .bucket_auto_create()
-            .instance_id(id)
-            .member(lease.stop_budget(Duration::from_millis(500)))
-            .group(Group::sharded("shards", 1, handler_fn(lead)))
-            .start()
-            .await
-            .expect("start")
-    };
-    let a = start("node-1").await;
-    let mine = |it: &RoleManager| it.group("shards").expect("a group").mine().len();
-    comes_true("its unit", async || mine(&a) == 1).await;
-    let b = start("node-2").await;
-    let joined = || b.group("shards").expect("a group").has_joined();
-    comes_true("the other one", async || joined()).await;
-    let drain = ["group", "drain", "node-1", "--wait-timeout", "8s"];
-    let told = output(&server, &drain).with_code(5);
-    is_fit_for_a_terminal(&told);
-    told.complains("still has handlers of units that it gave away (1)");
-    assert_eq!(mine(&b), 1);
-    let top = output(&server, &["top", "--once"]);
-    let still = "1 handler still runs of a unit that was given away";
-    top.says(still);
-    drop(end);
-    let told = output(&server, &["group", "drain", "node-1", "--json"]).with_code(0);
-    assert_eq!(json(&told.stdout)["still_running"], serde_json::json!({}));
-    stop(a).await;
-    stop(b).await;
 }

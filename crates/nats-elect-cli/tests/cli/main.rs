@@ -20,6 +20,7 @@ mod inspect;
 mod ls;
 #[path = "../../../../tests/support/markdown.rs"]
 mod markdown;
+mod moving;
 #[cfg(unix)]
 mod nagios;
 mod orders;

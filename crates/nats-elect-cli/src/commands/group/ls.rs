@@ -4,10 +4,10 @@ use clap::Args;
 use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
 
-use super::read;
+use super::{note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, Member, problems};
+use crate::fleet::{Group, Member};
 use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 
@@ -65,17 +65,7 @@ impl Ls {
         }
         let rows = all.groups.iter();
         LAYOUT.show(rows.map(|(name, group)| row(&all, name, group)), output)?;
-        let problems: Vec<_> = all
-            .groups
-            .keys()
-            .flat_map(|name| problems(&all, name))
-            .collect();
-        if !problems.is_empty() {
-            output.note("");
-        }
-        for problem in problems {
-            output.note(&problem);
-        }
+        note_problems(&all, all.groups.keys(), output);
         Ok(0)
     }
 }

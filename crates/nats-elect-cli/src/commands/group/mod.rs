@@ -15,7 +15,9 @@ use std::time::Duration;
 use nats_elect::{ObservedGroup, ObservedGroups};
 
 use crate::exit::Failure;
+use crate::fleet::problems;
 use crate::options::Shared;
+use crate::output::Output;
 use crate::trust::Trust;
 
 /// Reads all groups of the bucket, and waits for a heartbeat of each member.
@@ -32,4 +34,19 @@ fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Fa
         Failure::not_found(format!("there is no group {name:?} in the bucket"))
             .advice("`nats-elect group ls` lists the groups")
     })
+}
+
+/// What is wrong with these groups, below a table.
+fn note_problems<'a>(
+    all: &ObservedGroups,
+    names: impl IntoIterator<Item = &'a String>,
+    output: Output,
+) {
+    let problems: Vec<_> = names.into_iter().flat_map(|it| problems(all, it)).collect();
+    if !problems.is_empty() {
+        output.note("");
+    }
+    for problem in problems {
+        output.note(&problem);
+    }
 }

@@ -2,15 +2,16 @@
 
 use clap::Args;
 use comfy_table::{Cell, Color};
-use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitStanding};
+use nats_elect::{ObservedGroup, ObservedUnit, UnitStanding};
 use serde::Serialize;
 
-use super::{find, read};
+use super::{find, note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, listed, owner, problems, ranges};
+use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, listed, owner, ranges};
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
+use crate::seen::coloured;
 use crate::text::lasted;
 
 const MEMBERS: Layout = Layout {
@@ -130,18 +131,8 @@ impl Show {
             table(&members, &self.group, output)?;
             unowned(group, output)?;
         }
-        self.notes(&all, output);
+        note_problems(&all, [&self.group], output);
         Ok(0)
-    }
-
-    fn notes(&self, all: &ObservedGroups, output: Output) {
-        let notes = problems(all, &self.group);
-        if !notes.is_empty() {
-            output.note("");
-        }
-        for note in notes {
-            output.note(&note);
-        }
     }
 }
 
@@ -181,11 +172,7 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
         let zone = it.seen.zone.as_deref();
         vec![
             Cell::new(format!("{}{cordoned}", output.name(&it.name()))),
-            Cell::new(it.state()).fg(match it.state() {
-                "confirmed" => Color::Green,
-                "unconfirmed" => Color::Yellow,
-                _ => Color::Red,
-            }),
+            coloured(it.state()),
             Cell::new(it.units.len()),
             Cell::new(load.map_or_else(none, u64::to_string)),
             Cell::new(zone.map_or_else(none, |zone| output.name(zone))),

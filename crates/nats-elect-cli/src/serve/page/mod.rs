@@ -18,11 +18,11 @@ use self::groups::Group;
 use self::picture::{Colours, Picture, Tick};
 use super::Served;
 use super::timeline::{self, Mark};
-use crate::asking::Report;
 use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
+use crate::instances;
 use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
-use crate::text::{clean, clock, lasted, short, stamp_of, wall_clock};
+use crate::text::{clean, clock, lasted, ms_of, short, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
 const HOURS: u64 = 6;
@@ -141,7 +141,7 @@ pub async fn page(State(served): State<Served>) -> Response {
 }
 
 fn rendered(served: &Served) -> askama::Result<String> {
-    let now_ms = now_ms();
+    let now_ms = ms_of(wall_clock());
     let from_ms = now_ms.saturating_sub(HOURS * 60 * 60 * 1000);
     let buckets = served.views.iter().enumerate();
     let views: Vec<_> = buckets
@@ -186,7 +186,7 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
-    let seen = view.roles().into_values().map(|seen| {
+    let seen = view.roles().into_iter().map(|seen| {
         let marks = with_present(marks(view, &seen.role), &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
         (seen, marks, spans)
@@ -300,11 +300,11 @@ fn role(
             percent: (left.as_millis() * 100 / ttl.as_millis().max(1)).min(100),
             text: format!("{} of {}", lasted(left), lasted(ttl)),
         });
-    let candidates = asked.reports.iter().filter_map(|(instance, report)| {
-        let says = report.as_ref().ok()?.roles.get(&seen.role)?;
+    let candidates = asked.reports.iter().filter_map(|one| {
+        let says = one.role(&seen.role)?;
         let troubles = troubles(says);
         let leads = says.state == Some(RoleState::Leader);
-        let name = clean(&instance.instance_id);
+        let name = clean(&one.instance.instance_id);
         let state = says.state.map_or("state not known", RoleState::as_str);
         let words: Vec<_> = [state]
             .into_iter()
@@ -340,8 +340,8 @@ fn role(
     }
 }
 
-fn instance((instance, report): &Report) -> Instance {
-    let report = report.as_ref();
+fn instance(one: &instances::Candidate) -> Instance {
+    let report = one.report.as_ref();
     let roles = || report.iter().flat_map(|report| &report.roles);
     let leads = roles().filter(|(_, says)| says.state == Some(RoleState::Leader));
     let leads = leads.count();
@@ -362,8 +362,8 @@ fn instance((instance, report): &Report) -> Instance {
         wrong.push(format!("{more} more"));
     }
     Instance {
-        name: clean(&instance.to_string()),
-        version: clean(&instance.version),
+        name: clean(&one.instance.to_string()),
+        version: clean(&one.instance.version),
         up: report.map_or_else(|_| nobody(), |it| lasted(it.uptime)),
         leads: told(leads),
         follows: told(follows),
@@ -425,9 +425,4 @@ fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
 
 fn nobody() -> String {
     "–".into()
-}
-
-fn now_ms() -> u64 {
-    let now = wall_clock().duration_since(std::time::SystemTime::UNIX_EPOCH);
-    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

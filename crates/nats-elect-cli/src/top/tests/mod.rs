@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::facts::Facts;
-use super::look::{Look, bar};
+use super::look::Look;
 use super::state::State;
 use super::{keys, view};
 use crate::fleet::{GroupState, Leader, Role, Seconds, Time, Token};
@@ -224,19 +224,6 @@ fn a_view_that_is_not_current_says_since_when_and_why() {
     let screen = shown(&state);
     assert!(screen.contains("view STALE for 12s: not connected"));
     assert!(!screen.contains("view current"));
-}
-
-#[test]
-fn the_bar_is_as_long_as_what_remains_of_the_lease() {
-    for (part, expected) in [
-        (1.0, "██████████"),
-        (0.5, "█████░░░░░"),
-        (0.56, "█████▋░░░░"),
-        (0.0, "░░░░░░░░░░"),
-        (7.0, "██████████"),
-    ] {
-        assert_eq!(bar(10, part), expected);
-    }
 }
 
 /// So many roles that they don't fit.

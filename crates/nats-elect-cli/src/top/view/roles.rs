@@ -1,5 +1,7 @@
 //! The table of roles: who leads, and for how long the lease lasts.
 
+use std::time::Duration;
+
 use nats_elect::Standing;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -7,9 +9,9 @@ use ratatui::text::{Line, Span};
 use super::words::{columns, fit, fitting, padded, right};
 use super::{name_of, name_width, rule};
 use crate::fleet::{Role, Seconds};
-use crate::text::{clean, lasted, short};
+use crate::text::{bar, clean, lasted, short};
 use crate::top::facts::{Facts, name as instance};
-use crate::top::look::{Look, bar};
+use crate::top::look::Look;
 use crate::top::state::State;
 
 /// A shorter bar says nothing.
@@ -108,15 +110,15 @@ fn row(facts: &Facts, look: Look, widths: &Widths, name: &str, selected: bool) -
     };
     let who = padded(&fit(&who, widths.leader), widths.leader);
     spans.push(Span::styled(format!(" {who}"), style));
-    let (part, style) = lease(seen, look);
+    let (lease, style) = lease(seen, look);
     if widths.bar > 0 {
-        let bar = part.map_or_else(|| " ".repeat(widths.bar), |it| bar(widths.bar, it));
+        let none = || " ".repeat(widths.bar);
+        let bar = lease.map_or_else(none, |(left, ttl)| bar(left, ttl, widths.bar));
         spans.push(Span::styled(format!(" {bar}"), style));
     }
-    let left = seen.remaining_seconds.filter(|_| part.is_some());
     let heartbeat = facts.leader_says(name).and_then(|says| says.heartbeat_took);
     let cells = [
-        left.map(|it| lasted(it.0)),
+        lease.map(|(left, _)| lasted(left)),
         led_for(seen),
         heartbeat.map(lasted),
         seen.fencing_token.map(|it| short(it.0)),
@@ -141,22 +143,21 @@ fn leader(facts: &Facts, name: &str, seen: &Role) -> (String, bool) {
     }
 }
 
-/// Which part of the lease is left, if somebody leads.
-fn lease(seen: &Role, look: Look) -> (Option<f64>, Style) {
-    let (Some(Seconds(remaining)), Some(Seconds(ttl)), Some(_)) =
+/// How much is left of the lease, and how long it is, if somebody leads.
+fn lease(seen: &Role, look: Look) -> (Option<(Duration, Duration)>, Style) {
+    let (Some(Seconds(left)), Some(Seconds(ttl)), Some(_)) =
         (seen.remaining_seconds, seen.ttl_seconds, &seen.leader)
     else {
         return (None, Style::new());
     };
-    let part = remaining.as_secs_f64() / ttl.as_secs_f64().max(f64::MIN_POSITIVE);
-    let style = if part > 0.5 {
+    let style = if left > ttl / 2 {
         look.good()
-    } else if part > 0.25 {
+    } else if left > ttl / 4 {
         look.doubtful()
     } else {
         look.bad()
     };
-    (Some(part), style)
+    (Some((left, ttl)), style)
 }
 
 /// For how long there has been this leader. A sign tells that it may be longer.
