@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use drill::ownership::{finals, shards};
+use drill::ownership::{finals, shards, stores};
 use drill::{Fleet, Moment, Node, Stage, Term};
 use nats_elect::BoxError;
 use nats_elect::admin::AdminClient;
@@ -75,7 +75,7 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         _ = ctrl_c() => return Err("interrupted".into()),
     };
     let mut evidence = play.stage.evidence(opening, closing);
-    evidence.ownership.finals = finals(&url, BUCKET, GROUP, args.shards).await?;
+    evidence.ownership.finals = finals(&url, BUCKET, stores(GROUP, args.shards)).await?;
     if let Some(path) = &args.svg {
         std::fs::write(path, draw(&evidence))?;
     }

@@ -17,10 +17,10 @@ use super::plan::{BUCKET, NODES, Plan, Role, Sabotage};
 use super::probe::Probe;
 use super::schedule::schedule;
 use super::shards::{GROUP, Shards};
-use super::{Problem, say, seconds};
+use super::{Problem, runtime, say, seconds};
 use super::{summary, timeline};
 use ::drill::Moment;
-use ::drill::ownership::{Finals, finals};
+use ::drill::ownership::{finals, stores};
 
 /// The first election, of a cluster that was just started on a busy machine.
 const FIRST_ELECTION: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
     let folders = plan.folders();
     if plan.out.exists() {
         let is_empty = fs::read_dir(&plan.out)?.next().is_none();
-        if !is_empty && !folders.histories.exists() {
+        if !is_empty && !folders.roles.exists() {
             let out = plan.out.display();
             return Err(
                 format!("{out} holds something else than a drill: give another folder").into(),
@@ -41,9 +41,8 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
         }
         fs::remove_dir_all(&plan.out)?;
     }
-    fs::create_dir_all(&folders.histories)?;
-    fs::create_dir_all(&folders.ledgers)?;
-    fs::create_dir_all(&folders.journals)?;
+    fs::create_dir_all(&folders.roles)?;
+    fs::create_dir_all(&folders.shards)?;
     let mut cluster = NatsCluster::builder(NODES).config(&accounts()).start()?;
     let (major, minor, patch) = cluster.node(0).version();
     say(&format!(
@@ -153,22 +152,18 @@ fn rehearse(
         }
     }
     fleet.wait_for_ends(ended)?;
-    let finals = match &plan.shards {
-        Some(shards) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(finals(&cluster.node(0).url(), BUCKET, GROUP, shards.count))?
-        }
-        None => Finals::new(),
-    };
+    let runtime = runtime()?;
+    let url = cluster.node(0).url();
+    let of_roles = plan.roles.iter().map(|role| format!("_data.{}", role.name));
+    let of_shards = stores(GROUP, plan.shards.as_ref().map_or(0, |shards| shards.count));
     Ok(Notes {
         seed: plan.seed,
         instances: fleet.names.clone(),
         roles: plan.roles.clone(),
         shards: plan.shards.clone(),
         last_wills: plan.last_wills,
-        finals,
+        role_finals: runtime.block_on(finals(&url, BUCKET, of_roles))?,
+        shard_finals: runtime.block_on(finals(&url, BUCKET, of_shards))?,
         begun,
         healed,
         ended,
