@@ -223,9 +223,7 @@ impl Fleet {
         loop {
             match self.members.next(CALM) {
                 Ok((number, event)) => self.take(number, event),
-                Err(_) if self.owners.len() == self.shards() => {
-                    return Ok(());
-                }
+                Err(_) if self.owners.len() == self.shards() => return Ok(()),
                 Err(_) if Moment::now().since(begun) > PATIENCE => {
                     return Err("shards without an owner".into());
                 }
@@ -281,10 +279,8 @@ impl Fleet {
     /// The same of each member.
     pub fn heaps(&mut self) -> Result<Vec<f64>, Problem> {
         let members: Vec<usize> = self.members.numbers().collect();
-        members
-            .into_iter()
-            .map(|number| self.heap(number))
-            .collect()
+        let heaps = members.into_iter().map(|number| self.heap(number));
+        heaps.collect()
     }
 
     /// Kills a member. What it had has no owner from now on.

@@ -116,11 +116,9 @@ impl Args {
 
 /// All faults that are possible here.
 fn possible() -> Vec<Kind> {
-    let has_disk = disk::is_small();
-    let kinds = Kind::all().iter().copied();
+    let mut kinds = Kind::all().to_vec();
+    kinds.retain(|kind| *kind != Kind::FullDisk || disk::is_small());
     kinds
-        .filter(|kind| has_disk || *kind != Kind::FullDisk)
-        .collect()
 }
 
 const AFTER_HELP: &str = "\

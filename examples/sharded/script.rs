@@ -67,9 +67,9 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         let instance = play.add()?;
         play.stage.fleet.start(instance)?;
     }
-    let stage = &play.stage;
-    let (shards, about) = (args.shards, stage.describe());
-    stage.say(&format!("{shards} shards, {about}, seed {seed}"));
+    let (shards, instances, ttl) = (args.shards, args.instances, exact(args.ttl));
+    let about = format!("{shards} shards, {instances} instances, ttl {ttl}, seed {seed}");
+    play.stage.say(&about);
     let (opening, closing) = tokio::select! {
         played = play.play() => played?,
         _ = ctrl_c() => return Err("interrupted".into()),

@@ -16,7 +16,7 @@ use super::onlooker::Onlooker;
 use super::plan::{BUCKET, NODES, Plan, Role, Sabotage};
 use super::probe::Probe;
 use super::schedule::schedule;
-use super::shards::{GROUP, Shards};
+use super::shards::GROUP;
 use super::{Problem, runtime, say, seconds};
 use super::{summary, timeline};
 use ::drill::Moment;
@@ -84,12 +84,15 @@ fn rehearse(
     for index in 0..plan.instances {
         fleet.start(index)?;
     }
-    if !all_led(&mut fleet, started, FIRST_ELECTION)? {
+    let limit = started + FIRST_ELECTION;
+    if !until(&mut fleet, limit, |board| board.all_led_after(started))? {
         return Err("the roles found no leaders: see the instances' logs".into());
     }
-    if let Some(shards) = &plan.shards
-        && !spread(&mut fleet, shards, started, FIRST_ELECTION)?
-    {
+    let are_spread = |board: &Board| {
+        let shards = plan.shards.as_ref();
+        shards.is_none_or(|shards| shards.are_spread(&board.shards.owned()))
+    };
+    if !until(&mut fleet, limit, are_spread)? {
         return Err("the shards found no owners: see the instances' logs".into());
     }
     let begun = Moment::now();
@@ -116,8 +119,8 @@ fn rehearse(
         seconds(healed.since(begun))
     ));
     let patience = plan.roles.iter().map(Role::patience).max();
-    let patience = patience.unwrap_or_default();
-    let led = all_led(&mut fleet, healed, patience)?;
+    let limit = healed + patience.unwrap_or_default();
+    let led = until(&mut fleet, limit, |board| board.all_led_after(healed))?;
     let leaders = fleet.board.describe(&fleet.names);
     let after = seconds(Moment::now().since(healed));
     say(&if led {
@@ -127,7 +130,7 @@ fn rehearse(
     });
     if let Some(shards) = &plan.shards {
         let patience = shards.patience(&faults) + shards.patience_for_balance();
-        let spread = spread(&mut fleet, shards, healed, patience)?;
+        let spread = until(&mut fleet, healed + patience, are_spread)?;
         let owned = fleet.board.shards.owned();
         let after = seconds(Moment::now().since(healed));
         say(&if spread {
@@ -173,25 +176,7 @@ fn rehearse(
     })
 }
 
-/// Waits until each role was led after `since`.
-fn all_led(fleet: &mut Fleet, since: Moment, patience: Duration) -> Result<bool, Problem> {
-    until(fleet, since + patience, |board| board.all_led_after(since))
-}
-
-/// Waits until each shard has an owner and none has too many.
-fn spread(
-    fleet: &mut Fleet,
-    shards: &Shards,
-    since: Moment,
-    patience: Duration,
-) -> Result<bool, Problem> {
-    until(fleet, since + patience, |board| {
-        let owned = board.shards.owned();
-        let all: usize = owned.iter().sum();
-        u32::try_from(all) == Ok(shards.count) && shards.is_balanced(&owned)
-    })
-}
-
+/// Looks on until that holds. Returns whether it came to that in time.
 fn until(
     fleet: &mut Fleet,
     limit: Moment,

@@ -90,6 +90,12 @@ impl Shards {
         longest * 2 + SETTLE + COOL_DOWN * rounds
     }
 
+    /// Whether each shard has an owner, and no instance has too many.
+    pub fn are_spread(&self, owned: &[usize]) -> bool {
+        let all: usize = owned.iter().sum();
+        u32::try_from(all) == Ok(self.count) && self.is_balanced(owned)
+    }
+
     /// Whether so many shards each are as even as they can be, or within the policy's band.
     pub fn is_balanced(&self, owned: &[usize]) -> bool {
         let (least, most) = (owned.iter().min(), owned.iter().max());
