@@ -1,7 +1,6 @@
 //! The members and their servers, as the driver sees them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Child;
 use std::time::Duration;
 
 use drill::Moment;
@@ -47,7 +46,7 @@ pub struct Fleet {
     shards: u32,
     ttl: Duration,
     size: u32,
-    members: Driven<Event>,
+    pub members: Driven<Event>,
     /// The member that acts on each shard, and since when.
     owners: BTreeMap<u32, (usize, Moment)>,
     /// When the handler of each shard ended, if none runs.
@@ -125,7 +124,7 @@ impl Fleet {
             watched: Watched::default(),
         };
         for _ in 0..members {
-            fleet.spawn()?;
+            fleet.spawn(false)?;
         }
         Ok(fleet)
     }
@@ -139,17 +138,8 @@ impl Fleet {
         self.servers.nodes()
     }
 
-    /// Starts one more member.
-    pub fn spawn(&mut self) -> Result<usize, Problem> {
-        self.begin(false)
-    }
-
-    /// Starts one more member, which has a last will.
-    pub fn spawn_with_will(&mut self) -> Result<usize, Problem> {
-        self.begin(true)
-    }
-
-    fn begin(&mut self, has_will: bool) -> Result<usize, Problem> {
+    /// Starts one more member, which may have a last will.
+    pub fn spawn(&mut self, has_will: bool) -> Result<usize, Problem> {
         let orders = Orders {
             servers: self.servers.urls(),
             replicas: self.nodes().len(),
@@ -167,11 +157,6 @@ impl Fleet {
     /// How many shards there are.
     pub const fn shards(&self) -> usize {
         self.shards as usize
-    }
-
-    /// The process ids of the members.
-    pub fn processes(&self) -> Vec<u32> {
-        self.members.pids()
     }
 
     /// The process ids of the servers.
@@ -238,9 +223,7 @@ impl Fleet {
         loop {
             match self.members.next(CALM) {
                 Ok((number, event)) => self.take(number, event),
-                Err(_) if self.owners.len() == self.shards() => {
-                    return Ok(());
-                }
+                Err(_) if self.owners.len() == self.shards() => return Ok(()),
                 Err(_) if Moment::now().since(begun) > PATIENCE => {
                     return Err("shards without an owner".into());
                 }
@@ -278,7 +261,7 @@ impl Fleet {
     pub fn planner(&mut self) -> Result<(usize, usize), Problem> {
         let asked = self.members.numbers().next().ok_or("no member")?;
         self.planner = None;
-        self.order(asked, Order::TellPlanner)?;
+        self.members.order(asked, &Order::TellPlanner)?;
         self.until("a member tells who plans", |it| it.planner.is_some())?;
         let plans = |number: &usize| self.planner.as_deref() == Some(&name(*number));
         let number = self.members.numbers().find(plans).ok_or("no planner")?;
@@ -288,7 +271,7 @@ impl Fleet {
     /// The KiB of a member's heap that are in use.
     pub fn heap(&mut self, number: usize) -> Result<f64, Problem> {
         self.heap = None;
-        self.order(number, Order::TellHeap)?;
+        self.members.order(number, &Order::TellHeap)?;
         self.until("a member tells of its heap", |it| it.heap.is_some())?;
         Ok(float(self.heap.unwrap_or_default()) / 1024.0)
     }
@@ -296,19 +279,8 @@ impl Fleet {
     /// The same of each member.
     pub fn heaps(&mut self) -> Result<Vec<f64>, Problem> {
         let members: Vec<usize> = self.members.numbers().collect();
-        members
-            .into_iter()
-            .map(|number| self.heap(number))
-            .collect()
-    }
-
-    pub fn order(&mut self, number: usize, order: Order) -> Result<(), Problem> {
-        self.members.order(number, &order)
-    }
-
-    /// Has a member stop. It has ended when the driver waits for it.
-    pub fn stop(&mut self, number: usize) -> Result<Child, Problem> {
-        self.members.stop(number)
+        let heaps = members.into_iter().map(|number| self.heap(number));
+        heaps.collect()
     }
 
     /// Kills a member. What it had has no owner from now on.

@@ -93,7 +93,7 @@ fn run(args: &Args) -> Result<(), Problem> {
     let page = page::text(&measured, load, args)?;
     print!("{page}");
     if args.write == Some(Write::Docs) {
-        page::write(&page)?;
+        report::template::write("benchmarks-groups.md", &page)?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! docs/benchmarks-groups.md.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::Args;
@@ -33,13 +31,6 @@ pub fn text(measured: &[Figures], load: String, args: &Args) -> Result<String, P
         ("shares", shares(measured).markdown()),
     ];
     Ok(fill(TEMPLATE, &values))
-}
-
-pub fn write(text: &str) -> Result<(), Problem> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    fs::write(docs.join("benchmarks-groups.md"), text)?;
-    eprintln!("written: docs/benchmarks-groups.md");
-    Ok(())
 }
 
 fn start(measured: &[Figures]) -> Table {
@@ -84,56 +75,26 @@ fn idle(measured: &[Figures], args: &Args) -> Table {
 }
 
 fn join(measured: &[Figures]) -> Table {
-    let mut table = Table::new([
-        "shards, replicas",
-        "sent to the one that joins, KiB",
-        "moves",
-        "least possible",
-        "most of one shard",
-        "without a handler: median, ms",
-        "p99",
-        "most",
-        "delivered for each move, KiB",
-    ]);
+    let heads = ["shards, replicas", "sent to the one that joins, KiB"];
+    let mut table = Table::new(heads.into_iter().chain(CHANGES));
     for it in measured {
-        let [moves, least, of_one, median, p99, most, delivered] = changes(&it.join.moves);
-        let snapshot = format!("{:.0}", it.join.snapshot);
-        table.row([
-            of(it),
-            snapshot,
-            moves,
-            least,
-            of_one,
-            median,
-            p99,
-            most,
-            delivered,
-        ]);
+        let cells = [of(it), format!("{:.0}", it.join.snapshot)];
+        table.row(cells.into_iter().chain(changes(&it.join.moves)));
     }
     table
 }
 
 fn planned(measured: &[Figures]) -> Table {
-    let mut table = Table::new([
+    let heads = [
         "shards, replicas, and what happens",
         "all elsewhere after, s",
-        "moves",
-        "least possible",
-        "most of one shard",
-        "without a handler: median, ms",
-        "p99",
-        "most",
-        "delivered for each move, KiB",
-    ]);
+    ];
+    let mut table = Table::new(heads.into_iter().chain(CHANGES));
     for it in measured {
         let drained = it.drain.as_ref().map(|moves| ("is drained", moves));
         for (what, moves) in [Some(("stops", &it.leave)), drained].into_iter().flatten() {
-            let [count, least, of_one, median, p99, most, delivered] = changes(moves);
-            let what = format!("{}, {what}", of(it));
-            let whole = seconds(moves.whole);
-            table.row([
-                what, whole, count, least, of_one, median, p99, most, delivered,
-            ]);
+            let cells = [format!("{}, {what}", of(it)), seconds(moves.whole)];
+            table.row(cells.into_iter().chain(changes(moves)));
         }
     }
     table
@@ -185,8 +146,11 @@ fn shares(measured: &[Figures]) -> Table {
             &it.kill.shares,
             &it.kill_planner.shares,
         ];
-        let [start, joined, left, killed, planner] = after.map(|shares| range(shares));
-        table.row([of(it), start, joined, left, killed, planner]);
+        table.row(
+            [of(it)]
+                .into_iter()
+                .chain(after.map(|shares| range(shares))),
+        );
     }
     table
 }
@@ -207,6 +171,16 @@ fn price_of_known(it: &Figures, measured: &[Figures]) -> Option<f64> {
     let more = f64::from(it.shards - least.shards);
     (it.shards >= 1000 && more > 0.0).then(|| (it.join.heap - least.join.heap) / more)
 }
+
+const CHANGES: [&str; 7] = [
+    "moves",
+    "least possible",
+    "most of one shard",
+    "without a handler: median, ms",
+    "p99",
+    "most",
+    "delivered for each move, KiB",
+];
 
 fn changes(moves: &Moves) -> [String; 7] {
     [

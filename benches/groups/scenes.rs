@@ -106,7 +106,7 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
     say("a member stops");
     let (number, share) = fleet.fullest()?;
     let leave = moves(&mut fleet, &idle, share, |fleet| {
-        let mut member = fleet.stop(number)?;
+        let mut member = fleet.members.stop(number)?;
         fleet.until_others_own_all(number)?;
         member.wait()?;
         Ok(())
@@ -115,10 +115,10 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         say("a member is drained, and comes back");
         let (number, share) = fleet.fullest()?;
         let drained = moves(&mut fleet, &idle, share, |fleet| {
-            fleet.order(number, Order::Cordon)?;
+            fleet.members.order(number, &Order::Cordon)?;
             fleet.until_others_own_all(number)
         })?;
-        fleet.order(number, Order::Resume)?;
+        fleet.members.order(number, &Order::Resume)?;
         fleet.settle()?;
         Some(drained)
     } else {
@@ -137,7 +137,7 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         fleet.until_owned()
     })?;
     say("a member with a last will joins, and is killed");
-    let number = fleet.spawn_with_will()?;
+    let number = fleet.spawn(true)?;
     fleet.until_joined(number)?;
     fleet.settle()?;
     let share = fleet.shards_of(number).len();
@@ -164,13 +164,13 @@ fn idle(fleet: &mut Fleet, time: Duration) -> Result<Idle, Problem> {
     let read =
         |pids: Vec<u32>| -> Result<Vec<f64>, Problem> { pids.into_iter().map(cpu).collect() };
     let before = (
-        read(fleet.processes())?,
+        read(fleet.members.pids())?,
         read(fleet.servers())?,
         fleet.traffic()?,
     );
     thread::sleep(time);
     let after = (
-        read(fleet.processes())?,
+        read(fleet.members.pids())?,
         read(fleet.servers())?,
         fleet.traffic()?,
     );
@@ -182,7 +182,7 @@ fn idle(fleet: &mut Fleet, time: Duration) -> Result<Idle, Problem> {
             .collect()
     };
     let members = shares(&before.0, &after.0);
-    let memories = fleet.processes().into_iter().map(memory);
+    let memories = fleet.members.pids().into_iter().map(memory);
     let memories: Vec<u32> = memories.collect::<Result<_, _>>()?;
     let memories: Vec<f64> = memories.into_iter().map(f64::from).collect();
     Ok(Idle {
@@ -199,11 +199,11 @@ fn idle(fleet: &mut Fleet, time: Duration) -> Result<Idle, Problem> {
 
 fn join(fleet: &mut Fleet, idle: &Idle) -> Result<Join, Problem> {
     let before = fleet.traffic()?;
-    let members = fleet.processes().len();
+    let members = fleet.members.pids().len();
     let (mut snapshot, mut heap) = (0.0, 0.0);
     let least = fleet.shards() / (members + 1);
     let mut moves = moves(fleet, idle, least, |fleet| {
-        let number = fleet.spawn()?;
+        let number = fleet.spawn(false)?;
         fleet.until_joined(number)?;
         let now = fleet.traffic()?;
         let seconds = now.at.since(before.at).as_secs_f64();
@@ -251,7 +251,7 @@ fn moves(
 /// happens.
 fn delivered(before: &Traffic, after: &Traffic, fleet: &Fleet, idle: &Idle) -> f64 {
     let seconds = after.at.since(before.at).as_secs_f64();
-    let beats = idle.bytes_with(fleet.processes().len()) * seconds;
+    let beats = idle.bytes_with(fleet.members.pids().len()) * seconds;
     (after.since(before).bytes - beats).max(0.0) / 1024.0
 }
 

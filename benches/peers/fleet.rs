@@ -18,13 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Candidates for one role. Dropping them kills them.
 pub struct Fleet {
     orders: Orders,
-    processes: Driven<Event>,
+    pub processes: Driven<Event>,
     /// The names of those that live, by number.
     names: BTreeMap<usize, String>,
     leader: usize,
     /// The candidate that is missing since the last handoff or crash.
     absent: Option<Absent>,
-    granted: Option<Duration>,
+    /// The lease that the system granted, if it has any.
+    pub granted: Option<Duration>,
 }
 
 enum Absent {
@@ -52,13 +53,45 @@ impl Fleet {
         ttl: Duration,
         candidates: usize,
     ) -> Result<Self, Problem> {
-        let mut fleet = Self {
+        let mut fleet = Self::of(system, server, role, 1, ttl);
+        // The first one leads, and makes what all share.
+        let first = fleet.spawn("candidate-0")?;
+        fleet.stand(&[first], false)?;
+        let mut rest: Vec<_> = (1..candidates).collect();
+        while !rest.is_empty() {
+            let batch = rest.drain(..BATCH.min(rest.len()));
+            let spawned: Result<Vec<_>, _> = batch
+                .map(|number| fleet.spawn(&format!("candidate-{number}")))
+                .collect();
+            fleet.stand(&spawned?, true)?;
+        }
+        Ok(fleet)
+    }
+
+    /// Starts one instance of this library with many roles, and waits until all of them are led. Says
+    /// how long that took.
+    pub fn with_roles(
+        server: &Server,
+        name: &str,
+        roles: u32,
+        ttl: Duration,
+    ) -> Result<(Self, Duration), Problem> {
+        let mut fleet = Self::of(System::Ours, server, "role", roles, ttl);
+        let number = fleet.spawn(name)?;
+        let began = Moment::now();
+        fleet.stand(&[number], true)?;
+        Ok((fleet, Moment::now().since(began)))
+    }
+
+    /// No candidate runs yet.
+    fn of(system: System, server: &Server, role: &str, roles: u32, ttl: Duration) -> Self {
+        Self {
             orders: Orders {
                 system,
                 address: server.address().to_owned(),
                 name: String::new(),
                 role: role.to_owned(),
-                roles: 1,
+                roles,
                 ttl,
             },
             processes: Driven::default(),
@@ -66,69 +99,49 @@ impl Fleet {
             leader: 0,
             absent: None,
             granted: None,
-        };
-        // The first one leads, and makes what all share.
-        let first = fleet.spawn("candidate-0")?;
-        fleet.stand(&[first])?;
-        let mut rest: Vec<_> = (1..candidates).collect();
-        while !rest.is_empty() {
-            let batch = rest.drain(..BATCH.min(rest.len()));
-            let spawned: Result<Vec<_>, _> = batch
-                .map(|number| fleet.spawn(&format!("candidate-{number}")))
-                .collect();
-            fleet.stand(&spawned?)?;
         }
-        Ok(fleet)
-    }
-
-    /// The lease that the system granted, if it has any.
-    pub const fn granted(&self) -> Option<Duration> {
-        self.granted
     }
 
     /// The leader leaves, as it is ordered. [`Fleet::fill`] has it stand again.
     pub fn hand_off(&mut self, order: &Order) -> Result<Handoff, Problem> {
         let old = self.leader;
-        let began = Moment::now();
-        self.processes.order(old, order)?;
-        let (mut ended, mut started, mut has_left) = (None, None, false);
-        while ended.is_none() || started.is_none() || !has_left {
-            match self.next("a handoff")? {
-                (who, Event::Ended(at)) if who == old => ended = Some(at),
-                (who, Event::Left) if who == old => has_left = true,
-                (who, Event::Started(at)) => started = Some((who, at)),
-                _ => {}
-            }
-        }
+        let handed = self.change(order)?.ok_or("the leader refused to leave")?;
         self.absent = Some(Absent::Left(old));
-        Ok(self.handed(began, ended, started))
+        Ok(handed)
     }
 
     /// The leader hands the role to the next candidate, by name.
     pub fn hand_to_next(&mut self) -> Result<Handoff, Problem> {
-        let old = self.leader;
-        let heir = self.names.range(old + 1..).next();
+        let heir = self.names.range(self.leader + 1..).next();
         let heir = heir.or_else(|| self.names.iter().next());
         let (_, name) = heir.ok_or("no candidates")?;
         let order = Order::HandTo(name.clone());
         loop {
-            let began = Moment::now();
-            self.processes.order(old, &order)?;
-            let (mut ended, mut started, mut refused) = (None, None, false);
-            while !refused && (ended.is_none() || started.is_none()) {
-                match self.next("a handoff by name")? {
-                    (who, Event::Ended(at)) if who == old => ended = Some(at),
-                    (who, Event::Started(at)) => started = Some((who, at)),
-                    (who, Event::Refused) if who == old => refused = true,
-                    _ => {}
-                }
-            }
-            if !refused {
-                return Ok(self.handed(began, ended, started));
+            if let Some(handed) = self.change(&order)? {
+                return Ok(handed);
             }
             // It led not long ago.
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Has the leader hand the role over, unless it refuses to.
+    fn change(&mut self, order: &Order) -> Result<Option<Handoff>, Problem> {
+        let (old, began) = (self.leader, Moment::now());
+        self.processes.order(old, order)?;
+        let (mut ended, mut started) = (None, None);
+        // Who names another one goes on standing.
+        let mut has_left = matches!(order, Order::HandTo(_));
+        while ended.is_none() || started.is_none() || !has_left {
+            match self.next("a handoff")? {
+                (who, Event::Ended(at)) if who == old => ended = Some(at),
+                (who, Event::Left) if who == old => has_left = true,
+                (who, Event::Refused) if who == old => return Ok(None),
+                (who, Event::Started(at)) => started = Some((who, at)),
+                _ => {}
+            }
+        }
+        Ok(Some(self.handed(began, ended, started)))
     }
 
     /// Kills the leader's process, and says how long it took until the next handler started.
@@ -156,7 +169,7 @@ impl Fleet {
             Some(Absent::Left(number)) => number,
             Some(Absent::Dead(name)) => self.spawn(&name)?,
         };
-        self.stand(&[number])
+        self.stand(&[number], true)
     }
 
     fn handed(
@@ -185,12 +198,11 @@ impl Fleet {
     }
 
     /// Has candidates stand, and waits until they do, and somebody leads.
-    fn stand(&mut self, who: &[usize]) -> Result<(), Problem> {
+    fn stand(&mut self, who: &[usize], mut is_led: bool) -> Result<(), Problem> {
         for number in who {
             self.processes.order(*number, &Order::Stand)?;
         }
         let mut missing = who.len();
-        let mut is_led = self.processes.born() > 1;
         while missing > 0 || !is_led {
             match self.next("candidates")? {
                 (_, Event::Stands { granted }) => {
@@ -213,44 +225,5 @@ impl Fleet {
             let system = self.orders.system.name();
             format!("{system}: waited in vain for {what}").into()
         })
-    }
-}
-
-/// One instance of this library with many roles.
-pub struct Instance(Driven<Event>);
-
-impl Instance {
-    /// Starts it, and waits until all its roles are led. Says how long that took.
-    pub fn start(
-        server: &Server,
-        name: &str,
-        roles: u32,
-        ttl: Duration,
-    ) -> Result<(Self, Duration), Problem> {
-        let orders = Orders {
-            system: System::Ours,
-            address: server.address().to_owned(),
-            name: name.to_owned(),
-            role: "role".to_owned(),
-            roles,
-            ttl,
-        };
-        let mut instance = Self(Driven::default());
-        instance.0.start(&orders)?;
-        let began = Moment::now();
-        instance.0.order(0, &Order::Stand)?;
-        loop {
-            let left = PATIENCE.saturating_sub(Moment::now().since(began));
-            let told = instance.0.next(left);
-            let (_, event) = told.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
-            if matches!(event, Event::Stands { .. }) {
-                break;
-            }
-        }
-        Ok((instance, Moment::now().since(began)))
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.0.pids()[0]
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use nats_elect::duration;
 
 use crate::drill::disk;
@@ -82,17 +82,6 @@ pub struct Args {
     /// Only judge what an earlier drill has left in this folder.
     #[arg(long, value_name = "OUT")]
     pub check: Option<PathBuf>,
-
-    #[command(subcommand)]
-    pub command: Option<Command>,
-}
-
-/// What this program does when it is started by itself.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// One instance.
-    #[command(hide = true)]
-    Instance,
 }
 
 impl Args {
@@ -119,7 +108,7 @@ impl Args {
             serve: self.serve.clone(),
             launch: Launch {
                 program: std::env::current_exe()?,
-                arguments: vec!["instance".to_owned()],
+                arguments: Vec::new(),
             },
         })
     }
@@ -127,11 +116,9 @@ impl Args {
 
 /// All faults that are possible here.
 fn possible() -> Vec<Kind> {
-    let has_disk = disk::is_small();
-    let kinds = Kind::all().iter().copied();
+    let mut kinds = Kind::all().to_vec();
+    kinds.retain(|kind| *kind != Kind::FullDisk || disk::is_small());
     kinds
-        .filter(|kind| has_disk || *kind != Kind::FullDisk)
-        .collect()
 }
 
 const AFTER_HELP: &str = "\

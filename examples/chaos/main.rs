@@ -17,15 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 
-use crate::args::{Args, Command};
+use crate::args::Args;
 use crate::drill::Problem;
+use crate::drill::instance::ORDERS;
 
 fn main() -> ExitCode {
     nats_elect::last_will::init();
-    let args = Args::parse();
-    let outcome = match args.command {
-        Some(Command::Instance) => drill::instance::main().map(|()| true),
-        None => drill(&args),
+    let outcome = match std::env::var(ORDERS) {
+        Ok(orders) => drill::instance::main(&orders).map(|()| true),
+        Err(_) => drill(&Args::parse()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -54,9 +54,7 @@ fn drill(args: &Args) -> Result<bool, Problem> {
 /// The first Ctrl-C ends the faults, and the verdict is on what has been; the second one ends
 /// everything.
 fn end_on_interrupt(interrupted: Arc<AtomicBool>) -> Result<(), Problem> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = drill::runtime()?;
     std::thread::spawn(move || {
         runtime.block_on(async {
             while tokio::signal::ctrl_c().await.is_ok() {

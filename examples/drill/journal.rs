@@ -103,10 +103,11 @@ impl Journal {
         self.write_at(at, event);
     }
 
-    /// The handler of a shard begins.
-    pub fn begin<'a>(&'a self, term: &'a Term) -> Page<'a> {
+    /// The handler of a unit begins.
+    pub fn begin<'a>(&'a self, unit: u32, term: &'a Term) -> Page<'a> {
         let page = Page {
             journal: self,
+            unit,
             term,
         };
         page.write(What::Began);
@@ -114,17 +115,17 @@ impl Journal {
     }
 }
 
-/// Writes down what happens in one term of a shard. Its drop writes the end.
+/// Writes down what happens in one term of a unit. Its drop writes the end.
 pub struct Page<'a> {
     journal: &'a Journal,
+    unit: u32,
     term: &'a Term,
 }
 
 impl Page<'_> {
     /// This happens.
     pub fn write(&self, what: What) {
-        let shard = self.term.shard().unwrap_or(u32::MAX);
-        self.journal.note(shard, self.term, what);
+        self.journal.note(self.unit, self.term, what);
     }
 
     /// This count was not confirmed.

@@ -20,6 +20,7 @@ pub mod journal;
 mod node;
 pub mod ownership;
 pub mod picture;
+mod sample;
 mod stage;
 mod svg;
 mod terms;
@@ -35,6 +36,7 @@ pub use clock::Moment;
 pub use fault::{Fault, Kind};
 pub use fleet::{Fleet, Member};
 pub use node::Node;
+pub use sample::Sample;
 pub use stage::Stage;
 pub use terms::{Term, Terms};
 

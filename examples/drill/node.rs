@@ -8,8 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use nats_elect_testing::TcpProxy;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use serde::Serialize;
 
 use crate::Problem;
+use crate::journal::line_of;
 
 /// One instance: its ways to NATS, and its process while it lives. Dropping it kills that.
 pub struct Node {
@@ -91,11 +93,11 @@ impl Node {
         Ok(pid)
     }
 
-    /// Gives it an order, on a line of standard input.
-    pub fn order(&mut self, order: &str) -> io::Result<()> {
+    /// Gives it an order, on a line of standard input. See [`orders`](crate::driven::orders).
+    pub fn order(&mut self, order: &impl Serialize) -> io::Result<()> {
         let child = self.child.as_mut();
         let stdin = child.and_then(|child| child.stdin.as_mut());
-        writeln!(stdin.ok_or_else(no_process)?, "{order}")
+        stdin.ok_or_else(no_process)?.write_all(&line_of(order)?)
     }
 
     /// How its process ended, once it has.

@@ -7,7 +7,7 @@ use async_nats::jetstream::stream::LastRawMessageErrorKind;
 
 use crate::{Moment, Problem, Term, Terms};
 
-/// The counter of each shard, as it stands in the bucket at the end.
+/// The counter of each unit, as it stands in the bucket at the end.
 pub type Finals = BTreeMap<u32, u64>;
 
 /// Who owned what, and what came of it.
@@ -19,7 +19,7 @@ pub struct Ownership {
     pub names: Vec<String>,
     /// All terms.
     pub terms: Terms,
-    /// The counters of shards.
+    /// The counters.
     pub finals: Finals,
     /// The instances that were killed, and when.
     pub kills: Vec<(usize, Moment)>,
@@ -122,7 +122,7 @@ impl Ownership {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         let bucket = self.terms.all().map(|term| term.token.epoch).max();
-        for (shard, name, mut terms) in self.by_unit() {
+        for (unit, name, mut terms) in self.by_unit() {
             let mut confirmed = BTreeSet::new();
             for term in &terms {
                 for count in &term.confirmed {
@@ -144,7 +144,7 @@ impl Ownership {
                 .into_iter()
                 .filter(|count| !confirmed.contains(count))
                 .collect();
-            let last = self.finals.get(&shard).copied().unwrap_or(0);
+            let last = self.finals.get(&unit).copied().unwrap_or(0);
             for count in 1..=last {
                 if !confirmed.contains(&count) && !unanswered.contains(&count) {
                     counts.lost.push(format!(
@@ -163,17 +163,25 @@ impl Ownership {
     }
 }
 
-/// Reads the counters from the leader of the bucket's stream.
-pub async fn finals(url: &str, bucket: &str, group: &str, shards: u32) -> Result<Finals, Problem> {
+/// Where `Term::store` keeps the data of each shard of the first generation.
+pub fn stores(group: &str, shards: u32) -> impl Iterator<Item = String> {
+    (0..shards).map(move |shard| format!("_gdata.{group}.1.{shard}"))
+}
+
+/// Reads the counters in these stores, one of each unit, from the leader of the bucket's stream.
+pub async fn finals(
+    url: &str,
+    bucket: &str,
+    stores: impl Iterator<Item = String>,
+) -> Result<Finals, Problem> {
     let client = async_nats::connect(url).await?;
     let bucket = jetstream::new(client).get_key_value(bucket).await?;
     let mut finals = Finals::new();
-    for shard in 0..shards {
-        // Where `Term::store` keeps the data of a shard of the first generation.
-        let key = format!("$KV.{}._gdata.{group}.1.{shard}.count", bucket.name);
+    for (unit, store) in (0..).zip(stores) {
+        let key = format!("$KV.{}.{store}.count", bucket.name);
         match bucket.stream.get_last_raw_message_by_subject(&key).await {
             Ok(message) => {
-                finals.insert(shard, std::str::from_utf8(&message.payload)?.parse()?);
+                finals.insert(unit, std::str::from_utf8(&message.payload)?.parse()?);
             }
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
             Err(error) => return Err(error.into()),

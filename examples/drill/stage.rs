@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use nats_elect::duration::exact;
-
 use crate::ownership::{Finals, Ownership};
 use crate::verdict::Evidence;
 use crate::{Fleet, Moment, Problem, Term, Terms, say};
@@ -222,11 +220,5 @@ impl Stage {
             closing,
             ended: Moment::now(),
         }
-    }
-
-    /// The settings, for people.
-    pub fn describe(&self) -> String {
-        let (instances, ttl) = (self.fleet.members.len(), exact(self.ttl));
-        format!("{instances} instances, ttl {ttl}")
     }
 }

@@ -20,6 +20,8 @@ pub struct Term {
     pub began: Moment,
     /// When its handler ended. `None` if it runs, or was killed.
     pub ended: Option<Moment>,
+    /// When its process last wrote of it while it was valid.
+    pub seen: Moment,
     /// Until when the term could act at least. See [`last`](Self::last).
     valid_until: Moment,
     /// Whether it was still valid when its handler ended.
@@ -86,6 +88,7 @@ impl Terms {
                 process,
                 began: line.at,
                 ended: None,
+                seen: line.at,
                 valid_until: until.unwrap_or(line.at),
                 ended_in_time: false,
                 confirmed: Vec::new(),
@@ -100,7 +103,10 @@ impl Terms {
         let Some(term) = of_unit.get_mut(&token) else {
             return;
         };
-        term.valid_until = term.valid_until.max(until.unwrap_or(term.valid_until));
+        if let Some(until) = until {
+            term.seen = term.seen.max(line.at);
+            term.valid_until = term.valid_until.max(until);
+        }
         match what {
             What::Began | What::Working => {}
             What::Sending(count) => term.under_way = Some(count),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use drill::journal::{Journal, What};
+use drill::journal::{Journal, Page, What};
 use nats_elect::{BoxError, FencedError, FencedStore, RoleHandler, Term};
 use tokio::time::sleep;
 
@@ -20,7 +20,15 @@ pub struct Counter {
 
 impl RoleHandler for Counter {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
-        let page = self.journal.begin(&term); // Its drop writes the end down.
+        let shard = term.shard().ok_or("not of a shard")?;
+        let page = self.journal.begin(shard, &term); // Its drop writes the end down.
+        self.count(&page, &term).await
+    }
+}
+
+impl Counter {
+    /// Counts until the term is cancelled.
+    pub async fn count(&self, page: &Page<'_>, term: &Term) -> Result<(), BoxError> {
         let store = term.store();
         let mut last = Last::read(&store).await?;
         while term.run_until_cancelled(sleep(self.pace)).await.is_some() {

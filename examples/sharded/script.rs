@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use drill::ownership::{finals, shards};
+use drill::ownership::{finals, shards, stores};
 use drill::{Fleet, Moment, Node, Stage, Term};
 use nats_elect::BoxError;
 use nats_elect::admin::AdminClient;
@@ -67,15 +67,15 @@ pub async fn run(args: &Args) -> Result<bool, BoxError> {
         let instance = play.add()?;
         play.stage.fleet.start(instance)?;
     }
-    let stage = &play.stage;
-    let (shards, about) = (args.shards, stage.describe());
-    stage.say(&format!("{shards} shards, {about}, seed {seed}"));
+    let (shards, instances, ttl) = (args.shards, args.instances, exact(args.ttl));
+    let about = format!("{shards} shards, {instances} instances, ttl {ttl}, seed {seed}");
+    play.stage.say(&about);
     let (opening, closing) = tokio::select! {
         played = play.play() => played?,
         _ = ctrl_c() => return Err("interrupted".into()),
     };
     let mut evidence = play.stage.evidence(opening, closing);
-    evidence.ownership.finals = finals(&url, BUCKET, GROUP, args.shards).await?;
+    evidence.ownership.finals = finals(&url, BUCKET, stores(GROUP, args.shards)).await?;
     if let Some(path) = &args.svg {
         std::fs::write(path, draw(&evidence))?;
     }

@@ -73,7 +73,7 @@ fn at(system: System, server: &Server, ttl: Duration, rounds: usize) -> Result<C
     Ok(Crash {
         system,
         asked: ttl,
-        granted: fleet.granted().unwrap_or(ttl),
+        granted: fleet.granted.unwrap_or(ttl),
         took,
     })
 }

@@ -121,7 +121,6 @@ pub fn table(measured: &[Graceful], by_name: Option<&Graceful>) -> Table {
                 ratio(took.median(), median(System::Etcd, sample)),
             ]);
         }
-        let row: [String; 9] = row.try_into().expect("as many as there are columns");
         table.row(row);
     }
     table

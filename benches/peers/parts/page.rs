@@ -1,7 +1,5 @@
 //! docs/benchmarks.md, and its plots.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use super::{Measured, Servers, crash, graceful, herd, machine, roles};
@@ -9,7 +7,7 @@ use crate::debian::Problem;
 use crate::report::plot::{Bar, Plot};
 use crate::report::sample::Sample;
 use crate::report::table::Table;
-use crate::report::template::fill;
+use crate::report::template::{fill, write};
 use crate::system::System;
 
 const TEMPLATE: &str = include_str!("../page.txt");
@@ -71,12 +69,10 @@ impl Page {
 
     /// Writes them into the docs of this repository.
     pub fn write(&self) -> Result<(), Problem> {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-        fs::write(docs.join("benchmarks.md"), &self.text)?;
+        write("benchmarks.md", &self.text)?;
         for (name, svg) in &self.plots {
-            fs::write(docs.join(format!("benchmarks-{name}.svg")), svg)?;
+            write(&format!("benchmarks-{name}.svg"), svg)?;
         }
-        eprintln!("written: docs/benchmarks.md and its plots");
         Ok(())
     }
 }
@@ -143,12 +139,8 @@ fn graceful_plot(measured: &Measured) -> String {
 
 fn crash_plot(measured: &Measured) -> String {
     let mut plot = Plot::new("From SIGKILL to the new handler's start");
-    let mut asked = Vec::new();
-    for crash in &measured.crashes {
-        if !asked.contains(&crash.asked) {
-            asked.push(crash.asked);
-        }
-    }
+    let mut asked: Vec<_> = measured.crashes.iter().map(|crash| crash.asked).collect();
+    asked.dedup();
     for ttl in asked {
         let mut bars = Vec::new();
         if let Some(will) = measured.will.as_ref().filter(|_| ttl == super::TTL) {

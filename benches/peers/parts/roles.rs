@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::herd::rate;
 use super::{Extent, TTL};
-use crate::fleet::Instance;
+use crate::fleet::Fleet;
 use crate::report::sample::ms;
 use crate::report::table::Table;
 use crate::server::Server;
@@ -50,10 +50,11 @@ pub fn measure(extent: &Extent) -> (Vec<Price>, Vec<String>) {
 
 fn of(roles: u32, idle: Duration) -> Result<Price, Problem> {
     let server = Server::start(System::Ours)?;
-    let (leader, led_after) = Instance::start(&server, "leader", roles, TTL)?;
-    let (follower, _) = Instance::start(&server, "follower", roles, TTL)?;
+    let (leader, led_after) = Fleet::with_roles(&server, "leader", roles, TTL)?;
+    let (follower, _) = Fleet::with_roles(&server, "follower", roles, TTL)?;
     thread::sleep(WARM);
-    let pids = [leader.pid(), follower.pid(), server.pid()];
+    let pid = |fleet: &Fleet| fleet.processes.pids()[0];
+    let pids = [pid(&leader), pid(&follower), server.pid()];
     let (began, before) = (Moment::now(), pids.map(cpu));
     let requests = rate(&server, idle)?;
     let elapsed = Moment::now().since(began).as_secs_f64();
@@ -73,8 +74,8 @@ fn of(roles: u32, idle: Duration) -> Result<Price, Problem> {
         leader_cpu,
         follower_cpu,
         server_cpu,
-        leader_memory: memory(leader.pid())?,
-        follower_memory: memory(follower.pid())?,
+        leader_memory: memory(pids[0])?,
+        follower_memory: memory(pids[1])?,
         beside: (requests - heartbeats).max(0.0),
     })
 }

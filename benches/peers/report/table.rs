@@ -7,14 +7,15 @@ use std::fmt::Write as _;
 pub struct Table(Vec<Vec<String>>);
 
 impl Table {
-    pub fn new<const N: usize>(heads: [&str; N]) -> Self {
-        Self(vec![heads.map(str::to_owned).to_vec()])
+    pub fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(vec![heads.into_iter().map(str::to_owned).collect()])
     }
 
     /// One more row, as wide as the heads.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        assert_eq!(self.0[0].len(), N, "a row as wide as the heads");
-        self.0.push(cells.into());
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<_> = cells.into_iter().collect();
+        assert_eq!(self.0[0].len(), cells.len(), "a row as wide as the heads");
+        self.0.push(cells);
     }
 
     /// Whether it has no row but its heads.

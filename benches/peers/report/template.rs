@@ -1,4 +1,15 @@
-//! Text with gaps.
+//! Text with gaps, and where it goes.
+
+use std::path::Path;
+use std::{fs, io};
+
+/// Writes a page or a plot into the docs of this repository.
+pub fn write(name: &str, text: &str) -> io::Result<()> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    fs::write(docs.join(name), text)?;
+    eprintln!("written: docs/{name}");
+    Ok(())
+}
 
 /// Puts each value where its name stands in double braces.
 pub fn fill(template: &str, values: &[(&str, String)]) -> String {

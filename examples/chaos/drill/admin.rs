@@ -7,8 +7,8 @@ use async_nats::jetstream::{self, Context, ErrorCode};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::Problem;
 use super::plan::{BUCKET, NODES};
+use super::{Problem, runtime};
 
 /// How long an operation may take. The nemesis waits for it.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,10 +49,7 @@ pub enum Deed<'a> {
 
 impl Admin {
     pub fn new() -> Result<Self, Problem> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
+        let runtime = runtime()?;
         Ok(Self(runtime))
     }
 

@@ -1,26 +1,23 @@
 //! What must be true of the histories.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
 use std::path::Path;
 
-use nats_elect::FencingToken;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
+use super::board;
 use super::fault::{Fault, Kind};
 use super::gaps::{Gap, gaps};
-use super::history::{Tenure, tenures};
-use super::ledger::{Entry, Replay, Ruling, parse, path_of};
 use super::onlooker::{SIGHTS, Sight};
 use super::plan::{Folders, Role};
+use super::shards::Shards;
 use super::shards::verdict::ShardsVerdict;
-use super::shards::{self, Shards};
 use super::view::ViewVerdict;
-use ::drill::Moment;
 use ::drill::journal::{Record, Tail};
-use ::drill::ownership::{self, Finals, Ownership};
+use ::drill::ownership::{self, Counts, Finals, Ownership};
+use ::drill::{Moment, Term};
 
 /// What only the drill itself can tell; everything else is in the histories.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,8 +29,9 @@ pub struct Notes {
     pub shards: Option<Shards>,
     /// Whether instances that are killed free what they have at once.
     pub last_wills: bool,
-    /// The shards' counters, as they stood in the bucket at the end.
-    pub finals: Finals,
+    /// The counters of roles and of shards, as they stood in the bucket at the end.
+    pub role_finals: Finals,
+    pub shard_finals: Finals,
     /// When every role had a leader, before the first fault.
     pub begun: Moment,
     /// When all faults were over and undone.
@@ -51,9 +49,7 @@ pub struct Notes {
 #[derive(Clone, Debug)]
 pub struct Evidence {
     pub notes: Notes,
-    pub tenures: Vec<Tenure>,
-    /// By role.
-    pub ledgers: BTreeMap<String, Vec<Entry>>,
+    pub roles: Ownership,
     /// Nothing if there was no group.
     pub shards: Option<Ownership>,
     /// What was seen of `serve`; nothing if it was not there.
@@ -69,11 +65,8 @@ pub struct Verdict {
     pub doubled: Vec<String>,
     pub stuck: Vec<String>,
     pub bad_ends: Vec<String>,
-    /// Work that counts.
-    pub work: u64,
-    /// Work of processes that were paused between the look at their lease and the work, which the
-    /// fencing token kept out: no violation, but what fencing is for.
-    pub refused: u64,
+    /// What the leaders of roles counted.
+    pub counts: Counts,
     pub terms: usize,
     pub gaps: Vec<Gap>,
     /// What is to be said of the group, if there was one. Its violations are among the others.
@@ -106,49 +99,34 @@ impl Evidence {
     pub fn read(out: &Path) -> Result<Self, Problem> {
         let notes: Notes = serde_json::from_slice(&fs::read(out.join(NOTES))?)?;
         let folders = Folders::below(out);
-        let mut read = Vec::new();
-        for file in fs::read_dir(folders.histories)? {
-            read.extend(tenures(&Tail::new(file?.path()).read()?));
-        }
-        let mut ledgers = BTreeMap::new();
-        for role in &notes.roles {
-            let path = path_of(&folders.ledgers, &role.name);
-            // A role that was never led has none.
-            let bytes = if path.exists() {
-                fs::read(path)?
-            } else {
-                Vec::new()
-            };
-            ledgers.insert(role.name.clone(), parse(&bytes).collect());
-        }
-        let shards = match &notes.shards {
-            Some(shards) => Some(Ownership {
-                units: ownership::shards(shards.count),
+        let ownership = |units, folder: &Path, finals: &Finals| -> Result<_, Problem> {
+            Ok(Ownership {
+                units,
                 names: notes.instances.clone(),
-                terms: shards::read(&folders.journals, &notes.instances)?,
-                finals: notes.finals.clone(),
+                terms: board::read(folder, &notes.instances)?,
+                finals: finals.clone(),
                 kills: notes.kills(),
                 last_wills: notes.last_wills,
-            }),
-            None => None,
+            })
         };
+        let roles = notes.roles.iter().map(|role| role.name.clone()).collect();
+        let shards = notes.shards.as_ref().map(|shards| {
+            let units = ownership::shards(shards.count);
+            ownership(units, &folders.shards, &notes.shard_finals)
+        });
         Ok(Self {
-            notes,
-            tenures: read,
-            ledgers,
-            shards,
+            roles: ownership(roles, &folders.roles, &notes.role_finals)?,
+            shards: shards.transpose()?,
             onlooker: Tail::new(out.join(SIGHTS)).read()?,
+            notes,
         })
     }
 
-    /// The terms of a role that were seen to be valid, in the order of their first valid act.
-    pub fn terms_of(&self, role: &Role) -> Vec<(&Tenure, (Moment, Moment))> {
-        let of_role = self.tenures.iter().filter(|term| term.role == role.name);
-        let mut terms: Vec<_> = of_role
-            .filter_map(|term| Some((term, term.valid?)))
-            .collect();
-        terms.sort_by_key(|(_, valid)| *valid);
-        terms
+    /// The terms of a role, in the order in which they began.
+    pub fn terms_of(&self, role: &Role) -> Vec<&Term> {
+        let mut roles = self.roles.by_unit();
+        let of_role = roles.find(|(_, name, _)| *name == role.name);
+        of_role.map(|(_, _, terms)| terms).unwrap_or_default()
     }
 
     /// A point in time, for people.
@@ -162,15 +140,18 @@ impl Verdict {
     pub fn on(evidence: &Evidence) -> Self {
         let mut verdict = Self {
             bad_ends: evidence.notes.bad_ends.clone(),
+            terms: evidence.roles.terms.all().count(),
             ..Self::default()
         };
+        verdict.counts = verdict.judge(&evidence.roles);
         for role in &evidence.notes.roles {
-            verdict.judge_terms(evidence, role);
-            verdict.judge_work(evidence, role);
             verdict.judge_gaps(evidence, role);
         }
         if let (Some(shards), Some(ownership)) = (&evidence.notes.shards, &evidence.shards) {
-            verdict.judge_shards(&evidence.notes, shards, ownership);
+            let counts = verdict.judge(ownership);
+            let found = ShardsVerdict::on(&evidence.notes, shards, ownership, counts);
+            verdict.stuck.extend_from_slice(&found.stuck);
+            verdict.shards = Some(found);
         }
         if !evidence.onlooker.is_empty() {
             verdict.view = Some(ViewVerdict::on(evidence));
@@ -202,100 +183,14 @@ impl Verdict {
         self.findings().iter().all(|(_, found)| found.is_empty())
     }
 
-    /// Enters what is wrong with the group beside what is wrong with roles.
-    fn judge_shards(&mut self, notes: &Notes, shards: &Shards, ownership: &Ownership) {
-        let found = ShardsVerdict::on(notes, shards, ownership);
-        self.overlaps.extend_from_slice(&found.overlaps);
-        self.disorders.extend_from_slice(&found.disorders);
-        self.lost.extend_from_slice(&found.counts.lost);
-        self.doubled.extend_from_slice(&found.counts.doubled);
-        self.stuck.extend_from_slice(&found.stuck);
-        self.shards = Some(found);
-    }
-
-    /// Two terms seen to be valid at one time, and tokens that do not grow.
-    fn judge_terms(&mut self, evidence: &Evidence, role: &Role) {
-        // The one that lasts longest so far is the one that a later one overlaps.
-        let mut longest: Option<(&Tenure, Moment)> = None;
-        let mut greatest: Option<FencingToken> = None;
-        for (term, (first, last)) in evidence.terms_of(role) {
-            self.terms += 1;
-            if let Some((other, until)) = longest.filter(|(_, until)| *until >= first) {
-                self.overlaps.push(format!(
-                    "{role}: {} was valid from {} on, and {} still at {}",
-                    told(term),
-                    evidence.time(first),
-                    told(other),
-                    evidence.time(until.min(last)),
-                    role = role.name
-                ));
-            }
-            if longest.is_none_or(|(_, until)| last > until) {
-                longest = Some((term, last));
-            }
-            if let Some(before) = greatest.filter(|before| term.token <= *before) {
-                self.disorders.push(format!(
-                    "{}: {} began at {} after token {before}",
-                    role.name,
-                    told(term),
-                    evidence.time(first)
-                ));
-            }
-            greatest = greatest.max(Some(term.token));
-        }
-    }
-
-    /// Work that is missing, that a valid leader did and that did not count, or that was done
-    /// twice.
-    fn judge_work(&mut self, evidence: &Evidence, role: &Role) {
-        let nothing = Vec::new();
-        let entries = evidence.ledgers.get(&role.name).unwrap_or(&nothing);
-        let name = &role.name;
-        let mut replay = Replay::default();
-        // Numbers that a skip has told of already.
-        let mut skipped = BTreeSet::new();
-        for entry in entries {
-            let Entry { instance, at, .. } = entry;
-            let at_time = evidence.time(*at);
-            let number = entry.number.unwrap_or_default();
-            match replay.rule(entry) {
-                Ruling::Begun => {}
-                // Of a term that has done nothing yet: what is wrong with it is seen elsewhere.
-                Ruling::Refused { .. } if entry.number.is_none() => {}
-                Ruling::Counts => self.work += 1,
-                Ruling::Refused { by } if *at < by => self.refused += 1,
-                Ruling::Refused { by } => self.lost.push(format!(
-                    "{name}: {instance} was valid at {at_time}, and its work {number} did not count: a greater token came \
-                     at {}",
-                    evidence.time(by)
-                )),
-                Ruling::Skips(count) => {
-                    self.work += 1;
-                    skipped.extend(number - count..number);
-                    self.lost.push(format!(
-                        "{name}: {count} missing before {number} of {instance} at {at_time}"
-                    ));
-                }
-                Ruling::Repeats => self.doubled.push(format!(
-                    "{name}: {number} done again by {instance} at {at_time}"
-                )),
-                Ruling::Unannounced => self.doubled.push(format!(
-                    "{name}: {instance} did {number} at {at_time} without looking where to go on"
-                )),
-            }
-        }
-        let entered: BTreeSet<_> = entries
-            .iter()
-            .filter_map(|entry| Some((entry.token, entry.number?)))
-            .collect();
-        for term in evidence.tenures.iter().filter(|term| term.role == *name) {
-            for number in &term.worked {
-                if !entered.contains(&(term.token, *number)) && !skipped.contains(number) {
-                    self.lost
-                        .push(format!("{name}: {number} of {}", told(term)));
-                }
-            }
-        }
+    /// What must be true of all that has owners.
+    fn judge(&mut self, ownership: &Ownership) -> Counts {
+        self.overlaps.extend(ownership.overlaps());
+        self.disorders.extend(ownership.disorders());
+        let counts = ownership.counts();
+        self.lost.extend_from_slice(&counts.lost);
+        self.doubled.extend_from_slice(&counts.doubled);
+        counts
     }
 
     /// Roles that were without a leader for longer than anything excuses.
@@ -327,11 +222,4 @@ impl fmt::Display for Verdict {
         }
         f.write_str(&line)
     }
-}
-
-fn told(term: &Tenure) -> String {
-    let Tenure {
-        instance, process, ..
-    } = term;
-    format!("{instance} (process {process}, token {})", term.token)
 }

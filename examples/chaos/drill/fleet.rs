@@ -5,15 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use ::drill::{Moment, Node};
-use nats_elect_testing::{Direction, NatsCluster, NatsServer, TcpProxy};
+use nats_elect_testing::{Direction, NatsCluster, NatsServer};
 use rustix::process::Signal;
 
 use super::Problem;
-use super::board::Board;
+use super::board::{Board, journal_of};
 use super::fault::Kind;
 use super::instance::{Membership, ORDERS, Orders, STOP_TIMEOUT};
 use super::plan::{BUCKET, NODES, Plan};
-use super::shards::journal_of;
 
 /// All instances. Dropping it kills them.
 pub struct Fleet {
@@ -63,7 +62,7 @@ impl Fleet {
         let shards = plan.shards.as_ref().map(|shards| Membership {
             shards: shards.count,
             ttl: shards.ttls[index],
-            journal: journal_of(&folders.journals, name, process),
+            journal: journal_of(&folders.shards, name, process),
         });
         let orders = Orders {
             instance: name.clone(),
@@ -73,8 +72,7 @@ impl Fleet {
             replicas: NODES,
             roles: plan.roles.clone(),
             shards: shards.clone(),
-            history: journal_of(&folders.histories, name, process),
-            ledgers: folders.ledgers,
+            journal: journal_of(&folders.roles, name, process),
             sabotage: plan.sabotage,
             last_will: plan.last_wills,
             publish: plan.serve.is_some(),
@@ -85,10 +83,10 @@ impl Fleet {
             .env(ORDERS, serde_json::to_string(&orders)?);
         node.start(&mut command)?;
         instance.leaving = false;
-        self.board.follow(index, orders.history)?;
+        let board = &mut self.board;
+        board.roles.follow(index, process, orders.journal)?;
         if let Some(shards) = shards {
-            let live = &mut self.board.shards;
-            live.follow(index, process, shards.journal)?;
+            board.shards.follow(index, process, shards.journal)?;
         }
         Ok(())
     }
@@ -129,18 +127,9 @@ impl Fleet {
         }
     }
 
-    /// Lets everything through again, also what was sent meanwhile.
-    pub fn restore(&self, index: usize) {
-        self.instances[index]
-            .node
-            .proxies
-            .iter()
-            .for_each(TcpProxy::restore);
-    }
-
-    /// Reads the histories, and notes whose process has ended.
+    /// Reads the journals, and notes whose process has ended.
     pub fn look(&mut self) -> Result<(), Problem> {
-        self.board.read()?;
+        self.board.roles.read()?;
         self.board.shards.read()?;
         for Instance { node, leaving } in &mut self.instances {
             if let Ok(Some(status)) = node.exited()

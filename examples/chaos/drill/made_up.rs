@@ -1,19 +1,18 @@
 //! Made-up histories: one for each thing that must not be, and some that only look like it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
 use nats_elect::FencingToken;
 use serde_json::{from_value, json};
 
+use super::board::journal_of;
 use super::checker::{Evidence, Notes, Verdict};
 use super::fault::{Fault, Kind, Outcome};
-use super::history::Tenure;
-use super::ledger::Entry;
 use super::plan::{Folders, Role};
-use ::drill::Moment;
-use ::drill::ownership::Finals;
+use ::drill::journal::{Event, Record, What};
+use ::drill::ownership::{Finals, Ownership};
+use ::drill::{Moment, Terms};
 
 const ROLE: &str = "scheduler";
 const TTL: Duration = Duration::from_secs(2);
@@ -24,19 +23,6 @@ struct Story(Evidence);
 
 fn at(millis: u64) -> Moment {
     from_value(json!(millis * 1_000_000)).expect("a moment")
-}
-
-fn token(sequence: u64) -> FencingToken {
-    FencingToken { epoch: 1, sequence }
-}
-
-fn entry(instance: &str, sequence: u64, millis: u64, number: Option<u64>) -> Entry {
-    Entry {
-        at: at(millis),
-        token: token(sequence),
-        number,
-        instance: instance.to_owned(),
-    }
 }
 
 impl Story {
@@ -50,7 +36,8 @@ impl Story {
                     ttl: TTL,
                 }],
                 shards: None,
-                finals: Finals::new(),
+                role_finals: Finals::new(),
+                shard_finals: Finals::new(),
                 last_wills: false,
                 begun: at(0),
                 healed: at(END - 40_000),
@@ -59,33 +46,50 @@ impl Story {
                 outages: Vec::new(),
                 bad_ends: Vec::new(),
             },
-            tenures: Vec::new(),
-            ledgers: BTreeMap::from([(ROLE.to_owned(), Vec::new())]),
+            roles: Ownership {
+                units: vec![ROLE.to_owned()],
+                names: vec!["a".to_owned(), "b".to_owned()],
+                terms: Terms::default(),
+                finals: Finals::new(),
+                kills: Vec::new(),
+                last_wills: false,
+            },
             shards: None,
             onlooker: Vec::new(),
         })
     }
 
-    /// An instance led from then to then, with that token, and did `work` right after its begin.
-    fn led(mut self, instance: &str, sequence: u64, (from, to): (u64, u64), work: &[u64]) -> Self {
-        self.0.tenures.push(Tenure {
-            instance: instance.to_owned(),
-            process: 1,
-            role: ROLE.to_owned(),
-            token: token(sequence),
-            valid: Some((at(from), at(to))),
-            worked: work.to_vec(),
-        });
-        let numbers = work.iter().map(|number| Some(*number));
-        for number in [None].into_iter().chain(numbers) {
-            self = self.entered(entry(instance, sequence, from, number));
+    /// An instance led from then to then, with that token, and confirmed these counts right after its
+    /// begin.
+    fn led(self, instance: &str, sequence: u64, (from, to): (u64, u64), counts: &[u64]) -> Self {
+        let mut story = self.wrote(instance, sequence, from, What::Began);
+        for count in counts {
+            story = story.wrote(instance, sequence, from, What::Sending(*count));
+            story = story.wrote(instance, sequence, from, What::Counted(*count));
         }
+        story.wrote(instance, sequence, to, What::Ended)
+    }
+
+    /// An instance wrote that down, and its lease ended a second later.
+    fn wrote(mut self, instance: &str, sequence: u64, millis: u64, what: What) -> Self {
+        let event = Event::Term {
+            unit: 0,
+            token: FencingToken { epoch: 1, sequence },
+            until: Some(at(millis + 1_000)),
+            what,
+        };
+        let line = Record {
+            at: at(millis),
+            what: event,
+        };
+        let instance = usize::from(instance == "b");
+        self.0.roles.terms.take(instance, 1, &line);
         self
     }
 
-    fn entered(mut self, entry: Entry) -> Self {
-        let ledger = self.0.ledgers.get_mut(ROLE).expect("the role's");
-        ledger.push(entry);
+    /// The role's counter stands there at the end.
+    fn counted(mut self, last: u64) -> Self {
+        self.0.roles.finals.insert(0, last);
         self
     }
 
@@ -124,13 +128,15 @@ impl Story {
 fn one_leader_after_the_other_is_clean() {
     let story = Story::new()
         .led("a", 1, (0, 40_000), &[1, 2])
-        .led("b", 2, (41_000, END), &[3, 4]);
+        .led("b", 2, (41_000, END), &[3, 4])
+        .counted(4);
     let verdict = story.is_clean();
     assert_eq!(
         verdict.to_string(),
         "overlaps: 0, token disorders: 0, lost work: 0, double work: 0, stuck: 0, bad ends: 0"
     );
-    assert_eq!((verdict.terms, verdict.work, verdict.gaps.len()), (2, 4, 1));
+    let counts = verdict.counts.confirmed;
+    assert_eq!((verdict.terms, counts, verdict.gaps.len()), (2, 4, 1));
     assert_eq!(verdict.gaps[0].length(), Duration::from_secs(1));
 }
 
@@ -141,10 +147,27 @@ fn two_leaders_at_one_time_are_seen() {
             .led("a", 1, (0, 40_000), &[])
             .led("b", 2, (start, END), &[])
     };
-    story(39_000).says("overlaps: 1");
-    // Both were valid at the same reading of the clock.
-    story(40_000).says("overlaps: 1");
-    story(40_001).is_clean();
+    story(39_999).says("overlaps: 1");
+    story(40_000).is_clean();
+}
+
+#[test]
+fn who_leads_before_the_lease_of_a_dead_leader_ends_is_seen() {
+    let story = |start| {
+        let mut story = Story::new()
+            .wrote("a", 1, 0, What::Began)
+            .wrote("a", 1, 40_000, What::Working)
+            .led("b", 2, (start, END), &[]);
+        story.0.roles.kills.push((0, at(40_100)));
+        story
+    };
+    story(40_999).says("overlaps: 1");
+    let verdict = story(41_000).is_clean();
+    assert_eq!(verdict.gaps[0].length(), Duration::from_secs(1));
+    // Its companion has freed the role.
+    let mut freed = story(40_500);
+    freed.0.roles.last_wills = true;
+    freed.is_clean();
 }
 
 #[test]
@@ -162,71 +185,36 @@ fn tokens_that_fall_or_stay_are_seen() {
         .led("a", 5, (0, 40_000), &[])
         .led("b", 4, (41_000, END), &[])
         .says("token disorders: 1");
-    Story::new()
+    let same = Story::new()
         .led("a", 5, (0, 40_000), &[])
         .led("b", 5, (41_000, END), &[])
-        .says("token disorders: 1");
+        .verdict();
+    assert_eq!(same.disorders.len(), 1, "{same:#?}");
 }
 
 #[test]
-fn a_token_is_compared_with_the_greatest_so_far() {
+fn a_count_that_was_confirmed_and_is_not_there_is_lost() {
     Story::new()
-        .led("a", 5, (0, 10_000), &[])
-        .led("b", 3, (11_000, 20_000), &[])
-        .led("a", 4, (21_000, END), &[])
-        .says("token disorders: 2");
+        .led("a", 1, (0, END), &[1, 2, 3])
+        .counted(2)
+        .says("lost work: 1");
 }
 
 #[test]
-fn work_that_was_claimed_and_is_not_there_is_lost() {
-    let mut story = Story::new().led("a", 1, (0, END), &[1, 2]);
-    story.0.tenures[0].worked.push(3);
-    story.says("lost work: 1");
+fn a_count_that_nobody_sent_is_lost() {
+    Story::new()
+        .led("a", 1, (0, END), &[1, 3])
+        .counted(3)
+        .says("lost work: 1");
 }
 
 #[test]
-fn work_that_is_missing_in_between_is_lost_once() {
-    let mut story = Story::new().led("a", 1, (0, END), &[1, 3]);
-    story.says("lost work: 1");
-    // Also if somebody claims to have done it.
-    story.0.tenures[0].worked.push(2);
-    story.says("lost work: 1");
-}
-
-#[test]
-fn work_that_is_done_twice_is_seen() {
+fn a_count_that_is_confirmed_twice_is_seen() {
     Story::new()
         .led("a", 1, (0, 40_000), &[1, 2])
         .led("b", 2, (41_000, END), &[2, 3])
+        .counted(3)
         .says("double work: 1");
-}
-
-#[test]
-fn work_of_a_leader_that_did_not_look_where_to_go_on_is_seen() {
-    Story::new()
-        .led("a", 1, (0, END), &[1])
-        .entered(entry("a", 2, 50_000, Some(2)))
-        .says("double work: 1");
-}
-
-#[test]
-fn a_process_that_was_paused_before_its_work_is_not_accused() {
-    let verdict = Story::new()
-        .led("a", 1, (0, 40_000), &[1])
-        .led("b", 2, (45_000, END), &[2])
-        // It was valid at that time, stood still, and wrote when the other one had begun.
-        .entered(entry("a", 1, 40_000, Some(2)))
-        .is_clean();
-    assert_eq!((verdict.refused, verdict.work), (1, 2));
-}
-
-#[test]
-fn work_of_a_valid_leader_that_does_not_count_is_lost() {
-    Story::new()
-        .led("a", 1, (0, 40_000), &[1])
-        .led("b", 2, (45_000, END), &[2])
-        .entered(entry("a", 1, 45_001, Some(2)))
-        .says("lost work: 1");
 }
 
 #[test]
@@ -284,34 +272,30 @@ fn a_role_may_wait_as_long_as_nats_takes_no_writes() {
 fn lines_that_a_kill_has_cut_short_are_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let folders = Folders::below(folder.path());
-    fs::create_dir_all(&folders.histories).expect("a folder");
-    fs::create_dir_all(&folders.ledgers).expect("a folder");
-    let story = Story::new();
-    story.0.notes.write(folder.path()).expect("written");
-    let history = r#"{"at":1,"what":{"started":{"instance":"a","process":1}}}
-{"at":2,"what":"standing"}
-{"at":3,"what":{"leading":{"term":1,"role":"network","token":"00000000000000010000000000000008"}}}
-{"at":3,"what":{"leading":{"term":0,"role":"scheduler","token":"00000000000000010000000000000007"}}}
-{"at":4,"what":{"valid":0}}
-{"at":4,"what":{"valid":1}}
-{"at":5,"what":{"worked":{"term":0,"number":1}}}
-{"at":99999000000,"what":{"valid":0}}
-{"at":100000000000,"what":{"val"#;
-    fs::write(folders.histories.join("a.001.jsonl"), history).expect("written");
-    let ledger = r#"
-{"at":4,"token":"00000000000000010000000000000007","number":null,"instance":"a"}
-
-{"at":4,"token":"00000000000000010000000000000007","number":1,"instance":"a"}
-
-{"at":4,"token":"00000000
-{"at":4,"token":"00000000000000010000000000000007","number":2,"instance":"a"}
-"#;
-    fs::write(folders.ledgers.join("scheduler.jsonl"), ledger).expect("written");
+    fs::create_dir_all(&folders.roles).expect("a folder");
+    let mut notes = Story::new().0.notes;
+    notes.role_finals.insert(0, 1);
+    notes.write(folder.path()).expect("written");
+    let token = "00000000000000010000000000000007";
+    let line = |at: u64, what: &str| {
+        format!(
+            r#"{{"at":{at},"what":{{"term":{{"unit":0,"token":"{token}","until":{until},"what":{what}}}}}}}"#,
+            until = at + 1
+        )
+    };
+    let lines = [
+        line(3, r#""began""#),
+        line(4, r#"{"sending":1}"#),
+        line(5, r#"{"counted":1}"#),
+        line(99_999_000_000, r#""working""#),
+        r#"{"at":100000000000,"what":{"te"#.to_owned(),
+    ];
+    let journal = journal_of(&folders.roles, "a", 1);
+    fs::write(journal, lines.join("\n")).expect("written");
     let evidence = Evidence::read(folder.path()).expect("evidence");
     let verdict = Verdict::on(&evidence);
     assert!(verdict.is_clean(), "{verdict:#?}");
-    assert_eq!((verdict.terms, verdict.work), (1, 2));
-    // Terms are told by their number, not by the order in which they began to write.
+    assert_eq!((verdict.terms, verdict.counts.confirmed), (1, 1));
     let role = &evidence.notes.roles[0];
-    assert_eq!(evidence.terms_of(role)[0].1.1, at(99_999));
+    assert_eq!(evidence.terms_of(role)[0].seen, at(99_999));
 }

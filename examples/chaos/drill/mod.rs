@@ -15,9 +15,7 @@ pub mod disk;
 pub mod fault;
 pub mod fleet;
 pub mod gaps;
-pub mod history;
 pub mod instance;
-pub mod ledger;
 #[cfg(test)]
 mod made_up;
 #[cfg(test)]
@@ -47,6 +45,14 @@ pub fn say(line: &str) {
     }
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// One thread for what goes on beside the drill.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
 }
 
 /// Seconds with one digit.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_testing::NatsCluster;
+use nats_elect_testing::{NatsCluster, TcpProxy};
 use rustix::process::Signal;
 
 use super::admin::{Admin, Deed, stream};
@@ -362,7 +362,10 @@ impl<'a> Nemesis<'a> {
                 self.fleet.start(index)?;
             }
             (Kind::Kill, Victim::Instance(index)) => self.fleet.start(index)?,
-            (_, Victim::Instance(index)) => self.fleet.restore(index),
+            (_, Victim::Instance(index)) => {
+                let proxies = &self.fleet.node(index).proxies;
+                proxies.iter().for_each(TcpProxy::restore);
+            }
             (Kind::PauseServer, Victim::Node(index)) => self.cluster.node(index).resume()?,
             (_, Victim::Node(index)) => self.cluster.node_mut(index).restart()?,
             (kind, Victim::AllNodes) => {

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 
-use super::Problem;
 use super::asking::{ask, follow_events, read_nothing};
 use super::plan::{BUCKET, Plan};
 use super::watch::{Told, watch_on};
+use super::{Problem, runtime};
 use ::drill::Moment;
 use ::drill::journal::Journal;
 use ::drill::usage::memory;
@@ -145,10 +145,7 @@ impl Onlooker {
             .map_err(|error| format!("{}: {error}", program.display()))?;
         let stdout = child.stdout.take();
         let serve = Serve(child);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
+        let runtime = runtime()?;
         let mut line = String::new();
         BufReader::new(stdout.ok_or("it has no output")?).read_line(&mut line)?;
         let address = line.trim().strip_prefix("http://");
@@ -174,7 +171,7 @@ impl Onlooker {
             Arc::clone(&writer),
             stopped.clone(),
         );
-        let disturbing = disturb(serve.pid(), proxies, writer, stopped);
+        let disturbing = disturb(Pid::from_child(&serve.0), proxies, writer, stopped);
         let ending = vec![runtime.spawn(asking), runtime.spawn(disturbing)];
         Ok(Self {
             serve,
@@ -194,12 +191,6 @@ impl Onlooker {
         }
         let ended = self.serve.0.try_wait().ok().flatten();
         ended.map(|status| format!("serve ended with {status}: see serve.log"))
-    }
-}
-
-impl Serve {
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.0)
     }
 }
 

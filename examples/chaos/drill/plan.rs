@@ -52,11 +52,11 @@ pub struct Launch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Sabotage {
-    /// Handlers go on for three seconds after their term, without a look at their lease.
+    /// The ends of handlers are recorded three seconds late.
     Overlap,
-    /// Terms are recorded with falling fencing tokens.
+    /// Before each term another one of a greater fencing token is recorded.
     Token,
-    /// One piece of work in a hundred is claimed and not done.
+    /// Each term records a count that it has not done.
     Work,
     /// After the faults every instance stands still.
     Stuck,
@@ -85,20 +85,17 @@ impl Plan {
 /// Where the instances write.
 #[derive(Clone, Debug)]
 pub struct Folders {
-    /// A file for each process.
-    pub histories: PathBuf,
-    /// A ledger for each role.
-    pub ledgers: PathBuf,
-    /// What each process wrote down of its shards.
-    pub journals: PathBuf,
+    /// What each process wrote down of its roles,
+    pub roles: PathBuf,
+    /// and of its shards.
+    pub shards: PathBuf,
 }
 
 impl Folders {
     pub fn below(out: &Path) -> Self {
         Self {
-            histories: out.join("history"),
-            ledgers: out.join("work"),
-            journals: out.join("shards"),
+            roles: out.join("roles"),
+            shards: out.join("shards"),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{ConnectOptions, jetstream};
+use async_nats::{Client, ConnectOptions, jetstream};
 use nats_elect_testing::NatsCluster;
 use tokio::runtime::Runtime;
 
-use super::Problem;
 use super::plan::BUCKET;
+use super::{Problem, runtime};
 use ::drill::Moment;
 
 const EVERY: Duration = Duration::from_millis(100);
@@ -31,10 +31,7 @@ struct Seen {
 
 impl Probe {
     pub fn start(cluster: &NatsCluster) -> Result<Self, Problem> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
+        let runtime = runtime()?;
         let seen = Arc::new(Mutex::new(Seen {
             confirmed: Moment::now(),
             outages: Vec::new(),
@@ -64,12 +61,17 @@ impl Seen {
     }
 }
 
-async fn write_on(url: String, seen: Arc<Mutex<Seen>>) {
+/// Connects to this node alone, again and again.
+pub async fn connect(url: &str) -> Option<Client> {
     let options = ConnectOptions::new()
         .retry_on_initial_connect()
         .ignore_discovered_servers()
         .reconnect_delay_callback(|_| EVERY);
-    let Ok(client) = options.connect(&url).await else {
+    options.connect(url).await.ok()
+}
+
+async fn write_on(url: String, seen: Arc<Mutex<Seen>>) {
+    let Some(client) = connect(&url).await else {
         return;
     };
     let context = jetstream::new(client.clone());

@@ -16,11 +16,11 @@ use super::onlooker::Onlooker;
 use super::plan::{BUCKET, NODES, Plan, Role, Sabotage};
 use super::probe::Probe;
 use super::schedule::schedule;
-use super::shards::{GROUP, Shards};
-use super::{Problem, say, seconds};
+use super::shards::GROUP;
+use super::{Problem, runtime, say, seconds};
 use super::{summary, timeline};
 use ::drill::Moment;
-use ::drill::ownership::{Finals, finals};
+use ::drill::ownership::{finals, stores};
 
 /// The first election, of a cluster that was just started on a busy machine.
 const FIRST_ELECTION: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
     let folders = plan.folders();
     if plan.out.exists() {
         let is_empty = fs::read_dir(&plan.out)?.next().is_none();
-        if !is_empty && !folders.histories.exists() {
+        if !is_empty && !folders.roles.exists() {
             let out = plan.out.display();
             return Err(
                 format!("{out} holds something else than a drill: give another folder").into(),
@@ -41,9 +41,8 @@ pub fn run(plan: &Plan, enough: impl Fn() -> bool) -> Result<(Evidence, Verdict)
         }
         fs::remove_dir_all(&plan.out)?;
     }
-    fs::create_dir_all(&folders.histories)?;
-    fs::create_dir_all(&folders.ledgers)?;
-    fs::create_dir_all(&folders.journals)?;
+    fs::create_dir_all(&folders.roles)?;
+    fs::create_dir_all(&folders.shards)?;
     let mut cluster = NatsCluster::builder(NODES).config(&accounts()).start()?;
     let (major, minor, patch) = cluster.node(0).version();
     say(&format!(
@@ -85,12 +84,15 @@ fn rehearse(
     for index in 0..plan.instances {
         fleet.start(index)?;
     }
-    if !all_led(&mut fleet, started, FIRST_ELECTION)? {
+    let limit = started + FIRST_ELECTION;
+    if !until(&mut fleet, limit, |board| board.all_led_after(started))? {
         return Err("the roles found no leaders: see the instances' logs".into());
     }
-    if let Some(shards) = &plan.shards
-        && !spread(&mut fleet, shards, started, FIRST_ELECTION)?
-    {
+    let are_spread = |board: &Board| {
+        let shards = plan.shards.as_ref();
+        shards.is_none_or(|shards| shards.are_spread(&board.shards.owned()))
+    };
+    if !until(&mut fleet, limit, are_spread)? {
         return Err("the shards found no owners: see the instances' logs".into());
     }
     let begun = Moment::now();
@@ -117,8 +119,8 @@ fn rehearse(
         seconds(healed.since(begun))
     ));
     let patience = plan.roles.iter().map(Role::patience).max();
-    let patience = patience.unwrap_or_default();
-    let led = all_led(&mut fleet, healed, patience)?;
+    let limit = healed + patience.unwrap_or_default();
+    let led = until(&mut fleet, limit, |board| board.all_led_after(healed))?;
     let leaders = fleet.board.describe(&fleet.names);
     let after = seconds(Moment::now().since(healed));
     say(&if led {
@@ -128,7 +130,7 @@ fn rehearse(
     });
     if let Some(shards) = &plan.shards {
         let patience = shards.patience(&faults) + shards.patience_for_balance();
-        let spread = spread(&mut fleet, shards, healed, patience)?;
+        let spread = until(&mut fleet, healed + patience, are_spread)?;
         let owned = fleet.board.shards.owned();
         let after = seconds(Moment::now().since(healed));
         say(&if spread {
@@ -153,22 +155,18 @@ fn rehearse(
         }
     }
     fleet.wait_for_ends(ended)?;
-    let finals = match &plan.shards {
-        Some(shards) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(finals(&cluster.node(0).url(), BUCKET, GROUP, shards.count))?
-        }
-        None => Finals::new(),
-    };
+    let runtime = runtime()?;
+    let url = cluster.node(0).url();
+    let of_roles = plan.roles.iter().map(|role| format!("_data.{}", role.name));
+    let of_shards = stores(GROUP, plan.shards.as_ref().map_or(0, |shards| shards.count));
     Ok(Notes {
         seed: plan.seed,
         instances: fleet.names.clone(),
         roles: plan.roles.clone(),
         shards: plan.shards.clone(),
         last_wills: plan.last_wills,
-        finals,
+        role_finals: runtime.block_on(finals(&url, BUCKET, of_roles))?,
+        shard_finals: runtime.block_on(finals(&url, BUCKET, of_shards))?,
         begun,
         healed,
         ended,
@@ -178,25 +176,7 @@ fn rehearse(
     })
 }
 
-/// Waits until each role was led after `since`.
-fn all_led(fleet: &mut Fleet, since: Moment, patience: Duration) -> Result<bool, Problem> {
-    until(fleet, since + patience, |board| board.all_led_after(since))
-}
-
-/// Waits until each shard has an owner and none has too many.
-fn spread(
-    fleet: &mut Fleet,
-    shards: &Shards,
-    since: Moment,
-    patience: Duration,
-) -> Result<bool, Problem> {
-    until(fleet, since + patience, |board| {
-        let owned = board.shards.owned();
-        let all: usize = owned.iter().sum();
-        u32::try_from(all) == Ok(shards.count) && shards.is_balanced(&owned)
-    })
-}
-
+/// Looks on until that holds. Returns whether it came to that in time.
 fn until(
     fleet: &mut Fleet,
     limit: Moment,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use nats_elect::FencingToken;
 
 use super::checker::Evidence;
-use super::history::Tenure;
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::plan::Role;
 use super::view::DELAY;
@@ -98,13 +97,6 @@ impl<'a> OfRole<'a> {
             blind,
             begun,
         }
-    }
-
-    /// The terms of this role by the histories.
-    pub fn terms(&self) -> impl Iterator<Item = &'a Tenure> + use<'a> {
-        let role = self.role;
-        let terms = self.evidence.tenures.iter();
-        terms.filter(move |term| term.role == role.name)
     }
 }
 

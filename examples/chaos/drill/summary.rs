@@ -8,6 +8,8 @@ use super::fault::{Fault, Kind};
 use super::gaps::Gap;
 use super::seconds;
 use super::shards::verdict::ShardsVerdict;
+use ::drill::Sample;
+use ::drill::ownership::Counts;
 
 /// More violations of a kind than that tell nothing new.
 const SHOWN: usize = 10;
@@ -17,16 +19,8 @@ pub fn summary(evidence: &Evidence, verdict: &Verdict) -> String {
     let mut text = String::new();
     faults(&mut text, evidence);
     roles(&mut text, evidence, verdict);
-    let Verdict {
-        terms,
-        work,
-        refused,
-        ..
-    } = verdict;
-    let _ = writeln!(
-        text,
-        "\n{terms} terms did {work} pieces of work; fencing tokens kept {refused} out that came too late."
-    );
+    let (terms, counts) = (verdict.terms, counts(&verdict.counts));
+    let _ = writeln!(text, "\n{terms} terms: {counts}");
     if let Some(shards) = &verdict.shards {
         group(&mut text, evidence, shards);
     }
@@ -88,9 +82,8 @@ fn roles(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
             let gaps = verdict.gaps.iter();
             gaps.filter(|gap| gap.role == role.name)
         };
-        let mut lengths: Vec<_> = of_role().map(Gap::length).collect();
-        lengths.sort_unstable();
-        let without: Duration = lengths.iter().sum();
+        let lengths: Sample = of_role().map(Gap::length).collect();
+        let without: Duration = of_role().map(Gap::length).sum();
         let quiet = of_role().map(|gap| gap.quiet).max();
         let _ = writeln!(
             text,
@@ -99,31 +92,38 @@ fn roles(text: &mut String, evidence: &Evidence, verdict: &Verdict) {
             seconds(role.ttl),
             evidence.terms_of(role).len(),
             100.0 * (1.0 - without.as_secs_f64() / all),
-            seconds(lengths.get(lengths.len() / 2).copied().unwrap_or_default()),
-            seconds(lengths.last().copied().unwrap_or_default()),
+            seconds(lengths.median()),
+            seconds(lengths.most()),
             seconds(quiet.unwrap_or_default()),
             seconds(role.patience()),
         );
     }
 }
 
+/// What owners counted.
+fn counts(counts: &Counts) -> String {
+    format!(
+        "{} counts confirmed; {} more had no answer, of which {} were stored.",
+        counts.confirmed, counts.open, counts.landed
+    )
+}
+
 /// What became of the group.
 fn group(text: &mut String, evidence: &Evidence, verdict: &ShardsVerdict) {
+    let gaps: Sample = verdict.gaps.iter().copied().collect();
     let owned: Vec<_> = verdict.owned.iter().map(ToString::to_string).collect();
     let _ = writeln!(
         text,
         "\n{} shards had owners {:.1}% of the time, in {} terms. Without an owner for {} (median), {} (p99), {} (most).\n\
-         {} counts confirmed; {} more had no answer, of which {} were stored.\n\
+         {}\n\
          After the last fault, each had an owner again within {}, allowed {}. At the end: {}.",
         verdict.shards,
         100.0 * verdict.owned_part(&evidence.notes),
         verdict.terms,
-        seconds(verdict.gap(50)),
-        seconds(verdict.gap(99)),
-        seconds(verdict.gap(100)),
-        verdict.counts.confirmed,
-        verdict.counts.open,
-        verdict.counts.landed,
+        seconds(gaps.median()),
+        seconds(gaps.p99()),
+        seconds(gaps.most()),
+        counts(&verdict.counts),
         seconds(verdict.recovery),
         seconds(verdict.allowed),
         owned.join(" ")

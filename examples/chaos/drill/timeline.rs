@@ -110,21 +110,22 @@ fn of_role(picture: &mut Picture, evidence: &Evidence, verdict: &Verdict, role: 
     let (notes, name) = (&evidence.notes, &role.name);
     picture.heading(&format!("Role {name}, ttl {} s", role.ttl.as_secs_f64()));
     let terms = evidence.terms_of(role);
-    for instance in &notes.instances {
+    for (number, instance) in notes.instances.iter().enumerate() {
         picture.lane(instance, |picture| {
             shade(picture, evidence, instance);
-            for (index, (term, valid)) in terms.iter().enumerate() {
-                if term.instance != *instance || valid.0 > notes.ended {
+            for (index, term) in terms.iter().enumerate() {
+                if term.instance != number || term.began > notes.ended {
                     continue;
                 }
                 let told = format!(
                     "{name}: {instance}, process {}, token {}, from {} to {}",
                     term.process,
                     term.token,
-                    evidence.time(valid.0),
-                    evidence.time(valid.1)
+                    evidence.time(term.began),
+                    evidence.time(term.seen)
                 );
-                picture.mark(*valid, Part::Whole, TERMS[index % 2], ("", &told));
+                let span = (term.began, term.seen);
+                picture.mark(span, Part::Whole, TERMS[index % 2], ("", &told));
             }
         });
     }

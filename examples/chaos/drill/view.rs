@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::checker::Evidence;
 use super::onlooker::{Disturbance, Event, Leader, Sight};
 use super::shown::{OfRole, Span, blind, disturbed, gaps, overlaps};
-use ::drill::Moment;
+use ::drill::{Moment, Sample};
 
 /// The longest delay from NATS to what `serve` shows, while it says that its view is current. A
 /// watch without a message for 2.5 s is given up; as much again is for a server that lags behind
@@ -19,8 +19,6 @@ pub const DELAY: Duration = Duration::from_secs(5);
 const BRIEF: Duration = Duration::from_secs(1);
 /// What `serve` may have, in KiB: half of what its pod may (deploy/kubernetes).
 const MOST_MEMORY: u64 = 64 * 1024;
-/// Samples from which on growth is judged: half an hour.
-const MANY_SAMPLES: usize = 360;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +26,7 @@ pub struct ViewVerdict {
     /// A text for each violation.
     pub wrong: Vec<String>,
     /// From the drill's watch to the event of `serve`, for leaders that it told while current.
-    pub told: Delays,
+    pub told: Sample,
     /// Leaders that NATS told the drill, and those among them that `serve` told of.
     pub leaders: (usize, usize),
     /// Answers 200 that can't be judged: the drill's own watch saw nothing then.
@@ -41,15 +39,11 @@ pub struct ViewVerdict {
     pub reloads: usize,
     /// For how long its view was not current.
     pub away: Duration,
-    /// KiB, in the order of time.
-    pub memory: Vec<u64>,
+    /// KiB, at most.
+    pub memory: u64,
     /// How often `serve` was paused, cut off from NATS, and reset.
     pub disturbed: [usize; 3],
 }
-
-/// Durations, in any order.
-#[derive(Clone, Debug, Default)]
-pub struct Delays(pub Vec<Duration>);
 
 impl ViewVerdict {
     /// Judges.
@@ -58,7 +52,10 @@ impl ViewVerdict {
         verdict.count(evidence);
         verdict.judge_numbers(evidence);
         verdict.judge_reports(evidence);
-        verdict.judge_memory();
+        if verdict.memory > MOST_MEMORY {
+            let wrong = format!("serve had {} KiB", verdict.memory);
+            verdict.wrong.push(wrong);
+        }
         let mut gaps = gaps(evidence);
         let length = |(from, until): &(Moment, Moment)| until.since(*from);
         verdict.away = gaps.iter().map(length).sum();
@@ -98,24 +95,8 @@ impl ViewVerdict {
                         self.wrong.push(wrong);
                     }
                 }
-                Sight::Memory { kib } => self.memory.push(*kib),
+                Sight::Memory { kib } => self.memory = self.memory.max(*kib),
                 _ => {}
-            }
-        }
-    }
-
-    /// It stays small, and does not grow.
-    fn judge_memory(&mut self) {
-        if let Some(most) = self.memory.iter().max().filter(|kib| **kib > MOST_MEMORY) {
-            self.wrong.push(format!("serve had {most} KiB"));
-        }
-        let quarter = self.memory.len() / 4;
-        if self.memory.len() >= MANY_SAMPLES {
-            let second = median(&self.memory[quarter..quarter * 2]);
-            let last = median(&self.memory[quarter * 3..]);
-            if last > second + second / 4 {
-                let wrong = format!("the memory of serve grows: {second} KiB, later {last} KiB");
-                self.wrong.push(wrong);
             }
         }
     }
@@ -215,7 +196,7 @@ impl ViewVerdict {
                 let at = of.changes[next - 1].0;
                 if !overlaps(of.gaps, span.from, at, Duration::ZERO) {
                     let delay = at.since(span.from);
-                    self.told.0.push(delay);
+                    self.told.add(delay);
                     if delay > DELAY {
                         self.wrong.push(format!(
                             "{name}: {} was told {delay:.1?} after NATS told it at {}",
@@ -248,30 +229,6 @@ impl ViewVerdict {
     }
 }
 
-/// Of a few at least.
-fn median(values: &[u64]) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted[sorted.len() / 2]
-}
-
-impl fmt::Display for Delays {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable();
-        let at = |percent: usize| {
-            let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
-            sorted.get(place).copied().unwrap_or_default()
-        };
-        let (median, p99, most) = (at(50), at(99), at(100));
-        let count = sorted.len();
-        write!(
-            f,
-            "median {median:.1?}, p99 {p99:.1?}, most {most:.1?} ({count})"
-        )
-    }
-}
-
 impl fmt::Display for ViewVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (leaders, told) = self.leaders;
@@ -290,23 +247,19 @@ impl fmt::Display for ViewVerdict {
             "  {leaders} leaders by the bucket, {told} of them in its events; {} answers 200 while the drill's own watch saw nothing.",
             self.unseen
         )?;
-        writeln!(f, "  from NATS to its event, while current: {}", self.told)?;
+        writeln!(
+            f,
+            "  from NATS to its event, while current: median {:.1?}, p99 {:.1?}, most {:.1?} ({})",
+            self.told.median(),
+            self.told.p99(),
+            self.told.most(),
+            self.told.rounds()
+        )?;
         let [paused, cut_off, reset] = self.disturbed;
         writeln!(
             f,
             "  serve itself: {paused} times paused, {cut_off} cut off from NATS, {reset} reset"
         )?;
-        let most = self.memory.iter().max();
-        if let (Some(first), Some(most)) = (self.memory.first(), most) {
-            let quarter = self.memory.len().div_ceil(4);
-            let quarters = self.memory.chunks(quarter).map(median);
-            let quarters: Vec<_> = quarters.map(|kib| format!("{kib}")).collect();
-            write!(
-                f,
-                "  memory in KiB: first {first}, most {most}, medians of its quarters {}",
-                quarters.join(", ")
-            )?;
-        }
-        Ok(())
+        write!(f, "  memory: at most {} KiB", self.memory)
     }
 }

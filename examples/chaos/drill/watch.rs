@@ -5,13 +5,16 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_nats::jetstream::kv::{Entry, Operation};
-use async_nats::{ConnectOptions, jetstream};
+use async_nats::jetstream::{
+    self,
+    kv::{Entry, Operation},
+};
 use futures::StreamExt;
 use serde_json::Value;
 
 use super::onlooker::{Leader, Sight};
 use super::plan::BUCKET;
+use super::probe::connect;
 use ::drill::Moment;
 use ::drill::journal::Journal;
 
@@ -68,11 +71,7 @@ impl Told {
 
 /// Watches through the node with this address, for ever.
 pub async fn watch_on(url: String, told: Arc<Told>) {
-    let options = ConnectOptions::new()
-        .retry_on_initial_connect()
-        .ignore_discovered_servers()
-        .reconnect_delay_callback(|_| EVERY);
-    let Ok(client) = options.connect(&url).await else {
+    let Some(client) = connect(&url).await else {
         return;
     };
     let mut context = jetstream::new(client);

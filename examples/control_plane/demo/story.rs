@@ -51,13 +51,12 @@ pub async fn run(args: &Args) -> Result<ExitCode, BoxError> {
         told = story.tell() => told?,
         () = end.next() => return Ok(ExitCode::from(INTERRUPTED)),
     };
-    let opening = story.stage.began;
     let closing = if args.once {
         story.stage.close().await?
     } else {
         Moment::now()
     };
-    let evidence = story.stage.evidence(opening, closing);
+    let evidence = story.stage.evidence(story.stage.began, closing);
     let verdict = Verdict::on(&evidence);
     say(&format!(
         "Verdict, from what the instances recorded:\n{verdict}"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Evidence, Gap, seconds};
-use crate::Moment;
+use crate::{Moment, Sample};
 
 /// A line for each fault, and one for all other moves.
 pub fn table(evidence: &Evidence, gaps: &[Gap]) -> Vec<String> {
@@ -18,7 +18,7 @@ pub fn table(evidence: &Evidence, gaps: &[Gap]) -> Vec<String> {
         lines.push(format!(
             "{:>8}  {what:<14} {:>6}  {:>14} {:>9} {:>9}",
             at.map_or("-".into(), |at| seconds(at.since(evidence.began))),
-            lengths.0.len(),
+            lengths.0.rounds(),
             lengths.at(50),
             lengths.at(99),
             lengths.at(100),
@@ -34,29 +34,24 @@ pub fn table(evidence: &Evidence, gaps: &[Gap]) -> Vec<String> {
     lines
 }
 
-/// How long some units had no owner, in order.
-pub struct Lengths(Vec<Duration>);
+/// How long some units had no owner.
+pub struct Lengths(Sample);
 
 impl Lengths {
     /// Those of these gaps that ended.
     pub fn of<'a>(gaps: impl Iterator<Item = &'a Gap>) -> Self {
-        let mut lengths: Vec<_> = gaps
-            .filter_map(|gap| Some(gap.until?.since(gap.from)))
-            .collect();
-        lengths.sort();
-        Self(lengths)
+        let lengths = gaps.filter_map(|gap| Some(gap.until?.since(gap.from)));
+        Self(lengths.collect())
     }
 
     /// What so many percent of them do not exceed.
     pub fn at(&self, percent: usize) -> String {
-        let place = (self.0.len() * percent).div_ceil(100);
-        let length = self.0.get(place.saturating_sub(1));
-        match length {
-            None => "-".into(),
-            Some(length) if *length < Duration::from_secs(1) => {
+        match self.0.share(percent) {
+            _ if self.0.rounds() == 0 => "-".into(),
+            length if length < Duration::from_secs(1) => {
                 format!("{:.1} ms", length.as_secs_f64() * 1000.0)
             }
-            Some(length) => seconds(*length),
+            length => seconds(length),
         }
     }
 }

@@ -39,7 +39,8 @@ impl Story {
                 count: 2,
                 ttls: vec![TTL; 2],
             }),
-            finals: Finals::new(),
+            role_finals: Finals::new(),
+            shard_finals: Finals::new(),
             last_wills: false,
             begun: at(0),
             healed: at(HEALED),
@@ -93,7 +94,12 @@ impl Story {
 
     fn verdict(&self) -> ShardsVerdict {
         let shards = self.notes.shards.as_ref().expect("a group");
-        ShardsVerdict::on(&self.notes, shards, &self.ownership)
+        ShardsVerdict::on(
+            &self.notes,
+            shards,
+            &self.ownership,
+            self.ownership.counts(),
+        )
     }
 
     fn is_clean(&self) -> ShardsVerdict {

@@ -8,24 +8,18 @@ pub mod counter;
 mod made_up;
 pub mod verdict;
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, io};
 
 use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{Group, MemberConfig};
 use serde::{Deserialize, Serialize};
 
 use self::counter::Counter;
-use super::Problem;
 use super::fault::{Fault, Kind, Subject};
-use ::drill::journal::{Event, Tail};
-use ::drill::{Moment, Terms};
 
 /// The name of the group.
 pub const GROUP: &str = "shards";
-/// The wait of a shard's owner between two counts.
+/// The wait of an owner between two counts.
 pub const PACE: Duration = Duration::from_millis(500);
 /// No member's lease is longer.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
@@ -96,6 +90,12 @@ impl Shards {
         longest * 2 + SETTLE + COOL_DOWN * rounds
     }
 
+    /// Whether each shard has an owner, and no instance has too many.
+    pub fn are_spread(&self, owned: &[usize]) -> bool {
+        let all: usize = owned.iter().sum();
+        u32::try_from(all) == Ok(self.count) && self.is_balanced(owned)
+    }
+
     /// Whether so many shards each are as even as they can be, or within the policy's band.
     pub fn is_balanced(&self, owned: &[usize]) -> bool {
         let (least, most) = (owned.iter().min(), owned.iter().max());
@@ -107,68 +107,4 @@ impl Shards {
             percent(*most) <= all * (100 + band) && percent(*least) >= all * (100 - band);
         most - least <= 1 || is_within
     }
-}
-
-/// Who owns what at this moment, as the owners write it.
-#[derive(Debug)]
-pub struct Live {
-    /// Of each instance, the journal of its newest process and the number of that.
-    tails: Vec<(u32, Tail<Event>)>,
-    terms: Terms,
-}
-
-impl Live {
-    pub fn new(instances: usize) -> Self {
-        let none = || (0, Tail::new(PathBuf::new()));
-        Self {
-            tails: (0..instances).map(|_| none()).collect(),
-            terms: Terms::default(),
-        }
-    }
-
-    /// Reads the journal of an instance's new process, and no longer that of its last one.
-    pub fn follow(&mut self, instance: usize, process: u32, path: PathBuf) -> io::Result<()> {
-        self.read()?;
-        self.tails[instance] = (process, Tail::new(path));
-        Ok(())
-    }
-
-    /// Takes note of what was written since the last time.
-    pub fn read(&mut self) -> io::Result<()> {
-        for (instance, (process, tail)) in self.tails.iter_mut().enumerate() {
-            for line in tail.read()? {
-                self.terms.take(instance, *process, &line);
-            }
-        }
-        Ok(())
-    }
-
-    /// How many shards each instance owns.
-    pub fn owned(&self) -> Vec<usize> {
-        self.terms.owned_at(Moment::now(), self.tails.len())
-    }
-}
-
-/// The file for the journal of an instance's process.
-pub fn journal_of(folder: &Path, instance: &str, process: u32) -> PathBuf {
-    folder.join(format!("{instance}.{process:03}.jsonl"))
-}
-
-/// Reads the journals in that folder.
-pub fn read(folder: &Path, instances: &[String]) -> Result<Terms, Problem> {
-    let mut terms = Terms::default();
-    for file in fs::read_dir(folder)? {
-        let path = file?.path();
-        let name = path.file_stem().and_then(OsStr::to_str);
-        let (name, process) = name
-            .and_then(|name| name.rsplit_once('.'))
-            .ok_or("not a journal")?;
-        let instance = instances.iter().position(|instance| instance == name);
-        let instance = instance.ok_or("a journal of an unknown instance")?;
-        let process = process.parse()?;
-        for line in Tail::new(path.clone()).read()? {
-            terms.take(instance, process, &line);
-        }
-    }
-    Ok(terms)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Shards;
 use crate::drill::checker::Notes;
+use crate::drill::gaps::outside;
 use ::drill::Moment;
 use ::drill::ownership::{Counts, Ownership};
 
@@ -13,15 +14,13 @@ const HANDOVER: Duration = Duration::from_secs(1);
 /// What was found of the group: a text for each violation.
 #[derive(Clone, Debug)]
 pub struct ShardsVerdict {
-    pub overlaps: Vec<String>,
-    pub disorders: Vec<String>,
     pub counts: Counts,
     pub stuck: Vec<String>,
     /// Shards that are spread unevenly at the end.
     pub uneven: Vec<String>,
     pub shards: u32,
     pub terms: usize,
-    /// Times without an owner, each of a shard, the shortest first.
+    /// Times without an owner, each of a shard.
     pub gaps: Vec<Duration>,
     /// From the last fault until each shard had an owner that stayed, and how long that may take.
     pub recovery: Duration,
@@ -31,11 +30,9 @@ pub struct ShardsVerdict {
 }
 
 impl ShardsVerdict {
-    pub fn on(notes: &Notes, shards: &Shards, ownership: &Ownership) -> Self {
+    pub fn on(notes: &Notes, shards: &Shards, ownership: &Ownership, counts: Counts) -> Self {
         let mut verdict = Self {
-            overlaps: ownership.overlaps(),
-            disorders: ownership.disorders(),
-            counts: ownership.counts(),
+            counts,
             stuck: Vec::new(),
             uneven: Vec::new(),
             shards: shards.count,
@@ -46,11 +43,12 @@ impl ShardsVerdict {
             owned: ownership.terms.owned_at(notes.ended, notes.instances.len()),
         };
         for shard in 0..shards.count {
-            for gap in gaps(notes, ownership, shard) {
+            let terms = ownership.terms.of(shard).into_iter();
+            let terms = terms.map(|term| (term.began, ownership.end_of(term)));
+            for gap in outside(notes, terms) {
                 verdict.judge_gap(notes, shard, gap);
             }
         }
-        verdict.gaps.sort_unstable();
         if !shards.is_balanced(&verdict.owned) {
             let owned = &verdict.owned;
             verdict.uneven.push(format!("at the end {owned:?}"));
@@ -79,34 +77,10 @@ impl ShardsVerdict {
         }
     }
 
-    /// What so many percent of the times without an owner do not exceed.
-    pub fn gap(&self, percent: usize) -> Duration {
-        let place = (self.gaps.len() * percent).div_ceil(100);
-        let gap = self.gaps.get(place.saturating_sub(1));
-        gap.copied().unwrap_or_default()
-    }
-
     /// Which part of the time shards had owners.
     pub fn owned_part(&self, notes: &Notes) -> f64 {
         let all = notes.ended.since(notes.begun).as_secs_f64() * f64::from(self.shards);
         let without: Duration = self.gaps.iter().sum();
         1.0 - without.as_secs_f64() / all
     }
-}
-
-/// The times between the begin and the end of the drill in which a shard had no owner. The last one
-/// may be open.
-fn gaps(notes: &Notes, ownership: &Ownership, shard: u32) -> Vec<(Moment, Option<Moment>)> {
-    let mut gaps = Vec::new();
-    let mut owned_until = notes.begun;
-    for term in ownership.terms.of(shard) {
-        if term.began > owned_until && term.began < notes.ended {
-            gaps.push((owned_until, Some(term.began)));
-        }
-        owned_until = owned_until.max(ownership.end_of(term));
-    }
-    if owned_until < notes.ended {
-        gaps.push((owned_until, None));
-    }
-    gaps
 }

@@ -152,10 +152,8 @@ type Ends = BTreeMap<FencingToken, Moment>;
 
 /// When terms were last seen to be valid. Those that never were, when `serve` first told of them.
 fn ends_of_terms(of: &OfRole<'_>) -> Ends {
-    let terms = of.terms();
-    let mut ends: Ends = terms
-        .filter_map(|term| Some((term.token, term.valid?.1)))
-        .collect();
+    let terms = of.evidence.terms_of(of.role).into_iter();
+    let mut ends: Ends = terms.map(|term| (term.token, term.seen)).collect();
     for answer in &of.answers {
         if let Some(token) = answer.token {
             ends.entry(token).or_insert(answer.asked);
