@@ -9,7 +9,7 @@ use nats_elect_testing::{NatsCluster, NatsServer};
 
 use crate::member::{Event, Order, Orders};
 use crate::readings::{self, Client, float};
-use crate::report::sample::Sample;
+use drill::Sample;
 
 pub use drill::Problem;
 

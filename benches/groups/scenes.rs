@@ -7,8 +7,8 @@ use crate::Args;
 use crate::fleet::{Fleet, Problem, Traffic, Watched};
 use crate::member::Order;
 use crate::readings::float;
-use crate::report::sample::Sample;
 use drill::Moment;
+use drill::Sample;
 use drill::usage::{cpu, memory};
 
 /// A drain is slow on purpose. Beyond this number of shards it says nothing new.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::report::plot::{Bar, Plot, label};
-use super::report::sample::{Sample, ms, ratio};
+use super::report::sample::{ms, ratio};
 use super::report::table::Table;
 use super::report::template::fill;
+use super::sample::Sample;
 
 fn sample(values: impl IntoIterator<Item = u64>) -> Sample {
     let mut sample = Sample::default();

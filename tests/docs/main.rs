@@ -11,6 +11,9 @@ mod quick_start;
 #[allow(dead_code, reason = "the benchmark uses more of it")]
 #[path = "../../benches/peers/report/mod.rs"]
 mod report;
+#[allow(dead_code, reason = "drills use more of it")]
+#[path = "../../examples/drill/sample.rs"]
+mod sample;
 mod settings;
 
 use std::path::{Path, PathBuf};

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::{Extent, Servers, TTL, progress};
 use crate::debian::Problem;
 use crate::fleet::Fleet;
-use crate::report::sample::{Sample, ms, ratio};
+use crate::report::sample::{ms, ratio};
 use crate::report::table::Table;
 use crate::server::Server;
 use crate::system::System;
+use drill::Sample;
 
 const CANDIDATES: usize = 3;
 const TTLS: [Duration; 5] = [

@@ -7,9 +7,10 @@ use super::{Extent, Servers, TTL, progress};
 use crate::candidate::Order;
 use crate::debian::Problem;
 use crate::fleet::Fleet;
-use crate::report::sample::{Sample, ms, ratio};
+use crate::report::sample::{ms, ratio};
 use crate::report::table::Table;
 use crate::system::System;
+use drill::Sample;
 
 pub const CANDIDATES: usize = 3;
 

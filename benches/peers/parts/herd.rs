@@ -10,11 +10,12 @@ use super::{Extent, Servers};
 use crate::candidate::Order;
 use crate::debian::Problem;
 use crate::fleet::{Fleet, Handoff};
-use crate::report::sample::{Sample, ms};
+use crate::report::sample::ms;
 use crate::report::table::Table;
 use crate::server::Server;
 use crate::system::System;
 use drill::Moment;
+use drill::Sample;
 
 const TTL: Duration = Duration::from_secs(2);
 /// For what followers say to a new leader.

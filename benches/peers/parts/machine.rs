@@ -5,8 +5,9 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::debian::{Problem, run};
-use crate::report::sample::{Sample, ms};
+use crate::report::sample::ms;
 use drill::Moment;
+use drill::Sample;
 
 /// The machine's kind, and what its disk takes to keep something.
 pub fn kind() -> Result<String, Problem> {

@@ -16,9 +16,9 @@ use self::herd::Herd;
 use self::roles::Price;
 use crate::args::{Args, Part, Write};
 use crate::debian::Problem;
-use crate::report::sample::Sample;
 use crate::server::Server;
 use crate::system::System;
+use drill::Sample;
 
 /// The default.
 const TTL: Duration = Duration::from_secs(15);

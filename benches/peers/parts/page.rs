@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::{Measured, Servers, crash, graceful, herd, machine, roles};
 use crate::debian::Problem;
 use crate::report::plot::{Bar, Plot};
-use crate::report::sample::Sample;
 use crate::report::table::Table;
 use crate::report::template::{fill, write};
 use crate::system::System;
+use drill::Sample;
 
 const TEMPLATE: &str = include_str!("../page.txt");
 const NOT_MEASURED: &str = "Not measured in this run.\n";

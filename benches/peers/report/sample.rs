@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-pub use drill::Sample;
-
 /// For a table, in milliseconds, with as many digits as say something.
 pub fn ms(duration: Duration) -> String {
     let ms = duration.as_secs_f64() * 1e3;
