@@ -130,7 +130,7 @@ impl Fleet {
         let (old, began) = (self.leader, Moment::now());
         self.processes.order(old, order)?;
         let (mut ended, mut started) = (None, None);
-        // Who names another one goes on standing.
+        // A leader that hands over by name goes on standing.
         let mut has_left = matches!(order, Order::HandTo(_));
         while ended.is_none() || started.is_none() || !has_left {
             match self.next("a handoff")? {

@@ -14,49 +14,54 @@ use ::drill::journal::{Event, Record, What};
 use ::drill::ownership::{Finals, Ownership};
 use ::drill::{Moment, Terms};
 
-const ROLE: &str = "scheduler";
+pub const ROLE: &str = "scheduler";
 const TTL: Duration = Duration::from_secs(2);
-const END: u64 = 100_000;
+pub const END: u64 = 100_000;
 
 /// A drill of 100 s with one role and a ttl of 2 s, of which nothing is told yet.
 struct Story(Evidence);
 
-fn at(millis: u64) -> Moment {
+pub fn at(millis: u64) -> Moment {
     from_value(json!(millis * 1_000_000)).expect("a moment")
+}
+
+/// The evidence of a drill of 100 s with one role and two instances, before anything happens.
+pub fn nothing_yet(healed: Moment) -> Evidence {
+    Evidence {
+        notes: Notes {
+            seed: 1,
+            instances: vec!["a".to_owned(), "b".to_owned()],
+            roles: vec![Role {
+                name: ROLE.to_owned(),
+                ttl: TTL,
+            }],
+            shards: None,
+            role_finals: Finals::new(),
+            shard_finals: Finals::new(),
+            last_wills: false,
+            begun: at(0),
+            healed,
+            ended: at(END),
+            faults: Vec::new(),
+            outages: Vec::new(),
+            bad_ends: Vec::new(),
+        },
+        roles: Ownership {
+            units: vec![ROLE.to_owned()],
+            names: vec!["a".to_owned(), "b".to_owned()],
+            terms: Terms::default(),
+            finals: Finals::new(),
+            kills: Vec::new(),
+            last_wills: false,
+        },
+        shards: None,
+        onlooker: Vec::new(),
+    }
 }
 
 impl Story {
     fn new() -> Self {
-        Self(Evidence {
-            notes: Notes {
-                seed: 1,
-                instances: vec!["a".to_owned(), "b".to_owned()],
-                roles: vec![Role {
-                    name: ROLE.to_owned(),
-                    ttl: TTL,
-                }],
-                shards: None,
-                role_finals: Finals::new(),
-                shard_finals: Finals::new(),
-                last_wills: false,
-                begun: at(0),
-                healed: at(END - 40_000),
-                ended: at(END),
-                faults: Vec::new(),
-                outages: Vec::new(),
-                bad_ends: Vec::new(),
-            },
-            roles: Ownership {
-                units: vec![ROLE.to_owned()],
-                names: vec!["a".to_owned(), "b".to_owned()],
-                terms: Terms::default(),
-                finals: Finals::new(),
-                kills: Vec::new(),
-                last_wills: false,
-            },
-            shards: None,
-            onlooker: Vec::new(),
-        })
+        Self(nothing_yet(at(END - 40_000)))
     }
 
     /// An instance led from then to then, with that token, and confirmed these counts right after its

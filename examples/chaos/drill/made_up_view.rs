@@ -3,29 +3,19 @@
 use std::time::Duration;
 
 use nats_elect::FencingToken;
-use serde_json::{from_value, json};
 
-use super::checker::{Evidence, Notes, Verdict};
+use super::checker::{Evidence, Verdict};
 use super::fault::{Fault, Kind, Outcome};
+use super::made_up::{END, ROLE, at, nothing_yet};
 use super::onlooker::{Disturbance, Event, Leader, Sight};
-use super::plan::Role;
 use super::view::ViewVerdict;
 use ::drill::journal::{self, Record, What};
-use ::drill::ownership::{Finals, Ownership};
-use ::drill::{Moment, Terms};
-
-const ROLE: &str = "scheduler";
-const END: u64 = 100_000;
 
 /// A drill of 100 s with one role and a ttl of 2 s.
 struct Story {
     evidence: Evidence,
     event: u64,
     revision: u64,
-}
-
-fn at(millis: u64) -> Moment {
-    from_value(json!(millis * 1_000_000)).expect("a moment")
 }
 
 fn process(id: &str) -> Leader {
@@ -38,38 +28,8 @@ fn process(id: &str) -> Leader {
 impl Story {
     /// Nothing but the begin of the stream of events.
     fn new() -> Self {
-        let notes = Notes {
-            seed: 1,
-            instances: vec!["a".to_owned(), "b".to_owned()],
-            roles: vec![Role {
-                name: ROLE.to_owned(),
-                ttl: Duration::from_secs(2),
-            }],
-            shards: None,
-            role_finals: Finals::new(),
-            shard_finals: Finals::new(),
-            last_wills: false,
-            begun: at(0),
-            healed: at(END),
-            ended: at(END),
-            faults: Vec::new(),
-            outages: Vec::new(),
-            bad_ends: Vec::new(),
-        };
         let story = Self {
-            evidence: Evidence {
-                notes,
-                roles: Ownership {
-                    units: vec![ROLE.to_owned()],
-                    names: vec!["a".to_owned(), "b".to_owned()],
-                    terms: Terms::default(),
-                    finals: Finals::new(),
-                    kills: Vec::new(),
-                    last_wills: false,
-                },
-                shards: None,
-                onlooker: Vec::new(),
-            },
+            evidence: nothing_yet(at(END)),
             event: 0,
             revision: 0,
         };

@@ -60,7 +60,7 @@ pub enum Gone {
 /// An application, from the opening of its stream to the end of it.
 pub struct Application {
     pub role: String,
-    /// What its handler has to wind down.
+    /// The time that its handler has to wind down.
     stop_budget: Duration,
     state: watch::Sender<State>,
     leader: watch::Sender<Option<LeaderInfo>>,

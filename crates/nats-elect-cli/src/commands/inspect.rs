@@ -83,7 +83,7 @@ struct Told<'a> {
     history_error: Option<&'a str>,
 }
 
-/// What the record's proof is worth.
+/// The verdict on the record's proof.
 #[derive(Serialize)]
 struct Signature<'a> {
     state: &'static str,

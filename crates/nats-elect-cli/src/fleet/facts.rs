@@ -11,7 +11,7 @@ use super::members::Member;
 use crate::text::lasted;
 use crate::unowned::lives;
 
-/// What is known of a unit.
+/// A unit with all that surrounds it.
 pub struct Facts<'a> {
     pub all: &'a ObservedGroups,
     pub name: &'a str,
@@ -21,7 +21,7 @@ pub struct Facts<'a> {
     pub planned: Option<UnitExplanation>,
 }
 
-/// What has to happen, and what follows.
+/// A condition in words, and what follows.
 type Wait = (String, &'static str);
 
 impl Facts<'_> {
@@ -55,7 +55,7 @@ impl Facts<'_> {
         same.map(|it| it.unit.as_str()).collect()
     }
 
-    /// What has to happen before somebody owns it, and what follows.
+    /// The condition for an owner, if it has none, and what follows.
     pub fn waits_for(&self) -> Option<Wait> {
         if self.group.making {
             let units = "the members to create all units of the new group";

@@ -31,7 +31,7 @@ pub async fn ask<T>(
     }
 }
 
-/// What to know of an answer that is not the planner's, if it is another one.
+/// A remark for people, if the answer is not the planner's.
 pub fn of_another(planner: Option<&str>, is_planners: bool) -> Option<String> {
     match planner {
         _ if is_planners => None,

@@ -36,7 +36,7 @@ fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Fa
     })
 }
 
-/// What is wrong with these groups, below a table.
+/// Tells the problems of these groups, below a table.
 fn note_problems<'a>(
     all: &ObservedGroups,
     names: impl IntoIterator<Item = &'a String>,
