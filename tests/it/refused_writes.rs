@@ -184,24 +184,23 @@ async fn claims_are_few(a: &Instance, sent: &Sent, roles: &[String]) -> (u32, Du
 /// Each of two instances says at most twice what is wrong with a role, and why.
 fn said_twice_at_most(roles: &[String], instances: usize, why: &[&str]) {
     let text = logs::install().text();
+    let told = [
+        "not confirmed",
+        "no claim is confirmed",
+        "failures in a row",
+    ];
+    let warnings: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains(" WARN ") || line.contains("ERROR "))
+        .filter(|line| told.iter().any(|told| line.contains(told)))
+        .collect();
     for role in roles {
         let of_role = format!("role={role} ");
-        let said: Vec<_> = text
-            .lines()
-            .filter(|line| line.contains(" WARN ") || line.contains("ERROR "))
-            .filter(|line| line.contains(&of_role))
-            .filter(|line| {
-                let told = [
-                    "not confirmed",
-                    "no claim is confirmed",
-                    "failures in a row",
-                ];
-                told.iter().any(|told| line.contains(told))
-            })
-            .collect();
+        let said = warnings.iter().filter(|line| line.contains(&of_role));
+        let said: Vec<_> = said.collect();
         assert!(said.len() <= instances * 2, "{said:#?}");
-        let told = |line: &&&str| why.iter().any(|why| line.contains(why));
-        assert!(said.iter().any(|line| told(&line)), "{role}: {said:#?}");
+        let reason = |line: &&str| why.iter().any(|why| line.contains(why));
+        assert!(said.iter().any(|line| reason(line)), "{role}: {said:#?}");
     }
 }
 
