@@ -185,6 +185,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "builds a project"]
 fn the_quick_start_does_what_the_readme_shows() {
     let program = build();
     let server = NatsServer::start().expect("a server");

@@ -55,6 +55,11 @@ mod user;
 mod victim;
 
 #[cfg(unix)]
+use std::panic::catch_unwind;
+#[cfg(unix)]
+use std::sync::Mutex;
+
+#[cfg(unix)]
 use stage::SOON;
 
 fn main() {
@@ -82,7 +87,7 @@ fn main() {
             .skip(1)
             .filter(|argument| !argument.starts_with('-'))
             .collect();
-        for (name, test) in [
+        let tests = [
             ends::TESTS,
             companions::TESTS,
             groups::TESTS,
@@ -94,19 +99,42 @@ fn main() {
             circumstances::TESTS,
             clusters::TESTS,
         ]
-        .concat()
-        {
-            let is_asked = asked.is_empty() || asked.iter().any(|part| name.contains(part));
-            if is_asked {
-                println!("test {name} ...");
-                tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(2)
-                    .enable_all()
-                    .build()
-                    .expect("a runtime")
-                    .block_on(test());
-                println!("test {name} ... ok");
+        .concat();
+        let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|it| name.contains(it));
+        let tests = tests.into_iter().filter(|(name, _)| is_asked(name));
+        side_by_side(tests.collect());
+    }
+}
+
+/// Runs tests, as many at a time as the test harness would; one at a time where each is measured.
+#[cfg(unix)]
+fn side_by_side(tests: Vec<(&'static str, ends::Test)>) {
+    let threads = if took::is_measured() {
+        1
+    } else {
+        std::env::var("RUST_TEST_THREADS").map_or(8, |it| it.parse().expect("a number"))
+    };
+    let (waiting, failed) = (Mutex::new(tests.into_iter()), Mutex::new(Vec::new()));
+    let next = || waiting.lock().expect("no panic").next();
+    let run = || {
+        while let Some((name, test)) = next() {
+            println!("test {name} ...");
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            match catch_unwind(|| runtime.block_on(test())) {
+                Ok(()) => println!("test {name} ... ok"),
+                Err(_) => failed.lock().expect("no panic").push(name),
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(run);
+        }
+    });
+    let failed = failed.into_inner().expect("no panic");
+    assert!(failed.is_empty(), "failed: {failed:#?}");
 }

@@ -10,9 +10,16 @@ pub const LONG: Duration = Duration::from_secs(15);
 /// A lease that can be waited for.
 pub const SHORT: Duration = Duration::from_secs(2);
 
+const ROUNDS: &str = "LAST_WILL_ROUNDS";
+
 /// How often each end happens.
 pub fn rounds(few: u32) -> u32 {
-    std::env::var("LAST_WILL_ROUNDS").map_or(few, |it| it.parse().expect("a number"))
+    std::env::var(ROUNDS).map_or(few, |it| it.parse().expect("a number"))
+}
+
+/// Whether somebody wants to know how long it takes.
+pub fn is_measured() -> bool {
+    std::env::var_os(ROUNDS).is_some()
 }
 
 /// Checks that the next handler started after the victim's last act, and without a wait for the

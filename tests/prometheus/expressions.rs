@@ -15,7 +15,7 @@ const VARIABLES: [(&str, &str); 4] = [
     ("$__rate_interval", "1m"),
 ];
 
-/// The metrics of `nats-elect exec` alone. Its own test, `crates/nats-elect-cli/tests/exec/alerts.rs`,
+/// The metrics of `nats-elect exec` alone. Its own test, `crates/nats-elect-cli/tests/cli/exec/alerts.rs`,
 /// has a Prometheus evaluate them.
 pub const OF_EXEC: [&str; 1] = ["election_command_down"];
 /// What `nats-elect serve` alone tells, and no instance anything like it.

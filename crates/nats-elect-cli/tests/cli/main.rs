@@ -1,5 +1,7 @@
 //! The command `nats-elect`, as people and scripts meet it.
 
+#[cfg(target_os = "linux")]
+mod agent;
 mod candidates;
 mod check;
 mod choosing;
@@ -8,10 +10,17 @@ mod connecting;
 mod create_bucket;
 #[cfg(unix)]
 mod day;
+#[cfg(unix)]
+#[path = "../../../../tests/support/debian.rs"]
+mod debian;
+#[cfg(unix)]
+mod deploy;
 mod doctor;
 mod documents;
 mod domains;
 mod end_lease;
+#[cfg(target_os = "linux")]
+mod exec;
 mod fleet;
 mod group;
 mod grow;
@@ -27,6 +36,9 @@ mod orders;
 mod output;
 mod pair;
 mod permissions;
+#[cfg(unix)]
+#[path = "../../../../tests/prometheus/programs.rs"]
+mod programs;
 mod reference;
 mod retire;
 mod running;

@@ -9,10 +9,10 @@ use nats_elect_testing::NatsServer;
 use serde_json::json;
 
 use super::groups::foreign_group;
-use super::prometheus::programs;
 use super::{Answer, serving};
 use crate::fleet::{ROLE, bucket, client, instance, leader, stranger};
 use crate::group::{all_owned, member};
+use crate::programs::programs;
 use crate::serve::serving_behind_proxy;
 
 /// The samples that begin with this.

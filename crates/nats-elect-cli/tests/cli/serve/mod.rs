@@ -4,8 +4,6 @@ mod api;
 mod browser;
 #[cfg(target_os = "linux")]
 mod cost;
-#[path = "../../../../../tests/support/debian.rs"]
-mod debian;
 mod events;
 mod groups;
 mod injection;
@@ -13,8 +11,6 @@ mod limits;
 mod metrics;
 mod openapi;
 mod page;
-#[path = "../../../../../tests/prometheus/programs.rs"]
-mod prometheus;
 #[path = "../../../../../tests/support/pypi.rs"]
 mod pypi;
 mod restarted;
@@ -25,6 +21,7 @@ pub use self::server::{Answer, SHORTLY, Serving};
 
 use nats_elect_testing::{NatsServer, TcpProxy};
 
+use crate::debian;
 use crate::fleet::at;
 
 /// The command beside the bucket `leaders`, asking the instances often.

@@ -1,0 +1,107 @@
+//! An agent as a process.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use nats_elect_testing::{NatsServer, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::agent::SOON;
+use crate::agent::client::Client;
+
+pub struct Agent {
+    pub socket: PathBuf,
+    child: Child,
+    command: Command,
+    folder: tempfile::TempDir,
+}
+
+/// The command line of an agent, without a place to listen.
+pub fn agent(url: &str) -> Command {
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_nats-elect"));
+    for (name, _) in std::env::vars() {
+        if name.starts_with("NATS_") && !name.ends_with("_BIN") {
+            agent.env_remove(name);
+        }
+    }
+    agent
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .args(["agent", "--create-bucket", "--server", url])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    agent
+}
+
+impl Agent {
+    /// Starts an agent whose applications may stand for `worker`, with this ttl.
+    pub async fn start(server: &NatsServer, id: &str, ttl: &str) -> Self {
+        Self::start_with(server, id, &format!("[roles.worker]\nttl = {ttl:?}\n"), &[]).await
+    }
+
+    pub async fn start_with(server: &NatsServer, id: &str, config: &str, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("agent.sock");
+        let file = folder.path().join("agent.toml");
+        std::fs::write(&file, config).expect("a file");
+        let mut command = agent(&server.url());
+        command
+            .arg("--listen")
+            .arg(format!("unix:{}", socket.display()));
+        if !config.is_empty() {
+            command.arg("--config").arg(file);
+        }
+        command.args(["--id", id]).args(more);
+        let agent = Self {
+            socket,
+            child: command.spawn().expect("an agent"),
+            command,
+            folder,
+        };
+        agent.answers().await;
+        agent
+    }
+
+    async fn answers(&self) {
+        eventually(SOON, "an agent that answers", async || {
+            let answer = Client::connect(&self.socket).ok()?.get("/v1").ok()?;
+            (answer.status == 200).then_some(())
+        })
+        .await;
+    }
+
+    /// Kills it, and starts it again, as a supervisor does.
+    pub async fn restart(&mut self) {
+        self.child.kill().expect("a living process");
+        self.child.wait().expect("reap");
+        self.child = self.command.spawn().expect("an agent");
+        self.answers().await;
+    }
+
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket).expect("a connection")
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        // It is not reaped before this is dropped or has exited.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+
+    pub async fn exited(&mut self) -> Option<i32> {
+        let ended = eventually(SOON, "the end of the agent", async || {
+            self.child.try_wait().expect("a child")
+        });
+        ended.await.code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.signal(Signal::CONT);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,282 @@
+//! The lines of `exec` about its own work, on stderr.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::exec::SOON;
+use crate::exec::instance::{exec, step_down};
+
+/// A lease that does not end by itself in a test.
+const LONG: [&str; 2] = ["--ttl", "60s"];
+
+/// `exec`, and its lines.
+struct Teller {
+    child: Child,
+    lines: Receiver<String>,
+    told: Vec<String>,
+}
+
+impl Teller {
+    fn start(exec: &mut Command, script: &str) -> Self {
+        let mut child = exec
+            .args(["--", "sh", "-c", script])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start exec");
+        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let _ = tell.send(line);
+            }
+        });
+        Self {
+            child,
+            lines: told,
+            told: Vec::new(),
+        }
+    }
+
+    /// Waits for a line with this text, and returns what follows it there.
+    fn tells(&mut self, text: &str) -> String {
+        let from = self.told.len();
+        while let Ok(line) = self.lines.recv_timeout(SOON) {
+            self.told.push(line.clone());
+            if let Some((_, rest)) = line.split_once(text) {
+                return rest.to_owned();
+            }
+        }
+        panic!("no {text:?} in {:#?}", &self.told[from..]);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it is alive");
+    }
+
+    /// Waits for the end, and returns the code and the lines that came until then.
+    fn ended(&mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().expect("its end").code();
+        self.told.extend(self.lines.iter());
+        (code, self.told.join("\n"))
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The number after `pid `.
+fn pid(rest: &str) -> u32 {
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a process")
+}
+
+#[test]
+fn each_start_end_and_restart_of_the_command_is_a_line() {
+    let server = NatsServer::start().expect("a server");
+    let restart = ["--restart", "always", "--restart-delay", "20ms"];
+    let mut only = Teller::start(
+        exec("only", &server.url()).args(LONG).args(restart),
+        "kill -9 $$",
+    );
+    let first = only.tells("INFO nats_elect::exec: worker: leads, command started (pid ");
+    let (_, token) = first.split_once(", fencing token ").expect("a token");
+    let token = token.trim_end_matches(')');
+    assert!(
+        token.parse::<nats_elect::FencingToken>().is_ok(),
+        "{token:?}"
+    );
+    let end = only.tells("worker: command ended ");
+    assert_eq!(end, "by SIGKILL, next start in 20ms");
+    let again = only.tells("worker: command started again (pid ");
+    assert_ne!(pid(&first), pid(&again));
+    assert_eq!(
+        only.tells("worker: command ended "),
+        "by SIGKILL, next start in 40ms"
+    );
+    only.signal(Signal::TERM);
+    only.tells("stopping: SIGTERM came");
+    let (_, told) = only.ended();
+    assert_eq!(told.matches("worker: leads").count(), 1, "{told}");
+    assert!(!told.contains("WARN"), "{told}");
+}
+
+#[test]
+fn a_command_that_is_not_started_again_leaves_its_code() {
+    let server = NatsServer::start().expect("a server");
+    let mut only = Teller::start(exec("only", &server.url()).args(LONG), "exit 4");
+    only.tells("worker: leads, command started (pid ");
+    assert_eq!(only.tells("worker: command ended "), "with code 4");
+    assert_eq!(only.ended().0, Some(4));
+}
+
+#[tokio::test]
+async fn a_handover_is_told_with_its_cause_and_so_is_the_next_term() {
+    let server = NatsServer::start().expect("a server");
+    let standing = ["--restart", "on-failure"];
+    let script = "sleep 600";
+    let mut first = Teller::start(
+        exec("first", &server.url()).args(LONG).args(standing),
+        script,
+    );
+    first.tells("worker: leads, command started");
+    let mut second = Teller::start(exec("second", &server.url()).args(LONG), script);
+    second.tells("waiting for worker: first leads");
+    step_down(&server, "worker", "second").await;
+    first.tells("worker: leadership ends (stepped_down), stopping the command");
+    first.tells("worker: command ended by SIGTERM");
+    first.tells("waiting for worker: second leads");
+    second.tells("worker: leads, command started");
+    step_down(&server, "worker", "first").await;
+    second.tells("worker: leadership ends (stepped_down), stopping the command");
+    first.tells("worker: leads, command started");
+    first.signal(Signal::TERM);
+    first.tells("stopping: SIGTERM came");
+    first.tells("worker: leadership ends (stopped), stopping the command");
+    assert_eq!(first.ended().0, Some(128 + 15));
+}
+
+#[test]
+fn an_outage_is_told_with_the_end_of_the_command_and_its_next_start() {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut only = Teller::start(
+        exec("only", &proxy.url()).args(["--ttl", "6s"]),
+        "sleep 600",
+    );
+    only.tells("worker: leads, command started");
+    proxy.black_hole();
+    only.tells("worker: leadership ends (lease_expired), stopping the command");
+    only.tells("worker: command ended by SIGTERM");
+    proxy.restore();
+    only.tells("worker: leads, command started");
+}
+
+#[test]
+fn a_connection_that_is_lost_and_back_is_told() {
+    let server = NatsServer::start().expect("a server");
+    let proxy = TcpProxy::start(server.url()).expect("a proxy");
+    let mut only = Teller::start(exec("only", &proxy.url()).args(LONG), "sleep 600");
+    only.tells("worker: leads, command started");
+    proxy.cut();
+    only.tells("connection to NATS lost");
+    proxy.restore();
+    only.tells("connected to NATS again");
+    only.signal(Signal::TERM);
+    let (_, told) = only.ended();
+    assert!(!told.contains("async_nats"), "{told}");
+}
+
+#[tokio::test]
+async fn a_command_that_ended_with_its_lease_is_told_so_also_if_its_guard_ended_it() {
+    let server = NatsServer::start().expect("a server");
+    let mut only = Teller::start(
+        exec("only", &server.url()).args(["--ttl", "2s"]),
+        "sleep 600",
+    );
+    let command = pid(&only.tells("worker: leads, command started (pid "));
+    only.signal(Signal::STOP);
+    eventually(SOON, "the end of the command", async || {
+        let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+        (stat.is_empty() || stat.contains(") Z")).then_some(())
+    })
+    .await;
+    only.signal(Signal::CONT);
+    let told = only.tells("its lease ");
+    assert!(told.starts_with("is over") || told == "was over", "{told}");
+    only.tells("worker: leads, command started");
+}
+
+#[test]
+fn a_command_that_does_not_stop_is_killed_with_a_warning_and_at_a_second_signal() {
+    let server = NatsServer::start().expect("a server");
+    let deaf = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
+    let begin = |more: &[&str]| {
+        let mut exec = exec("only", &server.url());
+        let mut only = Teller::start(exec.args(LONG).args(more).stdout(Stdio::piped()), deaf);
+        let stdout = only.child.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(stdout).lines();
+        lines.next().expect("a line").expect("it ignores signals");
+        only
+    };
+    // The warning comes also if nothing else is told.
+    let mut slow = begin(&["--quiet"]);
+    slow.signal(Signal::TERM);
+    slow.tells("worker: killing the command: it did not stop in time");
+    let (code, told) = slow.ended();
+    assert_eq!(code, Some(128 + 9));
+    assert!(told.contains("WARN") && told.lines().count() == 1, "{told}");
+
+    let mut hurried = begin(&["--stop-budget", "40s"]);
+    hurried.signal(Signal::INT);
+    hurried.tells("worker: leadership ends (stopped), stopping the command");
+    hurried.signal(Signal::INT);
+    hurried.tells("worker: killing the command: a second signal asks for it");
+    assert_eq!(hurried.ended().0, Some(128 + 9));
+}
+
+#[test]
+fn a_bucket_of_one_replica_is_no_news_but_other_risks_are() {
+    let server = NatsServer::start().expect("a server");
+    let stderr = |more: &[&str]| {
+        let mut only = Teller::start(exec("only", &server.url()).args(LONG).args(more), "exit 0");
+        let (code, told) = only.ended();
+        assert_eq!(code, Some(0), "{more:?}: {told}");
+        told
+    };
+    assert_eq!(stderr(&["--quiet"]), "");
+    assert_eq!(stderr(&["--quiet", "--try"]), "");
+    let told = stderr(&[]);
+    assert!(
+        told.lines().count() == 2 && !told.contains("WARN"),
+        "{told}"
+    );
+    let told = stderr(&["-v"]);
+    assert!(told.contains("one replica"), "{told}");
+    assert!(told.contains("worker: leads, command started"), "{told}");
+
+    let created = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
+        .args([
+            "create-bucket",
+            "--storage",
+            "memory",
+            "--bucket",
+            "volatile",
+        ])
+        .args(["--server", &server.url()])
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .output();
+    assert!(created.expect("create-bucket").status.success());
+    let told = stderr(&["--quiet", "--bucket", "volatile"]);
+    assert!(
+        told.contains("WARN") && told.contains("kept in memory"),
+        "{told}"
+    );
+    assert!(!told.contains("one replica"), "{told}");
+}
+
+#[test]
+fn one_that_does_not_wait_says_only_who_leads_or_nothing() {
+    let server = NatsServer::start().expect("a server");
+    let mut leader = Teller::start(exec("leader", &server.url()).args(LONG), "sleep 600");
+    leader.tells("worker: leads, command started");
+    let stderr = |more: &[&str]| {
+        let mut other = Teller::start(exec("other", &server.url()).args(LONG).args(more), "exit 0");
+        let (code, told) = other.ended();
+        assert_eq!(code, Some(75), "{more:?}: {told}");
+        told
+    };
+    assert_eq!(
+        stderr(&["--try"]),
+        "error: the role is taken: leader leads worker"
+    );
+    assert_eq!(stderr(&["--try", "--quiet"]), "");
+}
