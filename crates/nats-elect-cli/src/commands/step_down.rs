@@ -252,8 +252,8 @@ impl StepDown {
             "no instance that answers leads {role:?} in bucket {bucket:?}"
         ))
         .advice(format!(
-            "`nats-elect inspect {role}` shows its record. If a leader stands there, its admin service is switched off or has another \
-             --admin-prefix, or it is of another library: `nats kv del {bucket} {role}` takes the role from it at its next heartbeat"
+            "`nats-elect ls` shows the roles of the bucket and their leaders. If {role} has one, its admin service is switched off or \
+             has another --admin-prefix, or it is of another library: `nats kv del {bucket} {role}` takes the role from it at its next heartbeat"
         ))
     }
 
