@@ -155,7 +155,7 @@ async fn a_leader_that_can_not_be_asked_is_told_with_the_way_to_force_it() {
     let fleet = Fleet::with(AdminConfig::off()).await;
     let output = step_down(&fleet.server, &["scheduler"]).with_code(3);
     output.complains_all([
-        "nats-elect inspect scheduler",
+        "nats-elect ls",
         "switched off",
         "nats kv del leaders scheduler",
     ]);
