@@ -40,6 +40,13 @@ async fn released(what: &str, stage: &Stage, mut victim: Victim) {
     stage.leave("r").await;
 }
 
+/// A copy of this program. Another process makes it: what is open for writing here would stay so for a
+/// moment in what another test starts, and no such file can be run.
+fn copied_to(path: &Path) {
+    let copied = Command::new("cp").arg(program()).arg(path).status();
+    assert!(copied.expect("cp").success());
+}
+
 /// An upgrade in place: the file of the running program is another one, or gone.
 async fn replaced() {
     let stage = Stage::set().await;
@@ -55,7 +62,7 @@ async fn replaced() {
     };
     let remove = |path: &Path| fs::remove_file(path).expect("no program");
     for change in [&replace as &dyn Fn(&Path), &remove] {
-        fs::copy(program(), &path).expect("a copy");
+        copied_to(&path);
         let victim = Victim::run(&mut Command::new(&path), &orders).await;
         change(&path);
         released("replaced", &stage, victim).await;
@@ -100,7 +107,7 @@ async fn private() {
     let stage = Stage::set().await;
     let folder = stage.folder.path();
     let path = folder.join("program");
-    fs::copy(program(), &path).expect("a copy");
+    copied_to(&path);
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("a folder for all");
     let mut orders = Orders::new(&stage.config, "r", LONG, folder);
     for is_private in [false, true] {
