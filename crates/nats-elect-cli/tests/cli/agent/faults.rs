@@ -35,11 +35,7 @@ impl Fleet {
         let leader = Worker::start_in(language, &first, "leader", &history);
         history.works(leader.name(), &[]).await;
         let follower = Worker::start(&second, "follower", &history);
-        eventually(crate::agent::SOON, "a follower", async || {
-            let status = second.client().get("/v1/roles/worker").ok()?;
-            (status.status == 200 && status.json()["state"] == "follower").then_some(())
-        })
-        .await;
+        second.follows().await;
         Self {
             _server: server,
             first,
@@ -187,11 +183,7 @@ async fn an_agent_that_is_killed_and_started_again_serves_at_the_same_place() {
     fleet.leader.exited().await;
     let again = Worker::start(&fleet.first, "again", &fleet.history);
     fleet.follower_works().await;
-    eventually(crate::agent::SOON, "a follower", async || {
-        let status = fleet.first.client().get("/v1/roles/worker").ok()?;
-        (status.status == 200 && status.json()["state"] == "follower").then_some(())
-    })
-    .await;
+    fleet.first.follows().await;
     let known = fleet.history.runs();
     fleet.follower.kill();
     fleet.history.works(again.name(), &known).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 
 use crate::agent::running::Agent;
 use crate::agent::worker::{History, Worker};
@@ -25,11 +25,7 @@ async fn a_role_outlives_its_killed_applications_without_a_lease_to_wait_for() {
     for kill in 1..=kills {
         let agent = &agents[kill % 2];
         let next = Worker::start(agent, &kill.to_string(), &history);
-        eventually(crate::agent::SOON, "a follower", async || {
-            let status = agent.client().get("/v1/roles/worker").ok()?;
-            (status.status == 200 && status.json()["state"] == "follower").then_some(())
-        })
-        .await;
+        agent.follows().await;
         let killed = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("a time");

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::agent::SOON;
 use crate::agent::client::Client;
+use crate::nats_elect;
 
 pub struct Agent {
     pub socket: PathBuf,
@@ -18,17 +19,8 @@ pub struct Agent {
 
 /// The command line of an agent, without a place to listen.
 pub fn agent(url: &str) -> Command {
-    let mut agent = Command::new(env!("CARGO_BIN_EXE_nats-elect"));
-    for (name, _) in std::env::vars() {
-        if name.starts_with("NATS_") && !name.ends_with("_BIN") {
-            agent.env_remove(name);
-        }
-    }
-    agent
-        .env("XDG_CONFIG_HOME", "/nonexistent")
-        .args(["agent", "--create-bucket", "--server", url])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    let mut agent = nats_elect(&["agent", "--create-bucket", "--server", url]);
+    agent.stdout(Stdio::null());
     agent
 }
 
@@ -59,6 +51,15 @@ impl Agent {
         };
         agent.answers().await;
         agent
+    }
+
+    /// Waits until its application stands by for `worker`.
+    pub async fn follows(&self) {
+        eventually(SOON, "a follower", async || {
+            let status = self.client().get("/v1/roles/worker").ok()?;
+            (status.status == 200 && status.json()["state"] == "follower").then_some(())
+        })
+        .await;
     }
 
     async fn answers(&self) {

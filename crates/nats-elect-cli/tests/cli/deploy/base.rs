@@ -14,7 +14,8 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::deploy::validator::{VERSIONS, documents, validate};
-use crate::deploy::{file, nats_elect, text_of, top};
+use crate::deploy::{file, text_of, top};
+use crate::fleet::at;
 use crate::markdown::blocks;
 
 /// For a process of this machine to do what it is to do.
@@ -203,7 +204,7 @@ fn command(container: &Value, server: &NatsServer, user: &str) -> Command {
         "3" => "1",
         arg => arg,
     });
-    let mut command = nats_elect(server);
+    let mut command = at(server, &[]);
     command
         .args(args)
         .env("NATS_USER", user)

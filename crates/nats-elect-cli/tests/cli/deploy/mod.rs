@@ -6,9 +6,7 @@ mod systemd;
 mod validator;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-use nats_elect_testing::NatsServer;
+use std::process::Output;
 
 /// The top of this repository.
 fn top() -> PathBuf {
@@ -19,15 +17,6 @@ fn top() -> PathBuf {
 fn file(path: &str) -> String {
     let text = std::fs::read_to_string(top().join(path));
     text.unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// The command on this machine, for this server.
-fn nats_elect(server: &NatsServer) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nats-elect"));
-    command
-        .env("NATS_URL", server.url())
-        .env("XDG_CONFIG_HOME", "/nonexistent");
-    command
 }
 
 fn text_of(output: &Output) -> String {

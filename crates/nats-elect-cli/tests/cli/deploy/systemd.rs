@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use nats_elect_testing::NatsServer;
 
-use crate::deploy::{file, nats_elect, text_of, top};
+use crate::deploy::{file, text_of, top};
+use crate::fleet::at;
 
 const FOLDER: &str = "deploy/systemd";
 const SERVE: &str = "nats-elect-serve.service";
@@ -96,7 +97,7 @@ fn no_unit_has_a_secret_in_its_command_line_or_environment() {
 #[test]
 fn the_unit_of_serve_serves() {
     let server = NatsServer::start().expect("a server");
-    let mut serve = nats_elect(&server)
+    let mut serve = at(&server, &[])
         .args(arguments(SERVE))
         .args(["--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
@@ -117,7 +118,7 @@ fn an_instance_of_the_unit_of_exec_runs_its_command_while_it_leads() {
     let end = arguments.iter().position(|it| it == "--");
     let (ours, command) = arguments.split_at(end.expect("a command"));
     assert_eq!(command[1..], ["/usr/local/bin/scheduler"]);
-    let ran = nats_elect(&server)
+    let ran = at(&server, &[])
         .args(ours)
         .args(["--create-bucket", "--", "sh", "-c"])
         .arg("echo $NATS_ELECT_ROLE $NATS_ELECT_INSTANCE")

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::{Exec, exec, over};
-use crate::exec::{SOON, TTL};
+use crate::exec::{AGAIN, SOON, TTL};
 
 #[tokio::test]
 async fn a_command_that_the_end_of_its_lease_killed_gives_the_code_of_that() {
@@ -194,18 +194,7 @@ async fn a_killed_guard_takes_the_command_with_it() {
 
 #[tokio::test]
 async fn a_command_whose_guard_was_killed_is_started_again_under_another() {
-    let stage = stage(
-        Conduct::Obey,
-        &[
-            "--ttl",
-            "30s",
-            "--restart",
-            "always",
-            "--restart-delay",
-            "20ms",
-        ],
-    )
-    .await;
+    let stage = stage(Conduct::Obey, &AGAIN).await;
     let guard = stage.first.guard();
     assert!(stage.first.signal_guard(Signal::KILL));
     eventually(SOON, "a run under another guard", async || {

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use crate::exec::command::{CONDUCT, Conduct, HISTORY, arguments};
 use crate::exec::history::{History, Run};
 use crate::exec::{SOON, TTL};
+use crate::nats_elect;
 
 pub struct Exec {
     pub id: String,
@@ -17,17 +18,8 @@ pub struct Exec {
 
 /// `exec` for the role `worker`, without a command.
 pub fn exec(id: &str, url: &str) -> Command {
-    let mut exec = Command::new(env!("CARGO_BIN_EXE_nats-elect"));
-    for (name, _) in std::env::vars() {
-        if name.starts_with("NATS_") && !name.ends_with("_BIN") {
-            exec.env_remove(name);
-        }
-    }
-    exec.env("XDG_CONFIG_HOME", "/nonexistent")
-        .args(["exec", "--role", "worker", "--create-bucket", "--id", id])
-        .args(["--server", url])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    let mut exec = nats_elect(&["exec", "--role", "worker", "--create-bucket", "--id", id]);
+    exec.args(["--server", url]).stdout(Stdio::null());
     exec
 }
 
@@ -183,12 +175,8 @@ pub async fn step_down(server: &NatsServer, role: &str, to: &str) {
     let url = server.url();
     // The heir may not be there yet.
     eventually(SOON, "the handover", async || {
-        let asked = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-            .args(["step-down", role, "--to", to, "--server", &url])
-            .env("XDG_CONFIG_HOME", "/nonexistent")
-            .output()
-            .expect("step-down");
-        asked.status.success().then_some(())
+        let asked = nats_elect(&["step-down", role, "--to", to, "--server", &url]).output();
+        asked.expect("step-down").status.success().then_some(())
     })
     .await;
 }

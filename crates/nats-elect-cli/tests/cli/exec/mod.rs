@@ -31,6 +31,15 @@ use crate::programs;
 
 /// A lease that tests can wait for.
 const TTL: Duration = Duration::from_millis(1500);
+/// A command that ends is started again, under a lease that does not end by itself in a test.
+const AGAIN: [&str; 6] = [
+    "--ttl",
+    "30s",
+    "--restart",
+    "always",
+    "--restart-delay",
+    "20ms",
+];
 /// Long enough for anything that happens at all, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 

@@ -12,7 +12,7 @@ use crate::exec::command::Conduct;
 use crate::exec::history::{History, PartHistory, Run, overlaps, stamp};
 use crate::exec::http::{address, shows};
 use crate::exec::instance::{Exec, exec, step_down};
-use crate::exec::{SOON, TTL, scene};
+use crate::exec::{AGAIN, SOON, TTL, scene};
 
 /// The second role, beside `worker`.
 const OTHER: [&str; 2] = ["--role", "other"];
@@ -93,15 +93,7 @@ async fn a_role_that_is_handed_over_ends_its_own_command_alone() {
 async fn a_guard_that_is_killed_takes_its_own_command_with_it_alone() {
     let (server, history) = scene();
     let (worker, other) = (history.of_role("worker"), history.of_role("other"));
-    let again = [
-        "--ttl",
-        "30s",
-        "--restart",
-        "always",
-        "--restart-delay",
-        "20ms",
-    ];
-    let exec = two("only", &server, &history, &again);
+    let exec = two("only", &server, &history, &AGAIN);
     let mut runs = both("only", &worker, &other).await;
     // Once each: whichever was started first.
     for _ in 0..2 {
