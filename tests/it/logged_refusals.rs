@@ -113,8 +113,10 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
         (refused.count() >= 5).then_some(())
     })
     .await;
-    let trouble = record(&logs.text(), id, "the member's lease is in trouble");
-    for part in [" WARN ", "permission_denied", "_group.m."] {
+    // A busy machine may add a timeout.
+    let trouble = r#"the member's lease is in trouble kind="permission_denied""#;
+    let trouble = record(&logs.text(), id, trouble);
+    for part in [" WARN ", "_group.m."] {
         assert!(trouble.contains(part), "{part} in {trouble}");
     }
     stop(member).await;
