@@ -3,6 +3,7 @@
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::Signal;
 
+use crate::agent::SOON;
 use crate::agent::languages::Language;
 use crate::agent::running::Agent;
 use crate::agent::worker::{History, Worker};
@@ -35,29 +36,42 @@ impl Fleet {
         let leader = Worker::start_in(language, &first, "leader", &history);
         history.works(leader.name(), &[]).await;
         let follower = Worker::start(&second, "follower", &history);
-        second.follows().await;
-        Self {
+        let fleet = Self {
             _server: server,
             first,
             second,
             leader,
             follower,
             history,
-        }
+        };
+        fleet.stands_by().await;
+        fleet
+    }
+
+    /// Waits until the second agent follows. On a busy machine it may have taken a short lease over.
+    async fn stands_by(&self) {
+        eventually(SOON, "a second that follows", async || {
+            let state = self.second.state()?;
+            if state == "leader" {
+                self.hand_back();
+            }
+            (state == "follower").then_some(())
+        })
+        .await;
     }
 
     /// The second agent hands the role to the first one, as soon as that can take it.
     async fn give_back(&self) {
-        eventually(
-            crate::agent::SOON,
-            "a handoff to the first agent",
-            async || {
-                let to = r#"{"to": "first"}"#;
-                let answer = self.second.client().post("/v1/roles/worker/step-down", to);
-                (answer.ok()?.status == 200).then_some(())
-            },
-        )
+        eventually(SOON, "a handoff to the first agent", async || {
+            self.hand_back()
+        })
         .await;
+    }
+
+    fn hand_back(&self) -> Option<()> {
+        let to = r#"{"to": "first"}"#;
+        let answer = self.second.client().post("/v1/roles/worker/step-down", to);
+        (answer.ok()?.status == 200).then_some(())
     }
 
     /// Waits for the follower's first work. Returns the time since the leader's last.
@@ -88,7 +102,7 @@ async fn a_paused_application_loses_its_role_and_does_not_act_when_it_wakes_up()
     assert!(gap > 1.0, "its promise was over first: {gap}");
     fleet.leader.signal(Signal::CONT);
     // It is back in the election, and leads again when the other one goes.
-    let status = eventually(crate::agent::SOON, "a follower again", async || {
+    let status = eventually(SOON, "a follower again", async || {
         let status = fleet.first.client().get("/v1/roles/worker").ok()?.json();
         (status["state"] == "follower").then_some(status)
     });

@@ -56,10 +56,16 @@ impl Agent {
     /// Waits until its application stands by for `worker`.
     pub async fn follows(&self) {
         eventually(SOON, "a follower", async || {
-            let status = self.client().get("/v1/roles/worker").ok()?;
-            (status.status == 200 && status.json()["state"] == "follower").then_some(())
+            (self.state()? == "follower").then_some(())
         })
         .await;
+    }
+
+    /// The state of `worker`, once its application stands for it.
+    pub fn state(&self) -> Option<String> {
+        let status = self.client().get("/v1/roles/worker").ok()?;
+        let served = status.status == 200;
+        served.then(|| status.json()["state"].as_str().expect("a state").to_owned())
     }
 
     async fn answers(&self) {
