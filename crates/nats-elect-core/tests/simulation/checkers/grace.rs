@@ -2,7 +2,7 @@
 //! outage that is over.
 
 use nats_elect_core::event::{EndCause, Event};
-use nats_elect_core::{Effect, Input, Link, Moment};
+use nats_elect_core::{Effect, Input, Link, Moment, TermStart};
 
 use super::{Note, demand};
 use crate::world::World;
@@ -14,6 +14,8 @@ pub struct Grace(Vec<Heard>);
 #[derive(Clone, Debug, Default)]
 struct Heard {
     linked: bool,
+    /// When the last outage began.
+    down_since: Option<Moment>,
     /// When the outage began after which it has proved nothing yet.
     lost_at: Option<Moment>,
 }
@@ -33,13 +35,22 @@ impl Grace {
                 let heard = &mut self.0[*node];
                 heard.linked = matches!(link, Link::Up(_));
                 if let Link::Down { since } = link {
+                    heard.down_since = Some(*since);
                     heard.lost_at.get_or_insert(*since);
                 }
             }
             Note::Wants {
                 node,
-                effect: Effect::Extend { .. } | Effect::StartTerm(_),
-            } if self.0[*node].linked => self.0[*node].lost_at = None,
+                effect: Effect::Extend { proved, .. } | Effect::StartTerm(TermStart { proved, .. }),
+            } => {
+                let heard = &mut self.0[*node];
+                if heard.linked {
+                    heard.lost_at = None;
+                } else if heard.lost_at.is_some_and(|lost_at| lost_at < *proved) {
+                    // It was sent between two outages.
+                    heard.lost_at = heard.down_since;
+                }
+            }
             Note::Wants {
                 node,
                 effect:
