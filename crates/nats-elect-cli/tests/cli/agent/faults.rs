@@ -48,30 +48,24 @@ impl Fleet {
         fleet
     }
 
-    /// Waits until the second agent follows. On a busy machine it may have taken a short lease over.
+    /// Waits until the first agent leads and the second one follows. On a busy machine a short lease
+    /// may have been lost.
     async fn stands_by(&self) {
-        eventually(SOON, "a second that follows", async || {
-            let state = self.second.state()?;
-            if state == "leader" {
-                self.hand_back();
-            }
-            (state == "follower").then_some(())
-        })
-        .await;
+        self.give_back().await;
+        self.second.follows().await;
     }
 
     /// The second agent hands the role to the first one, as soon as that can take it.
     async fn give_back(&self) {
-        eventually(SOON, "a handoff to the first agent", async || {
-            self.hand_back()
+        eventually(SOON, "a first agent that leads", async || {
+            let leads = self.first.state()? == "leader";
+            if !leads {
+                let to = r#"{"to": "first"}"#;
+                let _ = self.second.client().post("/v1/roles/worker/step-down", to);
+            }
+            leads.then_some(())
         })
         .await;
-    }
-
-    fn hand_back(&self) -> Option<()> {
-        let to = r#"{"to": "first"}"#;
-        let answer = self.second.client().post("/v1/roles/worker/step-down", to);
-        (answer.ok()?.status == 200).then_some(())
     }
 
     /// Waits for the follower's first work. Returns the time since the leader's last.
