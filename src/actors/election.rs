@@ -250,8 +250,7 @@ impl ElectionState {
                 Input::PeerAsked { reply_to, question }
             }
             ElectionMsg::Answered { question, answer } => Input::PeerReplied { question, answer },
-            ElectionMsg::Stop { release } => Input::Stop { release },
-            ElectionMsg::Abandon => Input::Abandon,
+            ElectionMsg::Intend(intent) => Input::Intend(RequestId::NOBODY, intent),
         })
     }
 
@@ -370,8 +369,8 @@ impl ElectionState {
                 let running = RunningTerm::start(&self.scope, &start, id, span, report);
                 self.running = Some(running);
                 // The claim was written before its fencing token was known, so an immediate
-                // heartbeat carries the first proof. No caller waits for this answer.
-                let request = RequestId(0);
+                // heartbeat carries the first proof.
+                let request = RequestId::NOBODY;
                 let term = Some(start.term);
                 return self
                     .signatures

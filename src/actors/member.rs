@@ -41,7 +41,7 @@ use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{Epoch, Group, GroupInput, GroupSettings, UnitKey};
 use nats_elect_core::name::GroupName;
 use nats_elect_core::status::ConnectionStatus;
-use nats_elect_core::{Failure, Input, Moment, Reply};
+use nats_elect_core::{Failure, Input, Intent, Moment, Reply, RequestId};
 
 /// The most writes of units under way.
 const WRITES_AT_ONCE: usize = 256;
@@ -535,7 +535,7 @@ impl MemberState {
         self.writes = Arc::new(Semaphore::new(WRITES_AT_ONCE));
         for keeper in &mut self.keepers {
             keeper.leaving = true;
-            let stop = Input::Stop { release: false };
+            let stop = Input::Intend(RequestId::NOBODY, Intent::Stop { release: false });
             steps.push_back(Step::lease(keeper.epoch, stop));
         }
         self.present = None;

@@ -14,7 +14,9 @@ use nats_elect_core::group::{Epoch, Hint, UnitKey};
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
-use nats_elect_core::{Failure, Moment, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome};
+use nats_elect_core::{
+    Failure, Intent, Moment, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome,
+};
 
 /// The link to the bucket, for all of its users.
 #[derive(Clone)]
@@ -172,10 +174,8 @@ pub(crate) enum ElectionMsg {
     /// The handlers' runtime keeps a health check from being answered.
     HealthUnanswered,
     Ask(Request),
-    Stop {
-        release: bool,
-    },
-    Abandon,
+    /// Nobody waits for an answer.
+    Intend(Intent),
 }
 
 /// Why a watch on groups ended.

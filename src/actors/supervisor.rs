@@ -29,9 +29,9 @@ use crate::model::bequests::Bequests;
 use crate::model::config::AdminConfig;
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
-use nats_elect_core::Candidate;
 use nats_elect_core::event::Event;
 use nats_elect_core::name::RoleName;
+use nats_elect_core::{Candidate, Intent};
 
 /// The beats of one generation. The next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
@@ -191,7 +191,7 @@ impl Actor for SupervisorActor {
                 let until = clock::now() + timeout;
                 stopping.until = Some(stopping.until.map_or(until, |it| it.min(until)));
                 stopping.waiting.push(reply);
-                state.leave_all(|scope| ElectionMsg::Stop {
+                state.leave_all(|scope| Intent::Stop {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
                 });
                 let release = release.unwrap_or(true);
@@ -353,7 +353,7 @@ impl SupervisorState {
             return;
         };
         role.waiting.push(reply);
-        role.leave(ElectionMsg::Stop { release });
+        role.leave(Intent::Stop { release });
     }
 
     fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
@@ -411,10 +411,10 @@ impl Drop for SupervisorState {
 }
 
 impl Role {
-    fn leave(&mut self, message: ElectionMsg) {
+    fn leave(&mut self, intent: Intent) {
         self.leaving = true;
         if let Some(actor) = &self.actor {
-            let _ = actor.send_message(message);
+            let _ = actor.send_message(ElectionMsg::Intend(intent));
         }
     }
 }

@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::model::admin::LONGEST_HOLD_OFF;
 use crate::model::status::RoleStatus;
 use crate::role::{Order, Request, RoleScope, SteppedDown, proof};
-use nats_elect_core::Reply;
 use nats_elect_core::event::Event;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
+use nats_elect_core::{Intent, Reply};
 
 /// How to step down.
 #[derive(Clone, Debug)]
@@ -205,12 +205,12 @@ impl RoleHandle {
         } = how;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        (self.scope.ask)(Request::StepDown {
+        let intent = Intent::StepDown {
             to,
             expected,
             hold_off,
-            reply,
-        });
+        };
+        (self.scope.ask)(Request::Intend { intent, reply });
         match answer.await {
             Ok(Reply::SteppedDown { released, handoff }) => Ok(SteppedDown { released, handoff }),
             Ok(Reply::SuccessorAbsent) => Err(Error::SuccessorAbsent { successor }),

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use super::scope::{Request, RoleScope};
 use super::term::TermError;
 use crate::lock::lock;
-use nats_elect_core::Reply;
 use nats_elect_core::handoff::Handoff;
+use nats_elect_core::{Intent, Reply};
 
 /// Whether an instance takes part in elections for new terms of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,16 @@ pub(crate) enum Order {
     Resume,
     /// Take no new terms. A term that the instance has ends, and the role is freed.
     Cordon,
+}
+
+impl From<Order> for Intent {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Pause => Self::Pause,
+            Order::Resume => Self::Resume,
+            Order::Cordon => Self::Cordon,
+        }
+    }
 }
 
 /// The result of a term that was ended on purpose. In each case this instance does not lead any
@@ -66,7 +76,8 @@ impl RoleScope {
             let mut paused = lock(&self.orders.0);
             *paused = order != Order::Resume;
             let (reply, answer) = oneshot::channel();
-            (self.ask)(Request::Order { order, reply });
+            let intent = order.into();
+            (self.ask)(Request::Intend { intent, reply });
             answer
         };
         let ended = self.ended.clone();

@@ -16,7 +16,7 @@ use super::fenced::DataSource;
 use super::handler::ErasedHandler;
 use super::health_check::Check;
 use super::instance::Instance;
-use super::orders::{Order, Orders};
+use super::orders::Orders;
 use super::running::{RunningTerm, TermSetup};
 use crate::clock;
 use crate::lock::lock;
@@ -26,12 +26,11 @@ use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
 use crate::repeated::Repeated;
 use crate::store::Bucket;
-use nats_elect_core::Moment;
 use nats_elect_core::event::{Event, FailureKind, Outcome};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
 use nats_elect_core::token::{CorrelationId, FencingToken};
-use nats_elect_core::{CoreStatus, Reply, TermId};
+use nats_elect_core::{CoreStatus, Intent, Moment, Reply, TermId};
 
 /// The number of events kept for a slow reader.
 const EVENT_CAPACITY: usize = 256;
@@ -43,14 +42,8 @@ pub(crate) enum Request {
         term: Option<TermId>,
         reply: oneshot::Sender<Reply>,
     },
-    StepDown {
-        to: Option<String>,
-        expected: Option<FencingToken>,
-        hold_off: Duration,
-        reply: oneshot::Sender<Reply>,
-    },
-    Order {
-        order: Order,
+    Intend {
+        intent: Intent,
         reply: oneshot::Sender<Reply>,
     },
     /// An operator declares that the writer of the message at this revision of the role's key does

@@ -154,7 +154,7 @@
 //! | `membership.rs` | the lease of a member of groups, which nobody contends for |
 //! | `last_will.rs` | what a companion does when the process of a leader has died |
 //! | `takeover.rs` | taking over from a leader of lower priority |
-//! | `orders.rs` | pause, resume, cordon, stop and abandon |
+//! | `intent.rs` | [`Intent`]: pause, resume, cordon, step down, stop, abandon |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
 //! | `sending.rs` | what is sent to the bucket |
 //! | `operations.rs` | the reads and writes under way, and those that may be answered late |

@@ -15,9 +15,9 @@ use crate::model::admin::{
 };
 use crate::model::config::RoleSettings;
 use crate::role::{GroupScope, Health, MoveError, Order, Request, RoleScope, SteppedDown, Taker};
-use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
+use nats_elect_core::{Intent, Reply};
 
 /// The most moves of each kind in the answer to a request for a plan.
 const MOST_LISTED: usize = 500;
@@ -91,12 +91,12 @@ impl AdminHandler {
         } = request;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
-        (scope.ask)(Request::StepDown {
+        let intent = Intent::StepDown {
             to,
             expected,
             hold_off,
-            reply,
-        });
+        };
+        (scope.ask)(Request::Intend { intent, reply });
         let answer = in_time(answers_within(&scope.settings), answer).await;
         let leads = scope.is_leader();
         scope.give_back();

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::ElectionState;
-use crate::role::{Order, Request};
+use crate::role::Request;
 use nats_elect_core::{Input, Reply, RequestId};
 
 impl ElectionState {
@@ -13,28 +13,7 @@ impl ElectionState {
                 let request = self.remember(reply);
                 Input::Validate { request, term }
             }
-            Request::StepDown {
-                to,
-                expected,
-                hold_off,
-                reply,
-            } => {
-                let request = self.remember(reply);
-                Input::StepDown {
-                    request,
-                    to,
-                    expected,
-                    hold_off,
-                }
-            }
-            Request::Order { order, reply } => {
-                let request = self.remember(reply);
-                match order {
-                    Order::Pause => Input::Pause { request },
-                    Order::Resume => Input::Resume { request },
-                    Order::Cordon => Input::Cordon { request },
-                }
-            }
+            Request::Intend { intent, reply } => Input::Intend(self.remember(reply), intent),
             Request::EndLease { revision, reply } => {
                 let request = self.remember(reply);
                 Input::EndLease { request, revision }

@@ -14,7 +14,7 @@ use nats_elect_core::group::{
 };
 use nats_elect_core::name::BucketName;
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{Bequest, Candidate, Election, Input, TermId};
+use nats_elect_core::{Bequest, Candidate, Election, Input, Intent, RequestId, TermId};
 
 /// The keeper of one epoch's lease.
 pub(super) struct Keeper {
@@ -88,7 +88,8 @@ impl Keeper {
     /// is to be told, the first time.
     pub fn leave(&mut self) -> Option<Input> {
         let is_told = std::mem::replace(&mut self.leaving, true);
-        (!is_told).then_some(Input::Stop { release: true })
+        let stop = Intent::Stop { release: true };
+        (!is_told).then_some(Input::Intend(RequestId::NOBODY, stop))
     }
 
     /// Returns the value that gives a unit away over this sequence.

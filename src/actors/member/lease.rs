@@ -314,7 +314,7 @@ impl MemberState {
             && let Some(term) = keeper.term
         {
             let validate = Input::Validate {
-                request: RequestId(0),
+                request: RequestId::NOBODY,
                 term: Some(term),
             };
             steps.push_back(Step::lease(keeper.epoch, validate));

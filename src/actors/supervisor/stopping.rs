@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 use super::SupervisorState;
 use crate::actors::membership::Membership;
-use crate::actors::messages::{ElectionMsg, SupervisorMsg};
+use crate::actors::messages::SupervisorMsg;
 use crate::clock;
 use crate::role::RoleScope;
-use nats_elect_core::Moment;
+use nats_elect_core::{Intent, Moment};
 
 /// The maximum time that a stop waits for the last events to be published.
 const LAST_NEWS: Duration = Duration::from_secs(1);
@@ -25,10 +25,10 @@ pub(super) struct Stopping {
 }
 
 impl SupervisorState {
-    pub(super) fn leave_all(&mut self, message: impl Fn(&RoleScope) -> ElectionMsg) {
+    pub(super) fn leave_all(&mut self, intent: impl Fn(&RoleScope) -> Intent) {
         for role in self.roles.values_mut() {
-            let message = message(&role.scope);
-            role.leave(message);
+            let intent = intent(&role.scope);
+            role.leave(intent);
         }
     }
 
@@ -46,7 +46,7 @@ impl SupervisorState {
 
     pub(super) fn abandon(&mut self, myself: &ActorRef<SupervisorMsg>) {
         self.stopping.get_or_insert_default();
-        self.leave_all(|_| ElectionMsg::Abandon);
+        self.leave_all(|_| Intent::Abandon);
         if let Some(member) = &mut self.membership {
             member.abandon();
         }

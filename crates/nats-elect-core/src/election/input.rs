@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::intent::Intent;
 use crate::event::{FailureKind, Outcome};
 use crate::group::MemberInfo;
 use crate::moment::Moment;
@@ -10,7 +11,7 @@ use crate::record::Entry;
 use crate::record::FenceEntry;
 pub use crate::record::Snapshot;
 use crate::release::ReleaseSecret;
-use crate::token::{FencingToken, LeaseToken};
+use crate::token::LeaseToken;
 
 /// Random values for one step, drawn by the driver.
 ///
@@ -36,9 +37,14 @@ pub struct OpId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TermId(pub u64);
 
-/// A caller that waits for a [`Reply`](super::Reply), numbered by the driver.
+/// A caller that waits for a [`Reply`](super::Reply), numbered by the driver from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// Nobody waits for the answer.
+    pub const NOBODY: Self = Self(0);
+}
 
 /// A peer request of this instance, unique within one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,18 +123,8 @@ pub enum Input {
         /// Whether the handler is healthy.
         healthy: bool,
     },
-    /// Asks for the end of the term. The role is freed, and the instance stays out for its
-    /// cool-down.
-    StepDown {
-        /// The caller to answer.
-        request: RequestId,
-        /// The instance id of a named successor. The term ends only if it is ready to lead.
-        to: Option<String>,
-        /// The fencing token of the term to end. A request for another term changes nothing.
-        expected: Option<FencingToken>,
-        /// The least time for which the instance stays out, if the cool-down is shorter.
-        hold_off: Duration,
-    },
+    /// A caller wants this of the instance. A `Stop` and an `Abandon` are not answered.
+    Intend(RequestId, Intent),
     /// A peer request of another instance arrived.
     ///
     /// The answer comes as [`Effect::AnswerPeer`](super::Effect::AnswerPeer). Some requests get
@@ -153,24 +149,6 @@ pub enum Input {
         /// The term to prove. `None` means the present one.
         term: Option<TermId>,
     },
-    /// Pauses the instance: it does not take part in elections until `Resume`.
-    ///
-    /// A term that has begun goes on. A second pause changes nothing.
-    Pause {
-        /// The caller to answer.
-        request: RequestId,
-    },
-    /// Lets the instance take part in elections again, after its cool-down if one runs.
-    Resume {
-        /// The caller to answer.
-        request: RequestId,
-    },
-    /// Pauses the instance and ends its term. The role goes to a candidate that is ready, if one
-    /// is.
-    Cordon {
-        /// The caller to answer, when the term has ended.
-        request: RequestId,
-    },
     /// An operator says that the holder of the observed lease no longer leads.
     EndLease {
         /// The caller to answer.
@@ -181,13 +159,6 @@ pub enum Input {
     /// The next record of a member of groups says this beside its lease. An election for a role
     /// ignores it.
     Tell(Box<MemberInfo>),
-    /// Leaves the election, after the end of the term if there is one.
-    Stop {
-        /// Whether to free the role. Otherwise its lease runs out.
-        release: bool,
-    },
-    /// Leaves the election without a write. The lease runs out by itself.
-    Abandon,
 }
 
 /// The link to the bucket.

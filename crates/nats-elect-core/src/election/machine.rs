@@ -240,22 +240,12 @@ impl Election {
             Input::LeaseOver { term } => self.lease_over(term),
             Input::Superseded { term } => self.superseded(term),
             Input::Health { term, healthy } => self.health_checked(term, healthy),
-            Input::StepDown {
-                request,
-                to,
-                expected,
-                hold_off,
-            } => self.step_down(request, to, expected, hold_off),
-            Input::Pause { request } => self.pause(request),
-            Input::Resume { request } => self.resume(request),
-            Input::Cordon { request } => self.cordon(request),
+            Input::Intend(request, intent) => self.intend(request, intent),
             Input::PeerAsked { reply_to, question } => self.asked(reply_to, question),
             Input::PeerReplied { question, answer } => self.answered(question, answer),
             Input::Validate { request, term } => self.validate(request, term),
             Input::EndLease { request, revision } => self.end_lease(request, revision),
             Input::Tell(info) => self.tell_of_member(*info),
-            Input::Stop { release } => self.stop(release),
-            Input::Abandon => self.abandon(),
         }
     }
 

@@ -8,6 +8,7 @@ mod effect;
 mod failing;
 mod hashing;
 mod input;
+mod intent;
 mod keeping;
 mod labels;
 mod last_will;
@@ -19,7 +20,6 @@ mod membership;
 pub(crate) mod mutation;
 mod observed_record;
 mod operations;
-mod orders;
 mod phase;
 mod releasing;
 mod retry;
@@ -42,6 +42,7 @@ pub use input::{
     Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, PeerRequestId, ReplyId, RequestId,
     Snapshot, TermId, WriteOutcome,
 };
+pub use intent::Intent;
 #[cfg(feature = "__mutations")]
 pub use mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 pub use operations::MOST_LATE;

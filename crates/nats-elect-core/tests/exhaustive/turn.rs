@@ -8,7 +8,7 @@ use std::time::Duration;
 use nats_elect_core::record::Content;
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
-use nats_elect_core::{Fresh, HandlerEnd, Input, RequestId, WriteOutcome};
+use nats_elect_core::{Fresh, HandlerEnd, Input, Intent, RequestId, WriteOutcome};
 use uuid::Uuid;
 
 use crate::action::Action;
@@ -116,20 +116,20 @@ impl<'a> Turn<'a> {
             }
             Action::StandAside(index) => {
                 self.spend(Fault::StandAside);
-                self.input(index, Input::Pause { request: REQUEST });
+                self.intend(index, Intent::Pause);
             }
             Action::Cordon(index) => {
                 self.spend(Fault::Cordon);
-                self.input(index, Input::Cordon { request: REQUEST });
+                self.intend(index, Intent::Cordon);
             }
             Action::StandAgain(index) => {
                 self.disturbed();
-                self.input(index, Input::Resume { request: REQUEST });
+                self.intend(index, Intent::Resume);
             }
             Action::Stop(index) => {
                 self.spend(Fault::Stop);
                 self.process(index).stopping = true;
-                self.input(index, Input::Stop { release: true });
+                self.intend(index, Intent::Stop { release: true });
             }
             Action::Delete => {
                 self.spend(Fault::Delete);
@@ -149,13 +149,16 @@ impl<'a> Turn<'a> {
     }
 
     fn step_down(&mut self, index: usize, to: Option<String>) {
-        let input = Input::StepDown {
-            request: REQUEST,
+        let intent = Intent::StepDown {
             to,
             expected: None,
             hold_off: Duration::ZERO,
         };
-        self.input(index, input);
+        self.intend(index, intent);
+    }
+
+    fn intend(&mut self, index: usize, intent: Intent) {
+        self.input(index, Input::Intend(REQUEST, intent));
     }
 
     fn say(&mut self, line: impl FnOnce() -> String) {

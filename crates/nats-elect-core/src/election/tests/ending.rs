@@ -2,7 +2,9 @@
 
 use super::pausing::{wait_before_a_free_role, writes};
 use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, ms, own, settings};
-use crate::election::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
+use crate::election::{
+    Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, WriteKind,
+};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 use crate::token::FencingToken;
@@ -245,12 +247,12 @@ fn a_late_ack_does_not_revive_a_term_that_winds_down() {
 }
 
 fn step_down(expected: FencingToken) -> Input {
-    Input::StepDown {
-        request: ASK,
+    let intent = Intent::StepDown {
         to: None,
         expected: Some(expected),
         hold_off: ms(0),
-    }
+    };
+    Input::Intend(ASK, intent)
 }
 
 /// The fencing token of the term that tests begin with.
@@ -269,12 +271,12 @@ fn a_step_down_for_another_term_changes_nothing() {
     solo.feed(step_down(other));
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
     assert_eq!(solo.state(), RoleState::Leader);
-    solo.feed(Input::StepDown {
-        request: RequestId(8),
+    let intent = Intent::StepDown {
         to: Some("node-2".to_owned()),
         expected: Some(other),
         hold_off: ms(0),
-    });
+    };
+    solo.feed(Input::Intend(RequestId(8), intent));
     assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
     assert!(!solo.has(|effect| matches!(effect, Effect::AskPeers { .. })));
 }
@@ -288,12 +290,12 @@ fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
         sequence: 103,
         ..TERM
     };
-    solo.feed(Input::StepDown {
-        request: RequestId(8),
+    let intent = Intent::StepDown {
         to: None,
         expected: Some(other),
         hold_off: ms(60_000),
-    });
+    };
+    solo.feed(Input::Intend(RequestId(8), intent));
     assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
     solo.end_handler(term);
     let release = solo.write();

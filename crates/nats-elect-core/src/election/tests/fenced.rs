@@ -45,13 +45,7 @@ fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {
 #[test]
 fn a_superseded_term_that_winds_down_loses_its_lease() {
     let (mut solo, term) = leading();
-    let request = RequestId(1);
-    solo.feed(Input::StepDown {
-        request,
-        to: None,
-        expected: None,
-        hold_off: ms(0),
-    });
+    solo.step_down(RequestId(1));
     solo.take();
     assert!(solo.election.status().lease_until.is_some());
     solo.feed(Input::Superseded { term });

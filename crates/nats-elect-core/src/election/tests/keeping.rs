@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::solo::{
     BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings, tuned,
 };
-use crate::election::{Effect, Input, Link, WriteKind};
+use crate::election::{Effect, Input, Intent, Link, RequestId, WriteKind};
 use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
 use crate::status::ConnectionStatus;
@@ -241,16 +241,18 @@ fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
             1 => Input::Link(Link::Up(BUCKET)),
             2 => Input::Observed(entry(200, Content::Opaque)),
             3 => Input::Validate {
-                request: crate::election::RequestId(1),
+                request: RequestId(1),
                 term: None,
             },
-            4 => Input::StepDown {
-                request: crate::election::RequestId(1),
-                to: None,
-                expected: None,
-                hold_off: ms(0),
-            },
-            _ => Input::Stop { release: true },
+            4 => Input::Intend(
+                RequestId(1),
+                Intent::StepDown {
+                    to: None,
+                    expected: None,
+                    hold_off: ms(0),
+                },
+            ),
+            _ => Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
         });
         assert!(!solo.writes(), "{input}");
         assert!(solo.ending().is_some(), "{input}");

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{BUCKET, OWN, SECRET, Solo, entry, hashed_fence, ms, settings, stranger, tuned};
-use crate::election::{Effect, Input, PeerRequestId, RequestId, Write, WriteKind};
+use crate::election::{Effect, Input, Intent, PeerRequestId, RequestId, Write, WriteKind};
 use crate::heirs::{Heirs, TURN};
 use crate::peer::{Contender, PeerReply, PeerRequest};
 use crate::record::{Content, Release};
@@ -89,7 +89,7 @@ fn heirs_in(write: &Write) -> Heirs {
 /// Leaves the election. The handler takes a while to wind down.
 fn leave(solo: &mut Solo) {
     solo.take();
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     assert_eq!(polled(solo), None);
     solo.wait(TURN);
 }

@@ -2,7 +2,7 @@
 
 use super::solo::{BUCKET, Solo, assert_claims, entry, ms, own, settings};
 use crate::config::{Membership, RoleSettings};
-use crate::election::{Effect, Input, LastWill, WillStep, Write, WriteKind};
+use crate::election::{Effect, Input, Intent, LastWill, WillStep, Write, WriteKind};
 use crate::group::{EpochKey, MemberInfo};
 use crate::record::Content;
 use crate::release::ReleaseSecret;
@@ -161,7 +161,7 @@ fn its_last_will_is_that_release_over_the_record_that_was_confirmed_last() {
         (over, release.secret, release.heir),
         (102, Some(SECRET), None)
     );
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.end_handler(term);
     assert_eq!(
         solo.election.bequest(),
@@ -175,7 +175,7 @@ fn its_release_tells_the_secret_of_the_epoch_and_waits_for_nobody() {
     let mut solo = leading();
     let term = solo.started().unwrap();
     solo.take();
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.end_handler(term);
     assert!(!solo.has(asks_peers));
     let write = solo.write();

@@ -9,8 +9,8 @@ use super::solo::{
     record_of, settings, stranger, tuned,
 };
 use crate::election::{
-    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, PeerRequestId, Reply, ReplyId,
-    RequestId, TermId, Write,
+    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply,
+    ReplyId, RequestId, TermId, Write,
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
@@ -23,9 +23,9 @@ const ASK: RequestId = RequestId(7);
 const TTL: Duration = ms(1000);
 const HEIR: Uuid = Uuid::from_u128(2);
 
-const PAUSE: Input = Input::Pause { request: ASK };
-const RESUME: Input = Input::Resume { request: ASK };
-const CORDON: Input = Input::Cordon { request: ASK };
+const PAUSE: Input = Input::Intend(ASK, Intent::Pause);
+const RESUME: Input = Input::Intend(ASK, Intent::Resume);
+const CORDON: Input = Input::Intend(ASK, Intent::Cordon);
 
 fn free(revision: u64) -> crate::record::Entry {
     entry(revision, proven_release())
@@ -425,7 +425,7 @@ fn a_paused_instance_can_be_stopped() {
     if solo.reads() {
         solo.read(Some(free(100)), Some(OLD_FENCE));
     }
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     assert!(solo.election.is_stopped());
 }
 

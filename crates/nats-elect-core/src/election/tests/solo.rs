@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::config::{RoleConfig, RoleSettings};
 use crate::election::{
-    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Link, OpId, RequestId,
-    Snapshot, TermId, Write, WriteKind, WriteOutcome,
+    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Intent, Link, OpId,
+    RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
 };
 use crate::event::FailureKind;
 use crate::heirs::Heirs;
@@ -186,12 +186,17 @@ impl Solo {
 
     /// Somebody asks for a step-down without conditions.
     pub fn step_down(&mut self, request: RequestId) {
-        self.feed(Input::StepDown {
-            request,
+        let intent = Intent::StepDown {
             to: None,
             expected: None,
             hold_off: ms(0),
-        });
+        };
+        self.feed(Input::Intend(request, intent));
+    }
+
+    /// The application has the instance leave.
+    pub fn leave(&mut self, intent: Intent) {
+        self.feed(Input::Intend(RequestId::NOBODY, intent));
     }
 
     pub fn validate(&mut self, request: RequestId) {

@@ -1,7 +1,7 @@
 //! Leaving the election.
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, free, ms, own, settings};
-use crate::election::{Effect, Input, Link, TermId};
+use crate::election::{Effect, Input, Intent, Link, TermId};
 use crate::event::EndCause;
 use crate::status::RoleState;
 
@@ -15,7 +15,7 @@ fn leading() -> (Solo, TermId) {
 #[test]
 fn a_stopped_instance_stays_stopped() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     assert_eq!(solo.ending(), Some(EndCause::Stopped));
     assert!(!solo.election.is_stopped());
     solo.end_handler(term);
@@ -36,7 +36,7 @@ fn a_stopped_instance_stays_stopped() {
 #[test]
 fn a_stop_without_release_leaves_the_record_to_run_out() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Stop { release: false });
+    solo.leave(Intent::Stop { release: false });
     solo.end_handler(term);
     assert!(!solo.writes());
     assert!(solo.revokes());
@@ -46,7 +46,7 @@ fn a_stop_without_release_leaves_the_record_to_run_out() {
 #[test]
 fn an_abandoned_instance_cancels_its_handler_and_writes_nothing() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Abandon);
+    solo.leave(Intent::Abandon);
     assert!(solo.has(|effect| *effect == Effect::Cancel { term }));
     solo.wait(ms(100));
     solo.end_handler(term);
@@ -57,14 +57,14 @@ fn an_abandoned_instance_cancels_its_handler_and_writes_nothing() {
 #[test]
 fn an_abandoned_follower_is_stopped_at_once() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.feed(Input::Abandon);
+    solo.leave(Intent::Abandon);
     assert_eq!(solo.state(), RoleState::Stopped);
 }
 
 #[test]
 fn a_stop_while_a_claim_is_under_way_gives_it_back() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     assert_ne!(solo.state(), RoleState::Stopped);
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
@@ -77,7 +77,7 @@ fn a_stop_while_a_claim_is_under_way_gives_it_back() {
 #[test]
 fn a_stop_looks_for_an_unanswered_claim() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.leave_unanswered(&claim);
     solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
     assert_frees(&solo.write(), 101, None);
@@ -86,7 +86,7 @@ fn a_stop_looks_for_an_unanswered_claim() {
 #[test]
 fn a_stop_that_cannot_look_for_an_unanswered_claim_leaves_it_to_run_out() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.time_out(&claim);
     let op = solo.find_read().expect("a look for the claim");
     solo.fail_read(op);
@@ -96,7 +96,7 @@ fn a_stop_that_cannot_look_for_an_unanswered_claim_leaves_it_to_run_out() {
 #[test]
 fn a_stop_waits_two_request_timeouts_for_a_claim_to_be_given_back() {
     let (mut solo, _claim, fence) = Solo::fencing(settings(|_| {}));
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.wait(ms(20));
     solo.ack(&fence, 102);
     assert!(solo.find_write().is_some(), "a release");

@@ -7,7 +7,9 @@ use super::solo::{
     OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, ms, proven_release, record_of, settings,
     tuned,
 };
-use crate::election::{Effect, Input, PeerRequestId, Reply, RequestId, TermId, Write, WriteKind};
+use crate::election::{
+    Effect, Input, Intent, PeerRequestId, Reply, RequestId, TermId, Write, WriteKind,
+};
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
@@ -54,12 +56,12 @@ fn told(solo: &Solo, outcome: Option<Handoff>) -> bool {
 }
 
 fn hand_over() -> Input {
-    Input::StepDown {
-        request: ASK,
+    let intent = Intent::StepDown {
         to: Some("node-2".into()),
         expected: None,
         hold_off: ms(0),
-    }
+    };
+    Input::Intend(ASK, intent)
 }
 
 fn wants_the_role(beat: u64, priority: i64) -> Input {
@@ -157,12 +159,12 @@ fn a_second_handoff_is_refused_while_the_first_is_pending() {
     solo.feed(hand_over());
     let request = RequestId(8);
     let (to, hold_off) = (Some("node-3".into()), ms(0));
-    solo.feed(Input::StepDown {
-        request,
+    let intent = Intent::StepDown {
         to,
         expected: None,
         hold_off,
-    });
+    };
+    solo.feed(Input::Intend(request, intent));
     let busy = Reply::SuccessorRefused(Refusal::Busy);
     assert_eq!(solo.reply(request), Some(&busy));
 }
@@ -254,12 +256,12 @@ fn the_last_read_finds_an_heir_that_the_watch_did_not_show() {
 fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
     let (mut solo, term) = Solo::in_term(tuned(|it| it.claim_delay = ms(0)));
     let hold_off = ms(5000);
-    solo.feed(Input::StepDown {
-        request: ASK,
+    let intent = Intent::StepDown {
         to: None,
         expected: None,
         hold_off,
-    });
+    };
+    solo.feed(Input::Intend(ASK, intent));
     solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.take();
@@ -302,7 +304,7 @@ fn an_heir_claims_at_once_and_the_others_leave_it_a_heartbeat() {
 fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     let (question, asked) = question(&solo).expect("a question");
     let release = Some(SECRET.hash());
     assert_eq!(
@@ -328,7 +330,7 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
 #[test]
 fn a_stop_waits_for_an_answer_only_for_a_moment() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.take();
     solo.end_handler(term);
     assert_eq!(solo.find_write(), None);
@@ -366,12 +368,12 @@ fn a_takeover_request_for_another_term_ends_no_term() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     let request = wants_the_role(0, 9);
     let (to, hold_off) = (None, ms(0));
-    solo.feed(Input::StepDown {
-        request: ASK,
+    let intent = Intent::StepDown {
         to,
         expected: None,
         hold_off,
-    });
+    };
+    solo.feed(Input::Intend(ASK, intent));
     solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.ack(&release, 103);

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, tuned};
 use crate::config::{RoleSettings, Takeover};
-use crate::election::{Effect, Input, Link, PeerRequestId, RequestId};
+use crate::election::{Effect, Input, Intent, Link, PeerRequestId, RequestId};
 use crate::heirs::Heirs;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, Release, SeenRecord};
@@ -201,12 +201,12 @@ fn a_leader_of_another_library_is_not_asked_and_keeps_the_role() {
 fn an_instance_that_stays_out_sends_no_takeover_request() {
     let (mut solo, term) = Solo::in_term(ambitious(Takeover::Cooperative));
     let (request, to, hold_off) = (RequestId(1), None, ms(3000));
-    solo.feed(Input::StepDown {
-        request,
+    let intent = Intent::StepDown {
         to,
         expected: None,
         hold_off,
-    });
+    };
+    solo.feed(Input::Intend(request, intent));
     solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.ack(&release, 103);
@@ -225,12 +225,12 @@ fn a_paused_instance_drops_its_takeover_request() {
     beats(&mut solo, 1..=3);
     assert!(!questions(&solo).is_empty());
     let request = RequestId(1);
-    solo.feed(Input::Pause { request });
+    solo.feed(Input::Intend(request, Intent::Pause));
     solo.take();
     beats(&mut solo, 4..=20);
     assert!(is_idle(&solo));
     // The hysteresis starts again.
-    solo.feed(Input::Resume { request });
+    solo.feed(Input::Intend(request, Intent::Resume));
     beats(&mut solo, 21..=22);
     assert!(is_idle(&solo));
     beats(&mut solo, 23..=23);

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::solo::{
     BUCKET, OLD_FENCE, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
-use crate::election::{Bucket, Input, Link, Reply, RequestId, WriteKind};
+use crate::election::{Bucket, Input, Intent, Link, Reply, RequestId, WriteKind};
 use crate::event::{Event, WaitReason};
 use crate::record::{Content, Entry, FenceEntry, Release};
 
@@ -217,7 +217,10 @@ fn an_instance_that_does_not_wait_replies_changed() {
     // The keys were not read yet.
     ends(Solo::new(settings(|_| {}), BUCKET), 0);
     let mut stopped = waiting(None, Some(OLD_FENCE));
-    stopped.feed(Input::Stop { release: true });
+    stopped.feed(Input::Intend(
+        RequestId::NOBODY,
+        Intent::Stop { release: true },
+    ));
     ends(stopped, 0);
 }
 
@@ -225,9 +228,7 @@ fn an_instance_that_does_not_wait_replies_changed() {
 fn a_paused_instance_whose_wait_is_ended_claims_after_the_resume() {
     let leader = entry(100, stranger(Some(LONG)));
     let mut solo = waiting(Some(&leader), Some(OLD_FENCE));
-    solo.feed(Input::Pause {
-        request: RequestId(1),
-    });
+    solo.feed(Input::Intend(RequestId(1), Intent::Pause));
     let (request, revision) = (ASK, 100);
     solo.feed(Input::EndLease { request, revision });
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
@@ -235,9 +236,7 @@ fn a_paused_instance_whose_wait_is_ended_claims_after_the_resume() {
         solo.wait_showing(ms(500), Some(&leader), Some(OLD_FENCE)),
         None
     );
-    solo.feed(Input::Resume {
-        request: RequestId(2),
-    });
+    solo.feed(Input::Intend(RequestId(2), Intent::Resume));
     let claim = solo.wait_showing(ms(3), Some(&leader), Some(OLD_FENCE));
     assert!(claim.is_some());
 }

@@ -8,7 +8,7 @@ use super::solo::{
 };
 use crate::config::RoleConfig;
 use crate::election::{
-    Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, Write, WriteOutcome,
+    Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, Write, WriteOutcome,
 };
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
@@ -261,7 +261,7 @@ fn a_stop_without_release_applies_to_a_term_that_already_ends() {
     for release in [true, false] {
         let (mut solo, term) = leading(|_| {});
         solo.step_down(ASK);
-        solo.feed(Input::Stop { release });
+        solo.leave(Intent::Stop { release });
         solo.end_handler(term);
         assert_eq!(solo.find_write().is_some(), release);
     }
@@ -280,7 +280,7 @@ fn bare_claim_given_back(before: Option<FenceEntry>) -> Solo {
     let claim = solo.write();
     solo.ack(&claim, 101);
     let fence = solo.write();
-    solo.feed(Input::Stop { release: true });
+    solo.leave(Intent::Stop { release: true });
     solo.end(&fence, WriteOutcome::Failed(failure(FailureKind::Timeout)));
     solo
 }

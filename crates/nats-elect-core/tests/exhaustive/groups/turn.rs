@@ -11,7 +11,7 @@ use nats_elect_core::group::{
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Effect, Fresh, HandlerEnd, Input, Link, Moment, RequestId, TermStart, WriteOutcome,
+    Effect, Fresh, HandlerEnd, Input, Intent, Link, Moment, RequestId, TermStart, WriteOutcome,
 };
 use uuid::Uuid;
 
@@ -334,7 +334,7 @@ impl<'a> Turn<'a> {
         if let Some(keeper) = keeper
             && let Some(term) = keeper.term
         {
-            let request = RequestId(0);
+            let request = RequestId::NOBODY;
             let term = Some(term);
             let validate = Input::Validate { request, term };
             inputs.push_back(To::Keeper(keeper.epoch, validate));
@@ -459,7 +459,7 @@ impl<'a> Turn<'a> {
     ) {
         for keeper in &mut self.process(member).keepers {
             if which(keeper) && !std::mem::replace(&mut keeper.leaving, true) {
-                let stop = Input::Stop { release: true };
+                let stop = Input::Intend(RequestId::NOBODY, Intent::Stop { release: true });
                 inputs.push_back(To::Keeper(keeper.epoch, stop));
             }
         }

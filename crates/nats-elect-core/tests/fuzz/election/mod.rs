@@ -19,7 +19,7 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::RoleState;
 use nats_elect_core::token::{FencingToken, LeaseToken};
 use nats_elect_core::{
-    Bucket, Candidate, Effect, Election, Fresh, HandlerEnd, Input, Link, Moment, OpId,
+    Bucket, Candidate, Effect, Election, Fresh, HandlerEnd, Input, Intent, Link, Moment, OpId,
     PeerRequestId, ReplyId, RequestId, TermId, Write, WriteOutcome,
 };
 use uuid::Uuid;
@@ -243,12 +243,12 @@ impl Life {
                 let request = self.ask();
                 let to = u.ratio(1, 2)?.then(|| peer::name(u)).transpose()?;
                 let hold_off = Duration::from_millis(u.int_in_range(0..=5_000)?);
-                self.tell(Input::StepDown {
-                    request,
+                let intent = Intent::StepDown {
                     to,
                     expected: None,
                     hold_off,
-                });
+                };
+                self.tell(Input::Intend(request, intent));
             }
             29 => {
                 let (request, term) = (self.ask(), self.term(u)?);
@@ -292,41 +292,45 @@ impl Life {
         Ok(())
     }
 
+    fn leave(&mut self, intent: Intent) {
+        self.tell(Input::Intend(RequestId::NOBODY, intent));
+    }
+
     /// What would end most lives too soon, and what is asked for now and then.
     fn seldom(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         if u.ratio(1, 8)? {
             let release = u.arbitrary()?;
-            self.tell(Input::Stop { release });
+            self.leave(Intent::Stop { release });
         } else if u.ratio(1, 16)? {
-            self.tell(Input::Abandon);
+            self.leave(Intent::Abandon);
         } else if u.ratio(1, 4)? {
             let term = self.term(u)?;
             self.tell(Input::Superseded { term });
         } else {
             let request = self.ask();
-            let order = match u.int_in_range(0..=5)? {
-                0 => Input::Pause { request },
-                1 => Input::Cordon { request },
-                2 => Input::Resume { request },
-                3 | 4 => Input::EndLease {
-                    request,
-                    revision: self.revision(u)?,
-                },
-                _ => Input::StepDown {
-                    request,
+            let intent = match u.int_in_range(0..=5)? {
+                0 => Intent::Pause,
+                1 => Intent::Cordon,
+                2 => Intent::Resume,
+                3 | 4 => {
+                    let revision = self.revision(u)?;
+                    self.tell(Input::EndLease { request, revision });
+                    return Ok(());
+                }
+                _ => Intent::StepDown {
                     to: None,
                     expected: self.last_token,
                     hold_off: Duration::ZERO,
                 },
             };
-            self.tell(order);
+            self.tell(Input::Intend(request, intent));
         }
         Ok(())
     }
 
     /// Whatever happened: it can be left, and nobody waits for an answer for ever.
     fn end(&mut self) {
-        self.tell(Input::Stop { release: true });
+        self.leave(Intent::Stop { release: true });
         for _ in 0..MOST_INPUTS {
             if self.election.is_stopped() {
                 break;

@@ -2,7 +2,7 @@
 
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::record::Snapshot;
-use nats_elect_core::{Failure, Input, Link, OpId, WriteOutcome};
+use nats_elect_core::{Failure, Input, Intent, Link, OpId, WriteOutcome};
 
 use super::{Late, Life, MOST_LATE, Request};
 
@@ -33,8 +33,8 @@ impl Life {
                 self.bucket = Some(*bucket);
             }
             Input::Link(_) => self.link = None,
-            Input::Pause { .. } | Input::Cordon { .. } => self.paused = true,
-            Input::Resume { .. } => self.paused = false,
+            Input::Intend(_, Intent::Pause | Intent::Cordon) => self.paused = true,
+            Input::Intend(_, Intent::Resume) => self.paused = false,
             Input::Observed(entry) => {
                 self.shown.insert(entry.revision);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nats_elect_core::event::Event;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
-use nats_elect_core::{Effect, Input};
+use nats_elect_core::{Effect, Input, Intent};
 
 use super::{Note, demand};
 use crate::world::World;
@@ -34,7 +34,7 @@ impl Failing {
             Note::Booted { node }
             | Note::Takes {
                 node,
-                input: Input::Resume { .. },
+                input: Input::Intend(_, Intent::Resume),
             } => self.nodes[*node] = Streak::default(),
             Note::Wants {
                 node,

@@ -3,7 +3,7 @@
 
 use nats_elect_core::event::Event;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
-use nats_elect_core::{Effect, Input, Write, WriteKind};
+use nats_elect_core::{Effect, Input, Intent, Write, WriteKind};
 
 use super::{Note, demand};
 use crate::world::World;
@@ -40,8 +40,8 @@ impl Orders {
             Note::Takes { node, input } => {
                 let paused = &mut self.nodes[*node].paused;
                 match input {
-                    Input::Pause { .. } | Input::Cordon { .. } => *paused = true,
-                    Input::Resume { .. } => *paused = false,
+                    Input::Intend(_, Intent::Pause | Intent::Cordon) => *paused = true,
+                    Input::Intend(_, Intent::Resume) => *paused = false,
                     _ => {}
                 }
                 Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::{Input, RequestId};
+use nats_elect_core::{Input, Intent, RequestId};
 
 use crate::chance::Chance;
 use crate::world::World;
@@ -70,25 +70,22 @@ impl RequestFault {
             // Kept in the process, apart from its election.
             world.nodes[node].candidate.paused = !matches!(self, Self::Resume);
         }
-        world.input(
-            node,
-            match self {
-                Self::StepDown | Self::HandOver => Input::StepDown {
-                    request,
-                    to: matches!(self, Self::HandOver).then_some(next),
-                    expected: None,
-                    hold_off: Duration::ZERO,
-                },
-                Self::Validate => Input::Validate {
-                    request,
-                    term: None,
-                },
-                Self::Stop { release } => Input::Stop { release },
-                Self::Abandon => Input::Abandon,
-                Self::Pause => Input::Pause { request },
-                Self::Resume => Input::Resume { request },
-                Self::Cordon => Input::Cordon { request },
+        let intent = match self {
+            Self::Validate => {
+                let term = None;
+                return world.input(node, Input::Validate { request, term });
+            }
+            Self::StepDown | Self::HandOver => Intent::StepDown {
+                to: matches!(self, Self::HandOver).then_some(next),
+                expected: None,
+                hold_off: Duration::ZERO,
             },
-        );
+            Self::Stop { release } => Intent::Stop { release },
+            Self::Abandon => Intent::Abandon,
+            Self::Pause => Intent::Pause,
+            Self::Resume => Intent::Resume,
+            Self::Cordon => Intent::Cordon,
+        };
+        world.input(node, Input::Intend(request, intent));
     }
 }

@@ -9,7 +9,7 @@ use nats_elect_core::group::{
 use nats_elect_core::record::{Content, Record};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{
-    Candidate, Effect, Election, HandlerEnd, Input, Link, Moment, RequestId, WriteKind,
+    Candidate, Effect, Election, HandlerEnd, Input, Intent, Link, Moment, RequestId, WriteKind,
 };
 
 use super::driver::To;
@@ -138,7 +138,10 @@ impl World {
         if let Some(keeper) = self.keeper_of(node, epoch)
             && !std::mem::replace(&mut keeper.leaving, true)
         {
-            inputs.push_back(To::Keeper(epoch, Input::Stop { release: true }));
+            inputs.push_back(To::Keeper(
+                epoch,
+                Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
+            ));
         }
     }
 
@@ -269,7 +272,7 @@ impl World {
         if let Some(keeper) = keeper
             && keeper.term.is_some()
         {
-            let (request, term) = (RequestId(0), keeper.term);
+            let (request, term) = (RequestId::NOBODY, keeper.term);
             let validate = Input::Validate { request, term };
             inputs.push_back(To::Keeper(keeper.epoch, validate));
         }

@@ -7,7 +7,7 @@ use nats_elect_core::event::{Event, Outcome};
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, FenceRecord, Nonce, Release};
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{Input, RequestId};
+use nats_elect_core::{Input, Intent, RequestId};
 use uuid::Uuid;
 
 use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
@@ -140,7 +140,10 @@ pub fn a_shortened_ttl_is_believed() {
         world.boot(0);
         world.await_leader(ms(50));
         world.run(ms(1000));
-        world.input(0, Input::Stop { release: true });
+        world.input(
+            0,
+            Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
+        );
         world.run(ms(50));
         world.crash(0);
         // What their watches show is the role's key alone.

@@ -7,7 +7,7 @@ use crate::node::Health;
 use crate::{Fate, Kind, ModelBucket, World, ms, settings, tuned};
 use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::status::RoleState;
-use nats_elect_core::{HandlerEnd, Input, Reply, RequestId};
+use nats_elect_core::{HandlerEnd, Input, Intent, Reply, RequestId};
 
 /// The request of the first `step_down`.
 const ASK: RequestId = RequestId(77);
@@ -75,13 +75,18 @@ fn what_a_handler_spawned_winds_down_under_a_lease_that_is_kept_up() {
 #[test]
 fn step_down_stop_and_health_each_free_the_role_for_another() {
     let inputs = [
-        Some(Input::StepDown {
-            request: ASK,
-            to: None,
-            expected: None,
-            hold_off: Duration::ZERO,
-        }),
-        Some(Input::Stop { release: true }),
+        Some(Input::Intend(
+            ASK,
+            Intent::StepDown {
+                to: None,
+                expected: None,
+                hold_off: Duration::ZERO,
+            },
+        )),
+        Some(Input::Intend(
+            RequestId::NOBODY,
+            Intent::Stop { release: true },
+        )),
         None,
     ];
     for (i, input) in inputs.into_iter().enumerate() {

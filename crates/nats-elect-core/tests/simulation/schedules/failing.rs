@@ -5,7 +5,7 @@ use std::time::Duration;
 use nats_elect_core::HandlerEnd;
 use nats_elect_core::config::Takeover;
 use nats_elect_core::event::{EndCause, Event};
-use nats_elect_core::{Input, RequestId};
+use nats_elect_core::{Input, Intent, RequestId};
 
 use super::led_by_the_first;
 use crate::node::Handler;
@@ -74,12 +74,7 @@ pub fn a_preferred_instance_that_fails_at_once_ends_three_healthy_terms_at_most(
         assert!(world.told(PREFERRED, |event| matches!(event, Event::Failing { .. })));
         // Once it is mended, an operator gives it a chance at once.
         world.nodes[PREFERRED].handler = Handler::default();
-        world.input(
-            PREFERRED,
-            Input::Resume {
-                request: RequestId(1),
-            },
-        );
+        world.input(PREFERRED, Input::Intend(RequestId(1), Intent::Resume));
         world.until_led_by(PREFERRED, ms(5000));
     }
 }
@@ -107,7 +102,10 @@ fn an_id_whose_processes_release_what_they_led_is_not_failing() {
         world.boot(PREFERRED);
         awaits_the_preferred(&mut world);
         world.run(ms(500));
-        world.input(PREFERRED, Input::Stop { release: true });
+        world.input(
+            PREFERRED,
+            Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
+        );
         let another = |world: &World| world.leader().is_some_and(|leader| leader != PREFERRED);
         world.run_until(ms(5000), another).expect("another leader");
         world.crash(PREFERRED);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nats_elect_core::config::Takeover;
 use nats_elect_core::event::Event;
 use nats_elect_core::record::Content;
-use nats_elect_core::{HandlerEnd, Input, RequestId};
+use nats_elect_core::{HandlerEnd, Input, Intent, RequestId};
 
 use super::led_by_the_first;
 use crate::network::{Fate, Kind, Wire};
@@ -42,12 +42,14 @@ fn worst(what: impl Fn(u64) -> Duration) -> Duration {
 #[test]
 fn stop_step_down_and_a_handler_that_returned_take_a_few_round_trips() {
     let inputs: [fn(&World, usize) -> Input; 3] = [
-        |_, _| Input::Stop { release: true },
-        |_, _| Input::StepDown {
-            request: RequestId(1),
-            to: None,
-            expected: None,
-            hold_off: Duration::ZERO,
+        |_, _| Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
+        |_, _| {
+            let intent = Intent::StepDown {
+                to: None,
+                expected: None,
+                hold_off: Duration::ZERO,
+            };
+            Input::Intend(RequestId(1), intent)
         },
         |world, leader| Input::HandlerEnding {
             term: world.term(leader),
@@ -82,13 +84,12 @@ fn a_step_down_by_name_takes_a_few_round_trips() {
 
 fn hand_to(world: &mut World, leader: usize, heir: usize) {
     let answered = u64::try_from(world.nodes[leader].replies.len()).expect("a short run");
-    let input = Input::StepDown {
-        request: RequestId(1 + answered),
+    let intent = Intent::StepDown {
         to: Some(format!("node-{heir}")),
         expected: None,
         hold_off: Duration::ZERO,
     };
-    world.input(leader, input);
+    world.input(leader, Input::Intend(RequestId(1 + answered), intent));
 }
 
 /// The heir's watch was dead during a handoff: it would wait for the lease of the leader before,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nats_elect_core::config::{RoleConfig, RoleSettings};
 use nats_elect_core::event::Event;
-use nats_elect_core::{Input, RequestId};
+use nats_elect_core::{Input, Intent, RequestId};
 
 use crate::node::Trouble;
 use crate::{ModelBucket, World, ms, settings};
@@ -57,13 +57,12 @@ fn boots_to_stale_reads(world: &mut World, node: usize) {
 fn step_down(world: &mut World, node: usize) {
     let answered = u64::try_from(world.nodes[node].replies.len()).expect("a short run");
     let request = RequestId(77 + answered);
-    let input = Input::StepDown {
-        request,
+    let intent = Intent::StepDown {
         to: None,
         expected: None,
         hold_off: Duration::ZERO,
     };
-    world.input(node, input);
+    world.input(node, Input::Intend(request, intent));
 }
 
 /// How many of its terms have ended.

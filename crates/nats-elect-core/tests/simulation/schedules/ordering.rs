@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::config::Takeover;
-use nats_elect_core::{Input, RequestId};
+use nats_elect_core::{Input, Intent, RequestId};
 
 use crate::{ModelBucket, World, ms, settings};
 
@@ -28,13 +28,12 @@ fn leads(node: usize) -> impl Fn(&World) -> bool {
 }
 
 fn hand_to(world: &mut World, from: usize, to: usize, hold_off: Duration) {
-    let input = Input::StepDown {
-        request: RequestId(1),
+    let intent = Intent::StepDown {
         to: Some(format!("node-{to}")),
         expected: None,
         hold_off,
     };
-    world.input(from, input);
+    world.input(from, Input::Intend(RequestId(1), intent));
     world.run_until(ms(500), leads(to)).expect("a handoff");
 }
 
@@ -59,12 +58,7 @@ fn a_resumed_leader_yields_to_a_higher_priority_again() {
     let mut world = led_by_the_highest();
     hand_to(&mut world, 2, 0, Duration::ZERO);
     stays_with(&mut world, 0, ms(60_000));
-    world.input(
-        0,
-        Input::Resume {
-            request: RequestId(2),
-        },
-    );
+    world.input(0, Input::Intend(RequestId(2), Intent::Resume));
     world.run_until(ms(10_000), |world| world.leader() != Some(0));
     world.run_until(ms(10_000), leads(2)).expect("by priority");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{World, ms, settings};
 use nats_elect_core::record::Content;
-use nats_elect_core::{Input, Reply, RequestId};
+use nats_elect_core::{Input, Intent, Reply, RequestId};
 
 const ASK: RequestId = RequestId(1);
 
@@ -15,7 +15,7 @@ fn a_pause_at_any_time_leaves_a_leader_or_a_free_role() {
         let mut world = World::new(wait, 1, &settings(|_| {}));
         world.run(Duration::from_micros(wait * 37));
         let leads = world.leader().is_some();
-        world.input(0, Input::Pause { request: ASK });
+        world.input(0, Input::Intend(ASK, Intent::Pause));
         world.run(ms(1000));
         assert_eq!(world.leader().is_some(), leads, "after {wait}");
         let entry = world.bucket.role().map(|entry| &entry.content);
@@ -34,7 +34,7 @@ fn a_cordoned_leader_is_followed_within_milliseconds_and_stays_out() {
         let mut world = World::new(seed, 2, &settings(|_| {}));
         let leader = world.await_leader(ms(50));
         world.run(ms(500));
-        world.input(leader, Input::Cordon { request: ASK });
+        world.input(leader, Input::Intend(ASK, Intent::Cordon));
         let other = 1 - leader;
         world
             .run_until(ms(50), |world| world.leader() == Some(other))
@@ -51,12 +51,7 @@ fn a_cordoned_leader_is_followed_within_milliseconds_and_stays_out() {
         world.crash(other);
         world.run(ms(5000));
         assert_eq!(world.leader(), None);
-        world.input(
-            leader,
-            Input::Resume {
-                request: RequestId(2),
-            },
-        );
+        world.input(leader, Input::Intend(RequestId(2), Intent::Resume));
         world
             .run_until(ms(50), |world| world.leader() == Some(leader))
             .expect("it leads again");

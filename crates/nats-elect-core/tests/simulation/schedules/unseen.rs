@@ -7,7 +7,7 @@ use nats_elect_core::event::Event;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, FenceRecord, Nonce};
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{Input, OpId, RequestId, WriteOutcome};
+use nats_elect_core::{Input, Intent, OpId, RequestId, WriteOutcome};
 use uuid::Uuid;
 
 use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
@@ -20,12 +20,7 @@ use crate::{ModelBucket, World, ms, settings};
 fn led_after_the_second_had_read(seed: u64) -> World {
     let mut world = World::unstarted(seed, ModelBucket::new(), vec![of_ttl(ms(5000)); 2]);
     world.boot(1);
-    world.input(
-        1,
-        Input::Pause {
-            request: RequestId(1),
-        },
-    );
+    world.input(1, Input::Intend(RequestId(1), Intent::Pause));
     world.run(ms(20));
     world.disconnect(1);
     world.boot(0);
@@ -42,12 +37,7 @@ fn a_fence_record_brought_by_the_watch_does_not_make_an_old_sight_of_a_missing_k
         world.run(ms(6000));
         world.nodes[0].wire = Wire::Cut;
         world.purge();
-        world.input(
-            1,
-            Input::Resume {
-                request: RequestId(2),
-            },
-        );
+        world.input(1, Input::Intend(RequestId(2), Intent::Resume));
         world.connect(1);
         let took = world.until_led_by(1, ms(12_000));
         assert!(took >= ms(3900), "{took:?}");
@@ -61,12 +51,7 @@ fn a_purge_under_a_healthy_leader_makes_no_two() {
         let mut world = led_after_the_second_had_read(seed);
         world.run(ms(6100));
         world.purge();
-        world.input(
-            1,
-            Input::Resume {
-                request: RequestId(2),
-            },
-        );
+        world.input(1, Input::Intend(RequestId(2), Intent::Resume));
         world.connect(1);
         world.run(ms(12_000));
     }
@@ -222,12 +207,7 @@ fn a_release_frees_at_once_also_whoever_learnt_of_the_claim_before_it_after_its_
         world.run(ms(3000));
         world.nodes[2].watching = false;
         // 2 hears of the release, but can't claim.
-        world.input(
-            2,
-            Input::Pause {
-                request: RequestId(1),
-            },
-        );
+        world.input(2, Input::Intend(RequestId(1), Intent::Pause));
         world.nodes[2].watching = true;
         step_down(&mut world, 0);
         world.run_until(ms(100), |world| {
@@ -246,12 +226,7 @@ fn a_release_frees_at_once_also_whoever_learnt_of_the_claim_before_it_after_its_
         world.run(ms(20));
         world.watch_again(2);
         world.crash(0);
-        world.input(
-            2,
-            Input::Resume {
-                request: RequestId(2),
-            },
-        );
+        world.input(2, Input::Intend(RequestId(2), Intent::Resume));
         world.run(ms(100));
         step_down(&mut world, 1);
         let took = world.until_led_by(2, ms(30_000));
@@ -443,11 +418,11 @@ pub fn a_claim_over_a_second_term_knows_that_terms_fence_record() {
     world.boot(1);
     world.run(ms(100));
     let asks = [1, 2].map(RequestId);
-    world.input(1, Input::Pause { request: asks[0] });
+    world.input(1, Input::Intend(asks[0], Intent::Pause));
     step_down(&mut world, 0);
     world.run(ms(100));
     assert_eq!(world.leader(), Some(0), "again");
-    world.input(1, Input::Resume { request: asks[1] });
+    world.input(1, Input::Intend(asks[1], Intent::Resume));
     world.run(ms(100));
     world.crash(0);
     world.until_led_by(1, ms(5000));
