@@ -58,6 +58,8 @@ pub(super) struct Board<'a> {
     pub fair: u64,
     /// How many costs were asked for.
     pub evaluated: Cell<usize>,
+    /// Labels that units require for which no room can be made.
+    pub hopeless: BTreeSet<&'a BTreeSet<String>>,
     newest: Option<&'a Option<String>>,
     /// By member: the first one in its zone.
     zone: Vec<usize>,
@@ -97,6 +99,7 @@ impl<'a> Board<'a> {
             fair: 0,
             weight,
             evaluated: Cell::new(0),
+            hopeless: BTreeSet::new(),
             newest: newest(members),
             zone: members.iter().filter_map(first_like).collect(),
             zones: sets(|it| &it.zones),

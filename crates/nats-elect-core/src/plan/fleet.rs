@@ -84,7 +84,7 @@ pub struct Limits {
     /// gets its part of 256 units by one plan, and of 10,000 by fifteen. Units without an owner, and
     /// those that must leave theirs, are exempt.
     pub moves: usize,
-    /// How many times the plan compares a place for a unit. Default 1,000,000: about 20 ms. A plan that
+    /// How many times the plan compares a place for a unit. Default 1,000,000: at most about 50 ms. A plan that
     /// spends it all is right as far as it goes, and the next one goes on. At least two for each
     /// member; less counts as that.
     pub budget: usize,

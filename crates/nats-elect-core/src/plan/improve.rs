@@ -97,7 +97,7 @@ impl Board<'_> {
     /// The unit that a member gives of these, and to whom: to the one with the least load that may have
     /// one. Within the band only units of at least this weight move.
     fn pick(&self, from: usize, held: &Held, least: u64) -> Option<(usize, usize)> {
-        let band = self.mean * u64::from(self.fleet.limits.band) / 100;
+        let band = self.mean.saturating_mul(self.fleet.limits.band.into()) / 100;
         let takers = self.takers().filter(|it| self.load[*it] < self.load[from]);
         let mut takers: Vec<_> = takers.collect();
         takers.sort_by_key(|it| (self.load[*it], Reverse(*it)));

@@ -7,20 +7,19 @@ use super::board::{Board, Cost, MUST};
 use super::outcome::{Reason, Unplaced};
 
 /// A unit that is nowhere, behind all by which it gets its turn: those without an owner are first, then
-/// those that require most labels, have most wishes, and are heaviest.
-type Loose = (bool, Reverse<[usize; 2]>, Reverse<u64>, usize, usize);
+/// those that require most labels, and have most wishes; of a kind the heaviest.
+type Loose = (bool, Reverse<[usize; 2]>, usize, Reverse<u64>, usize);
 
 impl Board<'_> {
     /// Places all units that have no place, or must leave theirs. Returns those that nobody may have.
     pub fn place_all(&mut self) -> Vec<Unplaced> {
         let loose = self.loosen();
         let mut unplaced = Vec::new();
-        for alike in loose.chunk_by(|a, b| (a.2, a.3) == (b.2, b.3)) {
-            let units: Vec<_> = alike.iter().map(|it| it.4).collect();
-            let left = &units[self.place(&units)..];
-            let why = left.first().map(|unit| self.nearest(*unit));
-            for (unit, why) in left.iter().zip(why.iter().cycle()) {
-                let (unit, why) = (*unit, *why);
+        for kind in loose.chunk_by(|a, b| a.2 == b.2) {
+            let units: Vec<_> = kind.iter().map(|it| it.4).collect();
+            let placed = self.place(&units);
+            let why = self.nearest(units[units.len() - 1]);
+            for unit in units[placed..].iter().copied() {
                 self.keep(unit);
                 unplaced.push(Unplaced { unit, why });
             }
@@ -41,26 +40,30 @@ impl Board<'_> {
             if let Some(cause) = owner.map_or(Some(Reason::Unowned), |at| self.refusal(unit, at)) {
                 self.lift(unit, cause);
                 let wishes = it.zones.len() + it.apart.len() + it.prefers.len();
-                let order = Reverse([it.requires.len(), wishes]);
-                let (weight, kind) = (Reverse(self.weight[unit]), self.kind[unit]);
-                loose.push((owner.is_some(), order, weight, kind, unit));
+                let order = (owner.is_some(), Reverse([it.requires.len(), wishes]));
+                let weight = Reverse(self.weight[unit]);
+                loose.push((order.0, order.1, self.kind[unit], weight, unit));
             }
         }
         loose.sort_unstable();
         loose
     }
 
-    /// Places units that are alike, each where it costs least. Returns how many found a place.
+    /// Places units of a kind, each where it costs least. Returns how many found a place.
     fn place(&mut self, units: &[usize]) -> usize {
-        // A cost that is known may be too low by now, and never too high, as units only come.
+        // A cost that is known may be too low by now, as units come. For a lighter one it may be too high,
+        // which costs balance alone.
         let known = |member| Some((Reverse(self.cost(units[0], member)?), member));
         let mut places: BinaryHeap<_> = (0..self.load.len()).filter_map(known).collect();
         for (placed, unit) in units.iter().enumerate() {
             while self.at[*unit].is_none() {
                 let Some((Reverse(known), member)) = places.pop() else {
-                    if self.make_room(*unit) {
+                    // Nobody else who requires the same finds room either.
+                    let requires = &self.fleet.units[*unit].requires;
+                    if !self.hopeless.contains(requires) && self.make_room(*unit) {
                         break;
                     }
+                    self.hopeless.insert(requires);
                     return placed;
                 };
                 if let Some(cost) = self.cost(*unit, member) {
