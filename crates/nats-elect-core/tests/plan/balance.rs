@@ -9,9 +9,9 @@ use crate::random::Random;
 
 /// The fewest moves of units with an owner after which the members that take units differ by one at most.
 fn fewest(fleet: &Fleet) -> usize {
-    let takes = |it: &(usize, &Member)| it.1.standing == Standing::Takes;
-    let takers = owned(fleet).into_iter().zip(&fleet.members);
-    let (takers, others): (Vec<_>, Vec<_>) = takers.partition(takes);
+    let members = owned(fleet).into_iter().zip(&fleet.members);
+    let (takers, others): (Vec<_>, Vec<_>) =
+        members.partition(|it| it.1.standing == Standing::Takes);
     let mut counts: Vec<_> = takers.iter().map(|it| it.0).collect();
     counts.sort_unstable_by_key(|it| Reverse(*it));
     let (each, rest) = (

@@ -38,10 +38,8 @@ fn timed_to_rest(what: &str, fleet: &mut Fleet) {
         plans += 1;
         assert!(plans < 2_000, "{what}");
     }
-    assert_eq!(
-        timed(&format!("  at rest after {plans} plans"), fleet).moves,
-        []
-    );
+    let last = timed(&format!("  at rest after {plans} plans"), fleet);
+    assert_eq!(last.moves, []);
 }
 
 fn plans(units: usize, members: usize) {
