@@ -84,9 +84,9 @@ pub struct Limits {
     /// gets its part of 256 units by one plan, and of 10,000 by fifteen. Units without an owner, and
     /// those that must leave theirs, are exempt.
     pub moves: usize,
-    /// How many times the plan compares a place for a unit. Default 1,000,000: at most about 50 ms. A plan that
-    /// spends it all is right as far as it goes, and the next one goes on. At least two for each
-    /// member; less counts as that.
+    /// How many times the plan compares a place for a unit. Default 1,000,000: at most about 50 ms. A
+    /// plan that spends it all is right as far as it goes, and the next one goes on. At least two for
+    /// each member; less counts as that.
     pub budget: usize,
     /// How far two members' loads may be from the mean, in percent of it, before units move between them
     /// if loads are told and differ. Default 10. Weights do not change by themselves, so for them it

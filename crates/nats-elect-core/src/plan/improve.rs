@@ -14,8 +14,8 @@ impl Board<'_> {
     /// Moves units away from where they keep failing, and to where they were ordered. Then makes the plan
     /// better by at most as many moves as are allowed.
     pub fn improve(&mut self) {
-        self.mend(MUST, &mut usize::MAX.clone());
-        let mut left = self.fleet.limits.moves;
+        let (mut all, mut left) = (usize::MAX, self.fleet.limits.moves);
+        self.mend(MUST, &mut all);
         if !self.holds() {
             self.mend(WISHES, &mut left);
             self.balance(&mut left);

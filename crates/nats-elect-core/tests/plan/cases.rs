@@ -19,6 +19,7 @@ room that is made for one that has no other | gpu,max=1 max=1 | 0 -,need=gpu | 0
 no room is made by one with an order, or in change | gpu,max=2 - | 0,order=0 0,change -,need=gpu |  | 2 full
 too few places | max=1 max=2 | 5x- | 0>1 unowned, 1>0 unowned, 2>1 unowned | 3 full, 4 full
 a lower cap moves what is beyond it | max=1 - | 3x0 | 0>1 full, 1>1 full |
+beyond a cap the one with an order stays | max=1 - | 0,order=0 0 | 1>1 full |
 beyond a cap stays what has no other place | gpu,max=1 max=5 | 0,need=gpu 0,need=gpu 0 | 2>1 room | 1 full
 a unit of a full member that takes none | max=0 waits | - |  | 0 full
 a member that takes none for now keeps its own | waits - | 3x0 - | 3>1 unowned |
