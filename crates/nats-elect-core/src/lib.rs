@@ -173,6 +173,7 @@
 //! - [`event`] and [`status`]: what an instance tells about a role.
 //! - [`group`]: groups of units, of which each instance owns some by one lease. Nothing of it is in
 //!   use yet.
+//! - [`plan`]: which member should own which unit of a group. Nothing of it is in use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
@@ -197,6 +198,7 @@ mod label;
 mod moment;
 pub mod name;
 pub mod peer;
+pub mod plan;
 pub mod record;
 pub mod release;
 mod setters;
