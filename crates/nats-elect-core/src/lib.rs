@@ -173,6 +173,7 @@
 //! - [`event`] and [`status`]: what an instance tells about a role.
 //! - [`group`]: groups of units, of which each instance owns some by one lease. Nothing of it is in
 //!   use yet.
+//! - [`assignment`]: the values of the coming protocol of groups. Nothing of it is in use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
@@ -186,6 +187,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod assignment;
 pub mod config;
 pub mod duration;
 mod election;
