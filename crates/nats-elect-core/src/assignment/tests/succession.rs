@@ -188,6 +188,8 @@ proptest! {
     ) {
         let names = || ["a", "b", "c"].map(name).to_vec();
         let mut world = World::new(if is_sharded { Units::Shards(3) } else { Units::Names(names()) });
-        steps.into_iter().for_each(|step| world.step(step));
+        for step in steps {
+            world.step(step);
+        }
     }
 }
