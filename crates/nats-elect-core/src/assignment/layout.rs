@@ -14,6 +14,9 @@ use super::{VERSION, json};
 /// The largest map that is parsed, in bytes.
 pub(super) const MOST_MAP_BYTES: usize = 1024 * 1024;
 
+/// The most members that all can have a former epoch in the map.
+const MOST_MEMBERS: u16 = 2048;
+
 /// What a map says, as JSON. Epochs are told by their places: the members first, then the others.
 #[derive(Serialize, Deserialize)]
 struct MapValue {
@@ -146,6 +149,8 @@ impl Map {
         }
         for (since, epochs) in value.from {
             for epoch in epochs.iter() {
+                // Each epoch once: many sequences can't make it grow.
+                (map.common.len() < map.epochs.len()).then_some(())?;
                 map.common.push(map.wait(epoch.try_into().ok()?, since)?);
             }
         }
@@ -206,8 +211,10 @@ impl Map {
     ///
     /// A collect, a closing map and the map after it are smaller. So is each map in which no unit was
     /// moved twice before its former owner acknowledged that. Whoever moves units compares the length
-    /// of the map with what the server takes, and moves fewer.
+    /// of the map with what the server takes, and moves fewer. More than 2,048 members, half of
+    /// [`MOST_EPOCHS`], count as that many.
     pub fn most_bytes(units: Units, members: u16) -> usize {
+        let members = members.min(MOST_MEMBERS);
         let epochs = (0..2 * u128::from(members)).map(Epoch::new);
         let places = || (0..members).cycle();
         let wait = |epoch: u16| Wait {

@@ -171,6 +171,12 @@ fn what_breaks_a_rule_is_no_map() {
     }
     let unknown = text.replacen("\"v\":1", "\"v\":1,\"later\":[{}]", 1);
     assert_eq!(Map::parse(22, unknown.as_bytes()), Some(rich()));
+    // Much that is said again and again takes no memory.
+    let again: Vec<_> = (1..22)
+        .map(|since| format!("\"{since}\":\"0-3\""))
+        .collect();
+    let again = text.replacen("\"21\":\"0-1,3\"", &again.join(","), 1);
+    assert_eq!(Map::parse(22, again.as_bytes()), None);
     let long = format!("{text}{}", " ".repeat(1024 * 1024));
     assert_eq!(Map::parse(22, long.as_bytes()), None);
 }
