@@ -1,16 +1,19 @@
 //! Which application takes part: two that share a role by mistake elect one leader between them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::text::printable;
 
 /// The longest name, in bytes.
 pub const MAX_APPLICATION_BYTES: usize = 64;
 
 /// The name of an application, as its records tell it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Application {
     /// The name.
     pub name: String,
     /// Whether somebody set the name. Otherwise it is that of the program's file.
+    #[serde(rename = "set", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_set: bool,
 }
 

@@ -171,9 +171,9 @@
 //!   of a term.
 //! - [`peer`] and [`handoff`]: messages between instances, and the outcome of a handoff.
 //! - [`event`] and [`status`]: what an instance tells about a role.
-//! - [`group`]: groups of units, of which each instance owns some by one lease. Nothing of it is in
-//!   use yet.
-//! - [`plan`]: which member should own which unit of a group. Nothing of it is in use yet.
+//! - [`group`]: groups of units, of which each instance owns some by one lease.
+//! - [`assignment`] and [`plan`]: the values and the plan of what groups will be. Nothing of them is
+//!   in use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
@@ -187,6 +187,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod assignment;
 pub mod config;
 pub mod duration;
 mod election;

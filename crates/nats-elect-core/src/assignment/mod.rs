@@ -1,0 +1,53 @@
+//! A group as one map, which its members acknowledge: the values of the bucket.
+//!
+//! `docs/decisions/0010-a-group-is-one-map.md` has the rules, and the words that are used here. The
+//! protocol is not built on these values yet: [`group`](crate::group) still is what runs.
+//!
+//! People and tools may read the values: they are JSON, and large sets in them are packed. Any bytes
+//! may stand in the bucket. Those that break a bound or a rule of the format are
+//! [foreign](Value::Foreign), and no bytes make a parser fail. Unknown fields are ignored.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `key.rs` | [`Key`]: the keys of the map and of the members |
+//! | `epoch.rs` | [`Epoch`]: the name of one claim of a member's lease |
+//! | `map.rs` | [`Map`]: who owns each unit, and for whom it waits |
+//! | `successor.rs` | the maps that are made from a map |
+//! | `layout.rs` | the JSON of a map |
+//! | `record.rs` | [`MemberRecord`]: what a member says with each heartbeat |
+//! | `units.rs` | [`Units`], [`Unit`], [`UnitSets`]: units and sets of them |
+//! | `ranges.rs`, `bits.rs` | sets of numbers as text, and small numbers packed into text |
+//! | `foreign.rs` | [`Value`]: what stands under a key |
+
+mod bits;
+mod epoch;
+mod foreign;
+mod key;
+mod layout;
+mod map;
+mod ranges;
+mod record;
+mod successor;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use epoch::{Epoch, LONGEST_LEASE};
+pub use foreign::{Value, ended};
+pub use key::Key;
+pub use map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map};
+pub use ranges::Ranges;
+pub use record::{MOST_HEAVY, MOST_LABELS, MOST_VERSION_BYTES, MemberRecord};
+pub use successor::{Changes, MapError};
+pub use units::{MOST_NAMES, MOST_SHARDS, Unit, UnitSet, UnitSets, Units};
+
+/// The version of the values that this crate writes, in the field `v`.
+const VERSION: u64 = 1;
+
+/// A value as JSON.
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("strings and numbers")
+}
