@@ -188,6 +188,7 @@
 
 pub mod application;
 pub mod assignment;
+mod condition;
 pub mod config;
 pub mod duration;
 mod election;

@@ -1,28 +1,40 @@
 //! The name of one claim of a member's lease.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The longest lease of a member. Whoever watches a key without a record that tells its lease waits
-/// this long.
+use crate::record::FOREIGN_LEASE;
+
+/// The longest lease of a member. All waits that have no better witness last this long. It is a
+/// constant, as a record that told it could be wrong.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
+
+/// The leases that a member's record may tell.
+pub(crate) const MEMBER_LEASE: RangeInclusive<Duration> = FOREIGN_LEASE.0..=LONGEST_LEASE;
 
 /// The characters of an epoch's text.
 const TEXT_BYTES: usize = 22;
 
-/// The name of one claim of a member's lease: 128 random bits, used once.
+/// The name of one claim of a member's lease. No epoch is used twice.
 ///
-/// Its text has 22 characters of base64 for URLs, without padding.
+/// It has 128 bits: random ones in the protocol that is being built, and those of an
+/// [`Identity`](crate::group::Identity) in [`group`](crate::group). Its text has 22 characters of base64 for URLs, without padding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch([u8; 16]);
 
 impl Epoch {
-    /// The epoch of these bits. They must be random, and used once.
-    pub const fn new(bits: u128) -> Self {
-        Self(bits.to_be_bytes())
+    /// The epoch with these bytes as its name.
+    pub const fn new(name: [u8; 16]) -> Self {
+        Self(name)
+    }
+
+    /// Its 16 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
     }
 
     /// Parses 22 characters, as `Display` writes them. Returns `None` for other text.

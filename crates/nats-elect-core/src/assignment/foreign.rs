@@ -1,4 +1,4 @@
-//! What stands under a key of a group, as far as members may have written it.
+//! The values under the keys of a group, as far as members may have written them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use super::layout::MOST_MAP_BYTES;
 use super::map::Map;
 use super::record::{MOST_RECORD_BYTES, MemberRecord};
 use super::{VERSION, json};
-use crate::group::stored_condition;
+use crate::condition::stored_condition;
 
-/// What stands under a key of a group.
+/// A value under a key of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// The group's map.
@@ -27,7 +27,7 @@ pub enum Value {
     Foreign,
 }
 
-/// What all versions say alike.
+/// The fields that all versions have.
 #[derive(Deserialize)]
 struct Head {
     v: u64,

@@ -17,7 +17,7 @@ pub(super) const MOST_MAP_BYTES: usize = 1024 * 1024;
 /// The most members that all can have a former epoch in the map.
 const MOST_MEMBERS: u16 = 2048;
 
-/// What a map says, as JSON. Epochs are told by their places: the members first, then the others.
+/// A map as JSON. Places tell epochs: the members first, then the others.
 #[derive(Serialize, Deserialize)]
 struct MapValue {
     v: u64,
@@ -210,12 +210,13 @@ impl Map {
     /// units wait, each since another map, and each unit waits for its former owner.
     ///
     /// A collect, a closing map and the map after it are smaller. So is each map in which no unit was
-    /// moved twice before its former owner acknowledged that. Whoever moves units compares the length
-    /// of the map with what the server takes, and moves fewer. More than 2,048 members, half of
+    /// moved twice before its former owner acknowledged that. A longer map can come of other moves: the
+    /// writer compares its length with what the server takes, and moves fewer units. More than 2,048 members, half of
     /// [`MOST_EPOCHS`], count as that many.
     pub fn most_bytes(units: Units, members: u16) -> usize {
         let members = members.min(MOST_MEMBERS);
-        let epochs = (0..2 * u128::from(members)).map(Epoch::new);
+        let epochs = 0..2 * u128::from(members);
+        let epochs = epochs.map(|bits| Epoch::new(bits.to_be_bytes()));
         let places = || (0..members).cycle();
         let wait = |epoch: u16| Wait {
             epoch,

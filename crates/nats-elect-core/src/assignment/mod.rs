@@ -14,10 +14,10 @@
 //! | `map.rs` | [`Map`]: who owns each unit, and for whom it waits |
 //! | `successor.rs` | the maps that are made from a map |
 //! | `layout.rs` | the JSON of a map |
-//! | `record.rs` | [`MemberRecord`]: what a member says with each heartbeat |
+//! | `record.rs` | [`MemberRecord`]: the record that a member writes with each heartbeat |
 //! | `units.rs` | [`Units`], [`Unit`], [`UnitSets`]: units and sets of them |
 //! | `ranges.rs`, `bits.rs` | sets of numbers as text, and small numbers packed into text |
-//! | `foreign.rs` | [`Value`]: what stands under a key |
+//! | `foreign.rs` | [`Value`]: a value under a key |
 
 mod bits;
 mod epoch;
@@ -35,6 +35,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub(crate) use epoch::MEMBER_LEASE;
 pub use epoch::{Epoch, LONGEST_LEASE};
 pub use foreign::{Value, ended};
 pub use key::Key;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::bits::{Packer, Unpacker};
 use super::units::MOST_SHARDS;
 
-/// What a bitmap begins with.
+/// The first character of a bitmap.
 const BITMAP: char = '=';
 
 /// Ranges of this length stay ranges, so that people can read them.
@@ -16,8 +16,8 @@ const READABLE_BYTES: usize = 32;
 /// A set of numbers below [`MOST_SHARDS`].
 ///
 /// Its text lists ranges, such as `0-3,7`. If that has more than 32 characters, and a bitmap is
-/// shorter, it is `=` and the bitmap in base64, from number 0 on. In memory each range takes eight bytes: at most 24 for a character of the
-/// text.
+/// shorter, it is `=` and the bitmap in base64, from number 0 on. In memory each range takes eight
+/// bytes: at most 24 for a character of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ranges(Vec<(u32, u32)>);
 

@@ -1,4 +1,4 @@
-//! What a member says with each heartbeat.
+//! The record that a member writes with each heartbeat.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::epoch::{Epoch, LONGEST_LEASE};
+use super::epoch::{Epoch, MEMBER_LEASE};
 use super::units::{Unit, UnitSets};
 use super::{VERSION, json};
 use crate::application::Application;
 use crate::name::{InstanceId, UnitName};
-use crate::record::{FOREIGN_LEASE, Nonce};
+use crate::record::Nonce;
 use crate::text::printable;
 
 /// The most labels of a member that are read.
@@ -38,7 +38,7 @@ pub struct MemberRecord {
     pub incarnation: Uuid,
     /// The number of the write within that incarnation.
     pub beat: u64,
-    /// The lease, in whole milliseconds: from 100 ms to [`LONGEST_LEASE`]. It counts from the
+    /// The lease, in whole milliseconds: from 100 ms to [`LONGEST_LEASE`](super::LONGEST_LEASE). It counts from the
     /// sending of this write.
     #[serde(rename = "ttl_ms", with = "millis")]
     pub ttl: Duration,
@@ -181,7 +181,7 @@ mod millis {
 
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    use super::{FOREIGN_LEASE, LONGEST_LEASE};
+    use super::MEMBER_LEASE;
 
     pub fn serialize<S: Serializer>(ttl: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(ttl.as_millis().try_into().unwrap_or(u64::MAX))
@@ -189,7 +189,7 @@ mod millis {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let ttl = Duration::from_millis(u64::deserialize(deserializer)?);
-        let is_lease = (FOREIGN_LEASE.0..=LONGEST_LEASE).contains(&ttl);
+        let is_lease = MEMBER_LEASE.contains(&ttl);
         is_lease
             .then_some(ttl)
             .ok_or_else(|| de::Error::custom("no member's lease"))

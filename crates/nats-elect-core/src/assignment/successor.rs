@@ -178,10 +178,10 @@ impl Map {
         names: impl IntoIterator<Item = UnitName>,
         found: &BTreeSet<Epoch>,
     ) -> Result<Self, MapError> {
-        let mut map = self.next(&Changes::default(), |_, _, _| false)?;
         if self.opens.is_some() {
             return Err(MapError::Closing);
         }
+        let mut map = self.next(&Changes::default(), |_, _, _| false)?;
         let Units::Names(known) = &mut map.units else {
             return Err(MapError::Units);
         };

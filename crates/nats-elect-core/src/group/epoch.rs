@@ -1,38 +1,24 @@
-//! The name of one claim of a member's lease.
+//! The facts that an epoch's name proves.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use sha2::{Digest, Sha256};
 
-use crate::record::FOREIGN_LEASE;
+pub(super) use crate::assignment::MEMBER_LEASE;
+pub use crate::assignment::{Epoch, LONGEST_LEASE};
 use crate::release::ReleaseHash;
 
-/// The longest lease of a member. All waits that have no better witness last this long. It is a
-/// constant, as a record that told it could be forged.
-pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
-
-/// The leases that a member's record may tell.
-pub(super) const MEMBER_LEASE: RangeInclusive<Duration> = FOREIGN_LEASE.0..=LONGEST_LEASE;
-
-/// The longest text of 32 bytes or fewer in base64.
-const LONGEST_TEXT: usize = 43;
-
-/// The name of one claim of a member's lease. No epoch is used twice.
-///
-/// It is the beginning of a hash of all that others have to believe of the member: see
-/// [`Identity`]. So no forged record can give an epoch another key, lease or secret. Its text has
-/// 22 characters of base64 for URLs, without padding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch([u8; 16]);
+/// The characters of a key's text.
+const KEY_TEXT: usize = 43;
 
 /// The Ed25519 public key of an epoch. Its text has 43 characters of base64 for URLs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochKey([u8; 32]);
 
-/// The facts that an epoch's name proves.
+/// The facts that an epoch's name proves: it is the beginning of a hash of all that others have to
+/// believe of the member. So no forged record can give an epoch another key, lease or secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The key that signs the epoch's givings.
@@ -55,7 +41,7 @@ impl Identity {
         let hash: [u8; 32] = hash.finalize().into();
         let mut name = [0; 16];
         name.copy_from_slice(&hash[..16]);
-        Epoch(name)
+        Epoch::new(name)
     }
 }
 
@@ -84,23 +70,6 @@ impl Identity {
     }
 }
 
-impl Epoch {
-    /// The epoch with these bytes as its name.
-    pub const fn new(name: [u8; 16]) -> Self {
-        Self(name)
-    }
-
-    /// Parses 22 characters, as `Display` writes them. Returns `None` for other text.
-    pub fn parse(text: &str) -> Option<Self> {
-        decode(text).map(Self)
-    }
-
-    /// Its 16 bytes.
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
 impl EpochKey {
     /// A public key of these bytes. They are not checked.
     pub const fn new(bytes: [u8; 32]) -> Self {
@@ -109,7 +78,11 @@ impl EpochKey {
 
     /// Parses 43 characters, as `Display` writes them. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
-        decode(text).map(Self)
+        if text.len() != KEY_TEXT {
+            return None;
+        }
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
     }
 
     /// Its 32 bytes.
@@ -118,33 +91,17 @@ impl EpochKey {
     }
 }
 
-/// Decodes exactly this many bytes. They have one text: bits beyond them must be zero.
-fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() > LONGEST_TEXT {
-        return None;
+impl fmt::Display for EpochKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&BASE64URL_NOPAD.encode(&self.0))
     }
-    let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
-    bytes.try_into().ok()
 }
 
-macro_rules! shown_as_base64 {
-    ($name:ident) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&BASE64URL_NOPAD.encode(&self.0))
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self)
-            }
-        }
-    };
+impl fmt::Debug for EpochKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EpochKey({self})")
+    }
 }
-
-shown_as_base64!(Epoch);
-shown_as_base64!(EpochKey);
 
 #[cfg(test)]
 mod tests {
@@ -201,7 +158,10 @@ mod tests {
         ] {
             assert_eq!(Epoch::parse(bad), None, "{bad}");
         }
-        assert_eq!(Epoch::parse("AAAAAAAAAAAAAAAAAAAAAA"), Some(Epoch([0; 16])));
+        assert_eq!(
+            Epoch::parse("AAAAAAAAAAAAAAAAAAAAAA"),
+            Some(Epoch::new([0; 16]))
+        );
     }
 
     #[test]

@@ -26,11 +26,9 @@
 //! | `fleet.rs` | what a policy plans from, as this member sees it |
 //! | `shown.rs` | the view of a member, for others to read |
 //! | `hashing.rs` | [`Group::hash_state`], for model checkers |
-//! | `condition.rs` | over which record a message was written, by the condition stored with it |
 //! | `policy/` | the plan of which member should own which unit |
 
 mod agenda;
-mod condition;
 mod effect;
 mod epoch;
 mod failures;
@@ -53,7 +51,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use condition::{CONDITION_HEADER, stored_condition};
+pub use crate::condition::{CONDITION_HEADER, stored_condition};
 pub use effect::{GroupEffect, GroupWrite};
 pub use epoch::{Epoch, EpochKey, Identity, LONGEST_LEASE};
 pub use fleet::HANDLER;

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::epoch::{Epoch, Identity, MEMBER_LEASE};
 use super::key::UnitKey;
 use super::member_info::MemberInfo;
+pub use crate::assignment::MOST_GENERATIONS;
 use crate::name::BucketName;
 use crate::record::{Content, Nonce};
 use crate::release::ReleaseSecret;
@@ -22,8 +23,6 @@ pub(super) const VERSION: u64 = 1;
 
 /// The most shards of a group.
 pub const MOST_SHARDS: u32 = 65_536;
-/// The last generation of a group. A record of a later one is a stranger's, and not understood.
-pub const MOST_GENERATIONS: u32 = 1_000_000;
 
 /// The length of a signature, in bytes.
 pub const SIGNATURE_BYTES: usize = 64;

@@ -18,7 +18,8 @@ mod values;
 const BUCKET: u64 = 1_764_000_000_000_000_000;
 
 fn epoch(number: u16) -> Epoch {
-    Epoch::new(u128::MAX / 65_537 * u128::from(number + 1))
+    let bits = u128::MAX / 65_537 * u128::from(number + 1);
+    Epoch::new(bits.to_be_bytes())
 }
 
 fn epochs(count: u16) -> Vec<Epoch> {

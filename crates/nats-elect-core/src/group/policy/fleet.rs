@@ -6,14 +6,8 @@ use super::round::Round;
 use crate::group::Epoch;
 use crate::moment::Moment;
 use crate::name::UnitName;
+pub use crate::plan::{MOST_WEIGHT, USUAL_WEIGHT};
 use crate::setters;
-
-/// The greatest weight that a policy counts with. A higher one counts as this, so that no reported
-/// load overflows a sum.
-pub const MOST_WEIGHT: u32 = 1_000_000;
-
-/// The weight that is assumed where none is known.
-pub const USUAL_WEIGHT: u32 = 1_000;
 
 /// A unit: one piece of work, which has one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
