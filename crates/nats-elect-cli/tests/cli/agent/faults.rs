@@ -55,10 +55,11 @@ impl Fleet {
         self.second.follows().await;
     }
 
-    /// The second agent hands the role to the first one, as soon as that can take it.
+    /// The second agent hands the role to the first one, as soon as that can take it. An agent that
+    /// has just been woken up may not have noticed that its term is over, but `is_leader` asks the clock.
     async fn give_back(&self) {
         eventually(SOON, "a first agent that leads", async || {
-            let leads = self.first.state()? == "leader";
+            let leads = self.first.status()?["is_leader"] == true;
             if !leads {
                 let to = r#"{"to": "first"}"#;
                 let _ = self.second.client().post("/v1/roles/worker/step-down", to);

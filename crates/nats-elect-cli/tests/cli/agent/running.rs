@@ -56,16 +56,15 @@ impl Agent {
     /// Waits until its application stands by for `worker`.
     pub async fn follows(&self) {
         eventually(SOON, "a follower", async || {
-            (self.state()? == "follower").then_some(())
+            (self.status()?["state"] == "follower").then_some(())
         })
         .await;
     }
 
-    /// The state of `worker`, once its application stands for it.
-    pub fn state(&self) -> Option<String> {
+    /// What it says of `worker`, once its application stands for it.
+    pub fn status(&self) -> Option<serde_json::Value> {
         let status = self.client().get("/v1/roles/worker").ok()?;
-        let served = status.status == 200;
-        served.then(|| status.json()["state"].as_str().expect("a state").to_owned())
+        (status.status == 200).then(|| status.json())
     }
 
     async fn answers(&self) {
