@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::context::CreateStreamErrorKind;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType, Stream};
-use async_nats::jetstream::{self, kv};
+use async_nats::jetstream::{self, ErrorCode, kv};
 use async_nats::{ConnectOptions, HeaderMap, Message, Subscriber};
 use futures::StreamExt;
 use nats_elect_testing::eventually;
@@ -57,8 +58,11 @@ impl Stranger {
     pub async fn replace_bucket(&self) {
         let config = self.stream().await.cached_info().config.clone();
         self.delete_bucket().await;
-        let made = self.jetstream.get_or_create_stream(config).await;
-        made.expect("make the bucket");
+        if let Err(error) = self.jetstream.create_stream(config).await {
+            let is_there = matches!(error.kind(), CreateStreamErrorKind::JetStream(error)
+                if error.error_code() == ErrorCode::STREAM_NAME_EXIST);
+            assert!(is_there, "make the bucket: {error}");
+        }
     }
 
     pub async fn store(&self) -> kv::Store {
