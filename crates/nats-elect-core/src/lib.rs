@@ -163,7 +163,7 @@
 //! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
 //! | `labels.rs` | the state, leader and connection that are told |
 //! | `hashing.rs` | [`Election::hash_state`], for model checkers |
-//! | `mutation/` | deliberate breakages of the protocol |
+//! | `breakages.rs` | what broken rules do that takes more than a changed condition |
 //!
 //! The other modules hold the values that go in and out:
 //!
@@ -176,6 +176,8 @@
 //!   in use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
+//!
+//! `src/mutation` lists the rules that tests break.
 //!
 //! # Testing
 //!
@@ -198,6 +200,7 @@ pub mod handoff;
 pub mod heirs;
 mod label;
 mod moment;
+mod mutation;
 pub mod name;
 pub mod peer;
 pub mod plan;
@@ -211,6 +214,8 @@ pub mod whole;
 
 pub use crate::election::*;
 pub use crate::moment::Moment;
+#[cfg(feature = "__mutations")]
+pub use crate::mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 
 /// Whether rules can be broken at run time, as tests do.
 #[doc(hidden)]

@@ -4,13 +4,13 @@ use super::attempts::Purpose;
 use super::effect::Effect;
 use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::observed_role::Reading;
 use super::operations::Operation;
 use super::phase::Phase;
 use super::retry::{Asked, Breaker};
 use crate::event::{BucketRequest, EndCause, Event, FailureKind};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 
 impl Election {

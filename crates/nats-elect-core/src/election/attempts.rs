@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use uuid::Uuid;
 
 use super::input::TermId;
-use super::mutation::mutated;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::Nonce;
 use crate::release::ReleaseSecret;
 use crate::token::LeaseToken;

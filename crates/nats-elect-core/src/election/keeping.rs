@@ -4,13 +4,13 @@ use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::{Failure, Link, Snapshot, WriteOutcome};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
 use super::retry::{Asked, Retry};
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::Content;
 
 /// The held lease, and how certain it is.

@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::input::{Failure, Snapshot, WriteOutcome};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
 use crate::heirs::Heirs;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{Content, Nonce, Release, SeenRecord};
 use crate::release::ReleaseSecret;
 use crate::token::FencingToken;

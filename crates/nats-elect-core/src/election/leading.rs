@@ -7,7 +7,6 @@ use super::input::{Failure, Link, RequestId, Snapshot, TermId};
 use super::keeping::Keeper;
 use super::line::Line;
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::{HeldLease, Phase};
 use super::retry::Asked;
 use super::succession::PendingHandoff;
@@ -15,6 +14,7 @@ use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::FenceEntry;
 use crate::token::FencingToken;
 

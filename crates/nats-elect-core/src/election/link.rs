@@ -3,11 +3,11 @@
 use super::effect::Effect;
 use super::input::{Bucket, Failure, Link};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
 use crate::duration::exact;
 use crate::event::{EndCause, FailureKind};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 impl Election {
     /// Whether a request can be sent to NATS now.

@@ -4,6 +4,8 @@ mod acquiring;
 mod answers;
 mod asked;
 mod attempts;
+#[cfg(feature = "__mutations")]
+mod breakages;
 mod effect;
 mod failing;
 mod hashing;
@@ -17,18 +19,16 @@ mod line;
 mod link;
 mod machine;
 mod membership;
-pub(crate) mod mutation;
 mod observed_record;
+mod observed_role;
 mod operations;
 mod phase;
 mod releasing;
 mod retry;
 mod sending;
-mod timers;
-
-mod observed_role;
 mod succession;
 mod takeover;
+mod timers;
 mod waiting;
 mod winding_down;
 
@@ -43,6 +43,4 @@ pub use input::{
     Snapshot, TermId, WriteOutcome,
 };
 pub use intent::Intent;
-#[cfg(feature = "__mutations")]
-pub use mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 pub use operations::MOST_LATE;

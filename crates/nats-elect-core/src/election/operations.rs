@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::attempts::Purpose;
 use super::input::{OpId, TermId};
-use super::mutation::mutated;
 use super::retry::AdaptiveTimeout;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// A read asks for the keys, and then for the bucket.
 const READ_ROUND_TRIPS: u32 = 2;

@@ -4,10 +4,10 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use super::mutation::mutated;
 use crate::config::RetrySettings;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// Failures in a row and the time of the next attempt, for each kind of request. Reads may succeed
 /// while writes fail: permissions may allow one and forbid another, and so does a full disk.

@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use super::input::{Link, PeerRequestId};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
 use super::waiting::Waiting;
 use crate::config::Takeover;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, SeenRecord};
 

@@ -6,7 +6,6 @@ use super::attempts::{Expected, Purpose, Secrets};
 use super::effect::{Reply, WriteKind};
 use super::input::{RequestId, WriteOutcome};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::operations::SentWrite;
 use super::phase::Phase;
 use super::retry::Asked;
@@ -14,6 +13,7 @@ use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 use crate::status::RoleState;
 

@@ -5,13 +5,13 @@ use super::effect::{Effect, Reply};
 use super::input::{HandlerEnd, Snapshot, TermId};
 use super::keeping::Keeper;
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
 use super::releasing::{Releasing, Replaced};
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
