@@ -152,18 +152,25 @@
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs`, `asked.rs` | handing over to a successor, and what the others answer |
 //! | `membership.rs` | the lease of a member of groups, which nobody contends for |
-//! | `last_will.rs` | what a companion does when the process of a leader has died |
 //! | `takeover.rs` | taking over from a leader of lower priority |
 //! | `intent.rs` | [`Intent`]: pause, resume, cordon, step down, stop, abandon |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
 //! | `sending.rs` | what is sent to the bucket |
-//! | `operations.rs` | the reads and writes under way, and those that may be answered late |
-//! | `attempts.rs` | which writes in the bucket are this instance's own |
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |
-//! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
 //! | `labels.rs` | the state, leader and connection that are told |
 //! | `hashing.rs` | [`Election::hash_state`], for model checkers |
 //! | `breakages.rs` | what broken rules do that takes more than a changed condition |
+//!
+//! What it stands on is in `src/lease`, which knows nothing of roles and fence records. Its public
+//! items are at the root of this crate, too:
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `input.rs`, `link.rs` | [`WriteOutcome`], [`Fresh`], [`Link`] and what else a driver tells |
+//! | `operations.rs` | the reads and writes under way, and those that may be answered late |
+//! | `attempts.rs` | which writes in the bucket are this instance's own |
+//! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
+//! | `last_will.rs` | what a companion does when the process of a leader has died |
 //!
 //! The other modules hold the values that go in and out:
 //!
@@ -199,6 +206,7 @@ pub mod group;
 pub mod handoff;
 pub mod heirs;
 mod label;
+mod lease;
 mod moment;
 mod mutation;
 pub mod name;
@@ -213,6 +221,10 @@ pub mod token;
 pub mod whole;
 
 pub use crate::election::*;
+pub use crate::lease::{
+    Bequest, Bucket, Failure, Fresh, HandlerEnd, LastWill, Link, MOST_LATE, OpId, TermId, WillEnd,
+    WillStep, WriteOutcome,
+};
 pub use crate::moment::Moment;
 #[cfg(feature = "__mutations")]
 pub use crate::mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};

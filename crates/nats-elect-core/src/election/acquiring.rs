@@ -1,18 +1,16 @@
 //! From a confirmed claim to promotion. The fence record gives the term its place in the order of
 //! terms.
 
-use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, TermStart, WriteKind};
-use super::input::{Failure, Snapshot, WriteOutcome};
+use super::input::Snapshot;
 use super::leading::Leadership;
 use super::machine::Election;
-use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
 use super::releasing::Releasing;
-use super::retry::Asked;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use crate::event::{BucketRequest, Event, FailureKind};
+use crate::lease::{Asked, Attempt, Expected, Failure, Purpose, SentWrite, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{FenceEntry, SeenFence};

@@ -1,14 +1,12 @@
 //! Answers to writes and reads, and messages of the watch.
 
-use super::attempts::Purpose;
 use super::effect::Effect;
-use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
+use super::input::Snapshot;
 use super::machine::Election;
 use super::observed_role::Reading;
-use super::operations::Operation;
 use super::phase::Phase;
-use super::retry::{Asked, Breaker};
 use crate::event::{BucketRequest, EndCause, Event, FailureKind};
+use crate::lease::{Asked, Breaker, Failure, Link, OpId, Operation, Purpose, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::effect::Effect;
-use super::input::{Link, ReplyId};
+use super::input::ReplyId;
 use super::machine::Election;
 use super::phase::Phase;
 use super::releasing::Replaced;
-use super::retry::Asked;
 use crate::event::EndCause;
+use crate::lease::{Asked, Link};
 use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;

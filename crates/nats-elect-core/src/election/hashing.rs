@@ -7,15 +7,15 @@
 use std::hash::{Hash, Hasher};
 
 use super::failing::{Failing, short};
-use super::input::{Link, PeerRequestId};
+use super::input::PeerRequestId;
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
-use super::operations::{Operation, Operations, Pending};
 use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
+use crate::lease::Link;
 use crate::moment::Moment;
 
 /// In the place of a moment that decides nothing.
@@ -100,31 +100,6 @@ impl Failing {
             led.until.unwrap_or(now).since(since).min(short(settings))
         });
         (it, in_touch, lasted).hash(hasher);
-    }
-}
-
-impl Operations {
-    fn read_sent(&self) -> Option<Moment> {
-        match self.pending?.what {
-            Operation::Read { sent } => Some(sent),
-            Operation::Write(_) | Operation::Void => None,
-        }
-    }
-
-    fn hash_state(&self, read_sent: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            pending,
-            late,
-            last_write,
-            timeout,
-            // It only needs to be greater than the ones in use.
-            last_op: _,
-        } = self;
-        let what = |operation: &Pending| operation.what;
-        let late: Vec<_> = late.iter().map(what).collect();
-        (pending.as_ref().map(what), late).hash(hasher);
-        let before_read = last_write.map(|sent| sent < read_sent);
-        (before_read, timeout.slow()).hash(hasher);
     }
 }
 

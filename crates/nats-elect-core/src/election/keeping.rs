@@ -1,14 +1,14 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
-use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Effect, Reply, WriteKind};
-use super::input::{Failure, Link, Snapshot, WriteOutcome};
+use super::input::Snapshot;
 use super::machine::Election;
-use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
-use super::retry::{Asked, Retry};
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
+use crate::lease::{
+    Asked, Attempt, Expected, Failure, Link, Purpose, Retry, SentWrite, WriteOutcome,
+};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::Content;

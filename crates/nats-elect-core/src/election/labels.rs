@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::input::Link;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::Event;
+use crate::lease::Link;
 use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 

@@ -1,18 +1,17 @@
 //! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must
 //! end.
 
-use super::attempts::Attempt;
 use super::effect::{Effect, Reply};
-use super::input::{Failure, Link, RequestId, Snapshot, TermId};
+use super::input::{RequestId, Snapshot};
 use super::keeping::Keeper;
 use super::line::Line;
 use super::machine::Election;
 use super::phase::{HeldLease, Phase};
-use super::retry::Asked;
 use super::succession::PendingHandoff;
 use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
+use crate::lease::{Asked, Attempt, Failure, Link, TermId};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::FenceEntry;

@@ -1,11 +1,11 @@
 //! The link to the bucket: lost, unusable, new, or to another bucket than before.
 
 use super::effect::Effect;
-use super::input::{Bucket, Failure, Link};
 use super::machine::Election;
 use super::phase::Phase;
 use crate::duration::exact;
 use crate::event::{EndCause, FailureKind};
+use crate::lease::{Bucket, Failure, Link};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 

@@ -2,17 +2,17 @@
 
 use uuid::Uuid;
 
-use super::attempts::Attempts;
 use super::effect::{Effect, Reply};
 use super::failing::Failing;
-use super::input::{Bucket, Failure, Fresh, Input, Link, PeerRequestId, RequestId, TermId};
+use super::input::{Input, PeerRequestId, RequestId};
 use super::observed_role::ObservedRole;
-use super::operations::Operations;
 use super::phase::Phase;
-use super::retry::{AdaptiveTimeout, Retry};
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
 use crate::event::Event;
+use crate::lease::{
+    AdaptiveTimeout, Attempts, Bequest, Bucket, Failure, Fresh, Link, Operations, Retry, TermId,
+};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
@@ -218,6 +218,25 @@ impl Election {
             },
             overrun: matches!(&self.phase, Phase::WindingDown(it) if it.is_overrun()),
         }
+    }
+
+    /// What a companion must know to release the present term, if there is one.
+    pub fn bequest(&self) -> Option<Bequest> {
+        let (held, fencing_token) = match &self.phase {
+            Phase::Leading(it) => (it.keeper.held, it.fencing_token),
+            Phase::WindingDown(it) => (it.keeper.held, it.fencing_token),
+            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
+                return None;
+            }
+        };
+        Some(Bequest {
+            incarnation: self.candidate.incarnation,
+            fencing_token,
+            revision: held.revision,
+            secret: held.secrets.release,
+            line: self.phase.heirs(),
+            lease: self.settings.ttl,
+        })
     }
 
     fn take(&mut self, input: Input) {

@@ -3,7 +3,6 @@
 mod acquiring;
 mod answers;
 mod asked;
-mod attempts;
 #[cfg(feature = "__mutations")]
 mod breakages;
 mod effect;
@@ -13,7 +12,6 @@ mod input;
 mod intent;
 mod keeping;
 mod labels;
-mod last_will;
 mod leading;
 mod line;
 mod link;
@@ -21,10 +19,8 @@ mod machine;
 mod membership;
 mod observed_record;
 mod observed_role;
-mod operations;
 mod phase;
 mod releasing;
-mod retry;
 mod sending;
 mod succession;
 mod takeover;
@@ -35,12 +31,7 @@ mod winding_down;
 #[cfg(test)]
 mod tests;
 
-pub use self::last_will::{Bequest, LastWill, WillEnd, WillStep};
 pub use self::machine::{Candidate, CoreStatus, Election};
 pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
-pub use input::{
-    Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, PeerRequestId, ReplyId, RequestId,
-    Snapshot, TermId, WriteOutcome,
-};
+pub use input::{Input, PeerRequestId, ReplyId, RequestId, Snapshot};
 pub use intent::Intent;
-pub use operations::MOST_LATE;

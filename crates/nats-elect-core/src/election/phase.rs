@@ -1,8 +1,6 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
 use super::acquiring::Acquisition;
-use super::attempts::Secrets;
-use super::input::TermId;
 use super::keeping::Keeper;
 use super::leading::Leadership;
 use super::releasing::Releasing;
@@ -10,6 +8,7 @@ use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::heirs::Heirs;
+use crate::lease::{Secrets, TermId};
 use crate::moment::Moment;
 use crate::token::FencingToken;
 

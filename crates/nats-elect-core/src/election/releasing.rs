@@ -3,19 +3,17 @@
 
 use std::time::Duration;
 
-use super::attempts::{Attempt, Expected, Purpose};
 use super::effect::{Reply, WriteKind};
-use super::input::{Snapshot, WriteOutcome};
+use super::input::Snapshot;
 use super::machine::Election;
-use super::operations::SentWrite;
 use super::phase::{HeldLease, Phase};
-use super::retry::Asked;
 use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
+use crate::lease::{Asked, Attempt, Expected, Purpose, SentWrite, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Release};

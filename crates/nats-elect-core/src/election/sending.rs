@@ -1,12 +1,10 @@
 //! The messages to the bucket: our writes, and the reads of both keys.
 
-use super::attempts::{Expected, Purpose, Secrets};
 use super::effect::{Effect, Write, WriteKind};
-use super::input::TermId;
 use super::machine::Election;
-use super::operations::{Operation, SentWrite};
 use super::phase::Phase;
 use crate::heirs::Heirs;
+use crate::lease::{Expected, Operation, Purpose, Secrets, SentWrite, TermId};
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
 impl Election {

@@ -10,13 +10,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
-use super::input::{Link, PeerRequestId, RequestId};
+use super::input::{PeerRequestId, RequestId};
 use super::line::poll_interval;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::heirs::{Heirs, TURN};
+use crate::lease::Link;
 use crate::moment::Moment;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Content;

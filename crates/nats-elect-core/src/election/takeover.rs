@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::input::{Link, PeerRequestId};
+use super::input::PeerRequestId;
 use super::machine::Election;
 use super::phase::Phase;
 use super::waiting::Waiting;
 use crate::config::Takeover;
+use crate::lease::Link;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::peer::{PeerReply, PeerRequest, Refusal};

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use super::attempts::{Expected, Purpose, Secrets};
 use super::effect::{Reply, WriteKind};
-use super::input::{RequestId, WriteOutcome};
+use super::input::RequestId;
 use super::machine::Election;
-use super::operations::SentWrite;
 use super::phase::Phase;
-use super::retry::Asked;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
+use crate::lease::{Asked, Expected, Purpose, Secrets, SentWrite, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};

@@ -2,7 +2,7 @@
 //! aborted when it takes too long.
 
 use super::effect::{Effect, Reply};
-use super::input::{HandlerEnd, Snapshot, TermId};
+use super::input::Snapshot;
 use super::keeping::Keeper;
 use super::machine::Election;
 use super::phase::Phase;
@@ -10,6 +10,7 @@ use super::releasing::{Releasing, Replaced};
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
+use crate::lease::{HandlerEnd, TermId};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::status::RoleState;

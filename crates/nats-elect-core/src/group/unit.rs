@@ -10,7 +10,7 @@ use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
 use super::record::UnitRecord;
 use super::view::KnownUnit;
-use crate::election::HandlerEnd;
+use crate::lease::HandlerEnd;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::name::{GroupName, UnitName};

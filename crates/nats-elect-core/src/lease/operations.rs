@@ -1,6 +1,7 @@
 //! The reads and writes under way. Each may be answered late.
 
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use super::attempts::Purpose;
@@ -17,26 +18,26 @@ pub const MOST_LATE: usize = 8;
 
 /// The operation under way, and those whose answer may come late.
 #[derive(Clone, Debug)]
-pub(super) struct Operations {
+pub struct Operations {
     /// There is never more than one.
-    pub pending: Option<Pending>,
+    pending: Option<Pending>,
     /// Operations without an answer in time.
-    pub late: VecDeque<Pending>,
+    late: VecDeque<Pending>,
     /// When the last write was sent. A read that was sent before tells nothing of it.
-    pub last_write: Option<Moment>,
-    pub timeout: AdaptiveTimeout,
-    pub last_op: u64,
+    last_write: Option<Moment>,
+    timeout: AdaptiveTimeout,
+    last_op: u64,
 }
 
 /// An operation that was sent, with its number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    pub op: OpId,
-    pub what: Operation,
+struct Pending {
+    op: OpId,
+    what: Operation,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) enum Operation {
+pub enum Operation {
     Read {
         sent: Moment,
     },
@@ -47,7 +48,7 @@ pub(super) enum Operation {
 
 /// A write that was sent.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct SentWrite {
+pub struct SentWrite {
     pub purpose: Purpose,
     pub term: TermId,
     pub beat: u64,
@@ -189,5 +190,30 @@ impl Operations {
         };
         self.timeout
             .answered(now.since(sent), what.round_trips(), late);
+    }
+
+    /// When the read under way was sent.
+    pub fn read_sent(&self) -> Option<Moment> {
+        match self.pending?.what {
+            Operation::Read { sent } => Some(sent),
+            Operation::Write(_) | Operation::Void => None,
+        }
+    }
+
+    /// For model checkers: see `Election::hash_state`.
+    pub fn hash_state(&self, read_sent: Moment, hasher: &mut impl Hasher) {
+        let Self {
+            pending,
+            late,
+            last_write,
+            timeout,
+            // It only needs to be greater than the ones in use.
+            last_op: _,
+        } = self;
+        let what = |operation: &Pending| operation.what;
+        let late: Vec<_> = late.iter().map(what).collect();
+        (pending.as_ref().map(what), late).hash(hasher);
+        let before_read = last_write.map(|sent| sent < read_sent);
+        (before_read, timeout.slow()).hash(hasher);
     }
 }

@@ -213,7 +213,7 @@ impl Attempts {
             .any(|a| a.term == term && a.settled.is_none())
     }
 
-    /// For model checkers: see [`Election::hash_state`](super::Election::hash_state).
+    /// For model checkers: see `Election::hash_state`.
     pub fn normalised(&self) -> Self {
         let mut it = Self {
             // These only need to be different from the ones in use.

@@ -221,7 +221,7 @@ impl Retry {
         kind.lasting || kind.failures >= self.config.max_attempts
     }
 
-    /// For model checkers: see [`Election::hash_state`](super::Election::hash_state).
+    /// For model checkers: see `Election::hash_state`.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let mut kinds = self.kinds;
         for kind in &mut kinds {

@@ -1,0 +1,18 @@
+//! One key of the bucket, kept by compare-and-set.
+//!
+//! A lease knows sequences, nonces and secrets. What its records say beside them is its owner's.
+
+mod attempts;
+mod input;
+mod last_will;
+mod link;
+mod operations;
+mod retry;
+
+pub(crate) use self::attempts::{Attempt, Attempts, Expected, Purpose, Secrets};
+pub use self::input::{Failure, Fresh, HandlerEnd, OpId, TermId, WriteOutcome};
+pub use self::last_will::{Bequest, LastWill, WillEnd, WillStep};
+pub use self::link::{Bucket, Link};
+pub use self::operations::MOST_LATE;
+pub(crate) use self::operations::{Operation, Operations, SentWrite};
+pub(crate) use self::retry::{AdaptiveTimeout, Asked, Breaker, Retry};
