@@ -167,6 +167,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `input.rs`, `link.rs` | [`WriteOutcome`], [`Fresh`], [`Link`] and what else a driver tells |
+//! | `wire.rs` | what sends requests and sorts their answers |
 //! | `operations.rs` | the reads and writes under way, and those that may be answered late |
 //! | `attempts.rs` | which writes in the bucket are this instance's own |
 //! | `retry.rs` | backoff, circuit breaker and adaptive timeout |

@@ -44,7 +44,7 @@ enum Step {
 impl Election {
     pub(super) fn acquiring_timers(&self, acquisition: &Acquisition) -> Vec<(Moment, Timer)> {
         if self.begins_no_term() {
-            return if self.operations.is_busy() {
+            return if self.wire.operations.is_busy() {
                 Vec::new()
             } else {
                 vec![(self.now, Timer::GiveBack)]
@@ -52,12 +52,12 @@ impl Election {
         }
         let promotable_until = self.promotable_until(&acquisition.held);
         let mut timers = vec![(promotable_until, Timer::GiveBack)];
-        if self.may_send() && self.now < promotable_until {
+        if self.wire.may_send() && self.now < promotable_until {
             let (asked, task) = match acquisition.step {
                 Step::Fence => (Asked::WriteFence, Timer::Fence),
                 Step::Look | Step::LookOnce => (Asked::ReadKeys, Timer::Read),
             };
-            timers.push((self.retry.at(asked).max(acquisition.held.sent), task));
+            timers.push((self.wire.retry.at(asked).max(acquisition.held.sent), task));
         }
         timers
     }
@@ -81,7 +81,7 @@ impl Election {
             self.must_read(self.now, false);
             return;
         }
-        self.operations.forget_reads();
+        self.wire.operations.forget_reads();
         let held = HeldLease {
             term: claim.term,
             secrets: claim.secrets,
@@ -142,7 +142,7 @@ impl Election {
                 self.fenced(FenceEntry {
                     revision: *revision,
                     record: Some(SeenFence {
-                        nonce: self.own_nonce(write.beat),
+                        nonce: self.wire.attempts.nonce(write.beat),
                         ttl: Some(self.settings.ttl),
                         release: Some(release),
                     }),
@@ -170,7 +170,7 @@ impl Election {
             return;
         }
         let stands = snapshot.role.as_ref().is_some_and(|entry| {
-            let attempt = self.attempts.find(entry.content.nonce());
+            let attempt = self.wire.attempts.find(entry.content.nonce());
             let ours = attempt.is_some_and(|it| it.settled == Some(held.revision));
             ours && entry.revision == held.revision
         });
@@ -190,11 +190,11 @@ impl Election {
         let fence = snapshot.fence.map_or(0, |fence| fence.revision);
         let own = snapshot
             .fence
-            .and_then(|fence| self.attempts.find(fence.nonce()))
+            .and_then(|fence| self.wire.attempts.find(fence.nonce()))
             .filter(|attempt| attempt.term == held.term);
         if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
             if attempt.purpose == Purpose::Fence {
-                self.attempts.settle(attempt.beat, entry.revision);
+                self.wire.attempts.settle(attempt.beat, entry.revision);
             }
             self.fenced(entry);
         } else if fence > expected && mutated!(FenceOverWhatStands) {
@@ -243,7 +243,7 @@ impl Election {
         };
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
-        self.retry.hurry();
+        self.wire.retry.hurry();
         self.phase = Phase::Releasing(Releasing::of_claim(held, release, give_up));
     }
 
@@ -277,7 +277,9 @@ impl Election {
         if self.now >= self.promotable_until(&held) || self.begins_no_term() {
             return;
         }
-        let Some(bucket) = self.bucket else { return };
+        let Some(bucket) = self.wire.bucket else {
+            return;
+        };
         let fencing_token = FencingToken {
             epoch: bucket.epoch,
             sequence: fence_revision,

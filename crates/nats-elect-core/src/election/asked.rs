@@ -9,7 +9,7 @@ use super::machine::Election;
 use super::phase::Phase;
 use super::releasing::Replaced;
 use crate::event::EndCause;
-use crate::lease::{Asked, Link};
+use crate::lease::Asked;
 use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;
@@ -117,11 +117,11 @@ impl Election {
     /// Whether a role that is handed over now could be claimed before the others may claim it.
     fn could_claim_soon(&self) -> bool {
         // The watch may show the leader before the first read is answered.
-        let read = self.observed_role.was_read() || self.operations.is_reading();
-        let linked = matches!(self.link, Link::Up(_)) && read;
+        let read = self.observed_role.was_read() || self.wire.operations.is_reading();
+        let linked = self.wire.is_up() && read;
         let held_up_until = (self.observed_role.quarantined_until())
-            .max(self.retry.at(Asked::ReadKeys))
-            .max(self.retry.at(Asked::WriteRole));
+            .max(self.wire.retry.at(Asked::ReadKeys))
+            .max(self.wire.retry.at(Asked::WriteRole));
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 
@@ -129,7 +129,11 @@ impl Election {
     /// about an earlier term, is refused.
     fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
         let refused = |why| PeerReply::Refused { why };
-        let term = self.attempts.find(Some(record)).map(|attempt| attempt.term);
+        let term = self
+            .wire
+            .attempts
+            .find(Some(record))
+            .map(|attempt| attempt.term);
         let current = term.is_some() && term == self.phase.held().map(|held| held.term);
         if !current && !mutated!(YieldToOldRequests) {
             return refused(Refusal::NotLeader);

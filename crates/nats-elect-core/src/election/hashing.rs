@@ -15,7 +15,6 @@ use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
-use crate::lease::Link;
 use crate::moment::Moment;
 
 /// In the place of a moment that decides nothing.
@@ -31,14 +30,9 @@ impl Election {
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let Self {
             settings,
-            link,
-            bucket,
+            wire,
             phase,
             observed_role,
-            attempts,
-            retry,
-            operations,
-            reopen_at,
             stopping,
             paused,
             failures_in_a_row,
@@ -60,7 +54,7 @@ impl Election {
             last_question: _,
             last_term: _,
         } = self;
-        let read_sent = operations.read_sent().unwrap_or(now);
+        let read_sent = wire.operations.read_sent().unwrap_or(now);
         let mut phase = phase.clone();
         match &mut phase {
             Phase::Waiting(waiting) => waiting.normalise(now, *paused, settings),
@@ -68,20 +62,16 @@ impl Election {
             _ => {}
         }
         // Without a grace period the start of the outage does not matter.
-        let link = (!matches!(link, Link::Down { .. })).then_some(link);
         let suspended = suspended_since.is_some() && phase.is_leading();
         let suspended_since = settings.grace.and(*suspended_since);
-        (link, suspended, suspended_since).hash(hasher);
-        (bucket, phase, state).hash(hasher);
+        (suspended, suspended_since).hash(hasher);
+        (phase, state).hash(hasher);
         (stopping, paused, failures_in_a_row).hash(hasher);
-        let reopen_at = reopen_at.map(|at| at.max(now));
         let ordered_until = (*ordered_until).max(now);
-        (handoffs_in_vain, reopen_at, ordered_until).hash(hasher);
-        operations.hash_state(read_sent, hasher);
+        (handoffs_in_vain, ordered_until).hash(hasher);
         failing.hash_state(now, settings, hasher);
         observed_role.hash_state(now, read_sent, settings, hasher);
-        attempts.normalised().hash(hasher);
-        retry.hash_state(now, hasher);
+        wire.hash_state(now, hasher);
     }
 }
 

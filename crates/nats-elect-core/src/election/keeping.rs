@@ -6,9 +6,7 @@ use super::machine::Election;
 use super::phase::{HeldLease, Phase};
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
-use crate::lease::{
-    Asked, Attempt, Expected, Failure, Link, Purpose, Retry, SentWrite, WriteOutcome,
-};
+use crate::lease::{Asked, Attempt, Expected, Failure, Purpose, Retry, SentWrite, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::Content;
@@ -130,7 +128,7 @@ impl Election {
         }
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let attempt = self.attempts.find(Some(self.own_nonce(beat)));
+                let attempt = self.wire.attempts.find_beat(beat);
                 if let Some(attempt) = attempt {
                     self.confirmed(attempt, *revision);
                 }
@@ -192,12 +190,12 @@ impl Election {
     fn confirmed(&mut self, attempt: Attempt, revision: u64) {
         let record = self.own_content(attempt.beat);
         self.observed_role.wrote(revision, record, self.now);
-        self.operations.forget_heartbeats(revision);
+        self.wire.operations.forget_heartbeats(revision);
         let now = self.now;
         let late = self.is_deadline_over() && !mutated!(ExtendOnLateAck);
         let until = self.lease_until(attempt.sent);
         let next = attempt.sent + self.settings.heartbeat;
-        let linked = matches!(self.link, Link::Up(_));
+        let linked = self.wire.is_up();
         let keeper = match &mut self.phase {
             Phase::Leading(leadership) => &mut leadership.keeper,
             Phase::WindingDown(winding_down) => &mut winding_down.keeper,
@@ -283,9 +281,9 @@ impl Election {
 
     /// The attempt with this beat and its revision, if it was the message last seen.
     fn shown(&self, beat: u64) -> Option<(Attempt, u64)> {
-        let own = Some(self.own_nonce(beat));
+        let own = Some(self.wire.attempts.nonce(beat));
         let seen = self.observed_role.seen()?;
-        let attempt = self.attempts.find(own)?;
+        let attempt = self.wire.attempts.find(own)?;
         (seen.content.nonce() == own).then_some((attempt, seen.revision))
     }
 
@@ -296,7 +294,7 @@ impl Election {
             .held()
             .is_some_and(|held| held.term == attempt.term && held.revision < revision);
         if held && attempt.purpose == Purpose::Renew {
-            self.attempts.settle(attempt.beat, revision);
+            self.wire.attempts.settle(attempt.beat, revision);
             self.confirmed(attempt, revision);
         }
     }
@@ -319,6 +317,7 @@ impl Election {
             return Verdict::Gone(EndCause::Deleted, None);
         };
         if let Some(attempt) = self
+            .wire
             .attempts
             .find(entry.content.nonce())
             .filter(|attempt| attempt.term == held.term)

@@ -11,7 +11,7 @@ use super::succession::PendingHandoff;
 use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Failure, Link, TermId};
+use crate::lease::{Asked, Attempt, Failure, TermId};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::FenceEntry;
@@ -73,14 +73,14 @@ impl Election {
         if !leadership.checking {
             timers.push((leadership.check_at, Timer::CheckHealth));
         }
-        if self.may_send() && !too_late {
-            let (due, task) = leadership.keeper.due(&self.retry);
+        if self.wire.may_send() && !too_late {
+            let (due, task) = leadership.keeper.due(&self.wire.retry);
             // A read of the fence must not delay a heartbeat, let alone a late one.
             let verify_at = leadership
                 .verify_at
-                .max(self.retry.at(Asked::ReadKeys))
+                .max(self.wire.retry.at(Asked::ReadKeys))
                 .max(self.now);
-            let takes = self.operations.read_takes();
+            let takes = self.wire.operations.read_takes();
             // On a slow network it never fits between two heartbeats. Then the lease must have room
             // for it and for two more.
             let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
@@ -92,7 +92,7 @@ impl Election {
             let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
             timers.push((
                 if asked {
-                    self.retry.at(Asked::WriteRole)
+                    self.wire.retry.at(Asked::WriteRole)
                 } else {
                     due
                 },
@@ -161,8 +161,8 @@ impl Election {
     }
 
     pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
-        let next_beat = self.attempts.next_beat();
-        let linked = matches!(self.link, Link::Up(_));
+        let next_beat = self.wire.attempts.next_beat();
+        let linked = self.wire.is_up();
         match &mut self.phase {
             Phase::Leading(leadership)
                 if term.is_none_or(|term| term == leadership.keeper.held.term) =>
@@ -255,7 +255,10 @@ impl Election {
     fn outranks(&self, fence: FenceEntry) -> bool {
         let own = self.candidate.incarnation;
         // Where keys expire it may be the server's own marker.
-        let expires = self.bucket.is_some_and(|bucket| bucket.max_age.is_some());
+        let expires = self
+            .wire
+            .bucket
+            .is_some_and(|bucket| bucket.max_age.is_some());
         // A fence record without a nonce was written by hand; fenced writes are no longer
         // protected.
         let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);

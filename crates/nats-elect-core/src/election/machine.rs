@@ -10,9 +10,7 @@ use super::phase::Phase;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
 use crate::event::Event;
-use crate::lease::{
-    AdaptiveTimeout, Attempts, Bequest, Bucket, Failure, Fresh, Link, Operations, Retry, TermId,
-};
+use crate::lease::{AdaptiveTimeout, Bequest, Failure, Fresh, TermId, Wire};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
@@ -72,16 +70,9 @@ pub struct CoreStatus {
 pub struct Election {
     pub(super) candidate: Candidate,
     pub(super) settings: RoleSettings,
-    pub(super) link: Link,
-    /// The bucket last used. It is kept while there is no link.
-    pub(super) bucket: Option<Bucket>,
+    pub(super) wire: Wire,
     pub(super) phase: Phase,
     pub(super) observed_role: ObservedRole,
-    pub(super) attempts: Attempts,
-    pub(super) retry: Retry,
-    pub(super) operations: Operations,
-    /// When to ask for another look at the bucket, if this machine itself gave up its link.
-    pub(super) reopen_at: Option<Moment>,
     /// The instance leaves the election. The value tells whether it frees the role.
     pub(super) stopping: Option<bool>,
     /// The instance takes part in no election until resumed.
@@ -130,21 +121,19 @@ impl Election {
     pub fn new(candidate: Candidate, now: Moment) -> Self {
         let settings = candidate.settings.clone();
         Self {
-            link: Link::Down { since: now },
-            bucket: None,
+            wire: Wire::new(
+                candidate.incarnation,
+                candidate.first_beat,
+                settings.retry.clone(),
+                AdaptiveTimeout::new(settings.request_timeout, settings.ttl),
+                now,
+            ),
             phase: Phase::Waiting(Waiting::new()),
             observed_role: ObservedRole::new(
                 candidate.incarnation,
                 settings.ttl,
                 settings.handoff_hold(),
             ),
-            attempts: Attempts::new(candidate.incarnation, candidate.first_beat),
-            retry: Retry::new(settings.retry.clone()),
-            operations: Operations::new(AdaptiveTimeout::new(
-                settings.request_timeout,
-                settings.ttl,
-            )),
-            reopen_at: None,
             stopping: None,
             paused: candidate.paused,
             failures_in_a_row: 0,
@@ -243,7 +232,7 @@ impl Election {
         match input {
             Input::Tick => {}
             Input::Link(link) => {
-                self.reopen_at = None;
+                self.wire.reopen_at = None;
                 self.link_changed(link);
             }
             Input::GraceOver { since } => self.grace_over(since),

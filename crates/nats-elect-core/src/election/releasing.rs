@@ -148,11 +148,11 @@ impl Releasing {
 
 impl Election {
     pub(super) fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
-        let retry_at = self.retry.at(Asked::WriteRole);
+        let retry_at = self.wire.retry.at(Asked::WriteRole);
         let next = match releasing.step {
             Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
             Step::Released { marker, at } => return self.accepting_timers(releasing, marker, at),
-            Step::Look(_) => (self.retry.at(Asked::ReadKeys), Timer::Read),
+            Step::Look(_) => (self.wire.retry.at(Asked::ReadKeys), Timer::Read),
             Step::Write(_) => {
                 let searched = releasing.succession.search_until();
                 let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
@@ -160,7 +160,7 @@ impl Election {
             }
         };
         let mut timers = vec![(releasing.give_up, Timer::FinishRelease)];
-        if self.may_send() {
+        if self.wire.may_send() {
             timers.push(next);
         }
         timers
@@ -187,8 +187,11 @@ impl Election {
         let look_at = at + self.settings.handoff_hold();
         let give_up = look_at + self.settings.request_timeout;
         let mut timers = vec![(give_up, Timer::FinishRelease)];
-        if self.may_send() && !succession.has_looked() {
-            timers.push((look_at.max(self.retry.at(Asked::ReadKeys)), Timer::Read));
+        if self.wire.may_send() && !succession.has_looked() {
+            timers.push((
+                look_at.max(self.wire.retry.at(Asked::ReadKeys)),
+                Timer::Read,
+            ));
         }
         timers
     }
@@ -222,7 +225,7 @@ impl Election {
     }
 
     pub(super) fn release_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
-        let nonce = Some(self.own_nonce(write.beat));
+        let nonce = Some(self.wire.attempts.nonce(write.beat));
         let Phase::Releasing(releasing) = &mut self.phase else {
             return;
         };
@@ -255,7 +258,7 @@ impl Election {
         };
         if releasing.held.term == attempt.term && releasing.marker().is_none() {
             releasing.step = Step::Released { marker, at };
-            self.attempts.settle(attempt.beat, marker);
+            self.wire.attempts.settle(attempt.beat, marker);
         }
     }
 
@@ -271,7 +274,7 @@ impl Election {
         // A copy of an earlier term's write was written by another client.
         let term = releasing.held.term;
         let found = snapshot.role.as_ref().map(|entry| {
-            let attempt = self.attempts.find(entry.content.nonce());
+            let attempt = self.wire.attempts.find(entry.content.nonce());
             let of_term = |attempt: &Attempt| {
                 let stands = attempt.settled.is_none_or(|at| at == entry.revision);
                 attempt.term == term && stands || mutated!(BelieveOldRelease)
@@ -283,12 +286,13 @@ impl Election {
             Some((revision, _)) if revision < held.revision && !mutated!(BelieveOldRelease) => {
                 // It is older than a confirmed write, perhaps a release of an earlier term. The
                 // read is stale, or NATS lost writes.
-                self.retry
+                self.wire
+                    .retry
                     .wait_until(Asked::ReadKeys, self.now + self.settings.heartbeat);
                 Step::Look(replaced)
             }
             Some((marker, Some(attempt))) if attempt.purpose == Purpose::Release => {
-                self.attempts.settle(attempt.beat, marker);
+                self.wire.attempts.settle(attempt.beat, marker);
                 Step::Released {
                     marker,
                     at: self.now,

@@ -4,7 +4,7 @@ use super::effect::{Effect, Write, WriteKind};
 use super::machine::Election;
 use super::phase::Phase;
 use crate::heirs::Heirs;
-use crate::lease::{Expected, Operation, Purpose, Secrets, SentWrite, TermId};
+use crate::lease::{Expected, Purpose, Secrets, TermId};
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
 impl Election {
@@ -17,37 +17,19 @@ impl Election {
         expected: Expected,
         kind: impl FnOnce(&Self, Nonce) -> WriteKind,
     ) {
-        debug_assert!(
-            self.may_send(),
-            "one lease write at a time, and none without a link"
-        );
-        let sent = self.now;
-        let nonce = self.attempts.open(purpose, term, secrets, expected, sent);
-        let kind = kind(self, nonce);
-        let write = SentWrite {
-            purpose,
-            term,
-            beat: nonce.beat,
-            over: expected.over,
-            sent,
-        };
-        let (op, within) = self.operations.begin(Operation::Write(write));
+        let sent = self.wire.send(purpose, term, secrets, expected, self.now);
+        let kind = kind(self, sent.nonce);
         self.emit(Effect::Write(Write {
-            op,
+            op: sent.op,
             term,
-            nonce,
-            within,
+            nonce: sent.nonce,
+            within: sent.within,
             kind,
         }));
     }
 
     pub(super) fn send_read(&mut self) {
-        debug_assert!(
-            self.may_send(),
-            "one request at a time, and none without a link"
-        );
-        let what = Operation::Read { sent: self.now };
-        let (op, within) = self.operations.begin(what);
+        let (op, within) = self.wire.read(self.now);
         let may_wait = match &self.phase {
             Phase::Waiting(waiting) => waiting.looks_first() && self.stopping.is_none(),
             _ => false,
@@ -91,16 +73,9 @@ impl Election {
         }
     }
 
-    pub(super) fn own_nonce(&self, beat: u64) -> Nonce {
-        Nonce {
-            incarnation: self.candidate.incarnation,
-            beat,
-        }
-    }
-
     /// Our record, as other instances see it.
     pub(super) fn own_content(&self, beat: u64) -> Content {
-        let attempt = self.attempts.find(Some(self.own_nonce(beat)));
+        let attempt = self.wire.attempts.find_beat(beat);
         Content::Record(Box::new(SeenRecord {
             id: self.candidate.instance_id.clone(),
             priority: self.settings.priority,

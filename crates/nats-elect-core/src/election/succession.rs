@@ -17,7 +17,6 @@ use super::phase::Phase;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::heirs::{Heirs, TURN};
-use crate::lease::Link;
 use crate::moment::Moment;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Content;
@@ -193,7 +192,7 @@ impl Election {
             self.refused(request, Some(Refusal::Busy));
             return;
         }
-        if !matches!(self.link, Link::Up(_)) {
+        if !self.wire.is_up() {
             self.refused(request, None);
             return;
         }
@@ -216,7 +215,7 @@ impl Election {
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub(super) fn renew_line(&mut self) {
-        let linked = matches!(self.link, Link::Up(_)) && !self.is_of_member();
+        let linked = self.wire.is_up() && !self.is_of_member();
         let recently = self.now - poll_interval(&self.settings);
         let Phase::Leading(leadership) = &self.phase else {
             return;
@@ -249,7 +248,7 @@ impl Election {
         if let Some(succession) = self.phase.succession() {
             succession.search_at = None;
         }
-        if !matches!(self.link, Link::Up(_)) || self.is_of_member() {
+        if !self.wire.is_up() || self.is_of_member() {
             return;
         }
         let question = self.ask_candidates(Heirs::NONE, true);

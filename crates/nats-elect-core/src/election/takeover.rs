@@ -14,7 +14,6 @@ use super::machine::Election;
 use super::phase::Phase;
 use super::waiting::Waiting;
 use crate::config::Takeover;
-use crate::lease::Link;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
@@ -42,7 +41,7 @@ impl Election {
             return None;
         };
         let able = self.settings.takeover != Takeover::Never
-            && matches!(self.link, Link::Up(_))
+            && self.wire.is_up()
             && waiting.cooling_until.is_none()
             && self.stopping.is_none()
             && !self.paused

@@ -82,11 +82,11 @@ impl Election {
     pub(super) fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
         let mut timers = Vec::new();
         if self.stopping.is_some() {
-            if self.operations.is_busy() {
+            if self.wire.operations.is_busy() {
                 return timers;
             }
             // A claim that may have been stored is looked for once, to give it back.
-            let task = if waiting.in_doubt && self.may_send() {
+            let task = if waiting.in_doubt && self.wire.may_send() {
                 Timer::Read
             } else {
                 Timer::Leave
@@ -111,10 +111,10 @@ impl Election {
             self.ask_leader_at(waiting)
                 .map(|due| (due, Timer::AskLeader)),
         );
-        if !self.may_send() {
+        if !self.wire.may_send() {
             return timers;
         }
-        let retry_at = self.retry.at(Asked::ReadKeys);
+        let retry_at = self.wire.retry.at(Asked::ReadKeys);
         if let Some(promised) = waiting.promised.filter(|it| self.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
@@ -128,11 +128,10 @@ impl Election {
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let claim_at = (free_at + waiting.claim_wait).max(self.retry.at(Asked::WriteRole));
+            let claim_at = (free_at + waiting.claim_wait).max(self.wire.retry.at(Asked::WriteRole));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
-            let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
-                && self.observed_role.is_vouched();
+            let tells = self.wire.has_unique_sequences() && self.observed_role.is_vouched();
             let recently = self.now - self.settings.heartbeat;
             let checked = tells
                 || waiting
@@ -316,14 +315,14 @@ impl Election {
         }
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let Some(attempt) = self.attempts.find(Some(self.own_nonce(write.beat))) else {
+                let Some(attempt) = self.wire.attempts.find_beat(write.beat) else {
                     return;
                 };
                 debug_assert!(
                     attempt.term == write.term && attempt.sent == write.sent,
                     "the attempt is remembered"
                 );
-                let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
+                let unique = self.wire.has_unique_sequences();
                 let known = unique && self.observed_role.is_known_sequence(*revision, self.now);
                 self.claimed(attempt, *revision, known);
             }
@@ -338,7 +337,7 @@ impl Election {
                 let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
                     let next = write.sent + self.pause_between_claims();
-                    self.retry.wait_until(Asked::WriteRole, next);
+                    self.wire.retry.wait_until(Asked::WriteRole, next);
                 }
                 self.must_read(self.now, true);
             }
@@ -357,6 +356,7 @@ impl Election {
     /// from its sending.
     pub(super) fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
         let claim = self
+            .wire
             .attempts
             .find(entry.content.nonce())
             .filter(|attempt| attempt.purpose == Purpose::Claim && attempt.settled.is_none());
@@ -365,7 +365,7 @@ impl Election {
             return;
         };
         let cooling = waiting.cooling_until.is_some();
-        self.attempts.settle(claim.beat, entry.revision);
+        self.wire.attempts.settle(claim.beat, entry.revision);
         if self.observed_role.fence_over() > claim.expected.fence {
             self.observed_role.overtaken(self.now);
             return;

@@ -94,8 +94,8 @@ impl Election {
         let search_at = winding_down.succession.search_at();
         timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
         let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
-        if renews && self.may_send() {
-            timers.push(winding_down.keeper.due(&self.retry));
+        if renews && self.wire.may_send() {
+            timers.push(winding_down.keeper.due(&self.wire.retry));
         }
         timers
     }

@@ -109,10 +109,7 @@ impl Attempts {
             sent,
             settled: None,
         });
-        Nonce {
-            incarnation: self.incarnation,
-            beat,
-        }
+        self.nonce(beat)
     }
 
     /// Forgets all attempts, because the bucket was replaced. None of them is stored in the new
@@ -191,6 +188,19 @@ impl Attempts {
             });
         }
         found
+    }
+
+    /// The nonce of the attempt with this beat.
+    pub const fn nonce(&self, beat: u64) -> Nonce {
+        Nonce {
+            incarnation: self.incarnation,
+            beat,
+        }
+    }
+
+    /// The attempt with this beat, if it is remembered.
+    pub fn find_beat(&self, beat: u64) -> Option<Attempt> {
+        self.find(Some(self.nonce(beat)))
     }
 
     /// Whether a write of ours bears this nonce. It is one of these:

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::input::Failure;
+use crate::duration::exact;
+use crate::event::FailureKind;
 use crate::moment::Moment;
 
 /// The link to the bucket.
@@ -29,4 +31,20 @@ pub struct Bucket {
     pub max_age: Option<Duration>,
     /// Whether the sequences of a recreated bucket lie above the ones of this bucket.
     pub unique_sequences: bool,
+}
+
+impl Bucket {
+    /// Why no lease of this length can be kept in the bucket, if that is so.
+    pub(crate) fn unfit_for(&self, ttl: Duration) -> Option<Failure> {
+        let max_age = self.max_age.filter(|max_age| *max_age < ttl)?;
+        let detail = format!(
+            "the bucket drops keys after {}, before the lease of {} ends: choose a shorter ttl or a longer max age",
+            exact(max_age),
+            exact(ttl)
+        );
+        Some(Failure {
+            kind: FailureKind::BucketUnfit,
+            detail,
+        })
+    }
 }

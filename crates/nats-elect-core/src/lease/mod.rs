@@ -8,11 +8,13 @@ mod last_will;
 mod link;
 mod operations;
 mod retry;
+mod wire;
 
-pub(crate) use self::attempts::{Attempt, Attempts, Expected, Purpose, Secrets};
+pub(crate) use self::attempts::{Attempt, Expected, Purpose, Secrets};
 pub use self::input::{Failure, Fresh, HandlerEnd, OpId, TermId, WriteOutcome};
 pub use self::last_will::{Bequest, LastWill, WillEnd, WillStep};
 pub use self::link::{Bucket, Link};
 pub use self::operations::MOST_LATE;
-pub(crate) use self::operations::{Operation, Operations, SentWrite};
+pub(crate) use self::operations::SentWrite;
 pub(crate) use self::retry::{AdaptiveTimeout, Asked, Breaker, Retry};
+pub(crate) use self::wire::{Answered, Wire};

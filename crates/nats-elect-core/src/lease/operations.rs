@@ -201,7 +201,7 @@ impl Operations {
     }
 
     /// For model checkers: see `Election::hash_state`.
-    pub fn hash_state(&self, read_sent: Moment, hasher: &mut impl Hasher) {
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let Self {
             pending,
             late,
@@ -210,6 +210,7 @@ impl Operations {
             // It only needs to be greater than the ones in use.
             last_op: _,
         } = self;
+        let read_sent = self.read_sent().unwrap_or(now);
         let what = |operation: &Pending| operation.what;
         let late: Vec<_> = late.iter().map(what).collect();
         (pending.as_ref().map(what), late).hash(hasher);

@@ -86,6 +86,11 @@ impl Retry {
         }
     }
 
+    /// The longest pause.
+    pub const fn longest(&self) -> Duration {
+        self.config.max_backoff
+    }
+
     /// When the next attempt of this kind is due. It lies in the past while there are no failures.
     pub fn at(&self, asked: Asked) -> Moment {
         self.kinds[asked as usize].at.max(self.any_at)
