@@ -148,7 +148,7 @@
 //! | `winding_down.rs` | the end of a term: its handler winds down within the lease |
 //! | `releasing.rs` | the lease is revoked, and a release frees the role |
 //! | `timers.rs` | the one table of everything that is due |
-//! | `keeping.rs` | the held lease: heartbeats and doubts about them |
+//! | `keeping.rs` | heartbeats of a term, and what follows from their answers |
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs`, `asked.rs` | handing over to a successor, and what the others answer |
 //! | `membership.rs` | the lease of a member of groups, which nobody contends for |
@@ -171,6 +171,8 @@
 //! | `operations.rs` | the reads and writes under way, and those that may be answered late |
 //! | `attempts.rs` | which writes in the bucket are this instance's own |
 //! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
+//! | `held.rs` | a held lease: heartbeats, doubts about them, and what a read tells |
+//! | `freeing.rs` | a lease that is given up: its release |
 //! | `last_will.rs` | what a companion does when the process of a leader has died |
 //!
 //! The other modules hold the values that go in and out:

@@ -5,12 +5,12 @@ use super::effect::{Effect, TermStart, WriteKind};
 use super::input::Snapshot;
 use super::leading::Leadership;
 use super::machine::Election;
-use super::phase::{HeldLease, Phase};
+use super::phase::Phase;
 use super::releasing::Releasing;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use crate::event::{BucketRequest, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Expected, Failure, Purpose, SentWrite, WriteOutcome};
+use crate::lease::{Asked, Attempt, Expected, Failure, Held, Purpose, SentWrite, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{FenceEntry, SeenFence};
@@ -20,7 +20,7 @@ use crate::token::FencingToken;
 /// A confirmed claim whose fence record is not confirmed yet.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Acquisition {
-    pub held: HeldLease,
+    pub held: Held,
     /// The fence key's sequence when the role was judged free. If another fence record came since,
     /// another instance led meanwhile.
     fence_over: u64,
@@ -82,13 +82,9 @@ impl Election {
             return;
         }
         self.wire.operations.forget_reads();
-        let held = HeldLease {
-            term: claim.term,
-            secrets: claim.secrets,
-            revision,
-            sent: claim.sent,
-            until: self.lease_until(claim.sent),
-        };
+        let until = self.lease_until(claim.sent);
+        let renew_at = claim.sent + self.settings.heartbeat;
+        let held = Held::of(&claim, revision, until, renew_at);
         self.phase = Phase::Acquiring(Acquisition {
             held,
             fence_over: claim.expected.fence,
@@ -114,7 +110,7 @@ impl Election {
         };
         let over = fence_over;
         let expected = Expected { over, fence: over };
-        let HeldLease { term, secrets, .. } = held;
+        let Held { term, secrets, .. } = held;
         self.send(
             Purpose::Fence,
             term,
@@ -273,7 +269,7 @@ impl Election {
         self.stopping.is_some() || self.paused
     }
 
-    fn promote(&mut self, held: HeldLease, fence_revision: u64) {
+    fn promote(&mut self, held: Held, fence_revision: u64) {
         if self.now >= self.promotable_until(&held) || self.begins_no_term() {
             return;
         }
@@ -306,7 +302,7 @@ impl Election {
     }
 
     /// The latest time for a promotion. The handler needs time to wind down before its lease ends.
-    fn promotable_until(&self, held: &HeldLease) -> Moment {
+    fn promotable_until(&self, held: &Held) -> Moment {
         mutated!(PromoteLate => return held.until);
         held.until - self.settings.stop_budget
     }

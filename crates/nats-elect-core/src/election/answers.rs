@@ -56,10 +56,10 @@ impl Election {
             Ok(snapshot) => self.has_read(&snapshot, sent),
             Err(failure) => {
                 self.request_failed(BucketRequest::Read, &failure);
-                match &self.phase {
-                    Phase::Waiting(_) if self.stopping.is_some() => self.leave(),
-                    Phase::Leading(_) | Phase::WindingDown(_) => self.keeper_could_not_read(),
-                    _ => {}
+                if let Some(held) = self.phase.kept() {
+                    held.could_not_read(self.now);
+                } else if matches!(self.phase, Phase::Waiting(_)) && self.stopping.is_some() {
+                    self.leave();
                 }
             }
         }

@@ -7,9 +7,8 @@ use super::effect::Effect;
 use super::input::ReplyId;
 use super::machine::Election;
 use super::phase::Phase;
-use super::releasing::Replaced;
 use crate::event::EndCause;
-use crate::lease::Asked;
+use crate::lease::{Asked, Replaced};
 use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;
@@ -150,7 +149,7 @@ impl Election {
         self.wind_down(EndCause::Preempted);
         let (replaced, cause) = match &self.phase {
             Phase::WindingDown(winding_down) => (winding_down.replaced, Some(winding_down.cause)),
-            Phase::Releasing(releasing) => (releasing.replaced(), releasing.cause()),
+            Phase::Releasing(releasing) => (releasing.freeing.replaced(), releasing.cause()),
             _ => return refused(Refusal::NotLeader),
         };
         let frees = replaced == Some(Replaced::OwnRecord);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::effect::Effect;
-use super::input::Input;
+use super::input::{Input, Snapshot};
 use super::machine::Election;
 use super::phase::Phase;
 use crate::moment::Moment;
@@ -19,16 +19,21 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        leadership
-            .keeper
-            .confirm(leadership.keeper.held.revision, now, lease, next);
-        let term = leadership.keeper.held.term;
+        let held = &mut leadership.held;
+        held.extend(held.revision, now, lease, next);
+        let term = held.term;
         self.emit_before_events(Effect::Extend {
             term,
             lease,
             acting: Some(lease),
             proved: now,
         });
+    }
+
+    /// Whether a read shows a message where the last confirmed record was stored.
+    pub(super) fn shows_held(&self, snapshot: &Snapshot) -> bool {
+        let shown = snapshot.role.as_ref().map(|entry| entry.revision);
+        shown.is_some() && shown == self.phase.held().map(|held| held.revision)
     }
 
     /// Changes records of the own id into records of the own incarnation.

@@ -3,15 +3,14 @@
 
 use super::effect::{Effect, Reply};
 use super::input::{RequestId, Snapshot};
-use super::keeping::Keeper;
 use super::line::Line;
 use super::machine::Election;
-use super::phase::{HeldLease, Phase};
+use super::phase::Phase;
 use super::succession::PendingHandoff;
 use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Failure, TermId};
+use crate::lease::{Asked, Attempt, Failure, Held, TermId};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::FenceEntry;
@@ -20,7 +19,7 @@ use crate::token::FencingToken;
 /// A term of this instance that has not begun to end.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Leadership {
-    pub keeper: Keeper,
+    pub held: Held,
     pub fencing_token: FencingToken,
     pub started: Moment,
     /// Callers that want a proof, each with the first beat that was sent after its request.
@@ -40,13 +39,13 @@ pub(super) struct Leadership {
 
 impl Leadership {
     pub fn new(
-        held: HeldLease,
+        held: Held,
         fencing_token: FencingToken,
         now: Moment,
         settings: &RoleSettings,
     ) -> Self {
         Self {
-            keeper: Keeper::new(held, held.sent + settings.heartbeat),
+            held,
             fencing_token,
             started: now,
             proofs: Vec::new(),
@@ -59,11 +58,18 @@ impl Leadership {
             failed_checks: 0,
         }
     }
+
+    /// Takes the callers that the attempt with this beat, or the lack of its answer, concerns: they
+    /// asked for proof before it was sent.
+    pub fn asked_before(&mut self, beat: u64) -> Vec<RequestId> {
+        let asked = self.proofs.extract_if(.., |(_, first)| *first <= beat);
+        asked.map(|(request, _)| request).collect()
+    }
 }
 
 impl Election {
     pub(super) fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
-        let last_call = leadership.keeper.held.until - self.settings.stop_budget;
+        let last_call = leadership.held.until - self.settings.stop_budget;
         let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
         if let Some(grace_until) = self.grace_until() {
             timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
@@ -74,7 +80,7 @@ impl Election {
             timers.push((leadership.check_at, Timer::CheckHealth));
         }
         if self.wire.may_send() && !too_late {
-            let (due, task) = leadership.keeper.due(&self.wire.retry);
+            let (due, task) = self.keeping_due(&leadership.held);
             // A read of the fence must not delay a heartbeat, let alone a late one.
             let verify_at = leadership
                 .verify_at
@@ -115,7 +121,7 @@ impl Election {
         if let Phase::Leading(leadership) = &self.phase
             && let (Some(_), Some(acting)) = (self.grace_until(), self.acting_until())
         {
-            let term = leadership.keeper.held.term;
+            let term = leadership.held.term;
             self.emit(Effect::Suspend { term, acting });
         }
     }
@@ -124,23 +130,6 @@ impl Election {
     pub(super) fn grace_until(&self) -> Option<Moment> {
         mutated!(LeaveGraceToMonitor => return None);
         Some(self.out_of_touch_since()? + self.settings.grace?)
-    }
-
-    /// Asks for proof at once, because the watch showed a message at this revision that is not
-    /// ours.
-    ///
-    /// At our own revision a heartbeat would prove nothing: it would overwrite the message that
-    /// stands there now.
-    pub(super) fn suspect(&mut self, revision: u64) {
-        let now = self.now;
-        let Some(keeper) = self.phase.keeper() else {
-            return;
-        };
-        if revision == keeper.held.revision {
-            keeper.look_for_impostor();
-        } else if revision > keeper.held.revision {
-            keeper.renew_at = now;
-        }
     }
 
     pub(super) fn lease_over(&mut self, term: TermId) {
@@ -164,9 +153,7 @@ impl Election {
         let next_beat = self.wire.attempts.next_beat();
         let linked = self.wire.is_up();
         match &mut self.phase {
-            Phase::Leading(leadership)
-                if term.is_none_or(|term| term == leadership.keeper.held.term) =>
-            {
+            Phase::Leading(leadership) if term.is_none_or(|term| term == leadership.held.term) => {
                 if linked {
                     leadership.proofs.push((request, next_beat));
                     return;
@@ -188,11 +175,7 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        let refused: Vec<_> = leadership
-            .proofs
-            .extract_if(.., |(_, first)| *first <= beat)
-            .collect();
-        for (request, _) in refused {
+        for request in leadership.asked_before(beat) {
             self.reply(request, Reply::Unproven(failure.clone()));
         }
     }
@@ -202,7 +185,7 @@ impl Election {
             return;
         };
         leadership.checking = true;
-        let term = leadership.keeper.held.term;
+        let term = leadership.held.term;
         self.emit(Effect::CheckHealth { term });
     }
 
@@ -211,7 +194,7 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        if leadership.keeper.held.term != term || !leadership.checking {
+        if leadership.held.term != term || !leadership.checking {
             return;
         }
         leadership.checking = false;
@@ -233,7 +216,7 @@ impl Election {
     pub(super) fn watch_showed_own(&mut self, attempt: Attempt) {
         let next = attempt.sent + self.settings.validation_interval;
         if let Phase::Leading(leadership) = &mut self.phase
-            && leadership.keeper.held.term == attempt.term
+            && leadership.held.term == attempt.term
             && !leadership.fence_in_doubt
         {
             leadership.verify_at = leadership.verify_at.max(next);
@@ -288,7 +271,7 @@ impl Election {
             self.tell(Event::ValidationFailed);
             self.wind_down(EndCause::Superseded);
         } else {
-            self.keeper_has_read(snapshot);
+            self.keeping_has_read(snapshot);
         }
     }
 }

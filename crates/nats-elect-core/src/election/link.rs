@@ -82,7 +82,7 @@ impl Election {
         match &mut self.phase {
             Phase::Waiting(_) => self.must_read(now, false),
             _ if replaced => self.lost(EndCause::BucketLost, None),
-            Phase::Leading(leadership) => leadership.keeper.renew_at = now,
+            Phase::Leading(leadership) => leadership.held.renew_at = now,
             _ => {}
         }
     }

@@ -201,7 +201,7 @@ impl Election {
             revision: self.observed_role.revision(),
             connection: self.connection(),
             lease_until: match &self.phase {
-                Phase::Leading(leadership) => Some(leadership.keeper.held.until),
+                Phase::Leading(leadership) => Some(leadership.held.until),
                 Phase::WindingDown(winding_down) => winding_down.lease_until(),
                 _ => None,
             },
@@ -212,8 +212,8 @@ impl Election {
     /// What a companion must know to release the present term, if there is one.
     pub fn bequest(&self) -> Option<Bequest> {
         let (held, fencing_token) = match &self.phase {
-            Phase::Leading(it) => (it.keeper.held, it.fencing_token),
-            Phase::WindingDown(it) => (it.keeper.held, it.fencing_token),
+            Phase::Leading(it) => (it.held, it.fencing_token),
+            Phase::WindingDown(it) => (it.held, it.fencing_token),
             Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
                 return None;
             }

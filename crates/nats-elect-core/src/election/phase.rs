@@ -1,15 +1,13 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
 use super::acquiring::Acquisition;
-use super::keeping::Keeper;
 use super::leading::Leadership;
 use super::releasing::Releasing;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::heirs::Heirs;
-use crate::lease::{Secrets, TermId};
-use crate::moment::Moment;
+use crate::lease::{Held, TermId};
 use crate::token::FencingToken;
 
 /// The phase of an election. A handler exists only in `Leading` and `WindingDown`.
@@ -23,25 +21,13 @@ pub(super) enum Phase {
     Stopped,
 }
 
-/// The lease that this instance holds on the role's key.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct HeldLease {
-    pub term: TermId,
-    pub secrets: Secrets,
-    pub revision: u64,
-    /// When the last confirmed write was sent.
-    pub sent: Moment,
-    /// The end of the lease.
-    pub until: Moment,
-}
-
 impl Phase {
-    pub const fn held(&self) -> Option<&HeldLease> {
+    pub const fn held(&self) -> Option<&Held> {
         match self {
             Self::Acquiring(acquisition) => Some(&acquisition.held),
-            Self::Leading(leadership) => Some(&leadership.keeper.held),
-            Self::WindingDown(winding_down) => Some(&winding_down.keeper.held),
-            Self::Releasing(releasing) => Some(&releasing.held),
+            Self::Leading(leadership) => Some(&leadership.held),
+            Self::WindingDown(winding_down) => Some(&winding_down.held),
+            Self::Releasing(releasing) => Some(&releasing.freeing.held),
             Self::Waiting(_) | Self::Stopped => None,
         }
     }
@@ -52,10 +38,10 @@ impl Phase {
     }
 
     /// The lease on which a handler runs.
-    pub const fn keeper(&mut self) -> Option<&mut Keeper> {
+    pub const fn kept(&mut self) -> Option<&mut Held> {
         match self {
-            Self::Leading(leadership) => Some(&mut leadership.keeper),
-            Self::WindingDown(winding_down) => Some(&mut winding_down.keeper),
+            Self::Leading(leadership) => Some(&mut leadership.held),
+            Self::WindingDown(winding_down) => Some(&mut winding_down.held),
             Self::Waiting(_) | Self::Acquiring(_) | Self::Releasing(_) | Self::Stopped => None,
         }
     }

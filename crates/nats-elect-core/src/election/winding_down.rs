@@ -3,14 +3,13 @@
 
 use super::effect::{Effect, Reply};
 use super::input::Snapshot;
-use super::keeping::Keeper;
 use super::machine::Election;
 use super::phase::Phase;
-use super::releasing::{Releasing, Replaced};
+use super::releasing::Releasing;
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
-use crate::lease::{HandlerEnd, TermId};
+use crate::lease::{HandlerEnd, Held, Replaced, TermId};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::status::RoleState;
@@ -19,7 +18,7 @@ use crate::token::FencingToken;
 /// A term that ends, once and irrevocably. Its handler still runs.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct WindingDown {
-    pub keeper: Keeper,
+    pub held: Held,
     pub cause: EndCause,
     pub fencing_token: FencingToken,
     pub started: Moment,
@@ -52,12 +51,12 @@ enum Handler {
 impl WindingDown {
     /// Until when this instance may act on its lease, to end the term in good order.
     pub fn acting_until(&self) -> Option<Moment> {
-        (self.lease == Lease::Renewed).then_some(self.keeper.held.until)
+        (self.lease == Lease::Renewed).then_some(self.held.until)
     }
 
     /// The end of the lease, unless it was revoked.
     pub fn lease_until(&self) -> Option<Moment> {
-        (self.lease != Lease::Revoked).then_some(self.keeper.held.until)
+        (self.lease != Lease::Revoked).then_some(self.held.until)
     }
 
     pub fn is_overrun(&self) -> bool {
@@ -80,7 +79,7 @@ impl WindingDown {
 impl Election {
     pub(super) fn winding_down_timers(&self, winding_down: &WindingDown) -> Vec<(Moment, Timer)> {
         let allowance = self.settings.abort_allowance();
-        let (stop_by, until) = (winding_down.stop_by, winding_down.keeper.held.until);
+        let (stop_by, until) = (winding_down.stop_by, winding_down.held.until);
         let (abort_at, overrun_at) = if winding_down.lease == Lease::Revoked {
             (stop_by, stop_by + allowance)
         } else {
@@ -95,7 +94,7 @@ impl Election {
         timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
         let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
         if renews && self.wire.may_send() {
-            timers.push(winding_down.keeper.due(&self.wire.retry));
+            timers.push(self.keeping_due(&winding_down.held));
         }
         timers
     }
@@ -105,7 +104,7 @@ impl Election {
         let Some(winding_down) = self.begin_winding_down(cause) else {
             return;
         };
-        let term = winding_down.keeper.held.term;
+        let term = winding_down.held.term;
         self.emit(Effect::Cancel { term });
         mutated!(ReleaseBeforeHandlerEnds => self.begin_releasing());
     }
@@ -116,7 +115,7 @@ impl Election {
     /// a whole lease from the moment at which they see it.
     pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
         if let Some(winding_down) = self.begin_winding_down(cause) {
-            let term = winding_down.keeper.held.term;
+            let term = winding_down.held.term;
             self.emit(Effect::Cancel { term });
         }
         let now = self.now;
@@ -125,7 +124,7 @@ impl Election {
             Phase::Acquiring(_) => self.abandon_claim(),
             Phase::WindingDown(winding_down) => {
                 winding_down.renew_no_more();
-                let held = winding_down.keeper.held;
+                let held = winding_down.held;
                 if cause == EndCause::Deleted && marker.is_some() && now < held.until {
                     // The delete asked for another leader. It is passed on as a release, but only
                     // within the lease: later it might end another leader's term.
@@ -139,7 +138,7 @@ impl Election {
                     self.emit(Effect::Revoke { term: held.term });
                 }
             }
-            Phase::Releasing(releasing) => releasing.forgo(),
+            Phase::Releasing(releasing) => releasing.freeing.forgo(),
             Phase::Waiting(_) | Phase::Leading(_) | Phase::Stopped => {}
         }
     }
@@ -151,13 +150,13 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return None;
         };
-        let keeper = leadership.keeper;
+        let held = leadership.held;
         let fencing_token = leadership.fencing_token;
         let proofs = std::mem::take(&mut leadership.proofs);
         let handoff_asked = leadership.handoff_asked.take();
         let succession = Succession::of(leadership.line.heirs());
         let winding_down = WindingDown {
-            keeper,
+            held,
             cause,
             fencing_token,
             started: leadership.started,
@@ -172,9 +171,7 @@ impl Election {
             succession,
         };
         self.phase = Phase::WindingDown(winding_down);
-        self.emit(Effect::Resign {
-            term: keeper.held.term,
-        });
+        self.emit(Effect::Resign { term: held.term });
         self.become_state(RoleState::Draining);
         self.tell(Event::TermEnding {
             fencing_token,
@@ -220,7 +217,7 @@ impl Election {
     fn begin_releasing(&mut self) {
         let give_up = self.now + self.settings.request_timeout * 2;
         if let Phase::WindingDown(winding_down) = &mut self.phase {
-            let give_up = give_up.max(winding_down.keeper.held.until);
+            let give_up = give_up.max(winding_down.held.until);
             self.phase = Phase::Releasing(Releasing::of_term(winding_down, give_up));
         }
     }
@@ -232,8 +229,8 @@ impl Election {
         };
         winding_down.handler = Handler::Aborted;
         winding_down.renew_no_more();
-        let term = winding_down.keeper.held.term;
-        if now >= winding_down.keeper.held.until {
+        let term = winding_down.held.term;
+        if now >= winding_down.held.until {
             // The process stood still until its lease was over, and so did its handler. It overruns
             // only if it outlives the abort. The others have waited for the lease already.
             winding_down.stop_by = winding_down.stop_by.min(now);
@@ -251,7 +248,7 @@ impl Election {
             return;
         };
         winding_down.handler = Handler::Overrun;
-        let term = winding_down.keeper.held.term;
+        let term = winding_down.held.term;
         let fencing_token = winding_down.fencing_token;
         if winding_down.revoke() {
             self.emit(Effect::Revoke { term });
@@ -261,9 +258,9 @@ impl Election {
 
     /// Handles a read of the keys while the handler winds down.
     pub(super) fn winding_down_has_read(&mut self, snapshot: &Snapshot) {
-        let in_doubt = self.phase.keeper().is_some_and(|it| it.is_in_doubt());
+        let in_doubt = self.phase.kept().is_some_and(|it| it.is_in_doubt());
         if in_doubt {
-            self.keeper_has_read(snapshot);
+            self.keeping_has_read(snapshot);
         }
     }
 }
