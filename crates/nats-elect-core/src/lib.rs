@@ -224,10 +224,7 @@ pub mod token;
 pub mod whole;
 
 pub use crate::election::*;
-pub use crate::lease::{
-    Bequest, Bucket, Failure, Fresh, HandlerEnd, LastWill, Link, MOST_LATE, OpId, TermId, WillEnd,
-    WillStep, WriteOutcome,
-};
+pub use crate::lease::*;
 pub use crate::moment::Moment;
 #[cfg(feature = "__mutations")]
 pub use crate::mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};

@@ -1,7 +1,7 @@
 //! From a confirmed claim to promotion. The fence record gives the term its place in the order of
 //! terms.
 
-use super::effect::{Effect, TermStart, WriteKind};
+use super::effect::{Effect, TermStart};
 use super::input::Snapshot;
 use super::leading::Leadership;
 use super::machine::Election;
@@ -10,7 +10,7 @@ use super::releasing::Releasing;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use crate::event::{BucketRequest, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Expected, Failure, Held, Purpose, SentWrite, WriteOutcome};
+use crate::lease::{Asked, Attempt, Failure, Held, Purpose, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{FenceEntry, SeenFence};
@@ -72,7 +72,7 @@ impl Election {
                 .observed_role
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at);
-        if !contested && self.observed_role.fence_over() == claim.expected.fence {
+        if !contested && self.observed_role.fence_over() == claim.fence {
             self.observed_role.note_end();
         }
         self.observed_role
@@ -87,7 +87,7 @@ impl Election {
         let held = Held::of(&claim, revision, until, renew_at);
         self.phase = Phase::Acquiring(Acquisition {
             held,
-            fence_over: claim.expected.fence,
+            fence_over: claim.fence,
             step: if self.is_of_member() {
                 Step::Look
             } else {
@@ -108,24 +108,13 @@ impl Election {
         else {
             return;
         };
-        let over = fence_over;
-        let expected = Expected { over, fence: over };
-        let Held { term, secrets, .. } = held;
-        self.send(
-            Purpose::Fence,
-            term,
-            secrets,
-            expected,
-            |election, nonce| WriteKind::Fence {
-                over,
-                fence: election.fence_record(secrets, nonce),
-            },
-        );
+        let (over, fence) = (fence_over, fence_over);
+        self.send(Purpose::Fence, held.term, held.secrets, over, fence);
         mutated!(PromoteBeforeFence => self.promote(held, held.revision + 1));
     }
 
     /// Handles the answer to a fence write.
-    pub(super) fn fence_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
+    pub(super) fn fence_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };

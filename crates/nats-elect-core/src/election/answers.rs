@@ -166,12 +166,16 @@ impl Election {
         let holds = self.phase.is_past_claim();
         let acquires = matches!(self.phase, Phase::Acquiring(_)) && failure.is_transient();
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
-        let chance = self.fresh.chance;
-        let failed = self
-            .wire
-            .failed(request, failure, self.now, chance, holds, limit);
-        self.note_breaker(failed.unwrap_or(Breaker::Unchanged));
-        failed.is_some()
+        let (asked, chance) = (request.into(), self.fresh.chance);
+        let retry = &mut self.wire.retry;
+        if failure.kind == FailureKind::Contended && retry.contended(asked, self.now, chance, holds)
+        {
+            return false;
+        }
+        let lasting = limit.is_none() && !failure.is_transient();
+        let breaker = retry.failed(asked, self.now, chance, limit, lasting);
+        self.note_breaker(breaker);
+        true
     }
 
     /// Another instance's write was shown.

@@ -1,14 +1,12 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
-use super::effect::{Effect, Reply, WriteKind};
+use super::effect::{Effect, Reply};
 use super::input::Snapshot;
 use super::machine::Election;
 use super::phase::Phase;
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
-use crate::lease::{
-    Asked, Attempt, Expected, Failure, Found, Held, Kind, Purpose, SentWrite, Stored, WriteOutcome,
-};
+use crate::lease::{Asked, Attempt, Failure, Found, Held, Kind, Purpose, Stored, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -19,24 +17,12 @@ impl Election {
             return;
         };
         self.renew_line();
-        let Held { term, secrets, .. } = held;
-        let over = held.revision;
-        let expected = Expected { over, fence: 0 };
-        self.send(
-            Purpose::Renew,
-            term,
-            secrets,
-            expected,
-            |election, nonce| WriteKind::Renew {
-                over,
-                record: election.record(secrets, nonce),
-            },
-        );
+        self.send(Purpose::Renew, held.term, held.secrets, held.revision, 0);
     }
 
     /// Handles the answer to a heartbeat.
-    pub(super) fn heartbeat_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
-        let SentWrite { beat, over, .. } = write;
+    pub(super) fn heartbeat_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
+        let Attempt { beat, over, .. } = write;
         self.tell(Event::HeartbeatEnded {
             outcome: match outcome {
                 WriteOutcome::Acked { .. } if self.is_answer_late() => Outcome::TooLate,

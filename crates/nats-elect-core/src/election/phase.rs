@@ -1,5 +1,7 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
+use uuid::Uuid;
+
 use super::acquiring::Acquisition;
 use super::leading::Leadership;
 use super::releasing::Releasing;
@@ -75,6 +77,14 @@ impl Phase {
             Self::WindingDown(winding_down) => winding_down.succession.line,
             Self::Releasing(releasing) => releasing.succession.line,
             Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => Heirs::NONE,
+        }
+    }
+
+    /// Whom the release names: an heir, or the line of succession.
+    pub fn named(&self) -> (Option<Uuid>, Heirs) {
+        match self {
+            Self::Releasing(releasing) => releasing.succession.named(),
+            _ => (None, Heirs::NONE),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::effect::{Reply, WriteKind};
+use super::effect::Reply;
 use super::input::Snapshot;
 use super::keeping::stored;
 use super::machine::Election;
@@ -14,12 +14,10 @@ use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
-use crate::lease::{
-    Asked, Attempt, Expected, Freeing, Held, Purpose, Replaced, SentWrite, Step, WriteOutcome,
-};
+use crate::lease::{Asked, Attempt, Freeing, Held, Purpose, Replaced, Step, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
-use crate::record::{Content, Release};
+use crate::record::Content;
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
@@ -70,17 +68,6 @@ impl Releasing {
     /// Why the term ended. `None` for a claim that is given back.
     pub fn cause(&self) -> Option<EndCause> {
         self.term.map(|term| term.cause)
-    }
-
-    /// The release, without the nonce of an attempt.
-    fn release(&self) -> Release {
-        let (heir, line) = self.succession.named();
-        Release {
-            nonce: None,
-            heir,
-            line,
-            secret: Some(self.freeing.held.secrets.release),
-        }
     }
 }
 
@@ -143,25 +130,10 @@ impl Election {
             return;
         };
         releasing.succession.close();
-        let release = releasing.release();
-        let expected = Expected { over, fence: 0 };
-        self.send(
-            Purpose::Release,
-            held.term,
-            held.secrets,
-            expected,
-            |_, nonce| WriteKind::Release {
-                over,
-                release: Release {
-                    nonce: Some(nonce),
-                    ..release
-                },
-            },
-        );
+        self.send(Purpose::Release, held.term, held.secrets, over, 0);
     }
 
-    pub(super) fn release_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
-        let nonce = Some(self.wire.attempts.nonce(write.beat));
+    pub(super) fn release_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
         let Phase::Releasing(releasing) = &mut self.phase else {
             return;
         };
@@ -171,8 +143,8 @@ impl Election {
         releasing.freeing.answered(outcome, self.now);
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let release = releasing.release();
-                let content = Content::Release(Release { nonce, ..release });
+                let nonce = self.wire.attempts.nonce(write.beat);
+                let content = Content::Release(self.release_record(write.secrets, nonce));
                 self.observed_role.wrote(*revision, content, self.now);
             }
             WriteOutcome::Conflict { .. } => {}

@@ -4,26 +4,46 @@ use super::effect::{Effect, Write, WriteKind};
 use super::machine::Election;
 use super::phase::Phase;
 use crate::heirs::Heirs;
-use crate::lease::{Expected, Purpose, Secrets, TermId};
-use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
+use crate::lease::{Purpose, Secrets, TermId};
+use crate::record::{Content, FenceRecord, Nonce, Record, Release, SeenRecord};
 
 impl Election {
-    /// Sends one write and remembers it. Its send time is `now`.
+    /// Sends one write over this sequence of its key, and remembers it. `fence` is that of the fence
+    /// key when the role was judged free.
     pub(super) fn send(
         &mut self,
         purpose: Purpose,
         term: TermId,
         secrets: Secrets,
-        expected: Expected,
-        kind: impl FnOnce(&Self, Nonce) -> WriteKind,
+        over: u64,
+        fence: u64,
     ) {
-        let sent = self.wire.send(purpose, term, secrets, expected, self.now);
-        let kind = kind(self, sent.nonce);
+        let (op, within, nonce) = self
+            .wire
+            .send(purpose, term, secrets, over, fence, self.now);
+        let kind = match purpose {
+            Purpose::Claim => WriteKind::Claim {
+                over,
+                record: self.record(secrets, nonce),
+            },
+            Purpose::Fence => WriteKind::Fence {
+                over,
+                fence: self.fence_record(secrets, nonce),
+            },
+            Purpose::Renew => WriteKind::Renew {
+                over,
+                record: self.record(secrets, nonce),
+            },
+            Purpose::Release => WriteKind::Release {
+                over,
+                release: self.release_record(secrets, nonce),
+            },
+        };
         self.emit(Effect::Write(Write {
-            op: sent.op,
+            op,
             term,
-            nonce: sent.nonce,
-            within: sent.within,
+            nonce,
+            within,
             kind,
         }));
     }
@@ -41,7 +61,7 @@ impl Election {
         });
     }
 
-    pub(super) fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
+    fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
@@ -64,12 +84,22 @@ impl Election {
         }
     }
 
-    pub(super) fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
+    fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
             nonce,
             release: secrets.release.hash(),
+        }
+    }
+
+    pub(super) fn release_record(&self, secrets: Secrets, nonce: Nonce) -> Release {
+        let (heir, line) = self.phase.named();
+        Release {
+            nonce: Some(nonce),
+            heir,
+            line,
+            secret: Some(secrets.release),
         }
     }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::effect::{Reply, WriteKind};
+use super::effect::Reply;
 use super::input::RequestId;
 use super::machine::Election;
 use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
-use crate::lease::{Asked, Expected, Purpose, Secrets, SentWrite, WriteOutcome};
+use crate::lease::{Asked, Attempt, Purpose, Secrets, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -275,17 +275,7 @@ impl Election {
         let fence = self.observed_role.fence_over();
         let vacancy = self.vacancy();
         self.tell(Event::ClaimBegan { vacancy });
-        let expected = Expected { over, fence };
-        self.send(
-            Purpose::Claim,
-            term,
-            secrets,
-            expected,
-            |election, nonce| WriteKind::Claim {
-                over,
-                record: election.record(secrets, nonce),
-            },
-        );
+        self.send(Purpose::Claim, term, secrets, over, fence);
     }
 
     /// How long the term that is claimed now is held against higher priorities: not at all, unless
@@ -302,7 +292,7 @@ impl Election {
     }
 
     /// Handles the answer to a claim.
-    pub(super) fn claim_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
+    pub(super) fn claim_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
         let Phase::Waiting(waiting) = &self.phase else {
             return;
         };
@@ -366,7 +356,7 @@ impl Election {
         };
         let cooling = waiting.cooling_until.is_some();
         self.wire.attempts.settle(claim.beat, entry.revision);
-        if self.observed_role.fence_over() > claim.expected.fence {
+        if self.observed_role.fence_over() > claim.fence {
             self.observed_role.overtaken(self.now);
             return;
         }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use uuid::Uuid;
 
 use super::input::TermId;
+use crate::event::BucketRequest;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::Nonce;
@@ -24,13 +25,16 @@ pub enum Purpose {
     Release,
 }
 
-/// The sequences that an attempt expects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Expected {
-    /// The sequence of the key that it writes.
-    pub over: u64,
-    /// The fence key's sequence when the role was judged free, in this acquisition.
-    pub fence: u64,
+impl Purpose {
+    /// The request as it is told of.
+    pub const fn request(self) -> BucketRequest {
+        match self {
+            Self::Claim => BucketRequest::Claim,
+            Self::Fence => BucketRequest::Fence,
+            Self::Renew => BucketRequest::Heartbeat,
+            Self::Release => BucketRequest::Release,
+        }
+    }
 }
 
 /// The secrets of an acquisition.
@@ -47,7 +51,10 @@ pub struct Attempt {
     pub purpose: Purpose,
     pub term: TermId,
     pub secrets: Secrets,
-    pub expected: Expected,
+    /// The expected sequence of the key that it writes.
+    pub over: u64,
+    /// The fence key's sequence when the role was judged free, in this acquisition.
+    pub fence: u64,
     /// When it was sent, measured before the client got the message. A lease counts from here.
     pub sent: Moment,
     /// The revision at which it is known to be stored.
@@ -77,7 +84,7 @@ impl Attempts {
         }
     }
 
-    /// Records an attempt that is sent now, and returns its nonce.
+    /// Records an attempt that is sent now.
     ///
     /// An unconfirmed attempt over an earlier sequence of the same key can't be stored any more. It
     /// is forgotten.
@@ -86,30 +93,33 @@ impl Attempts {
         purpose: Purpose,
         term: TermId,
         secrets: Secrets,
-        expected: Expected,
+        over: u64,
+        fence: u64,
         sent: Moment,
-    ) -> Nonce {
+    ) -> Attempt {
         let beat = self.next_beat;
         self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
         let is_fence = purpose == Purpose::Fence;
         let may_come = |attempt: &Attempt| {
             attempt.settled.is_some()
                 || (attempt.purpose == Purpose::Fence) != is_fence
-                || attempt.expected.over >= expected.over
+                || attempt.over >= over
         };
         self.kept.retain(may_come);
         self.older_heartbeats.take_if(|(first, _)| !may_come(first));
         self.make_room();
-        self.kept.push_back(Attempt {
+        let attempt = Attempt {
             beat,
             purpose,
             term,
             secrets,
-            expected,
+            over,
+            fence,
             sent,
             settled: None,
-        });
-        self.nonce(beat)
+        };
+        self.kept.push_back(attempt);
+        attempt
     }
 
     /// Forgets all attempts, because the bucket was replaced. None of them is stored in the new
@@ -248,14 +258,15 @@ mod tests {
         token: LeaseToken::new(Uuid::nil()),
         release: ReleaseSecret::new(0),
     };
-    const EXPECTED: Expected = Expected { over: 7, fence: 3 };
 
     fn attempts() -> Attempts {
         Attempts::new(Uuid::from_u128(1), 0)
     }
 
     fn open(attempts: &mut Attempts, purpose: Purpose, sent: u64) -> Nonce {
-        attempts.open(purpose, TERM, SECRETS, EXPECTED, Moment::from_nanos(sent))
+        let sent = Moment::from_nanos(sent);
+        let attempt = attempts.open(purpose, TERM, SECRETS, 7, 3, sent);
+        attempts.nonce(attempt.beat)
     }
 
     #[test]
@@ -330,11 +341,8 @@ mod tests {
         let mut attempts = attempts();
         let first = open(&mut attempts, Purpose::Renew, 1);
         assert!(attempts.in_doubt(TERM));
-        let later = Expected {
-            over: 8,
-            ..EXPECTED
-        };
-        attempts.open(Purpose::Renew, TERM, SECRETS, later, Moment::from_nanos(2));
+        let sent = Moment::from_nanos(2);
+        attempts.open(Purpose::Renew, TERM, SECRETS, 8, 3, sent);
         assert!(attempts.find(Some(first)).is_none());
     }
 }

@@ -65,17 +65,6 @@ pub enum Found {
     Lost(EndCause, Option<u64>),
 }
 
-/// The state of a held lease, by a message under its key.
-#[derive(Debug)]
-enum Verdict {
-    Stands,
-    Landed(Attempt, u64),
-    /// Another message stands there, or none.
-    Gone(EndCause, Option<u64>),
-    /// Another message stands at our very revision. A compare-and-set over it would prove nothing.
-    Replaced,
-}
-
 impl Held {
     /// The lease of a claim that is stored at this revision.
     pub const fn of(claim: &Attempt, revision: u64, until: Moment, renew_at: Moment) -> Self {
@@ -162,54 +151,52 @@ impl Held {
     pub fn has_read(&mut self, stored: Option<Stored>, attempts: &Attempts, now: Moment) -> Found {
         let doubt = std::mem::replace(&mut self.doubt, Doubt::None);
         let refused = doubt == Doubt::Refused;
-        match self.judge(stored, attempts) {
-            Verdict::Landed(attempt, revision) => return Found::Landed(attempt, revision),
-            Verdict::Replaced => return Found::Lost(EndCause::Regressed, None),
-            Verdict::Stands if doubt == Doubt::None => return Found::Undecided,
+        let at = stored.map(|stored| stored.revision);
+        let found = self.judge(stored, attempts);
+        match found {
+            Found::Landed(..) => return found,
+            // A compare-and-set over another message at our very revision would prove nothing.
+            Found::Lost(..) if at == Some(self.revision) => return found,
+            Found::Undecided if doubt == Doubt::None => return found,
             // The server shows less than was confirmed. One that no longer leads the stream does
             // so, too. But it is tried only once more.
-            Verdict::Gone(EndCause::Regressed, _) if refused && self.refusals < 2 => {}
-            Verdict::Gone(cause, marker) if refused => return Found::Lost(cause, marker),
+            Found::Lost(EndCause::Regressed, _) if refused && self.refusals < 2 => {}
+            Found::Lost(..) if refused => return found,
             // It was refused twice although the key seems ours. So the read is stale.
-            Verdict::Stands if refused && self.refusals > 1 => {
+            Found::Undecided if refused && self.refusals > 1 => {
                 return Found::Lost(EndCause::Superseded, None);
             }
             // A read does not prove a loss. The next compare-and-set decides.
-            Verdict::Stands | Verdict::Gone(..) => {}
+            Found::Undecided | Found::Lost(..) => {}
         }
         self.renew_at = now;
         Found::Undecided
     }
 
-    fn judge(&self, stored: Option<Stored>, attempts: &Attempts) -> Verdict {
+    fn judge(&self, stored: Option<Stored>, attempts: &Attempts) -> Found {
         let Some(Stored {
             revision,
             nonce,
             kind,
         }) = stored
         else {
-            return Verdict::Gone(EndCause::Deleted, None);
+            return Found::Lost(EndCause::Deleted, None);
         };
         let attempt = attempts.find(nonce).filter(|it| it.term == self.term);
         if let Some(attempt) = attempt {
             let is_record = matches!(attempt.purpose, Purpose::Claim | Purpose::Renew);
             if attempt.settled == Some(revision) && revision == self.revision {
-                return Verdict::Stands;
+                return Found::Undecided;
             }
             if is_record && attempt.settled.is_none() && revision > self.revision {
-                return Verdict::Landed(attempt, revision);
+                return Found::Landed(attempt, revision);
             }
         }
-        if revision == self.revision {
-            return Verdict::Replaced;
-        }
-        if revision < self.revision {
-            return Verdict::Gone(EndCause::Regressed, None);
-        }
         match kind {
-            Kind::ForeignMarker => Verdict::Gone(EndCause::Deleted, Some(revision)),
-            Kind::Release => Verdict::Gone(EndCause::Deleted, None),
-            Kind::Record => Verdict::Gone(EndCause::Superseded, None),
+            _ if revision <= self.revision => Found::Lost(EndCause::Regressed, None),
+            Kind::ForeignMarker => Found::Lost(EndCause::Deleted, Some(revision)),
+            Kind::Release => Found::Lost(EndCause::Deleted, None),
+            Kind::Record => Found::Lost(EndCause::Superseded, None),
         }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use super::attempts::Purpose;
-use super::input::{OpId, TermId};
+use super::attempts::{Attempt, Purpose};
+use super::input::{Failure, OpId};
 use super::retry::AdaptiveTimeout;
-use crate::event::BucketRequest;
+use crate::event::FailureKind;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
@@ -41,31 +41,9 @@ pub enum Operation {
     Read {
         sent: Moment,
     },
-    Write(SentWrite),
+    Write(Attempt),
     /// The operation went to a bucket that was replaced. Its answer tells nothing.
     Void,
-}
-
-/// A write that was sent.
-#[derive(Clone, Copy, Debug, Hash)]
-pub struct SentWrite {
-    pub purpose: Purpose,
-    pub term: TermId,
-    pub beat: u64,
-    /// The expected sequence of the key.
-    pub over: u64,
-    pub sent: Moment,
-}
-
-impl SentWrite {
-    pub const fn request(&self) -> BucketRequest {
-        match self.purpose {
-            Purpose::Claim => BucketRequest::Claim,
-            Purpose::Fence => BucketRequest::Fence,
-            Purpose::Renew => BucketRequest::Heartbeat,
-            Purpose::Release => BucketRequest::Release,
-        }
-    }
 }
 
 impl Operation {
@@ -124,36 +102,45 @@ impl Operations {
         (op, self.timeout.within(what.round_trips()))
     }
 
-    /// Takes the pending operation if this is its answer. If it timed out, its answer may come
-    /// late, so it is remembered.
-    pub fn finish(&mut self, op: OpId, timed_out: bool, now: Moment) -> Option<Operation> {
-        let pending = self.pending.take_if(|pending| pending.op == op)?;
-        if timed_out && !matches!(pending.what, Operation::Void) && !mutated!(DropLateAnswers) {
+    /// Takes the operation that this is the answer to, or the lack of one. One that timed out is
+    /// remembered, because its answer may come late. Then it counts only if it `proves` something.
+    pub fn finish(
+        &mut self,
+        op: OpId,
+        failure: Option<&Failure>,
+        proves: bool,
+        now: Moment,
+    ) -> Option<Operation> {
+        let Some(pending) = self.pending.take_if(|pending| pending.op == op) else {
+            return if proves {
+                self.finish_late(op, now)
+            } else {
+                None
+            };
+        };
+        if failure.is_none_or(|failure| failure.kind != FailureKind::Timeout) {
+            self.learn_pace(pending.what, false, now);
+        } else if !matches!(pending.what, Operation::Void) && !mutated!(DropLateAnswers) {
             if self.late.len() == MOST_LATE {
                 self.late.pop_front();
             }
             self.late.push_back(pending);
         }
-        if !timed_out {
-            self.learn_pace(pending.what, false, now);
-        }
         Some(pending.what)
     }
 
-    /// Takes an operation that had timed out, now that its answer has come. A read that was sent
-    /// before the last write counts for nothing.
-    pub fn finish_late(&mut self, op: OpId, now: Moment) -> Option<Operation> {
+    /// A read that was sent before the last write counts for nothing.
+    fn finish_late(&mut self, op: OpId, now: Moment) -> Option<Operation> {
         let index = self.late.iter().position(|late| late.op == op)?;
         let what = self.late.remove(index)?.what;
         self.learn_pace(what, true, now);
         match what {
             Operation::Read { sent } if self.last_write.is_some_and(|write| write >= sent) => None,
-            Operation::Read { .. } => {
-                // The same answer serves a read that was sent meanwhile.
+            what => {
+                // The same answer serves a read that was sent meanwhile, or shows more than that.
                 self.forget_reads();
                 Some(what)
             }
-            what => Some(what),
         }
     }
 

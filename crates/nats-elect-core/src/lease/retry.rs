@@ -97,24 +97,8 @@ impl Retry {
     }
 
     /// Counts a failed request. While the instance leads, `limit` keeps attempts within the lease.
+    /// After a `lasting` failure, which does not pass by itself, the next attempt can wait.
     pub fn failed(
-        &mut self,
-        asked: Asked,
-        now: Moment,
-        chance: f64,
-        limit: Option<Duration>,
-    ) -> Breaker {
-        self.count(asked, now, chance, limit, false)
-    }
-
-    /// Counts a failure that does not pass by itself. The next attempt can wait.
-    pub fn failed_for_long(&mut self, asked: Asked, now: Moment, chance: f64) -> Breaker {
-        let kind = &mut self.kinds[asked as usize];
-        kind.failures = kind.failures.max(self.config.max_attempts - 1);
-        self.count(asked, now, chance, None, true)
-    }
-
-    fn count(
         &mut self,
         asked: Asked,
         now: Moment,
@@ -124,8 +108,11 @@ impl Retry {
     ) -> Breaker {
         let was_open = self.is_open();
         let kind = &mut self.kinds[asked as usize];
+        if lasting {
+            kind.lasting = true;
+            kind.failures = kind.failures.max(self.config.max_attempts - 1);
+        }
         kind.failures = kind.failures.saturating_add(1);
-        kind.lasting |= lasting;
         let delay = if kind.failures >= self.config.max_attempts {
             self.config.max_backoff
         } else {
@@ -332,7 +319,7 @@ mod tests {
         let now = Moment::from_nanos(1_000_000_000);
         let mut delays = Vec::new();
         for _ in 0..12 {
-            retry.failed(Asked::ReadKeys, now, 0.5, None);
+            retry.failed(Asked::ReadKeys, now, 0.5, None, false);
             delays.push(retry.at(Asked::ReadKeys).since(now).as_millis());
         }
         assert_eq!(&delays[..4], [50, 100, 200, 400]);
@@ -347,11 +334,11 @@ mod tests {
                 ..RetrySettings::default()
             });
             let now = Moment::from_nanos(1_000_000_000);
-            retry.failed(Asked::WriteRole, now, chance, None);
+            retry.failed(Asked::WriteRole, now, chance, None, false);
             let ms = Duration::from_millis;
             assert_eq!(retry.at(Asked::WriteRole).since(now), ms(delay));
             for _ in 0..20 {
-                retry.failed(Asked::WriteRole, now, chance, None);
+                retry.failed(Asked::WriteRole, now, chance, None, false);
             }
             assert_eq!(retry.at(Asked::WriteRole).since(now), ms(last));
         }
@@ -362,7 +349,7 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let opened = (0..30)
-            .filter(|_| retry.failed(Asked::ReadKeys, now, 0.5, None) == Breaker::Opened)
+            .filter(|_| retry.failed(Asked::ReadKeys, now, 0.5, None, false) == Breaker::Opened)
             .count();
         assert_eq!(opened, 1);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Closed);
@@ -376,7 +363,7 @@ mod tests {
         let now = Moment::from_nanos(0);
         let opened = (0..30)
             .filter(|_| {
-                let breaker = retry.failed(Asked::WriteRole, now, 0.5, None);
+                let breaker = retry.failed(Asked::WriteRole, now, 0.5, None, false);
                 let at = retry.at(Asked::WriteRole);
                 let look = retry.at(Asked::ReadKeys).since(now);
                 assert_eq!(look, steady().initial_backoff);
@@ -396,9 +383,9 @@ mod tests {
     fn a_read_that_is_answered_late_ends_the_pause_that_its_timeout_made_for_a_claim() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteRole, now, 0.5, None);
+        retry.failed(Asked::WriteRole, now, 0.5, None, false);
         let at = retry.at(Asked::WriteRole);
-        retry.failed(Asked::ReadKeys, at, 0.5, None);
+        retry.failed(Asked::ReadKeys, at, 0.5, None, false);
         assert_eq!(retry.at(Asked::WriteRole), at + steady().initial_backoff);
         retry.succeeded(Asked::ReadKeys);
         assert_eq!(retry.at(Asked::WriteRole), at);
@@ -409,8 +396,11 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let refused = Asked::WriteRole;
-        assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Opened);
-        assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Unchanged);
+        assert_eq!(retry.failed(refused, now, 0.5, None, true), Breaker::Opened);
+        assert_eq!(
+            retry.failed(refused, now, 0.5, None, true),
+            Breaker::Unchanged
+        );
         assert_eq!(retry.at(refused).since(now), steady().max_backoff);
     }
 
@@ -418,13 +408,13 @@ mod tests {
     fn a_lasting_failure_ends_with_an_answer_to_the_same_request() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed_for_long(Asked::WriteFence, now, 0.5);
+        retry.failed(Asked::WriteFence, now, 0.5, None, true);
         for other in [Asked::ReadKeys, Asked::WriteRole] {
             assert_eq!(retry.succeeded(other), Breaker::Unchanged);
             assert_eq!(retry.at(other), now, "the next step can go on");
         }
         assert_eq!(retry.others_succeed(), Breaker::Unchanged);
-        let again = retry.failed_for_long(Asked::WriteFence, now, 0.5);
+        let again = retry.failed(Asked::WriteFence, now, 0.5, None, true);
         assert_eq!(again, Breaker::Unchanged);
         assert_eq!(retry.succeeded(Asked::WriteFence), Breaker::Closed);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
@@ -435,7 +425,7 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         for _ in 0..10 {
-            retry.failed(Asked::WriteRole, now, 0.5, None);
+            retry.failed(Asked::WriteRole, now, 0.5, None, false);
         }
         assert_eq!(retry.others_succeed(), Breaker::Closed);
         assert_eq!(retry.at(Asked::WriteRole), now);
@@ -461,7 +451,7 @@ mod tests {
     fn a_new_link_forgets_also_lasting_failures() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed_for_long(Asked::WriteRole, now, 0.5);
+        retry.failed(Asked::WriteRole, now, 0.5, None, true);
         assert_eq!(retry.begin_anew(), Breaker::Closed);
         assert_eq!(retry.begin_anew(), Breaker::Unchanged);
         assert_eq!(retry.at(Asked::WriteRole), now);
@@ -472,7 +462,13 @@ mod tests {
         let mut retry = Retry::new(RetrySettings::default());
         let limit = Duration::from_millis(80);
         for _ in 0..40 {
-            retry.failed(Asked::WriteRole, Moment::from_nanos(0), 0.99, Some(limit));
+            retry.failed(
+                Asked::WriteRole,
+                Moment::from_nanos(0),
+                0.99,
+                Some(limit),
+                false,
+            );
             assert!(retry.at(Asked::WriteRole) <= Moment::from_nanos(0) + limit);
         }
     }

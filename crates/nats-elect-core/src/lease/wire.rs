@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::attempts::{Attempts, Expected, Purpose, Secrets};
+use super::attempts::{Attempt, Attempts, Purpose, Secrets};
 use super::input::{Failure, OpId, TermId, WriteOutcome};
 use super::link::{Bucket, Link};
-use super::operations::{Operation, Operations, SentWrite};
+use super::operations::{Operation, Operations};
 use super::retry::{AdaptiveTimeout, Breaker, Retry};
 use crate::config::RetrySettings;
-use crate::event::{BucketRequest, FailureKind};
+use crate::event::BucketRequest;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::Nonce;
@@ -29,19 +29,10 @@ pub struct Wire {
     pub reopen_at: Option<Moment>,
 }
 
-/// A write that is to be published now.
-#[derive(Clone, Copy, Debug)]
-pub struct Outgoing {
-    pub op: OpId,
-    pub nonce: Nonce,
-    /// Its timeout.
-    pub within: Duration,
-}
-
 /// What the answer to a write is an answer to.
 #[derive(Clone, Copy, Debug)]
 pub enum Answered {
-    Write(SentWrite, Breaker),
+    Write(Attempt, Breaker),
     /// A write that has ended before. After the timeout only a confirmation counts.
     Ended,
     /// A write to a bucket that was replaced.
@@ -104,29 +95,23 @@ impl Wire {
         self.reopen_at = Some(now + self.retry.longest());
     }
 
-    /// Remembers a write that is sent now.
+    /// Remembers a write that is sent now. Returns its number, its timeout and its nonce.
     pub fn send(
         &mut self,
         purpose: Purpose,
         term: TermId,
         secrets: Secrets,
-        expected: Expected,
+        over: u64,
+        fence: u64,
         now: Moment,
-    ) -> Outgoing {
+    ) -> (OpId, Duration, Nonce) {
         debug_assert!(
             self.may_send(),
             "one write at a time, and none without a link"
         );
-        let nonce = self.attempts.open(purpose, term, secrets, expected, now);
-        let write = SentWrite {
-            purpose,
-            term,
-            beat: nonce.beat,
-            over: expected.over,
-            sent: now,
-        };
-        let (op, within) = self.operations.begin(Operation::Write(write));
-        Outgoing { op, nonce, within }
+        let attempt = self.attempts.open(purpose, term, secrets, over, fence, now);
+        let (op, within) = self.operations.begin(Operation::Write(attempt));
+        (op, within, self.attempts.nonce(attempt.beat))
     }
 
     /// Remembers a read that is sent now. Returns its number and its timeout.
@@ -139,14 +124,11 @@ impl Wire {
     }
 
     pub fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome, now: Moment) -> Answered {
-        let timed_out = matches!(outcome, WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout);
-        let mut what = self.operations.finish(op, timed_out, now);
-        if what.is_none() && matches!(outcome, WriteOutcome::Acked { .. }) {
-            what = self.operations.finish_late(op, now);
-            if what.is_some() {
-                self.operations.forget_reads();
-            }
-        }
+        let (failure, acked) = match outcome {
+            WriteOutcome::Failed(failure) => (Some(failure), false),
+            outcome => (None, matches!(outcome, WriteOutcome::Acked { .. })),
+        };
+        let what = self.operations.finish(op, failure, acked, now);
         let write = match what {
             Some(Operation::Write(write)) => write,
             Some(_) => return Answered::Void,
@@ -158,7 +140,7 @@ impl Wire {
         let breaker = match outcome {
             WriteOutcome::Failed(_) => Breaker::Unchanged,
             WriteOutcome::Acked { .. } | WriteOutcome::Conflict { .. } => {
-                self.retry.succeeded(write.request().into())
+                self.retry.succeeded(write.purpose.request().into())
             }
         };
         Answered::Write(write, breaker)
@@ -172,11 +154,7 @@ impl Wire {
         failure: Option<&Failure>,
         now: Moment,
     ) -> Option<(Moment, Breaker)> {
-        let timed_out = failure.is_some_and(|failure| failure.kind == FailureKind::Timeout);
-        let what = match self.operations.finish(op, timed_out, now) {
-            None if failure.is_none() => self.operations.finish_late(op, now),
-            what => what,
-        };
+        let what = self.operations.finish(op, failure, failure.is_none(), now);
         let Some(Operation::Read { sent }) = what else {
             return None;
         };
@@ -185,30 +163,6 @@ impl Wire {
             None => self.retry.succeeded(BucketRequest::Read.into()),
         };
         Some((sent, breaker))
-    }
-
-    /// Sets the time of the next attempt after a failure. `limit` is the longest pause while a
-    /// lease may be at stake; one that this instance `holds` is. Returns `None` if the request met
-    /// another write under way and is due again at once.
-    pub fn failed(
-        &mut self,
-        request: BucketRequest,
-        failure: &Failure,
-        now: Moment,
-        chance: f64,
-        holds: bool,
-        limit: Option<Duration>,
-    ) -> Option<Breaker> {
-        let asked = request.into();
-        let contended = failure.kind == FailureKind::Contended;
-        if contended && self.retry.contended(asked, now, chance, holds) {
-            return None;
-        }
-        Some(if failure.is_transient() || limit.is_some() {
-            self.retry.failed(asked, now, chance, limit)
-        } else {
-            self.retry.failed_for_long(asked, now, chance)
-        })
     }
 
     /// Feeds a hasher everything that decides what becomes of requests, for model checkers. Since
