@@ -199,10 +199,7 @@ impl Election {
                 "the server refused the fence record of a claim although both keys are as they were (at {} and {fence}): the role is given back",
                 held.revision
             );
-            self.report(&Failure {
-                kind: FailureKind::Rejected,
-                detail,
-            });
+            self.report(&Failure::new(FailureKind::Rejected, detail));
             self.give_back();
         }
     }

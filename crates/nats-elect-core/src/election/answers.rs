@@ -144,12 +144,9 @@ impl Election {
     }
 
     fn is_own(&self, entry: &Entry) -> bool {
-        let record = matches!(entry.content, Content::Record(_));
-        record
-            && self
-                .wire
-                .attempts
-                .wrote(entry.content.nonce(), entry.revision)
+        let attempts = &self.wire.attempts;
+        matches!(entry.content, Content::Record(_))
+            && attempts.wrote(entry.content.nonce(), entry.revision)
     }
 
     /// Reports a failed request and sets the time of the next attempt. Returns false if the request
@@ -196,9 +193,6 @@ impl Election {
         let detail = format!(
             "the role's key went back from sequence {was} to {is}: NATS lost confirmed writes"
         );
-        self.report(&Failure {
-            kind: FailureKind::Regression,
-            detail,
-        });
+        self.report(&Failure::new(FailureKind::Regression, detail));
     }
 }

@@ -128,12 +128,8 @@ impl Election {
     /// about an earlier term, is refused.
     fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
         let refused = |why| PeerReply::Refused { why };
-        let term = self
-            .wire
-            .attempts
-            .find(Some(record))
-            .map(|attempt| attempt.term);
-        let current = term.is_some() && term == self.phase.held().map(|held| held.term);
+        let attempt = self.wire.attempts.find(Some(record));
+        let current = attempt.is_some_and(|attempt| self.phase.is_of(attempt.term));
         if !current && !mutated!(YieldToOldRequests) {
             return refused(Refusal::NotLeader);
         }

@@ -158,11 +158,7 @@ impl Election {
                     leadership.proofs.push((request, next_beat));
                     return;
                 }
-                let detail = "not connected to NATS".to_owned();
-                let failure = Failure {
-                    kind: FailureKind::Unavailable,
-                    detail,
-                };
+                let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
                 self.reply(request, Reply::Unproven(failure));
             }
             _ => self.reply(request, Reply::NotLeader),
@@ -238,15 +234,13 @@ impl Election {
     fn outranks(&self, fence: FenceEntry) -> bool {
         let own = self.candidate.incarnation;
         // Where keys expire it may be the server's own marker.
-        let expires = self
-            .wire
-            .bucket
-            .is_some_and(|bucket| bucket.max_age.is_some());
+        let max_age = self.wire.bucket.and_then(|bucket| bucket.max_age);
         // A fence record without a nonce was written by hand; fenced writes are no longer
         // protected.
         let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
         let token = self.phase.fencing_token();
-        token.is_some_and(|token| fence.revision > token.sequence) && anothers.unwrap_or(!expires)
+        token.is_some_and(|token| fence.revision > token.sequence)
+            && anothers.unwrap_or(max_age.is_none())
     }
 
     /// Reads the fence record, if the watch has not shown for a while that it is as it was.

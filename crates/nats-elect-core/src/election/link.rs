@@ -31,14 +31,8 @@ impl Election {
                 };
                 self.wire.link = link;
                 self.suspend(since);
-                let detail = "the connection to NATS broke".to_owned();
-                self.refuse_proofs(
-                    u64::MAX,
-                    &Failure {
-                        kind: FailureKind::Unavailable,
-                        detail,
-                    },
-                );
+                let why = "the connection to NATS broke";
+                self.refuse_proofs(u64::MAX, &Failure::new(FailureKind::Unavailable, why));
             }
             Link::Unusable(failure) => {
                 self.suspend(self.now);

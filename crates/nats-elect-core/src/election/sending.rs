@@ -18,9 +18,8 @@ impl Election {
         over: u64,
         fence: u64,
     ) {
-        let (op, within, nonce) = self
-            .wire
-            .send(purpose, term, secrets, over, fence, self.now);
+        let now = self.now;
+        let (op, within, nonce) = self.wire.send(purpose, term, secrets, over, fence, now);
         let kind = match purpose {
             Purpose::Claim => WriteKind::Claim {
                 over,

@@ -345,12 +345,11 @@ impl Election {
     /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
     /// from its sending.
     pub(super) fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
-        let claim = self
-            .wire
-            .attempts
-            .find(entry.content.nonce())
-            .filter(|attempt| attempt.purpose == Purpose::Claim && attempt.settled.is_none());
-        let Some(claim) = claim else { return };
+        let attempt = self.wire.attempts.find(entry.content.nonce());
+        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
+        let Some(claim) = attempt.filter(is_open) else {
+            return;
+        };
         let Phase::Waiting(waiting) = &self.phase else {
             return;
         };

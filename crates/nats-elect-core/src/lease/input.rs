@@ -70,6 +70,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    pub(crate) fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { kind, detail }
+    }
+
     /// Whether a lease that is held can't be renewed until somebody acts: a term that rests on it
     /// ends at once. After any other failure, a limit or a refusal that is not understood
     /// included, the lease's deadline decides.

@@ -42,9 +42,6 @@ impl Bucket {
             exact(max_age),
             exact(ttl)
         );
-        Some(Failure {
-            kind: FailureKind::BucketUnfit,
-            detail,
-        })
+        Some(Failure::new(FailureKind::BucketUnfit, detail))
     }
 }

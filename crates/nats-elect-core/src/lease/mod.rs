@@ -1,6 +1,10 @@
 //! One key of the bucket, kept by compare-and-set.
 //!
-//! A lease knows sequences, nonces and secrets. What its records say beside them is its owner's.
+//! A lease knows sequences, nonces and secrets. What its records say beside them is its owner's, and
+//! so are other keys. The owner sends by [`Wire::send`], which tells it the nonce, and dresses the
+//! write. [`Wire::write_ended`] and [`Wire::read_ended`] say to which request an answer belongs. A
+//! confirmed claim makes a [`Held`], which takes the answers to heartbeats, reads and what the watch
+//! shows. At its end a [`Freeing`] writes the release.
 
 mod attempts;
 mod freeing;

@@ -137,11 +137,9 @@ impl Wire {
         if let WriteOutcome::Acked { revision } = outcome {
             self.attempts.settle(write.beat, *revision);
         }
-        let breaker = match outcome {
-            WriteOutcome::Failed(_) => Breaker::Unchanged,
-            WriteOutcome::Acked { .. } | WriteOutcome::Conflict { .. } => {
-                self.retry.succeeded(write.purpose.request().into())
-            }
+        let breaker = match failure {
+            Some(_) => Breaker::Unchanged,
+            None => self.retry.succeeded(write.purpose.request().into()),
         };
         Answered::Write(write, breaker)
     }
