@@ -54,7 +54,7 @@ impl Election {
         let mut timers = vec![(promotable_until, Timer::GiveBack)];
         if self.wire.may_send() && self.now < promotable_until {
             let (asked, task) = match acquisition.step {
-                Step::Fence => (Asked::WriteFence, Timer::Fence),
+                Step::Fence => (Asked::WriteBeside, Timer::Fence),
                 Step::Look | Step::LookOnce => (Asked::ReadKeys, Timer::Read),
             };
             timers.push((self.wire.retry.at(asked).max(acquisition.held.sent), task));
@@ -72,7 +72,7 @@ impl Election {
                 .observed_role
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at);
-        if !contested && self.observed_role.fence_over() == claim.fence {
+        if !contested && self.observed_role.fence_over() == claim.beside {
             self.observed_role.note_end();
         }
         self.observed_role
@@ -87,7 +87,7 @@ impl Election {
         let held = Held::of(&claim, revision, until, renew_at);
         self.phase = Phase::Acquiring(Acquisition {
             held,
-            fence_over: claim.fence,
+            fence_over: claim.beside,
             step: if self.is_of_member() {
                 Step::Look
             } else {
@@ -109,7 +109,7 @@ impl Election {
             return;
         };
         let (over, fence) = (fence_over, fence_over);
-        self.send(Purpose::Fence, held.term, held.secrets, over, fence);
+        self.send(Purpose::Beside, held.term, held.secrets, over, fence);
         mutated!(PromoteBeforeFence => self.promote(held, held.revision + 1));
     }
 
@@ -178,7 +178,7 @@ impl Election {
             .and_then(|fence| self.wire.attempts.find(fence.nonce()))
             .filter(|attempt| attempt.term == held.term);
         if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
-            if attempt.purpose == Purpose::Fence {
+            if attempt.purpose == Purpose::Beside {
                 self.wire.attempts.settle(attempt.beat, entry.revision);
             }
             self.fenced(entry);

@@ -33,14 +33,14 @@ impl Election {
         if let WriteOutcome::Conflict {
             current: Some(current),
         } = outcome
-            && write.purpose != Purpose::Fence
+            && write.purpose != Purpose::Beside
             && let Some((was, is)) = self.observed_role.refused_at(*current, self.now)
         {
             self.regressed(was, is);
         }
         match write.purpose {
             Purpose::Claim => self.claim_ended(write, outcome),
-            Purpose::Fence => self.fence_ended(write, outcome),
+            Purpose::Beside => self.fence_ended(write, outcome),
             Purpose::Renew => self.heartbeat_ended(write, outcome),
             Purpose::Release => self.release_ended(write, outcome),
         }
@@ -133,14 +133,18 @@ impl Election {
             Some(attempt) => {
                 self.wire.operations.forget_reads();
                 if attempt.purpose == Purpose::Claim {
-                    let unique = self.wire.has_unique_sequences();
-                    let known = unique && self.observed_role.is_known_sequence(revision, self.now);
-                    self.adopt_claim(&shown, known);
+                    self.adopt_claim(&shown, self.is_of_bucket(revision));
                 } else {
                     self.landed(attempt, revision);
                 }
             }
         }
+    }
+
+    /// Whether this sequence can only be of the bucket whose creation time is known.
+    pub(super) fn is_of_bucket(&self, revision: u64) -> bool {
+        let known = self.observed_role.is_known_sequence(revision, self.now);
+        self.wire.has_unique_sequences() && known
     }
 
     fn is_own(&self, entry: &Entry) -> bool {

@@ -120,7 +120,7 @@ impl Election {
         let linked = self.wire.is_up() && read;
         let held_up_until = (self.observed_role.quarantined_until())
             .max(self.wire.retry.at(Asked::ReadKeys))
-            .max(self.wire.retry.at(Asked::WriteRole));
+            .max(self.wire.retry.at(Asked::WriteKey));
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 

@@ -185,7 +185,7 @@ impl Election {
         if held.is_in_doubt() {
             (retry.at(Asked::ReadKeys), Timer::Read)
         } else {
-            (held.renew_at.max(retry.at(Asked::WriteRole)), Timer::Renew)
+            (held.renew_at.max(retry.at(Asked::WriteKey)), Timer::Renew)
         }
     }
 

@@ -98,7 +98,7 @@ impl Election {
             let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
             timers.push((
                 if asked {
-                    self.wire.retry.at(Asked::WriteRole)
+                    self.wire.retry.at(Asked::WriteKey)
                 } else {
                     due
                 },
@@ -221,12 +221,11 @@ impl Election {
 
     /// Takes a fence record that the watch showed. One above our own is looked for at once.
     pub(super) fn watch_showed_fence(&mut self, fence: FenceEntry) {
-        let now = self.now;
         if self.outranks(fence)
             && let Phase::Leading(leadership) = &mut self.phase
         {
             leadership.fence_in_doubt = true;
-            leadership.verify_at = now;
+            leadership.verify_at = self.now;
         }
     }
 

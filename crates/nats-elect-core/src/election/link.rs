@@ -71,12 +71,11 @@ impl Election {
 
     /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
     fn linked(&mut self, replaced: bool) {
-        let now = self.now;
         mutated!(ForgetDeadlineOnReconnect => self.extend_unproved());
         match &mut self.phase {
-            Phase::Waiting(_) => self.must_read(now, false),
+            Phase::Waiting(_) => self.must_read(self.now, false),
             _ if replaced => self.lost(EndCause::BucketLost, None),
-            Phase::Leading(leadership) => leadership.held.renew_at = now,
+            Phase::Leading(leadership) => leadership.held.renew_at = self.now,
             _ => {}
         }
     }

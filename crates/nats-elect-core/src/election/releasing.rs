@@ -73,7 +73,7 @@ impl Releasing {
 
 impl Election {
     pub(super) fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
-        let retry_at = self.wire.retry.at(Asked::WriteRole);
+        let retry_at = self.wire.retry.at(Asked::WriteKey);
         let next = match releasing.freeing.step {
             Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
             Step::Released { marker, at } => return self.accepting_timers(releasing, marker, at),

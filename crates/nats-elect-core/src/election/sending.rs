@@ -25,7 +25,7 @@ impl Election {
                 over,
                 record: self.record(secrets, nonce),
             },
-            Purpose::Fence => WriteKind::Fence {
+            Purpose::Beside => WriteKind::Fence {
                 over,
                 fence: self.fence_record(secrets, nonce),
             },

@@ -225,9 +225,8 @@ impl Election {
         }
         let among = leadership.line.to_ask();
         let question = self.ask_candidates(among, false);
-        let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.line.asked(question, among, now);
+            leadership.line.asked(question, among, self.now);
         }
     }
 
@@ -235,10 +234,9 @@ impl Election {
     /// which is ready while the handler winds down. A line of succession is good enough for a
     /// handler that ends at once, as most do. The question would only be in the way of the release.
     pub(super) fn find_heir(&mut self) {
-        let now = self.now;
         match self.phase.succession() {
             Some(succession) if !succession.line.is_empty() => {
-                succession.search_at = Some(now + TURN);
+                succession.search_at = Some(self.now + TURN);
             }
             _ => self.search_heir(),
         }
@@ -301,7 +299,6 @@ impl Election {
     }
 
     pub(super) fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
-        let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
             let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
             if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
@@ -319,7 +316,7 @@ impl Election {
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
             phase => {
                 if let Some(succession) = phase.succession() {
-                    succession.answered(question, answer, now, self.settings.priority);
+                    succession.answered(question, answer, self.now, self.settings.priority);
                 }
             }
         }

@@ -128,7 +128,7 @@ impl Election {
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let claim_at = (free_at + waiting.claim_wait).max(self.wire.retry.at(Asked::WriteRole));
+            let claim_at = (free_at + waiting.claim_wait).max(self.wire.retry.at(Asked::WriteKey));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
             let tells = self.wire.has_unique_sequences() && self.observed_role.is_vouched();
@@ -169,11 +169,10 @@ impl Election {
     /// Handles a new message under the role's key.
     pub(super) fn record_changed(&mut self) {
         let claim_wait = self.claim_wait();
-        let now = self.now;
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.claim_wait = claim_wait;
             if waiting.in_doubt {
-                waiting.read_at = now;
+                waiting.read_at = self.now;
             } else {
                 waiting.unread &= !self.observed_role.was_read();
             }
@@ -183,12 +182,11 @@ impl Election {
     /// Notes that the keys were read, so the observed role is up to date.
     pub(super) fn waiting_has_read(&mut self, news: bool, sent: Moment) {
         let claim_wait = self.claim_wait();
-        let now = self.now;
-        let look_at = now + self.pause_between_looks();
+        let look_at = self.now + self.pause_between_looks();
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.unread = false;
             waiting.in_doubt = false;
-            waiting.checked_at = Some(now);
+            waiting.checked_at = Some(self.now);
             waiting.looked_at = Some(sent);
             if let Some(promised) = &mut waiting.promised {
                 promised.look_at = look_at;
@@ -312,9 +310,7 @@ impl Election {
                     attempt.term == write.term && attempt.sent == write.sent,
                     "the attempt is remembered"
                 );
-                let unique = self.wire.has_unique_sequences();
-                let known = unique && self.observed_role.is_known_sequence(*revision, self.now);
-                self.claimed(attempt, *revision, known);
+                self.claimed(attempt, *revision, self.is_of_bucket(*revision));
             }
             WriteOutcome::Conflict { .. } => {
                 mutated!(CountFromErrorText => return);
@@ -327,7 +323,7 @@ impl Election {
                 let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
                     let next = write.sent + self.pause_between_claims();
-                    self.wire.retry.wait_until(Asked::WriteRole, next);
+                    self.wire.retry.wait_until(Asked::WriteKey, next);
                 }
                 self.must_read(self.now, true);
             }
@@ -355,7 +351,7 @@ impl Election {
         };
         let cooling = waiting.cooling_until.is_some();
         self.wire.attempts.settle(claim.beat, entry.revision);
-        if self.observed_role.fence_over() > claim.fence {
+        if self.observed_role.fence_over() > claim.beside {
             self.observed_role.overtaken(self.now);
             return;
         }

@@ -223,17 +223,16 @@ impl Election {
     }
 
     pub(super) fn abort_handler(&mut self) {
-        let now = self.now;
         let Phase::WindingDown(winding_down) = &mut self.phase else {
             return;
         };
         winding_down.handler = Handler::Aborted;
         winding_down.renew_no_more();
         let term = winding_down.held.term;
-        if now >= winding_down.held.until {
+        if self.now >= winding_down.held.until {
             // The process stood still until its lease was over, and so did its handler. It overruns
             // only if it outlives the abort. The others have waited for the lease already.
-            winding_down.stop_by = winding_down.stop_by.min(now);
+            winding_down.stop_by = winding_down.stop_by.min(self.now);
             winding_down.replaced = None;
             if winding_down.revoke() {
                 self.emit(Effect::Revoke { term });

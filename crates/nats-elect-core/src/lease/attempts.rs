@@ -20,7 +20,8 @@ const KEPT: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
-    Fence,
+    /// A write of the owner under another key, which has sequences of its own.
+    Beside,
     Renew,
     Release,
 }
@@ -30,7 +31,7 @@ impl Purpose {
     pub const fn request(self) -> BucketRequest {
         match self {
             Self::Claim => BucketRequest::Claim,
-            Self::Fence => BucketRequest::Fence,
+            Self::Beside => BucketRequest::Fence,
             Self::Renew => BucketRequest::Heartbeat,
             Self::Release => BucketRequest::Release,
         }
@@ -53,15 +54,15 @@ pub struct Attempt {
     pub secrets: Secrets,
     /// The expected sequence of the key that it writes.
     pub over: u64,
-    /// The fence key's sequence when the role was judged free, in this acquisition.
-    pub fence: u64,
+    /// The sequence of the other key when this one was judged free, in this acquisition.
+    pub beside: u64,
     /// When it was sent, measured before the client got the message. A lease counts from here.
     pub sent: Moment,
     /// The revision at which it is known to be stored.
     pub settled: Option<u64>,
 }
 
-/// The attempts of one incarnation on one role. No beat is ever used twice.
+/// The attempts of one incarnation on one key. No beat is ever used twice.
 #[derive(Clone, Debug, Hash)]
 pub struct Attempts {
     incarnation: Uuid,
@@ -94,15 +95,15 @@ impl Attempts {
         term: TermId,
         secrets: Secrets,
         over: u64,
-        fence: u64,
+        beside: u64,
         sent: Moment,
     ) -> Attempt {
         let beat = self.next_beat;
         self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
-        let is_fence = purpose == Purpose::Fence;
+        let is_beside = purpose == Purpose::Beside;
         let may_come = |attempt: &Attempt| {
             attempt.settled.is_some()
-                || (attempt.purpose == Purpose::Fence) != is_fence
+                || (attempt.purpose == Purpose::Beside) != is_beside
                 || attempt.over >= over
         };
         self.kept.retain(may_come);
@@ -114,7 +115,7 @@ impl Attempts {
             term,
             secrets,
             over,
-            fence,
+            beside,
             sent,
             settled: None,
         };

@@ -24,8 +24,8 @@ pub struct Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     ReadKeys,
-    WriteRole,
-    WriteFence,
+    WriteKey,
+    WriteBeside,
 }
 
 const KINDS: usize = 3;
@@ -61,9 +61,9 @@ impl From<BucketRequest> for Asked {
         match request {
             BucketRequest::Read => Self::ReadKeys,
             BucketRequest::Claim | BucketRequest::Heartbeat | BucketRequest::Release => {
-                Self::WriteRole
+                Self::WriteKey
             }
-            BucketRequest::Fence => Self::WriteFence,
+            BucketRequest::Fence => Self::WriteBeside,
         }
     }
 }
@@ -96,7 +96,7 @@ impl Retry {
         self.kinds[asked as usize].at.max(self.any_at)
     }
 
-    /// Counts a failed request. While the instance leads, `limit` keeps attempts within the lease.
+    /// Counts a failed request. While a lease is at stake, `limit` keeps attempts within the lease.
     /// After a `lasting` failure, which does not pass by itself, the next attempt can wait.
     pub fn failed(
         &mut self,
@@ -163,7 +163,7 @@ impl Retry {
     pub fn others_succeed(&mut self) -> Breaker {
         let was_open = self.is_open();
         self.any_at = Failing::NOT.at;
-        for asked in [Asked::WriteRole, Asked::WriteFence] {
+        for asked in [Asked::WriteKey, Asked::WriteBeside] {
             let kind = &mut self.kinds[asked as usize];
             kind.contended = 0;
             if !kind.lasting {
@@ -334,13 +334,13 @@ mod tests {
                 ..RetrySettings::default()
             });
             let now = Moment::from_nanos(1_000_000_000);
-            retry.failed(Asked::WriteRole, now, chance, None, false);
+            retry.failed(Asked::WriteKey, now, chance, None, false);
             let ms = Duration::from_millis;
-            assert_eq!(retry.at(Asked::WriteRole).since(now), ms(delay));
+            assert_eq!(retry.at(Asked::WriteKey).since(now), ms(delay));
             for _ in 0..20 {
-                retry.failed(Asked::WriteRole, now, chance, None, false);
+                retry.failed(Asked::WriteKey, now, chance, None, false);
             }
-            assert_eq!(retry.at(Asked::WriteRole).since(now), ms(last));
+            assert_eq!(retry.at(Asked::WriteKey).since(now), ms(last));
         }
     }
 
@@ -363,19 +363,19 @@ mod tests {
         let now = Moment::from_nanos(0);
         let opened = (0..30)
             .filter(|_| {
-                let breaker = retry.failed(Asked::WriteRole, now, 0.5, None, false);
-                let at = retry.at(Asked::WriteRole);
+                let breaker = retry.failed(Asked::WriteKey, now, 0.5, None, false);
+                let at = retry.at(Asked::WriteKey);
                 let look = retry.at(Asked::ReadKeys).since(now);
                 assert_eq!(look, steady().initial_backoff);
                 assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
-                assert_eq!(retry.at(Asked::WriteRole), at);
+                assert_eq!(retry.at(Asked::WriteKey), at);
                 assert_eq!(retry.at(Asked::ReadKeys), Moment::from_nanos(0));
                 breaker == Breaker::Opened
             })
             .count();
         assert_eq!(opened, 1);
-        assert_eq!(retry.at(Asked::WriteRole).since(now), steady().max_backoff);
-        assert_eq!(retry.succeeded(Asked::WriteRole), Breaker::Closed);
+        assert_eq!(retry.at(Asked::WriteKey).since(now), steady().max_backoff);
+        assert_eq!(retry.succeeded(Asked::WriteKey), Breaker::Closed);
     }
 
     /// Otherwise a read that is answered late makes the claim wait until the read is too old for it.
@@ -383,19 +383,19 @@ mod tests {
     fn a_read_that_is_answered_late_ends_the_pause_that_its_timeout_made_for_a_claim() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteRole, now, 0.5, None, false);
-        let at = retry.at(Asked::WriteRole);
+        retry.failed(Asked::WriteKey, now, 0.5, None, false);
+        let at = retry.at(Asked::WriteKey);
         retry.failed(Asked::ReadKeys, at, 0.5, None, false);
-        assert_eq!(retry.at(Asked::WriteRole), at + steady().initial_backoff);
+        assert_eq!(retry.at(Asked::WriteKey), at + steady().initial_backoff);
         retry.succeeded(Asked::ReadKeys);
-        assert_eq!(retry.at(Asked::WriteRole), at);
+        assert_eq!(retry.at(Asked::WriteKey), at);
     }
 
     #[test]
     fn a_lasting_failure_opens_the_breaker_at_once() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        let refused = Asked::WriteRole;
+        let refused = Asked::WriteKey;
         assert_eq!(retry.failed(refused, now, 0.5, None, true), Breaker::Opened);
         assert_eq!(
             retry.failed(refused, now, 0.5, None, true),
@@ -408,15 +408,15 @@ mod tests {
     fn a_lasting_failure_ends_with_an_answer_to_the_same_request() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteFence, now, 0.5, None, true);
-        for other in [Asked::ReadKeys, Asked::WriteRole] {
+        retry.failed(Asked::WriteBeside, now, 0.5, None, true);
+        for other in [Asked::ReadKeys, Asked::WriteKey] {
             assert_eq!(retry.succeeded(other), Breaker::Unchanged);
             assert_eq!(retry.at(other), now, "the next step can go on");
         }
         assert_eq!(retry.others_succeed(), Breaker::Unchanged);
-        let again = retry.failed(Asked::WriteFence, now, 0.5, None, true);
+        let again = retry.failed(Asked::WriteBeside, now, 0.5, None, true);
         assert_eq!(again, Breaker::Unchanged);
-        assert_eq!(retry.succeeded(Asked::WriteFence), Breaker::Closed);
+        assert_eq!(retry.succeeded(Asked::WriteBeside), Breaker::Closed);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
     }
 
@@ -425,10 +425,10 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         for _ in 0..10 {
-            retry.failed(Asked::WriteRole, now, 0.5, None, false);
+            retry.failed(Asked::WriteKey, now, 0.5, None, false);
         }
         assert_eq!(retry.others_succeed(), Breaker::Closed);
-        assert_eq!(retry.at(Asked::WriteRole), now);
+        assert_eq!(retry.at(Asked::WriteKey), now);
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let mut contended = |holds| -> Vec<bool> {
-            let passes = (0..5).map(|_| retry.contended(Asked::WriteRole, now, 0.5, holds));
+            let passes = (0..5).map(|_| retry.contended(Asked::WriteKey, now, 0.5, holds));
             let passes = passes.collect();
             retry.others_succeed();
             passes
@@ -451,10 +451,10 @@ mod tests {
     fn a_new_link_forgets_also_lasting_failures() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteRole, now, 0.5, None, true);
+        retry.failed(Asked::WriteKey, now, 0.5, None, true);
         assert_eq!(retry.begin_anew(), Breaker::Closed);
         assert_eq!(retry.begin_anew(), Breaker::Unchanged);
-        assert_eq!(retry.at(Asked::WriteRole), now);
+        assert_eq!(retry.at(Asked::WriteKey), now);
     }
 
     #[test]
@@ -463,13 +463,13 @@ mod tests {
         let limit = Duration::from_millis(80);
         for _ in 0..40 {
             retry.failed(
-                Asked::WriteRole,
+                Asked::WriteKey,
                 Moment::from_nanos(0),
                 0.99,
                 Some(limit),
                 false,
             );
-            assert!(retry.at(Asked::WriteRole) <= Moment::from_nanos(0) + limit);
+            assert!(retry.at(Asked::WriteKey) <= Moment::from_nanos(0) + limit);
         }
     }
 }

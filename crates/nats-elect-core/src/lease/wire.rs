@@ -102,14 +102,16 @@ impl Wire {
         term: TermId,
         secrets: Secrets,
         over: u64,
-        fence: u64,
+        beside: u64,
         now: Moment,
     ) -> (OpId, Duration, Nonce) {
         debug_assert!(
             self.may_send(),
             "one write at a time, and none without a link"
         );
-        let attempt = self.attempts.open(purpose, term, secrets, over, fence, now);
+        let attempt = self
+            .attempts
+            .open(purpose, term, secrets, over, beside, now);
         let (op, within) = self.operations.begin(Operation::Write(attempt));
         (op, within, self.attempts.nonce(attempt.beat))
     }
