@@ -117,7 +117,7 @@ impl CoreStatus {
 }
 
 impl Election {
-    /// An election that knows nothing yet. Its first input is the [`Link`] to the bucket.
+    /// An election that knows nothing yet. Its first input is the [`Link`](crate::Link) to the bucket.
     pub fn new(candidate: Candidate, now: Moment) -> Self {
         let settings = candidate.settings.clone();
         Self {
