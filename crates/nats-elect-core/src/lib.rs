@@ -148,22 +148,32 @@
 //! | `winding_down.rs` | the end of a term: its handler winds down within the lease |
 //! | `releasing.rs` | the lease is revoked, and a release frees the role |
 //! | `timers.rs` | the one table of everything that is due |
-//! | `keeping.rs` | the held lease: heartbeats and doubts about them |
+//! | `keeping.rs` | heartbeats of a term, and what follows from their answers |
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs`, `asked.rs` | handing over to a successor, and what the others answer |
 //! | `membership.rs` | the lease of a member of groups, which nobody contends for |
-//! | `last_will.rs` | what a companion does when the process of a leader has died |
 //! | `takeover.rs` | taking over from a leader of lower priority |
 //! | `intent.rs` | [`Intent`]: pause, resume, cordon, step down, stop, abandon |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
 //! | `sending.rs` | what is sent to the bucket |
-//! | `operations.rs` | the reads and writes under way, and those that may be answered late |
-//! | `attempts.rs` | which writes in the bucket are this instance's own |
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |
-//! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
 //! | `labels.rs` | the state, leader and connection that are told |
 //! | `hashing.rs` | [`Election::hash_state`], for model checkers |
-//! | `mutation/` | deliberate breakages of the protocol |
+//! | `breakages.rs` | what broken rules do that takes more than a changed condition |
+//!
+//! What it stands on is in `src/lease`, which knows nothing of roles and fence records. Its public
+//! items are at the root of this crate, too:
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `input.rs`, `link.rs` | [`WriteOutcome`], [`Fresh`], [`Link`] and what else a driver tells |
+//! | `wire.rs` | what sends requests and sorts their answers |
+//! | `operations.rs` | the reads and writes under way, and those that may be answered late |
+//! | `attempts.rs` | which writes in the bucket are this instance's own |
+//! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
+//! | `held.rs` | a held lease: heartbeats, doubts about them, and what a read tells |
+//! | `freeing.rs` | a lease that is given up: its release |
+//! | `last_will.rs` | what a companion does when the process of a leader has died |
 //!
 //! The other modules hold the values that go in and out:
 //!
@@ -176,6 +186,8 @@
 //!   in use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
+//!
+//! `src/mutation` lists the rules that tests break.
 //!
 //! # Testing
 //!
@@ -197,7 +209,9 @@ pub mod group;
 pub mod handoff;
 pub mod heirs;
 mod label;
+mod lease;
 mod moment;
+mod mutation;
 pub mod name;
 pub mod peer;
 pub mod plan;
@@ -210,7 +224,10 @@ pub mod token;
 pub mod whole;
 
 pub use crate::election::*;
+pub use crate::lease::*;
 pub use crate::moment::Moment;
+#[cfg(feature = "__mutations")]
+pub use crate::mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
 
 /// Whether rules can be broken at run time, as tests do.
 #[doc(hidden)]

@@ -1,20 +1,18 @@
 //! From a confirmed claim to promotion. The fence record gives the term its place in the order of
 //! terms.
 
-use super::attempts::{Attempt, Expected, Purpose};
-use super::effect::{Effect, TermStart, WriteKind};
-use super::input::{Failure, Snapshot, WriteOutcome};
+use super::effect::{Effect, TermStart};
+use super::input::Snapshot;
 use super::leading::Leadership;
 use super::machine::Election;
-use super::mutation::mutated;
-use super::operations::SentWrite;
-use super::phase::{HeldLease, Phase};
+use super::phase::Phase;
 use super::releasing::Releasing;
-use super::retry::Asked;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use crate::event::{BucketRequest, Event, FailureKind};
+use crate::lease::{Asked, Attempt, Failure, Held, Purpose, WriteOutcome};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{FenceEntry, SeenFence};
 use crate::status::RoleState;
 use crate::token::FencingToken;
@@ -22,7 +20,7 @@ use crate::token::FencingToken;
 /// A confirmed claim whose fence record is not confirmed yet.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Acquisition {
-    pub held: HeldLease,
+    pub held: Held,
     /// The fence key's sequence when the role was judged free. If another fence record came since,
     /// another instance led meanwhile.
     fence_over: u64,
@@ -46,7 +44,7 @@ enum Step {
 impl Election {
     pub(super) fn acquiring_timers(&self, acquisition: &Acquisition) -> Vec<(Moment, Timer)> {
         if self.begins_no_term() {
-            return if self.operations.is_busy() {
+            return if self.wire.operations.is_busy() {
                 Vec::new()
             } else {
                 vec![(self.now, Timer::GiveBack)]
@@ -54,12 +52,12 @@ impl Election {
         }
         let promotable_until = self.promotable_until(&acquisition.held);
         let mut timers = vec![(promotable_until, Timer::GiveBack)];
-        if self.may_send() && self.now < promotable_until {
+        if self.wire.may_send() && self.now < promotable_until {
             let (asked, task) = match acquisition.step {
-                Step::Fence => (Asked::WriteFence, Timer::Fence),
+                Step::Fence => (Asked::WriteBeside, Timer::Fence),
                 Step::Look | Step::LookOnce => (Asked::ReadKeys, Timer::Read),
             };
-            timers.push((self.retry.at(asked).max(acquisition.held.sent), task));
+            timers.push((self.wire.retry.at(asked).max(acquisition.held.sent), task));
         }
         timers
     }
@@ -74,7 +72,7 @@ impl Election {
                 .observed_role
                 .free_at()
                 .is_some_and(|free_at| self.now < free_at);
-        if !contested && self.observed_role.fence_over() == claim.expected.fence {
+        if !contested && self.observed_role.fence_over() == claim.beside {
             self.observed_role.note_end();
         }
         self.observed_role
@@ -83,17 +81,13 @@ impl Election {
             self.must_read(self.now, false);
             return;
         }
-        self.operations.forget_reads();
-        let held = HeldLease {
-            term: claim.term,
-            secrets: claim.secrets,
-            revision,
-            sent: claim.sent,
-            until: self.lease_until(claim.sent),
-        };
+        self.wire.operations.forget_reads();
+        let until = self.lease_until(claim.sent);
+        let renew_at = claim.sent + self.settings.heartbeat;
+        let held = Held::of(&claim, revision, until, renew_at);
         self.phase = Phase::Acquiring(Acquisition {
             held,
-            fence_over: claim.expected.fence,
+            fence_over: claim.beside,
             step: if self.is_of_member() {
                 Step::Look
             } else {
@@ -114,24 +108,13 @@ impl Election {
         else {
             return;
         };
-        let over = fence_over;
-        let expected = Expected { over, fence: over };
-        let HeldLease { term, secrets, .. } = held;
-        self.send(
-            Purpose::Fence,
-            term,
-            secrets,
-            expected,
-            |election, nonce| WriteKind::Fence {
-                over,
-                fence: election.fence_record(secrets, nonce),
-            },
-        );
+        let (over, fence) = (fence_over, fence_over);
+        self.send(Purpose::Beside, held.term, held.secrets, over, fence);
         mutated!(PromoteBeforeFence => self.promote(held, held.revision + 1));
     }
 
     /// Handles the answer to a fence write.
-    pub(super) fn fence_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
+    pub(super) fn fence_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
         let Phase::Acquiring(acquisition) = &mut self.phase else {
             return;
         };
@@ -144,7 +127,7 @@ impl Election {
                 self.fenced(FenceEntry {
                     revision: *revision,
                     record: Some(SeenFence {
-                        nonce: self.own_nonce(write.beat),
+                        nonce: self.wire.attempts.nonce(write.beat),
                         ttl: Some(self.settings.ttl),
                         release: Some(release),
                     }),
@@ -172,7 +155,7 @@ impl Election {
             return;
         }
         let stands = snapshot.role.as_ref().is_some_and(|entry| {
-            let attempt = self.attempts.find(entry.content.nonce());
+            let attempt = self.wire.attempts.find(entry.content.nonce());
             let ours = attempt.is_some_and(|it| it.settled == Some(held.revision));
             ours && entry.revision == held.revision
         });
@@ -192,11 +175,11 @@ impl Election {
         let fence = snapshot.fence.map_or(0, |fence| fence.revision);
         let own = snapshot
             .fence
-            .and_then(|fence| self.attempts.find(fence.nonce()))
+            .and_then(|fence| self.wire.attempts.find(fence.nonce()))
             .filter(|attempt| attempt.term == held.term);
         if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
-            if attempt.purpose == Purpose::Fence {
-                self.attempts.settle(attempt.beat, entry.revision);
+            if attempt.purpose == Purpose::Beside {
+                self.wire.attempts.settle(attempt.beat, entry.revision);
             }
             self.fenced(entry);
         } else if fence > expected && mutated!(FenceOverWhatStands) {
@@ -216,10 +199,7 @@ impl Election {
                 "the server refused the fence record of a claim although both keys are as they were (at {} and {fence}): the role is given back",
                 held.revision
             );
-            self.report(&Failure {
-                kind: FailureKind::Rejected,
-                detail,
-            });
+            self.report(&Failure::new(FailureKind::Rejected, detail));
             self.give_back();
         }
     }
@@ -245,7 +225,7 @@ impl Election {
         };
         let release = self.stopping.unwrap_or(true);
         let give_up = self.now + self.settings.request_timeout * 2;
-        self.retry.hurry();
+        self.wire.retry.hurry();
         self.phase = Phase::Releasing(Releasing::of_claim(held, release, give_up));
     }
 
@@ -275,11 +255,13 @@ impl Election {
         self.stopping.is_some() || self.paused
     }
 
-    fn promote(&mut self, held: HeldLease, fence_revision: u64) {
+    fn promote(&mut self, held: Held, fence_revision: u64) {
         if self.now >= self.promotable_until(&held) || self.begins_no_term() {
             return;
         }
-        let Some(bucket) = self.bucket else { return };
+        let Some(bucket) = self.wire.bucket else {
+            return;
+        };
         let fencing_token = FencingToken {
             epoch: bucket.epoch,
             sequence: fence_revision,
@@ -306,7 +288,7 @@ impl Election {
     }
 
     /// The latest time for a promotion. The handler needs time to wind down before its lease ends.
-    fn promotable_until(&self, held: &HeldLease) -> Moment {
+    fn promotable_until(&self, held: &Held) -> Moment {
         mutated!(PromoteLate => return held.until);
         held.until - self.settings.stop_budget
     }

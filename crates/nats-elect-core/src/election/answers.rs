@@ -1,32 +1,24 @@
 //! Answers to writes and reads, and messages of the watch.
 
-use super::attempts::Purpose;
 use super::effect::Effect;
-use super::input::{Failure, Link, OpId, Snapshot, WriteOutcome};
+use super::input::Snapshot;
 use super::machine::Election;
-use super::mutation::mutated;
 use super::observed_role::Reading;
-use super::operations::Operation;
 use super::phase::Phase;
-use super::retry::{Asked, Breaker};
 use crate::event::{BucketRequest, EndCause, Event, FailureKind};
+use crate::lease::{Answered, Breaker, Failure, Link, OpId, Purpose, WriteOutcome};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 
 impl Election {
     pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
-        let timed_out = matches!(outcome, WriteOutcome::Failed(failure) if failure.kind == FailureKind::Timeout);
-        let what = match self.operations.finish(op, timed_out, self.now) {
-            Some(what) => what,
-            // After the timeout only a confirmation counts.
-            None if matches!(outcome, WriteOutcome::Acked { .. }) => {
-                let Some(what) = self.operations.finish_late(op, self.now) else {
-                    return;
-                };
-                self.operations.forget_reads();
-                what
+        let write = match self.wire.write_ended(op, outcome, self.now) {
+            Answered::Write(write, breaker) => {
+                self.note_breaker(breaker);
+                write
             }
-            None => {
+            Answered::Ended => {
                 // A denial that comes late changes nothing, but says why no answer came in time.
                 if let WriteOutcome::Failed(failure) = outcome
                     && failure.kind == FailureKind::PermissionDenied
@@ -35,59 +27,46 @@ impl Election {
                 }
                 return;
             }
+            Answered::Void => return,
         };
-        let Operation::Write(write) = what else {
-            return;
-        };
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                self.attempts.settle(write.beat, *revision);
-                self.request_answered(write.request());
-            }
-            WriteOutcome::Conflict { current } => {
-                self.request_answered(write.request());
-                // The refusal of a fence record tells the sequence of the fence key.
-                if let Some(current) = current.filter(|_| write.purpose != Purpose::Fence)
-                    && let Some((was, is)) = self.observed_role.refused_at(current, self.now)
-                {
-                    self.regressed(was, is);
-                }
-            }
-            WriteOutcome::Failed(_) => {}
+        // The refusal of a fence record tells the sequence of the fence key.
+        if let WriteOutcome::Conflict {
+            current: Some(current),
+        } = outcome
+            && write.purpose != Purpose::Beside
+            && let Some((was, is)) = self.observed_role.refused_at(*current, self.now)
+        {
+            self.regressed(was, is);
         }
         match write.purpose {
             Purpose::Claim => self.claim_ended(write, outcome),
-            Purpose::Fence => self.fence_ended(write, outcome),
+            Purpose::Beside => self.fence_ended(write, outcome),
             Purpose::Renew => self.heartbeat_ended(write, outcome),
             Purpose::Release => self.release_ended(write, outcome),
         }
     }
 
     pub(super) fn read_ended(&mut self, op: OpId, outcome: Result<Snapshot, Failure>) {
-        let timed_out = matches!(&outcome, Err(failure) if failure.kind == FailureKind::Timeout);
-        let what = match self.operations.finish(op, timed_out, self.now) {
-            None if outcome.is_ok() => self.operations.finish_late(op, self.now),
-            what => what,
-        };
-        let Some(Operation::Read { sent }) = what else {
+        let failure = outcome.as_ref().err();
+        let Some((sent, breaker)) = self.wire.read_ended(op, failure, self.now) else {
             return;
         };
+        self.note_breaker(breaker);
         match outcome {
             Ok(snapshot) => self.has_read(&snapshot, sent),
             Err(failure) => {
                 self.request_failed(BucketRequest::Read, &failure);
-                match &self.phase {
-                    Phase::Waiting(_) if self.stopping.is_some() => self.leave(),
-                    Phase::Leading(_) | Phase::WindingDown(_) => self.keeper_could_not_read(),
-                    _ => {}
+                if let Some(held) = self.phase.kept() {
+                    held.could_not_read(self.now);
+                } else if matches!(self.phase, Phase::Waiting(_)) && self.stopping.is_some() {
+                    self.leave();
                 }
             }
         }
     }
 
     fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
-        self.request_answered(BucketRequest::Read);
-        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.bucket)
+        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.wire.bucket)
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
         {
@@ -127,7 +106,7 @@ impl Election {
         self.in_touch();
         let revision = entry.revision;
         let own = self.is_own(&entry);
-        let ours = self.attempts.find(entry.content.nonce());
+        let ours = self.wire.attempts.find(entry.content.nonce());
         let shown = entry.clone();
         if let Some(attempt) = ours.filter(|_| own) {
             self.watch_showed_own(attempt);
@@ -142,20 +121,19 @@ impl Election {
         }
         match ours {
             None => {
-                mutated!(ForgetHeartbeatsForAnyRecord => self.operations.forget_heartbeats(revision));
+                mutated!(ForgetHeartbeatsForAnyRecord => self.wire.operations.forget_heartbeats(revision));
                 self.suspect(revision);
             }
             Some(attempt) if attempt.purpose == Purpose::Release => {
                 self.saw_release(attempt, revision);
             }
             // The answer to this write will tell.
-            Some(attempt) if attempt.settled.is_some() || self.operations.awaits(attempt.beat) => {}
+            Some(attempt)
+                if attempt.settled.is_some() || self.wire.operations.awaits(attempt.beat) => {}
             Some(attempt) => {
-                self.operations.forget_reads();
+                self.wire.operations.forget_reads();
                 if attempt.purpose == Purpose::Claim {
-                    let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                    let known = unique && self.observed_role.is_known_sequence(revision, self.now);
-                    self.adopt_claim(&shown, known);
+                    self.adopt_claim(&shown, self.is_of_bucket(revision));
                 } else {
                     self.landed(attempt, revision);
                 }
@@ -163,9 +141,16 @@ impl Election {
         }
     }
 
+    /// Whether this sequence can only be of the bucket whose creation time is known.
+    pub(super) fn is_of_bucket(&self, revision: u64) -> bool {
+        let known = self.observed_role.is_known_sequence(revision, self.now);
+        self.wire.has_unique_sequences() && known
+    }
+
     fn is_own(&self, entry: &Entry) -> bool {
-        let record = matches!(entry.content, Content::Record(_));
-        record && self.attempts.wrote(entry.content.nonce(), entry.revision)
+        let attempts = &self.wire.attempts;
+        matches!(entry.content, Content::Record(_))
+            && attempts.wrote(entry.content.nonce(), entry.revision)
     }
 
     /// Reports a failed request and sets the time of the next attempt. Returns false if the request
@@ -179,33 +164,24 @@ impl Election {
         if failure.kind == FailureKind::BucketMissing {
             self.emit(Effect::Reopen);
         }
-        let asked = Asked::from(request);
         let holds = self.phase.is_past_claim();
         let acquires = matches!(self.phase, Phase::Acquiring(_)) && failure.is_transient();
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
-        let chance = self.fresh.chance;
-        let contended = failure.kind == FailureKind::Contended;
-        if contended && self.retry.contended(asked, self.now, chance, holds) {
+        let (asked, chance) = (request.into(), self.fresh.chance);
+        let retry = &mut self.wire.retry;
+        if failure.kind == FailureKind::Contended && retry.contended(asked, self.now, chance, holds)
+        {
             return false;
         }
-        let breaker = if failure.is_transient() || limit.is_some() {
-            self.retry.failed(asked, self.now, chance, limit)
-        } else {
-            self.retry.failed_for_long(asked, self.now, chance)
-        };
+        let lasting = limit.is_none() && !failure.is_transient();
+        let breaker = retry.failed(asked, self.now, chance, limit, lasting);
         self.note_breaker(breaker);
         true
     }
 
-    /// A request was answered by a working bucket.
-    fn request_answered(&mut self, request: BucketRequest) {
-        let breaker = self.retry.succeeded(request.into());
-        self.note_breaker(breaker);
-    }
-
     /// Another instance's write was shown.
     fn others_write(&mut self) {
-        let breaker = self.retry.others_succeed();
+        let breaker = self.wire.retry.others_succeed();
         self.note_breaker(breaker);
     }
 
@@ -221,9 +197,6 @@ impl Election {
         let detail = format!(
             "the role's key went back from sequence {was} to {is}: NATS lost confirmed writes"
         );
-        self.report(&Failure {
-            kind: FailureKind::Regression,
-            detail,
-        });
+        self.report(&Failure::new(FailureKind::Regression, detail));
     }
 }

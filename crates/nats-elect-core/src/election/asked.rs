@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use super::effect::Effect;
-use super::input::{Link, ReplyId};
+use super::input::ReplyId;
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
-use super::releasing::Replaced;
-use super::retry::Asked;
 use crate::event::EndCause;
+use crate::lease::{Asked, Replaced};
+use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;
 use crate::release::ReleaseHash;
@@ -117,11 +116,11 @@ impl Election {
     /// Whether a role that is handed over now could be claimed before the others may claim it.
     fn could_claim_soon(&self) -> bool {
         // The watch may show the leader before the first read is answered.
-        let read = self.observed_role.was_read() || self.operations.is_reading();
-        let linked = matches!(self.link, Link::Up(_)) && read;
+        let read = self.observed_role.was_read() || self.wire.operations.is_reading();
+        let linked = self.wire.is_up() && read;
         let held_up_until = (self.observed_role.quarantined_until())
-            .max(self.retry.at(Asked::ReadKeys))
-            .max(self.retry.at(Asked::WriteRole));
+            .max(self.wire.retry.at(Asked::ReadKeys))
+            .max(self.wire.retry.at(Asked::WriteKey));
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 
@@ -129,8 +128,8 @@ impl Election {
     /// about an earlier term, is refused.
     fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
         let refused = |why| PeerReply::Refused { why };
-        let term = self.attempts.find(Some(record)).map(|attempt| attempt.term);
-        let current = term.is_some() && term == self.phase.held().map(|held| held.term);
+        let attempt = self.wire.attempts.find(Some(record));
+        let current = attempt.is_some_and(|attempt| self.phase.is_of(attempt.term));
         if !current && !mutated!(YieldToOldRequests) {
             return refused(Refusal::NotLeader);
         }
@@ -146,7 +145,7 @@ impl Election {
         self.wind_down(EndCause::Preempted);
         let (replaced, cause) = match &self.phase {
             Phase::WindingDown(winding_down) => (winding_down.replaced, Some(winding_down.cause)),
-            Phase::Releasing(releasing) => (releasing.replaced(), releasing.cause()),
+            Phase::Releasing(releasing) => (releasing.freeing.replaced(), releasing.cause()),
             _ => return refused(Refusal::NotLeader),
         };
         let frees = replaced == Some(Replaced::OwnRecord);

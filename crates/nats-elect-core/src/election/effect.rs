@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::input::{Failure, OpId, PeerRequestId, ReplyId, RequestId, TermId};
+use super::input::{PeerRequestId, ReplyId, RequestId};
 use crate::event::Event;
 use crate::handoff::Handoff;
 use crate::heirs::Heirs;
+use crate::lease::{Failure, OpId, TermId};
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{FenceRecord, Nonce, Record, Release};

@@ -12,10 +12,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::machine::Election;
-use super::mutation::mutated;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::Content;
 use crate::status::LeaderInfo;
 

@@ -7,11 +7,10 @@
 use std::hash::{Hash, Hasher};
 
 use super::failing::{Failing, short};
-use super::input::{Link, PeerRequestId};
+use super::input::PeerRequestId;
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
-use super::operations::{Operation, Operations, Pending};
 use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::waiting::Waiting;
@@ -31,14 +30,9 @@ impl Election {
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let Self {
             settings,
-            link,
-            bucket,
+            wire,
             phase,
             observed_role,
-            attempts,
-            retry,
-            operations,
-            reopen_at,
             stopping,
             paused,
             failures_in_a_row,
@@ -60,7 +54,7 @@ impl Election {
             last_question: _,
             last_term: _,
         } = self;
-        let read_sent = operations.read_sent().unwrap_or(now);
+        let read_sent = wire.operations.read_sent().unwrap_or(now);
         let mut phase = phase.clone();
         match &mut phase {
             Phase::Waiting(waiting) => waiting.normalise(now, *paused, settings),
@@ -68,20 +62,16 @@ impl Election {
             _ => {}
         }
         // Without a grace period the start of the outage does not matter.
-        let link = (!matches!(link, Link::Down { .. })).then_some(link);
         let suspended = suspended_since.is_some() && phase.is_leading();
         let suspended_since = settings.grace.and(*suspended_since);
-        (link, suspended, suspended_since).hash(hasher);
-        (bucket, phase, state).hash(hasher);
+        (suspended, suspended_since).hash(hasher);
+        (phase, state).hash(hasher);
         (stopping, paused, failures_in_a_row).hash(hasher);
-        let reopen_at = reopen_at.map(|at| at.max(now));
         let ordered_until = (*ordered_until).max(now);
-        (handoffs_in_vain, reopen_at, ordered_until).hash(hasher);
-        operations.hash_state(read_sent, hasher);
+        (handoffs_in_vain, ordered_until).hash(hasher);
         failing.hash_state(now, settings, hasher);
         observed_role.hash_state(now, read_sent, settings, hasher);
-        attempts.normalised().hash(hasher);
-        retry.hash_state(now, hasher);
+        wire.hash_state(now, hasher);
     }
 }
 
@@ -100,31 +90,6 @@ impl Failing {
             led.until.unwrap_or(now).since(since).min(short(settings))
         });
         (it, in_touch, lasted).hash(hasher);
-    }
-}
-
-impl Operations {
-    fn read_sent(&self) -> Option<Moment> {
-        match self.pending?.what {
-            Operation::Read { sent } => Some(sent),
-            Operation::Write(_) | Operation::Void => None,
-        }
-    }
-
-    fn hash_state(&self, read_sent: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            pending,
-            late,
-            last_write,
-            timeout,
-            // It only needs to be greater than the ones in use.
-            last_op: _,
-        } = self;
-        let what = |operation: &Pending| operation.what;
-        let late: Vec<_> = late.iter().map(what).collect();
-        (pending.as_ref().map(what), late).hash(hasher);
-        let before_read = last_write.map(|sent| sent < read_sent);
-        (before_read, timeout.slow()).hash(hasher);
     }
 }
 

@@ -112,7 +112,7 @@ impl Election {
     fn forgo_release(&mut self) {
         match &mut self.phase {
             Phase::WindingDown(winding_down) => winding_down.replaced = None,
-            Phase::Releasing(releasing) => releasing.forgo(),
+            Phase::Releasing(releasing) => releasing.freeing.forgo(),
             _ => {}
         }
     }

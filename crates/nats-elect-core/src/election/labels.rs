@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::input::Link;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::Event;
@@ -56,7 +55,7 @@ impl Election {
     /// Brings the reported values in line with this step, and reports changes.
     pub(super) fn relabel(&mut self) {
         // Outside of a term the link alone counts.
-        if matches!(self.link, Link::Up(_)) && !self.phase.is_leading() {
+        if self.wire.is_up() && !self.phase.is_leading() {
             self.suspended_since = None;
         }
         if let Phase::Waiting(waiting) = &self.phase {
@@ -65,7 +64,7 @@ impl Election {
                 // An instance in its cool-down stays `Demoted`, even if another one leads.
             } else if followed {
                 self.become_state(RoleState::Follower);
-            } else if self.state != RoleState::Init || self.bucket.is_some() {
+            } else if self.state != RoleState::Init || self.wire.bucket.is_some() {
                 self.become_state(RoleState::Candidate);
             }
         }

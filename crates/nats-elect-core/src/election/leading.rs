@@ -1,27 +1,25 @@
 //! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must
 //! end.
 
-use super::attempts::Attempt;
 use super::effect::{Effect, Reply};
-use super::input::{Failure, Link, RequestId, Snapshot, TermId};
-use super::keeping::Keeper;
+use super::input::{RequestId, Snapshot};
 use super::line::Line;
 use super::machine::Election;
-use super::mutation::mutated;
-use super::phase::{HeldLease, Phase};
-use super::retry::Asked;
+use super::phase::Phase;
 use super::succession::PendingHandoff;
 use super::timers::Timer;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
+use crate::lease::{Asked, Attempt, Failure, Held, TermId};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::FenceEntry;
 use crate::token::FencingToken;
 
 /// A term of this instance that has not begun to end.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Leadership {
-    pub keeper: Keeper,
+    pub held: Held,
     pub fencing_token: FencingToken,
     pub started: Moment,
     /// Callers that want a proof, each with the first beat that was sent after its request.
@@ -41,13 +39,13 @@ pub(super) struct Leadership {
 
 impl Leadership {
     pub fn new(
-        held: HeldLease,
+        held: Held,
         fencing_token: FencingToken,
         now: Moment,
         settings: &RoleSettings,
     ) -> Self {
         Self {
-            keeper: Keeper::new(held, held.sent + settings.heartbeat),
+            held,
             fencing_token,
             started: now,
             proofs: Vec::new(),
@@ -60,11 +58,18 @@ impl Leadership {
             failed_checks: 0,
         }
     }
+
+    /// Takes the callers that the attempt with this beat, or the lack of its answer, concerns: they
+    /// asked for proof before it was sent.
+    pub fn asked_before(&mut self, beat: u64) -> Vec<RequestId> {
+        let asked = self.proofs.extract_if(.., |(_, first)| *first <= beat);
+        asked.map(|(request, _)| request).collect()
+    }
 }
 
 impl Election {
     pub(super) fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
-        let last_call = leadership.keeper.held.until - self.settings.stop_budget;
+        let last_call = leadership.held.until - self.settings.stop_budget;
         let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
         if let Some(grace_until) = self.grace_until() {
             timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
@@ -74,14 +79,14 @@ impl Election {
         if !leadership.checking {
             timers.push((leadership.check_at, Timer::CheckHealth));
         }
-        if self.may_send() && !too_late {
-            let (due, task) = leadership.keeper.due(&self.retry);
+        if self.wire.may_send() && !too_late {
+            let (due, task) = self.keeping_due(&leadership.held);
             // A read of the fence must not delay a heartbeat, let alone a late one.
             let verify_at = leadership
                 .verify_at
-                .max(self.retry.at(Asked::ReadKeys))
+                .max(self.wire.retry.at(Asked::ReadKeys))
                 .max(self.now);
-            let takes = self.operations.read_takes();
+            let takes = self.wire.operations.read_takes();
             // On a slow network it never fits between two heartbeats. Then the lease must have room
             // for it and for two more.
             let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
@@ -93,7 +98,7 @@ impl Election {
             let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
             timers.push((
                 if asked {
-                    self.retry.at(Asked::WriteRole)
+                    self.wire.retry.at(Asked::WriteKey)
                 } else {
                     due
                 },
@@ -116,7 +121,7 @@ impl Election {
         if let Phase::Leading(leadership) = &self.phase
             && let (Some(_), Some(acting)) = (self.grace_until(), self.acting_until())
         {
-            let term = leadership.keeper.held.term;
+            let term = leadership.held.term;
             self.emit(Effect::Suspend { term, acting });
         }
     }
@@ -125,23 +130,6 @@ impl Election {
     pub(super) fn grace_until(&self) -> Option<Moment> {
         mutated!(LeaveGraceToMonitor => return None);
         Some(self.out_of_touch_since()? + self.settings.grace?)
-    }
-
-    /// Asks for proof at once, because the watch showed a message at this revision that is not
-    /// ours.
-    ///
-    /// At our own revision a heartbeat would prove nothing: it would overwrite the message that
-    /// stands there now.
-    pub(super) fn suspect(&mut self, revision: u64) {
-        let now = self.now;
-        let Some(keeper) = self.phase.keeper() else {
-            return;
-        };
-        if revision == keeper.held.revision {
-            keeper.look_for_impostor();
-        } else if revision > keeper.held.revision {
-            keeper.renew_at = now;
-        }
     }
 
     pub(super) fn lease_over(&mut self, term: TermId) {
@@ -162,21 +150,15 @@ impl Election {
     }
 
     pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
-        let next_beat = self.attempts.next_beat();
-        let linked = matches!(self.link, Link::Up(_));
+        let next_beat = self.wire.attempts.next_beat();
+        let linked = self.wire.is_up();
         match &mut self.phase {
-            Phase::Leading(leadership)
-                if term.is_none_or(|term| term == leadership.keeper.held.term) =>
-            {
+            Phase::Leading(leadership) if term.is_none_or(|term| term == leadership.held.term) => {
                 if linked {
                     leadership.proofs.push((request, next_beat));
                     return;
                 }
-                let detail = "not connected to NATS".to_owned();
-                let failure = Failure {
-                    kind: FailureKind::Unavailable,
-                    detail,
-                };
+                let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
                 self.reply(request, Reply::Unproven(failure));
             }
             _ => self.reply(request, Reply::NotLeader),
@@ -189,11 +171,7 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        let refused: Vec<_> = leadership
-            .proofs
-            .extract_if(.., |(_, first)| *first <= beat)
-            .collect();
-        for (request, _) in refused {
+        for request in leadership.asked_before(beat) {
             self.reply(request, Reply::Unproven(failure.clone()));
         }
     }
@@ -203,7 +181,7 @@ impl Election {
             return;
         };
         leadership.checking = true;
-        let term = leadership.keeper.held.term;
+        let term = leadership.held.term;
         self.emit(Effect::CheckHealth { term });
     }
 
@@ -212,7 +190,7 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        if leadership.keeper.held.term != term || !leadership.checking {
+        if leadership.held.term != term || !leadership.checking {
             return;
         }
         leadership.checking = false;
@@ -234,7 +212,7 @@ impl Election {
     pub(super) fn watch_showed_own(&mut self, attempt: Attempt) {
         let next = attempt.sent + self.settings.validation_interval;
         if let Phase::Leading(leadership) = &mut self.phase
-            && leadership.keeper.held.term == attempt.term
+            && leadership.held.term == attempt.term
             && !leadership.fence_in_doubt
         {
             leadership.verify_at = leadership.verify_at.max(next);
@@ -243,12 +221,11 @@ impl Election {
 
     /// Takes a fence record that the watch showed. One above our own is looked for at once.
     pub(super) fn watch_showed_fence(&mut self, fence: FenceEntry) {
-        let now = self.now;
         if self.outranks(fence)
             && let Phase::Leading(leadership) = &mut self.phase
         {
             leadership.fence_in_doubt = true;
-            leadership.verify_at = now;
+            leadership.verify_at = self.now;
         }
     }
 
@@ -256,12 +233,13 @@ impl Election {
     fn outranks(&self, fence: FenceEntry) -> bool {
         let own = self.candidate.incarnation;
         // Where keys expire it may be the server's own marker.
-        let expires = self.bucket.is_some_and(|bucket| bucket.max_age.is_some());
+        let max_age = self.wire.bucket.and_then(|bucket| bucket.max_age);
         // A fence record without a nonce was written by hand; fenced writes are no longer
         // protected.
         let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
         let token = self.phase.fencing_token();
-        token.is_some_and(|token| fence.revision > token.sequence) && anothers.unwrap_or(!expires)
+        token.is_some_and(|token| fence.revision > token.sequence)
+            && anothers.unwrap_or(max_age.is_none())
     }
 
     /// Reads the fence record, if the watch has not shown for a while that it is as it was.
@@ -286,7 +264,7 @@ impl Election {
             self.tell(Event::ValidationFailed);
             self.wind_down(EndCause::Superseded);
         } else {
-            self.keeper_has_read(snapshot);
+            self.keeping_has_read(snapshot);
         }
     }
 }

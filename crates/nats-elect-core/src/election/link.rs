@@ -1,25 +1,18 @@
 //! The link to the bucket: lost, unusable, new, or to another bucket than before.
 
 use super::effect::Effect;
-use super::input::{Bucket, Failure, Link};
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
-use crate::duration::exact;
 use crate::event::{EndCause, FailureKind};
+use crate::lease::{Bucket, Failure, Link};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 impl Election {
-    /// Whether a request can be sent to NATS now.
-    pub(super) fn may_send(&self) -> bool {
-        let linked = matches!(self.link, Link::Up(_)) || mutated!(SendWhileDown);
-        linked && !self.operations.is_busy()
-    }
-
     /// Why the bucket cannot be used although NATS is connected. `None` if it can be, or if there
     /// is no connection.
     pub const fn link_failure(&self) -> Option<&Failure> {
-        match &self.link {
+        match &self.wire.link {
             Link::Unusable(failure) => Some(failure),
             Link::Down { .. } | Link::Up(_) => None,
         }
@@ -36,22 +29,16 @@ impl Election {
                 } else {
                     *since
                 };
-                self.link = link;
+                self.wire.link = link;
                 self.suspend(since);
-                let detail = "the connection to NATS broke".to_owned();
-                self.refuse_proofs(
-                    u64::MAX,
-                    &Failure {
-                        kind: FailureKind::Unavailable,
-                        detail,
-                    },
-                );
+                let why = "the connection to NATS broke";
+                self.refuse_proofs(u64::MAX, &Failure::new(FailureKind::Unavailable, why));
             }
             Link::Unusable(failure) => {
                 self.suspend(self.now);
                 self.report(failure);
                 let failure = failure.clone();
-                self.link = link;
+                self.wire.link = link;
                 self.bucket_unusable(&failure);
                 self.refuse_proofs(u64::MAX, &failure);
             }
@@ -60,35 +47,15 @@ impl Election {
     }
 
     fn bucket_ready(&mut self, bucket: Bucket) {
-        if let Some(max_age) = bucket
-            .max_age
-            .filter(|max_age| *max_age < self.settings.ttl)
-        {
-            let detail = format!(
-                "the bucket drops keys after {}, before the lease of {} ends: choose a shorter ttl or a longer max age",
-                exact(max_age),
-                exact(self.settings.ttl)
-            );
-            self.link_changed(Link::Unusable(Failure {
-                kind: FailureKind::BucketUnfit,
-                detail,
-            }));
+        if let Some(failure) = bucket.unfit_for(self.settings.ttl) {
+            self.link_changed(Link::Unusable(failure));
             // No other part finds the bucket unfit, so no other part looks at it again.
-            self.reopen_later();
+            self.wire.reopen_later(self.now);
             return;
         }
-        if !matches!(self.link, Link::Up(_)) {
-            let breaker = self.retry.begin_anew();
-            self.note_breaker(breaker);
-        }
-        self.link = Link::Up(bucket);
-        let replaced = self
-            .bucket
-            .replace(bucket)
-            .is_some_and(|old| old.epoch != bucket.epoch && !mutated!(IgnoreEpoch));
+        let (replaced, breaker) = self.wire.linked(bucket);
+        self.note_breaker(breaker);
         if replaced {
-            self.operations.bucket_replaced();
-            self.attempts.forget_all();
             self.observed_role.bucket_replaced(self.now);
         }
         self.observed_role.bucket_max_age(bucket.max_age);
@@ -99,22 +66,16 @@ impl Election {
     /// It asks again until it is told of another.
     pub(super) fn reopen(&mut self) {
         self.emit(Effect::Reopen);
-        self.reopen_later();
-    }
-
-    fn reopen_later(&mut self) {
-        mutated!(AskOnceForALook => return);
-        self.reopen_at = Some(self.now + self.settings.retry.max_backoff);
+        self.wire.reopen_later(self.now);
     }
 
     /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
     fn linked(&mut self, replaced: bool) {
-        let now = self.now;
         mutated!(ForgetDeadlineOnReconnect => self.extend_unproved());
         match &mut self.phase {
-            Phase::Waiting(_) => self.must_read(now, false),
+            Phase::Waiting(_) => self.must_read(self.now, false),
             _ if replaced => self.lost(EndCause::BucketLost, None),
-            Phase::Leading(leadership) => leadership.keeper.renew_at = now,
+            Phase::Leading(leadership) => leadership.held.renew_at = self.now,
             _ => {}
         }
     }

@@ -2,19 +2,17 @@
 
 use uuid::Uuid;
 
-use super::attempts::Attempts;
 use super::effect::{Effect, Reply};
 use super::failing::Failing;
-use super::input::{Bucket, Failure, Fresh, Input, Link, PeerRequestId, RequestId, TermId};
-use super::mutation::mutated;
+use super::input::{Input, PeerRequestId, RequestId};
 use super::observed_role::ObservedRole;
-use super::operations::Operations;
 use super::phase::Phase;
-use super::retry::{AdaptiveTimeout, Retry};
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
 use crate::event::Event;
+use crate::lease::{AdaptiveTimeout, Bequest, Failure, Fresh, TermId, Wire};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::{FencingToken, LeaseToken};
@@ -72,16 +70,9 @@ pub struct CoreStatus {
 pub struct Election {
     pub(super) candidate: Candidate,
     pub(super) settings: RoleSettings,
-    pub(super) link: Link,
-    /// The bucket last used. It is kept while there is no link.
-    pub(super) bucket: Option<Bucket>,
+    pub(super) wire: Wire,
     pub(super) phase: Phase,
     pub(super) observed_role: ObservedRole,
-    pub(super) attempts: Attempts,
-    pub(super) retry: Retry,
-    pub(super) operations: Operations,
-    /// When to ask for another look at the bucket, if this machine itself gave up its link.
-    pub(super) reopen_at: Option<Moment>,
     /// The instance leaves the election. The value tells whether it frees the role.
     pub(super) stopping: Option<bool>,
     /// The instance takes part in no election until resumed.
@@ -126,25 +117,23 @@ impl CoreStatus {
 }
 
 impl Election {
-    /// An election that knows nothing yet. Its first input is the [`Link`] to the bucket.
+    /// An election that knows nothing yet. Its first input is the [`Link`](crate::Link) to the bucket.
     pub fn new(candidate: Candidate, now: Moment) -> Self {
         let settings = candidate.settings.clone();
         Self {
-            link: Link::Down { since: now },
-            bucket: None,
+            wire: Wire::new(
+                candidate.incarnation,
+                candidate.first_beat,
+                settings.retry.clone(),
+                AdaptiveTimeout::new(settings.request_timeout, settings.ttl),
+                now,
+            ),
             phase: Phase::Waiting(Waiting::new()),
             observed_role: ObservedRole::new(
                 candidate.incarnation,
                 settings.ttl,
                 settings.handoff_hold(),
             ),
-            attempts: Attempts::new(candidate.incarnation, candidate.first_beat),
-            retry: Retry::new(settings.retry.clone()),
-            operations: Operations::new(AdaptiveTimeout::new(
-                settings.request_timeout,
-                settings.ttl,
-            )),
-            reopen_at: None,
             stopping: None,
             paused: candidate.paused,
             failures_in_a_row: 0,
@@ -212,7 +201,7 @@ impl Election {
             revision: self.observed_role.revision(),
             connection: self.connection(),
             lease_until: match &self.phase {
-                Phase::Leading(leadership) => Some(leadership.keeper.held.until),
+                Phase::Leading(leadership) => Some(leadership.held.until),
                 Phase::WindingDown(winding_down) => winding_down.lease_until(),
                 _ => None,
             },
@@ -220,11 +209,30 @@ impl Election {
         }
     }
 
+    /// What a companion must know to release the present term, if there is one.
+    pub fn bequest(&self) -> Option<Bequest> {
+        let (held, fencing_token) = match &self.phase {
+            Phase::Leading(it) => (it.held, it.fencing_token),
+            Phase::WindingDown(it) => (it.held, it.fencing_token),
+            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
+                return None;
+            }
+        };
+        Some(Bequest {
+            incarnation: self.candidate.incarnation,
+            fencing_token,
+            revision: held.revision,
+            secret: held.secrets.release,
+            line: self.phase.heirs(),
+            lease: self.settings.ttl,
+        })
+    }
+
     fn take(&mut self, input: Input) {
         match input {
             Input::Tick => {}
             Input::Link(link) => {
-                self.reopen_at = None;
+                self.wire.reopen_at = None;
                 self.link_changed(link);
             }
             Input::GraceOver { since } => self.grace_over(since),

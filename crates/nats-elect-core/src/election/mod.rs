@@ -3,7 +3,8 @@
 mod acquiring;
 mod answers;
 mod asked;
-mod attempts;
+#[cfg(feature = "__mutations")]
+mod breakages;
 mod effect;
 mod failing;
 mod hashing;
@@ -11,38 +12,26 @@ mod input;
 mod intent;
 mod keeping;
 mod labels;
-mod last_will;
 mod leading;
 mod line;
 mod link;
 mod machine;
 mod membership;
-pub(crate) mod mutation;
 mod observed_record;
-mod operations;
+mod observed_role;
 mod phase;
 mod releasing;
-mod retry;
 mod sending;
-mod timers;
-
-mod observed_role;
 mod succession;
 mod takeover;
+mod timers;
 mod waiting;
 mod winding_down;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::last_will::{Bequest, LastWill, WillEnd, WillStep};
 pub use self::machine::{Candidate, CoreStatus, Election};
 pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
-pub use input::{
-    Bucket, Failure, Fresh, HandlerEnd, Input, Link, OpId, PeerRequestId, ReplyId, RequestId,
-    Snapshot, TermId, WriteOutcome,
-};
+pub use input::{Input, PeerRequestId, ReplyId, RequestId, Snapshot};
 pub use intent::Intent;
-#[cfg(feature = "__mutations")]
-pub use mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
-pub use operations::MOST_LATE;

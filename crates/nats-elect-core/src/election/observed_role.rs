@@ -20,10 +20,10 @@ use uuid::Uuid;
 
 use self::trust::Trust;
 use super::input::Snapshot;
-use super::mutation::mutated;
 use super::observed_record::{LastRecord, ObservedRecord};
 use crate::heirs::Heirs;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{Content, Entry, FenceEntry, Nonce};
 use crate::release::ReleaseSecret;
 

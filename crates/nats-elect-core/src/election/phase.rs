@@ -1,16 +1,15 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
+use uuid::Uuid;
+
 use super::acquiring::Acquisition;
-use super::attempts::Secrets;
-use super::input::TermId;
-use super::keeping::Keeper;
 use super::leading::Leadership;
 use super::releasing::Releasing;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::heirs::Heirs;
-use crate::moment::Moment;
+use crate::lease::{Held, TermId};
 use crate::token::FencingToken;
 
 /// The phase of an election. A handler exists only in `Leading` and `WindingDown`.
@@ -24,25 +23,13 @@ pub(super) enum Phase {
     Stopped,
 }
 
-/// The lease that this instance holds on the role's key.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct HeldLease {
-    pub term: TermId,
-    pub secrets: Secrets,
-    pub revision: u64,
-    /// When the last confirmed write was sent.
-    pub sent: Moment,
-    /// The end of the lease.
-    pub until: Moment,
-}
-
 impl Phase {
-    pub const fn held(&self) -> Option<&HeldLease> {
+    pub const fn held(&self) -> Option<&Held> {
         match self {
             Self::Acquiring(acquisition) => Some(&acquisition.held),
-            Self::Leading(leadership) => Some(&leadership.keeper.held),
-            Self::WindingDown(winding_down) => Some(&winding_down.keeper.held),
-            Self::Releasing(releasing) => Some(&releasing.held),
+            Self::Leading(leadership) => Some(&leadership.held),
+            Self::WindingDown(winding_down) => Some(&winding_down.held),
+            Self::Releasing(releasing) => Some(&releasing.freeing.held),
             Self::Waiting(_) | Self::Stopped => None,
         }
     }
@@ -53,10 +40,10 @@ impl Phase {
     }
 
     /// The lease on which a handler runs.
-    pub const fn keeper(&mut self) -> Option<&mut Keeper> {
+    pub const fn kept(&mut self) -> Option<&mut Held> {
         match self {
-            Self::Leading(leadership) => Some(&mut leadership.keeper),
-            Self::WindingDown(winding_down) => Some(&mut winding_down.keeper),
+            Self::Leading(leadership) => Some(&mut leadership.held),
+            Self::WindingDown(winding_down) => Some(&mut winding_down.held),
             Self::Waiting(_) | Self::Acquiring(_) | Self::Releasing(_) | Self::Stopped => None,
         }
     }
@@ -90,6 +77,14 @@ impl Phase {
             Self::WindingDown(winding_down) => winding_down.succession.line,
             Self::Releasing(releasing) => releasing.succession.line,
             Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => Heirs::NONE,
+        }
+    }
+
+    /// Whom the release names: an heir, or the line of succession.
+    pub fn named(&self) -> (Option<Uuid>, Heirs) {
+        match self {
+            Self::Releasing(releasing) => releasing.succession.named(),
+            _ => (None, Heirs::NONE),
         }
     }
 

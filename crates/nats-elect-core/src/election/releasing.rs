@@ -3,33 +3,30 @@
 
 use std::time::Duration;
 
-use super::attempts::{Attempt, Expected, Purpose};
-use super::effect::{Reply, WriteKind};
-use super::input::{Snapshot, WriteOutcome};
+use super::effect::Reply;
+use super::input::Snapshot;
+use super::keeping::stored;
 use super::machine::Election;
-use super::mutation::mutated;
-use super::operations::SentWrite;
-use super::phase::{HeldLease, Phase};
-use super::retry::Asked;
+use super::phase::Phase;
 use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
+use crate::lease::{Asked, Attempt, Freeing, Held, Purpose, Replaced, Step, WriteOutcome};
 use crate::moment::Moment;
-use crate::record::{Content, Release};
+use crate::mutation::mutated;
+use crate::record::Content;
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
 /// A role that is to be freed. No handler runs, and the lease is revoked.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Releasing {
-    pub held: HeldLease,
+    pub freeing: Freeing,
     /// `None` if a claim is given back that never came to a term.
     term: Option<EndedTerm>,
-    step: Step,
-    give_up: Moment,
     pub succession: Succession,
 }
 
@@ -40,60 +37,26 @@ struct EndedTerm {
     cause: EndCause,
 }
 
-/// The next step of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Step {
-    /// Write the release.
-    Write(Replaced),
-    /// Read the keys first, because a heartbeat or a release was not simply confirmed.
-    Look(Replaced),
-    /// The release is known to stand at this revision, since this moment.
-    Released { marker: u64, at: Moment },
-    /// The role is not freed. The others wait for the lease.
-    Forgone,
-}
-
-/// The message that a release replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Replaced {
-    /// Our own record.
-    OwnRecord,
-    /// Another client's delete marker, at this revision.
-    Marker(u64),
-}
-
 impl Releasing {
     /// Frees the role after the handler's end.
     pub fn of_term(winding_down: &mut WindingDown, give_up: Moment) -> Self {
-        let in_doubt = winding_down.keeper.is_in_doubt();
         Self {
-            held: winding_down.keeper.held,
+            freeing: Freeing::new(winding_down.held, winding_down.replaced, give_up),
             term: Some(EndedTerm {
                 fencing_token: winding_down.fencing_token,
                 started: winding_down.started,
                 cause: winding_down.cause,
             }),
-            step: match winding_down.replaced {
-                Some(Replaced::OwnRecord) if in_doubt => Step::Look(Replaced::OwnRecord),
-                Some(replaced) => Step::Write(replaced),
-                None => Step::Forgone,
-            },
-            give_up,
             succession: std::mem::take(&mut winding_down.succession),
         }
     }
 
     /// Gives back a claim that never came to a term.
-    pub fn of_claim(held: HeldLease, release: bool, give_up: Moment) -> Self {
+    pub fn of_claim(held: Held, release: bool, give_up: Moment) -> Self {
+        let replaced = release.then_some(Replaced::OwnRecord);
         Self {
-            held,
+            freeing: Freeing::new(held, replaced, give_up),
             term: None,
-            step: if release {
-                Step::Write(Replaced::OwnRecord)
-            } else {
-                Step::Forgone
-            },
-            give_up,
             succession: Succession::default(),
         }
     }
@@ -106,63 +69,23 @@ impl Releasing {
     pub fn cause(&self) -> Option<EndCause> {
         self.term.map(|term| term.cause)
     }
-
-    /// The message that is still to be replaced by a release.
-    pub const fn replaced(&self) -> Option<Replaced> {
-        match self.step {
-            Step::Write(replaced) | Step::Look(replaced) => Some(replaced),
-            Step::Released { .. } | Step::Forgone => None,
-        }
-    }
-
-    /// Frees the role no more, unless the release stands already.
-    pub fn forgo(&mut self) {
-        if self.replaced().is_some() {
-            self.step = Step::Forgone;
-        }
-    }
-
-    /// Reads the keys before the next try.
-    fn look(&mut self) {
-        if let Some(replaced) = self.replaced() {
-            self.step = Step::Look(replaced);
-        }
-    }
-
-    /// The release, without the nonce of an attempt.
-    fn release(&self) -> Release {
-        let (heir, line) = self.succession.named();
-        Release {
-            nonce: None,
-            heir,
-            line,
-            secret: Some(self.held.secrets.release),
-        }
-    }
-
-    const fn marker(&self) -> Option<u64> {
-        match self.step {
-            Step::Released { marker, .. } => Some(marker),
-            _ => None,
-        }
-    }
 }
 
 impl Election {
     pub(super) fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
-        let retry_at = self.retry.at(Asked::WriteRole);
-        let next = match releasing.step {
+        let retry_at = self.wire.retry.at(Asked::WriteKey);
+        let next = match releasing.freeing.step {
             Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
             Step::Released { marker, at } => return self.accepting_timers(releasing, marker, at),
-            Step::Look(_) => (self.retry.at(Asked::ReadKeys), Timer::Read),
+            Step::Look(_) => (self.wire.retry.at(Asked::ReadKeys), Timer::Read),
             Step::Write(_) => {
                 let searched = releasing.succession.search_until();
                 let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
                 (release_at, Timer::Release)
             }
         };
-        let mut timers = vec![(releasing.give_up, Timer::FinishRelease)];
-        if self.may_send() {
+        let mut timers = vec![(releasing.freeing.give_up, Timer::FinishRelease)];
+        if self.wire.may_send() {
             timers.push(next);
         }
         timers
@@ -189,8 +112,11 @@ impl Election {
         let look_at = at + self.settings.handoff_hold();
         let give_up = look_at + self.settings.request_timeout;
         let mut timers = vec![(give_up, Timer::FinishRelease)];
-        if self.may_send() && !succession.has_looked() {
-            timers.push((look_at.max(self.retry.at(Asked::ReadKeys)), Timer::Read));
+        if self.wire.may_send() && !succession.has_looked() {
+            timers.push((
+                look_at.max(self.wire.retry.at(Asked::ReadKeys)),
+                Timer::Read,
+            ));
         }
         timers
     }
@@ -199,65 +125,41 @@ impl Election {
         let Phase::Releasing(releasing) = &mut self.phase else {
             return;
         };
-        let held = releasing.held;
-        let over = match releasing.replaced() {
-            Some(Replaced::OwnRecord) => held.revision,
-            Some(Replaced::Marker(revision)) => revision,
-            None => return,
+        let held = releasing.freeing.held;
+        let Some(over) = releasing.freeing.over() else {
+            return;
         };
         releasing.succession.close();
-        let release = releasing.release();
-        let expected = Expected { over, fence: 0 };
-        self.send(
-            Purpose::Release,
-            held.term,
-            held.secrets,
-            expected,
-            |_, nonce| WriteKind::Release {
-                over,
-                release: Release {
-                    nonce: Some(nonce),
-                    ..release
-                },
-            },
-        );
+        self.send(Purpose::Release, held.term, held.secrets, over, 0);
     }
 
-    pub(super) fn release_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
-        let nonce = Some(self.own_nonce(write.beat));
+    pub(super) fn release_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
         let Phase::Releasing(releasing) = &mut self.phase else {
             return;
         };
-        if releasing.held.term != write.term {
+        if releasing.freeing.held.term != write.term {
             return;
         }
+        releasing.freeing.answered(outcome, self.now);
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let (marker, at) = (*revision, self.now);
-                releasing.step = Step::Released { marker, at };
-                let release = releasing.release();
-                let content = Content::Release(Release { nonce, ..release });
+                let nonce = self.wire.attempts.nonce(write.beat);
+                let content = Content::Release(self.release_record(write.secrets, nonce));
                 self.observed_role.wrote(*revision, content, self.now);
             }
-            // A late heartbeat of ours may stand there. Otherwise another instance has the role
-            // already.
-            WriteOutcome::Conflict { .. } => releasing.look(),
+            WriteOutcome::Conflict { .. } => {}
             WriteOutcome::Failed(failure) => {
-                releasing.look();
                 self.request_failed(BucketRequest::Release, failure);
             }
         }
     }
 
-    /// The watch showed a release of ours. The role is free, even if the answer is a failure.
+    /// The watch showed a release of ours.
     pub(super) fn saw_release(&mut self, attempt: Attempt, marker: u64) {
-        let at = self.now;
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        if releasing.held.term == attempt.term && releasing.marker().is_none() {
-            releasing.step = Step::Released { marker, at };
-            self.attempts.settle(attempt.beat, marker);
+        if let Phase::Releasing(releasing) = &mut self.phase {
+            releasing
+                .freeing
+                .shown(attempt, marker, &mut self.wire, self.now);
         }
     }
 
@@ -266,45 +168,15 @@ impl Election {
         let Phase::Releasing(releasing) = &mut self.phase else {
             return;
         };
-        let Some(replaced) = releasing.replaced() else {
+        if releasing.freeing.replaced().is_none() {
             releasing.succession.looked();
-            return;
-        };
-        // A copy of an earlier term's write was written by another client.
-        let term = releasing.held.term;
-        let found = snapshot.role.as_ref().map(|entry| {
-            let attempt = self.attempts.find(entry.content.nonce());
-            let of_term = |attempt: &Attempt| {
-                let stands = attempt.settled.is_none_or(|at| at == entry.revision);
-                attempt.term == term && stands || mutated!(BelieveOldRelease)
-            };
-            (entry.revision, attempt.filter(of_term))
-        });
-        let held = &mut releasing.held;
-        releasing.step = match found {
-            Some((revision, _)) if revision < held.revision && !mutated!(BelieveOldRelease) => {
-                // It is older than a confirmed write, perhaps a release of an earlier term. The
-                // read is stale, or NATS lost writes.
-                self.retry
-                    .wait_until(Asked::ReadKeys, self.now + self.settings.heartbeat);
-                Step::Look(replaced)
-            }
-            Some((marker, Some(attempt))) if attempt.purpose == Purpose::Release => {
-                self.attempts.settle(attempt.beat, marker);
-                Step::Released {
-                    marker,
-                    at: self.now,
-                }
-            }
-            Some((revision, Some(_))) => {
-                held.revision = held.revision.max(revision);
-                Step::Write(replaced)
-            }
-            Some((revision, None)) if replaced == Replaced::Marker(revision) => {
-                Step::Write(replaced)
-            }
-            _ => Step::Forgone,
         }
+        releasing.freeing.has_read(
+            snapshot.role.as_ref().map(stored),
+            &mut self.wire,
+            self.now,
+            self.settings.heartbeat,
+        );
     }
 
     /// The role is freed, or can't be.
@@ -313,7 +185,7 @@ impl Election {
         let Phase::Releasing(releasing) = &mut self.phase else {
             return;
         };
-        let marker = releasing.marker();
+        let marker = releasing.freeing.marker();
         let released = marker.is_some();
         let ended = releasing.term;
         let was_term = ended.is_some();

@@ -1,39 +1,43 @@
 //! The messages to the bucket: our writes, and the reads of both keys.
 
-use super::attempts::{Expected, Purpose, Secrets};
 use super::effect::{Effect, Write, WriteKind};
-use super::input::TermId;
 use super::machine::Election;
-use super::operations::{Operation, SentWrite};
 use super::phase::Phase;
 use crate::heirs::Heirs;
-use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
+use crate::lease::{Purpose, Secrets, TermId};
+use crate::record::{Content, FenceRecord, Nonce, Record, Release, SeenRecord};
 
 impl Election {
-    /// Sends one write and remembers it. Its send time is `now`.
+    /// Sends one write over this sequence of its key, and remembers it. `fence` is that of the fence
+    /// key when the role was judged free.
     pub(super) fn send(
         &mut self,
         purpose: Purpose,
         term: TermId,
         secrets: Secrets,
-        expected: Expected,
-        kind: impl FnOnce(&Self, Nonce) -> WriteKind,
+        over: u64,
+        fence: u64,
     ) {
-        debug_assert!(
-            self.may_send(),
-            "one lease write at a time, and none without a link"
-        );
-        let sent = self.now;
-        let nonce = self.attempts.open(purpose, term, secrets, expected, sent);
-        let kind = kind(self, nonce);
-        let write = SentWrite {
-            purpose,
-            term,
-            beat: nonce.beat,
-            over: expected.over,
-            sent,
+        let now = self.now;
+        let (op, within, nonce) = self.wire.send(purpose, term, secrets, over, fence, now);
+        let kind = match purpose {
+            Purpose::Claim => WriteKind::Claim {
+                over,
+                record: self.record(secrets, nonce),
+            },
+            Purpose::Beside => WriteKind::Fence {
+                over,
+                fence: self.fence_record(secrets, nonce),
+            },
+            Purpose::Renew => WriteKind::Renew {
+                over,
+                record: self.record(secrets, nonce),
+            },
+            Purpose::Release => WriteKind::Release {
+                over,
+                release: self.release_record(secrets, nonce),
+            },
         };
-        let (op, within) = self.operations.begin(Operation::Write(write));
         self.emit(Effect::Write(Write {
             op,
             term,
@@ -44,12 +48,7 @@ impl Election {
     }
 
     pub(super) fn send_read(&mut self) {
-        debug_assert!(
-            self.may_send(),
-            "one request at a time, and none without a link"
-        );
-        let what = Operation::Read { sent: self.now };
-        let (op, within) = self.operations.begin(what);
+        let (op, within) = self.wire.read(self.now);
         let may_wait = match &self.phase {
             Phase::Waiting(waiting) => waiting.looks_first() && self.stopping.is_none(),
             _ => false,
@@ -61,7 +60,7 @@ impl Election {
         });
     }
 
-    pub(super) fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
+    fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
@@ -84,7 +83,7 @@ impl Election {
         }
     }
 
-    pub(super) fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
+    fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
@@ -93,16 +92,19 @@ impl Election {
         }
     }
 
-    pub(super) fn own_nonce(&self, beat: u64) -> Nonce {
-        Nonce {
-            incarnation: self.candidate.incarnation,
-            beat,
+    pub(super) fn release_record(&self, secrets: Secrets, nonce: Nonce) -> Release {
+        let (heir, line) = self.phase.named();
+        Release {
+            nonce: Some(nonce),
+            heir,
+            line,
+            secret: Some(secrets.release),
         }
     }
 
     /// Our record, as other instances see it.
     pub(super) fn own_content(&self, beat: u64) -> Content {
-        let attempt = self.attempts.find(Some(self.own_nonce(beat)));
+        let attempt = self.wire.attempts.find_beat(beat);
         Content::Record(Box::new(SeenRecord {
             id: self.candidate.instance_id.clone(),
             priority: self.settings.priority,

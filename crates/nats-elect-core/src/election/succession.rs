@@ -10,7 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
-use super::input::{Link, PeerRequestId, RequestId};
+use super::input::{PeerRequestId, RequestId};
 use super::line::poll_interval;
 use super::machine::Election;
 use super::phase::Phase;
@@ -192,7 +192,7 @@ impl Election {
             self.refused(request, Some(Refusal::Busy));
             return;
         }
-        if !matches!(self.link, Link::Up(_)) {
+        if !self.wire.is_up() {
             self.refused(request, None);
             return;
         }
@@ -215,7 +215,7 @@ impl Election {
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub(super) fn renew_line(&mut self) {
-        let linked = matches!(self.link, Link::Up(_)) && !self.is_of_member();
+        let linked = self.wire.is_up() && !self.is_of_member();
         let recently = self.now - poll_interval(&self.settings);
         let Phase::Leading(leadership) = &self.phase else {
             return;
@@ -225,9 +225,8 @@ impl Election {
         }
         let among = leadership.line.to_ask();
         let question = self.ask_candidates(among, false);
-        let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.line.asked(question, among, now);
+            leadership.line.asked(question, among, self.now);
         }
     }
 
@@ -235,10 +234,9 @@ impl Election {
     /// which is ready while the handler winds down. A line of succession is good enough for a
     /// handler that ends at once, as most do. The question would only be in the way of the release.
     pub(super) fn find_heir(&mut self) {
-        let now = self.now;
         match self.phase.succession() {
             Some(succession) if !succession.line.is_empty() => {
-                succession.search_at = Some(now + TURN);
+                succession.search_at = Some(self.now + TURN);
             }
             _ => self.search_heir(),
         }
@@ -248,7 +246,7 @@ impl Election {
         if let Some(succession) = self.phase.succession() {
             succession.search_at = None;
         }
-        if !matches!(self.link, Link::Up(_)) || self.is_of_member() {
+        if !self.wire.is_up() || self.is_of_member() {
             return;
         }
         let question = self.ask_candidates(Heirs::NONE, true);
@@ -301,7 +299,6 @@ impl Election {
     }
 
     pub(super) fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
-        let now = self.now;
         if let Phase::Leading(leadership) = &mut self.phase {
             let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
             if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
@@ -319,7 +316,7 @@ impl Election {
             Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
             phase => {
                 if let Some(succession) = phase.succession() {
-                    succession.answered(question, answer, now, self.settings.priority);
+                    succession.answered(question, answer, self.now, self.settings.priority);
                 }
             }
         }

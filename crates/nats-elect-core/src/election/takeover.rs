@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::input::{Link, PeerRequestId};
+use super::input::PeerRequestId;
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
 use super::waiting::Waiting;
 use crate::config::Takeover;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, SeenRecord};
 
@@ -41,7 +41,7 @@ impl Election {
             return None;
         };
         let able = self.settings.takeover != Takeover::Never
-            && matches!(self.link, Link::Up(_))
+            && self.wire.is_up()
             && waiting.cooling_until.is_none()
             && self.stopping.is_none()
             && !self.paused

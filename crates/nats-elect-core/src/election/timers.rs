@@ -45,7 +45,7 @@ impl Election {
             Phase::Releasing(releasing) => self.releasing_timers(releasing),
             Phase::Stopped => return Vec::new(),
         };
-        timers.extend(self.reopen_at.map(|due| (due, Timer::Reopen)));
+        timers.extend(self.wire.reopen_at.map(|due| (due, Timer::Reopen)));
         if !self.phase.is_leading() {
             timers.extend(self.connection_lost_at().map(|due| (due, Timer::Notice)));
         }

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use super::attempts::{Expected, Purpose, Secrets};
-use super::effect::{Reply, WriteKind};
-use super::input::{RequestId, WriteOutcome};
+use super::effect::Reply;
+use super::input::RequestId;
 use super::machine::Election;
-use super::mutation::mutated;
-use super::operations::SentWrite;
 use super::phase::Phase;
-use super::retry::Asked;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
+use crate::lease::{Asked, Attempt, Purpose, Secrets, WriteOutcome};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 use crate::status::RoleState;
 
@@ -84,11 +82,11 @@ impl Election {
     pub(super) fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
         let mut timers = Vec::new();
         if self.stopping.is_some() {
-            if self.operations.is_busy() {
+            if self.wire.operations.is_busy() {
                 return timers;
             }
             // A claim that may have been stored is looked for once, to give it back.
-            let task = if waiting.in_doubt && self.may_send() {
+            let task = if waiting.in_doubt && self.wire.may_send() {
                 Timer::Read
             } else {
                 Timer::Leave
@@ -113,10 +111,10 @@ impl Election {
             self.ask_leader_at(waiting)
                 .map(|due| (due, Timer::AskLeader)),
         );
-        if !self.may_send() {
+        if !self.wire.may_send() {
             return timers;
         }
-        let retry_at = self.retry.at(Asked::ReadKeys);
+        let retry_at = self.wire.retry.at(Asked::ReadKeys);
         if let Some(promised) = waiting.promised.filter(|it| self.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
@@ -130,11 +128,10 @@ impl Election {
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let claim_at = (free_at + waiting.claim_wait).max(self.retry.at(Asked::WriteRole));
+            let claim_at = (free_at + waiting.claim_wait).max(self.wire.retry.at(Asked::WriteKey));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
-            let tells = self.bucket.is_some_and(|bucket| bucket.unique_sequences)
-                && self.observed_role.is_vouched();
+            let tells = self.wire.has_unique_sequences() && self.observed_role.is_vouched();
             let recently = self.now - self.settings.heartbeat;
             let checked = tells
                 || waiting
@@ -172,11 +169,10 @@ impl Election {
     /// Handles a new message under the role's key.
     pub(super) fn record_changed(&mut self) {
         let claim_wait = self.claim_wait();
-        let now = self.now;
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.claim_wait = claim_wait;
             if waiting.in_doubt {
-                waiting.read_at = now;
+                waiting.read_at = self.now;
             } else {
                 waiting.unread &= !self.observed_role.was_read();
             }
@@ -186,12 +182,11 @@ impl Election {
     /// Notes that the keys were read, so the observed role is up to date.
     pub(super) fn waiting_has_read(&mut self, news: bool, sent: Moment) {
         let claim_wait = self.claim_wait();
-        let now = self.now;
-        let look_at = now + self.pause_between_looks();
+        let look_at = self.now + self.pause_between_looks();
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.unread = false;
             waiting.in_doubt = false;
-            waiting.checked_at = Some(now);
+            waiting.checked_at = Some(self.now);
             waiting.looked_at = Some(sent);
             if let Some(promised) = &mut waiting.promised {
                 promised.look_at = look_at;
@@ -278,17 +273,7 @@ impl Election {
         let fence = self.observed_role.fence_over();
         let vacancy = self.vacancy();
         self.tell(Event::ClaimBegan { vacancy });
-        let expected = Expected { over, fence };
-        self.send(
-            Purpose::Claim,
-            term,
-            secrets,
-            expected,
-            |election, nonce| WriteKind::Claim {
-                over,
-                record: election.record(secrets, nonce),
-            },
-        );
+        self.send(Purpose::Claim, term, secrets, over, fence);
     }
 
     /// How long the term that is claimed now is held against higher priorities: not at all, unless
@@ -305,7 +290,7 @@ impl Election {
     }
 
     /// Handles the answer to a claim.
-    pub(super) fn claim_ended(&mut self, write: SentWrite, outcome: &WriteOutcome) {
+    pub(super) fn claim_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
         let Phase::Waiting(waiting) = &self.phase else {
             return;
         };
@@ -318,16 +303,14 @@ impl Election {
         }
         match outcome {
             WriteOutcome::Acked { revision } => {
-                let Some(attempt) = self.attempts.find(Some(self.own_nonce(write.beat))) else {
+                let Some(attempt) = self.wire.attempts.find_beat(write.beat) else {
                     return;
                 };
                 debug_assert!(
                     attempt.term == write.term && attempt.sent == write.sent,
                     "the attempt is remembered"
                 );
-                let unique = self.bucket.is_some_and(|bucket| bucket.unique_sequences);
-                let known = unique && self.observed_role.is_known_sequence(*revision, self.now);
-                self.claimed(attempt, *revision, known);
+                self.claimed(attempt, *revision, self.is_of_bucket(*revision));
             }
             WriteOutcome::Conflict { .. } => {
                 mutated!(CountFromErrorText => return);
@@ -340,7 +323,7 @@ impl Election {
                 let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
                     let next = write.sent + self.pause_between_claims();
-                    self.retry.wait_until(Asked::WriteRole, next);
+                    self.wire.retry.wait_until(Asked::WriteKey, next);
                 }
                 self.must_read(self.now, true);
             }
@@ -358,17 +341,17 @@ impl Election {
     /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
     /// from its sending.
     pub(super) fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
-        let claim = self
-            .attempts
-            .find(entry.content.nonce())
-            .filter(|attempt| attempt.purpose == Purpose::Claim && attempt.settled.is_none());
-        let Some(claim) = claim else { return };
+        let attempt = self.wire.attempts.find(entry.content.nonce());
+        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
+        let Some(claim) = attempt.filter(is_open) else {
+            return;
+        };
         let Phase::Waiting(waiting) = &self.phase else {
             return;
         };
         let cooling = waiting.cooling_until.is_some();
-        self.attempts.settle(claim.beat, entry.revision);
-        if self.observed_role.fence_over() > claim.expected.fence {
+        self.wire.attempts.settle(claim.beat, entry.revision);
+        if self.observed_role.fence_over() > claim.beside {
             self.observed_role.overtaken(self.now);
             return;
         }

@@ -2,23 +2,23 @@
 //! aborted when it takes too long.
 
 use super::effect::{Effect, Reply};
-use super::input::{HandlerEnd, Snapshot, TermId};
-use super::keeping::Keeper;
+use super::input::Snapshot;
 use super::machine::Election;
-use super::mutation::mutated;
 use super::phase::Phase;
-use super::releasing::{Releasing, Replaced};
+use super::releasing::Releasing;
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
+use crate::lease::{HandlerEnd, Held, Replaced, TermId};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
 /// A term that ends, once and irrevocably. Its handler still runs.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct WindingDown {
-    pub keeper: Keeper,
+    pub held: Held,
     pub cause: EndCause,
     pub fencing_token: FencingToken,
     pub started: Moment,
@@ -51,12 +51,12 @@ enum Handler {
 impl WindingDown {
     /// Until when this instance may act on its lease, to end the term in good order.
     pub fn acting_until(&self) -> Option<Moment> {
-        (self.lease == Lease::Renewed).then_some(self.keeper.held.until)
+        (self.lease == Lease::Renewed).then_some(self.held.until)
     }
 
     /// The end of the lease, unless it was revoked.
     pub fn lease_until(&self) -> Option<Moment> {
-        (self.lease != Lease::Revoked).then_some(self.keeper.held.until)
+        (self.lease != Lease::Revoked).then_some(self.held.until)
     }
 
     pub fn is_overrun(&self) -> bool {
@@ -79,7 +79,7 @@ impl WindingDown {
 impl Election {
     pub(super) fn winding_down_timers(&self, winding_down: &WindingDown) -> Vec<(Moment, Timer)> {
         let allowance = self.settings.abort_allowance();
-        let (stop_by, until) = (winding_down.stop_by, winding_down.keeper.held.until);
+        let (stop_by, until) = (winding_down.stop_by, winding_down.held.until);
         let (abort_at, overrun_at) = if winding_down.lease == Lease::Revoked {
             (stop_by, stop_by + allowance)
         } else {
@@ -93,8 +93,8 @@ impl Election {
         let search_at = winding_down.succession.search_at();
         timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
         let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
-        if renews && self.may_send() {
-            timers.push(winding_down.keeper.due(&self.retry));
+        if renews && self.wire.may_send() {
+            timers.push(self.keeping_due(&winding_down.held));
         }
         timers
     }
@@ -104,7 +104,7 @@ impl Election {
         let Some(winding_down) = self.begin_winding_down(cause) else {
             return;
         };
-        let term = winding_down.keeper.held.term;
+        let term = winding_down.held.term;
         self.emit(Effect::Cancel { term });
         mutated!(ReleaseBeforeHandlerEnds => self.begin_releasing());
     }
@@ -115,7 +115,7 @@ impl Election {
     /// a whole lease from the moment at which they see it.
     pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
         if let Some(winding_down) = self.begin_winding_down(cause) {
-            let term = winding_down.keeper.held.term;
+            let term = winding_down.held.term;
             self.emit(Effect::Cancel { term });
         }
         let now = self.now;
@@ -124,7 +124,7 @@ impl Election {
             Phase::Acquiring(_) => self.abandon_claim(),
             Phase::WindingDown(winding_down) => {
                 winding_down.renew_no_more();
-                let held = winding_down.keeper.held;
+                let held = winding_down.held;
                 if cause == EndCause::Deleted && marker.is_some() && now < held.until {
                     // The delete asked for another leader. It is passed on as a release, but only
                     // within the lease: later it might end another leader's term.
@@ -138,7 +138,7 @@ impl Election {
                     self.emit(Effect::Revoke { term: held.term });
                 }
             }
-            Phase::Releasing(releasing) => releasing.forgo(),
+            Phase::Releasing(releasing) => releasing.freeing.forgo(),
             Phase::Waiting(_) | Phase::Leading(_) | Phase::Stopped => {}
         }
     }
@@ -150,13 +150,13 @@ impl Election {
         let Phase::Leading(leadership) = &mut self.phase else {
             return None;
         };
-        let keeper = leadership.keeper;
+        let held = leadership.held;
         let fencing_token = leadership.fencing_token;
         let proofs = std::mem::take(&mut leadership.proofs);
         let handoff_asked = leadership.handoff_asked.take();
         let succession = Succession::of(leadership.line.heirs());
         let winding_down = WindingDown {
-            keeper,
+            held,
             cause,
             fencing_token,
             started: leadership.started,
@@ -171,9 +171,7 @@ impl Election {
             succession,
         };
         self.phase = Phase::WindingDown(winding_down);
-        self.emit(Effect::Resign {
-            term: keeper.held.term,
-        });
+        self.emit(Effect::Resign { term: held.term });
         self.become_state(RoleState::Draining);
         self.tell(Event::TermEnding {
             fencing_token,
@@ -219,23 +217,22 @@ impl Election {
     fn begin_releasing(&mut self) {
         let give_up = self.now + self.settings.request_timeout * 2;
         if let Phase::WindingDown(winding_down) = &mut self.phase {
-            let give_up = give_up.max(winding_down.keeper.held.until);
+            let give_up = give_up.max(winding_down.held.until);
             self.phase = Phase::Releasing(Releasing::of_term(winding_down, give_up));
         }
     }
 
     pub(super) fn abort_handler(&mut self) {
-        let now = self.now;
         let Phase::WindingDown(winding_down) = &mut self.phase else {
             return;
         };
         winding_down.handler = Handler::Aborted;
         winding_down.renew_no_more();
-        let term = winding_down.keeper.held.term;
-        if now >= winding_down.keeper.held.until {
+        let term = winding_down.held.term;
+        if self.now >= winding_down.held.until {
             // The process stood still until its lease was over, and so did its handler. It overruns
             // only if it outlives the abort. The others have waited for the lease already.
-            winding_down.stop_by = winding_down.stop_by.min(now);
+            winding_down.stop_by = winding_down.stop_by.min(self.now);
             winding_down.replaced = None;
             if winding_down.revoke() {
                 self.emit(Effect::Revoke { term });
@@ -250,7 +247,7 @@ impl Election {
             return;
         };
         winding_down.handler = Handler::Overrun;
-        let term = winding_down.keeper.held.term;
+        let term = winding_down.held.term;
         let fencing_token = winding_down.fencing_token;
         if winding_down.revoke() {
             self.emit(Effect::Revoke { term });
@@ -260,9 +257,9 @@ impl Election {
 
     /// Handles a read of the keys while the handler winds down.
     pub(super) fn winding_down_has_read(&mut self, snapshot: &Snapshot) {
-        let in_doubt = self.phase.keeper().is_some_and(|it| it.is_in_doubt());
+        let in_doubt = self.phase.kept().is_some_and(|it| it.is_in_doubt());
         if in_doubt {
-            self.keeper_has_read(snapshot);
+            self.keeping_has_read(snapshot);
         }
     }
 }

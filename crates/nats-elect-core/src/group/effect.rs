@@ -4,7 +4,7 @@ use super::epoch::{Epoch, Identity};
 use super::input::Hint;
 use super::key::UnitKey;
 use super::record::{GroupRecord, UnitRecord};
-use crate::election::OpId;
+use crate::lease::OpId;
 use crate::moment::Moment;
 use crate::name::GroupName;
 

@@ -8,7 +8,7 @@ use super::epoch::Epoch;
 use super::key::{GroupKey, UnitKey};
 use super::policy::{Policy, Unit};
 use super::record::{GroupKind, GroupRecord, MemberContent, UnitRecord};
-use crate::election::{HandlerEnd, OpId, WriteOutcome};
+use crate::lease::{HandlerEnd, OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
 

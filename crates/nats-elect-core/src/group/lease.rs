@@ -6,8 +6,8 @@
 //! out what was written over, which is noticed when it has caught up: until then it extends nothing.
 
 use super::epoch::Epoch;
-use crate::election::mutation::mutated;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// A confirmed write that the watch has not shown yet.
 #[derive(Clone, Copy, Debug, Hash)]

@@ -14,9 +14,9 @@ use super::record::MemberContent;
 use super::taking::may_be_unit;
 use super::unit::Tenure;
 use super::view::{Change, View};
-use crate::election::mutation::mutated;
-use crate::election::{OpId, WriteOutcome};
+use crate::lease::{OpId, WriteOutcome};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::GroupName;
 
 /// One member in one bucket: it may own units of several groups.

@@ -16,8 +16,8 @@ use super::policy::{rank, unit_hash};
 use super::record::{GroupKind, GroupRecord, UnitRecord};
 use super::unit::Phase;
 use super::view::KnownUnit;
-use crate::election::mutation::mutated;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::{GroupName, UnitName};
 
 /// What a unit without a tenure of ours needs.

@@ -10,9 +10,9 @@ use super::key::{GroupKey, UnitKey};
 use super::machine::Group;
 use super::record::UnitRecord;
 use super::view::KnownUnit;
-use crate::election::HandlerEnd;
-use crate::election::mutation::mutated;
+use crate::lease::HandlerEnd;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::{GroupName, UnitName};
 
 /// The most units that a member that leaves gives away at a time,

@@ -18,8 +18,8 @@ use super::epoch::{Epoch, LONGEST_LEASE};
 use super::input::{GroupContent, Message};
 use super::key::{GroupKey, UnitKey};
 use super::record::{GroupRecord, MemberContent};
-use crate::election::mutation::mutated;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::GroupName;
 
 /// What a message changed.

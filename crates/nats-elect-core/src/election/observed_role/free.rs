@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::ObservedRole;
 use super::trust::Trust;
-use crate::election::mutation::mutated;
 use crate::election::observed_record::ObservedRecord;
 use crate::event::WaitReason;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::Content;
 use crate::release::ReleaseHash;
 
@@ -27,7 +27,7 @@ impl ObservedRole {
             return Some(latest.received);
         });
         #[cfg(feature = "__mutations")]
-        if let Some(free_at) = crate::election::mutation::free_at(
+        if let Some(free_at) = crate::election::breakages::free_at(
             latest.entry.as_ref(),
             latest.received,
             self.wait_for(latest),

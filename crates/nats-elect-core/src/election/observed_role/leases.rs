@@ -5,8 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::ObservedRole;
-use crate::election::mutation::mutated;
 use crate::election::observed_record::ObservedRecord;
+use crate::mutation::mutated;
 use crate::record::SeenRecord;
 
 /// Where there is no fence record at all, a record's unproved lease counts up to this many times

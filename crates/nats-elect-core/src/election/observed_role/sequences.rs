@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::ObservedRole;
-use crate::election::mutation::mutated;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// A bucket takes at most this many messages at once.
 pub(super) const BURST: u64 = 100;

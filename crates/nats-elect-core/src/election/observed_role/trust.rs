@@ -1,9 +1,9 @@
 //! Which release is believed: how it is known to be its leader's.
 
 use super::ObservedRole;
-use crate::election::mutation::mutated;
 use crate::election::observed_record::{LastRecord, ObservedRecord};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::{SeenFence, SeenRecord};
 use crate::release::ReleaseHash;
 

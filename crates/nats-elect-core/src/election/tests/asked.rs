@@ -8,12 +8,12 @@ use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, hashed_fence, ms, record_of,
     settings, stranger,
 };
-use crate::election::{Effect, Input, ReplyId};
 use crate::heirs::Heirs;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::release::ReleaseSecret;
 use crate::status::RoleState;
+use crate::{Effect, Input, ReplyId};
 
 const HEIR: Uuid = Uuid::from_u128(2);
 

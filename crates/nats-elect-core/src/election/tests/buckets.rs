@@ -3,9 +3,9 @@
 use super::solo::{
     BUCKET, OLD_FENCE, Solo, entry, fence_of, free, ms, own, settings, stranger, tuned,
 };
-use crate::election::{Bucket, Effect, Input, Link, Snapshot};
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::{Content, Release};
+use crate::{Bucket, Effect, Input, Link, Snapshot};
 
 const NEXT: Bucket = Bucket {
     epoch: BUCKET.epoch + 1,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
-use crate::election::{Effect, Input, Write, WriteOutcome};
 use crate::event::{Event, FailureKind, Outcome};
+use crate::{Effect, Input, Write, WriteOutcome};
 
 /// An instance whose claim over a release at 100 is under way.
 fn claiming() -> (Solo, Write) {

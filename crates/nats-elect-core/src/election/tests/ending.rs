@@ -2,12 +2,10 @@
 
 use super::pausing::{wait_before_a_free_role, writes};
 use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, ms, own, settings};
-use crate::election::{
-    Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, WriteKind,
-};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 use crate::token::FencingToken;
+use crate::{Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, WriteKind};
 
 const ASK: RequestId = RequestId(7);
 
@@ -199,7 +197,7 @@ fn a_failed_release_restores_nothing() {
 }
 
 /// The claim of the acquisition that this release ends. The fence write came between.
-fn claim_of(write: &crate::election::Write) -> crate::election::Write {
+fn claim_of(write: &crate::Write) -> crate::Write {
     let mut write = write.clone();
     write.nonce.beat -= 2;
     write

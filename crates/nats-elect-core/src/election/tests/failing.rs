@@ -1,10 +1,10 @@
 //! Failed requests and lost links.
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
-use crate::election::{Effect, Failure, Input, Link, Write, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::Content;
 use crate::status::{ConnectionStatus, RoleState};
+use crate::{Effect, Failure, Input, Link, Write, WriteOutcome};
 
 /// A candidate of a free role.
 fn candidate() -> Solo {

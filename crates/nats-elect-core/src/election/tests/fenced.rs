@@ -1,9 +1,9 @@
 //! A fenced write that the server refused ends its term.
 
 use super::solo::{Solo, ms, settings};
-use crate::election::{Effect, Input, RequestId, TermId};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
+use crate::{Effect, Input, RequestId, TermId};
 
 fn leading() -> (Solo, TermId) {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));

@@ -6,10 +6,10 @@ use super::solo::{
     BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, fence_of, free, ms, own,
     settings,
 };
-use crate::election::{Bucket, Input, Link, Write, WriteKind, WriteOutcome};
 use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::record::{Content, Nonce, Release};
+use crate::{Bucket, Input, Link, Write, WriteKind, WriteOutcome};
 
 const TTL: std::time::Duration = ms(1000);
 
@@ -93,7 +93,7 @@ fn a_fence_record_of_our_last_term_starts_no_new_term() {
     };
     solo.feed(Input::HandlerEnded {
         term,
-        end: crate::election::HandlerEnd::Returned,
+        end: crate::HandlerEnd::Returned,
     });
     let release = solo.write();
     solo.ack(&release, 103);

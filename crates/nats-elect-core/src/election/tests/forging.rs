@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
-use crate::election::{Input, WriteKind};
 use crate::heirs::Heirs;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release};
 use crate::release::ReleaseSecret;
+use crate::{Input, WriteKind};
 
 const TTL: Duration = ms(1000);
 const ANOTHER: ReleaseSecret = ReleaseSecret::new(0xbad);
@@ -66,7 +66,7 @@ fn a_forged_release_is_waited_out_like_a_delete_marker() {
         let forged = release(forged);
         solo.feed(Input::Observed(forged.clone()));
         assert!(
-            solo.has(|effect| matches!(effect, crate::election::Effect::Read { .. })),
+            solo.has(|effect| matches!(effect, crate::Effect::Read { .. })),
             "perhaps another fence record stands there by now"
         );
         let waited = claimed_after(&mut solo, &forged, Some(fence)).expect("a claim");

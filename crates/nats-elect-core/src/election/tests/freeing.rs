@@ -8,8 +8,8 @@ use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, fence_of, hashed_fence, ms, own,
     proven_release, record_of, settings, stranger, tuned,
 };
-use crate::election::{Effect, Input, WriteKind};
 use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
+use crate::{Effect, Input, WriteKind};
 
 /// The time until a new instance claims over the message that it reads. `None` if it does not claim
 /// within a minute.
@@ -90,7 +90,7 @@ fn a_message_without_a_lease_is_waited_for_as_long_as_our_own_lease() {
 
 #[test]
 fn a_message_without_a_lease_is_waited_for_as_long_as_the_max_age() {
-    let bucket = crate::election::Bucket {
+    let bucket = crate::Bucket {
         max_age: Some(ms(3000)),
         ..BUCKET
     };
@@ -286,7 +286,7 @@ fn a_leader_leaves_a_marker_that_it_finds_after_its_lease() {
     solo.show(read, Some(entry(105, Content::ForeignMarker)), None);
     solo.feed(Input::HandlerEnded {
         term,
-        end: crate::election::HandlerEnd::Returned,
+        end: crate::HandlerEnd::Returned,
     });
     solo.wait(ms(200));
     assert!(solo.find_write().is_none());

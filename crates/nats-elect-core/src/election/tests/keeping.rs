@@ -5,10 +5,10 @@ use uuid::Uuid;
 use super::solo::{
     BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings, tuned,
 };
-use crate::election::{Effect, Input, Intent, Link, RequestId, WriteKind};
 use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
 use crate::status::ConnectionStatus;
+use crate::{Effect, Input, Intent, Link, RequestId, WriteKind};
 
 const TTL: std::time::Duration = ms(1000);
 

@@ -7,10 +7,10 @@ use super::solo::{
     settings, stranger, tuned,
 };
 use crate::config::RoleSettings;
-use crate::election::{Bucket, Effect, Input, Link, RequestId, TermId, Write, WriteOutcome};
 use crate::event::{EndCause, FailureKind};
 use crate::record::{Entry, FenceEntry, Nonce};
 use crate::status::ConnectionStatus;
+use crate::{Bucket, Effect, Input, Link, RequestId, TermId, Write, WriteOutcome};
 
 const TTL: std::time::Duration = ms(1000);
 

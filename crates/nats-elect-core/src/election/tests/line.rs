@@ -3,10 +3,10 @@
 use uuid::Uuid;
 
 use super::solo::{BUCKET, OWN, SECRET, Solo, entry, hashed_fence, ms, settings, stranger, tuned};
-use crate::election::{Effect, Input, Intent, PeerRequestId, RequestId, Write, WriteKind};
 use crate::heirs::{Heirs, TURN};
 use crate::peer::{Contender, PeerReply, PeerRequest};
 use crate::record::{Content, Release};
+use crate::{Effect, Input, Intent, PeerRequestId, RequestId, Write, WriteKind};
 
 const TTL: std::time::Duration = ms(1000);
 

@@ -2,11 +2,11 @@
 
 use super::solo::{BUCKET, Solo, assert_claims, entry, ms, own, settings};
 use crate::config::{Membership, RoleSettings};
-use crate::election::{Effect, Input, Intent, LastWill, WillStep, Write, WriteKind};
 use crate::group::{EpochKey, MemberInfo};
 use crate::record::Content;
 use crate::release::ReleaseSecret;
 use crate::status::RoleState;
+use crate::{Effect, Input, Intent, LastWill, WillStep, Write, WriteKind};
 
 const SECRET: ReleaseSecret = ReleaseSecret::new(0x0e90_c000);
 

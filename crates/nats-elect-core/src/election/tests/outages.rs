@@ -2,9 +2,9 @@
 
 use super::solo::{BUCKET, Solo, entry, fence_of, ms, own, settings};
 use crate::config::RoleSettings;
-use crate::election::{Effect, Input, Link, Write, WriteKind};
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
+use crate::{Effect, Input, Link, Write, WriteKind};
 
 const TTL: std::time::Duration = ms(1000);
 

@@ -8,16 +8,16 @@ use super::solo::{
     BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, ms, own, proven_release,
     record_of, settings, stranger, tuned,
 };
-use crate::election::{
-    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply,
-    ReplyId, RequestId, TermId, Write,
-};
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
 use crate::token::LeaseToken;
+use crate::{
+    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply,
+    ReplyId, RequestId, TermId, Write,
+};
 
 const ASK: RequestId = RequestId(7);
 const TTL: Duration = ms(1000);

@@ -1,8 +1,8 @@
 //! Proofs on demand.
 
 use super::solo::{BUCKET, Solo, assert_renews, failure, ms, settings};
-use crate::election::{Input, Link, Reply, RequestId, TermId};
 use crate::event::FailureKind;
+use crate::{Input, Link, Reply, RequestId, TermId};
 
 const ASK: RequestId = RequestId(5);
 

@@ -6,10 +6,10 @@ use super::solo::{
     OLD_FENCE, OWN, Solo, assert_renews, entry, failure, fence_of, free, ms, own, settings,
     stranger, tuned,
 };
-use crate::election::{Effect, Input, Write, WriteKind, WriteOutcome};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::{Content, Nonce};
+use crate::{Effect, Input, Write, WriteKind, WriteOutcome};
 
 const TTL: Duration = ms(1000);
 

@@ -7,16 +7,16 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::config::{RoleConfig, RoleSettings};
-use crate::election::{
-    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Intent, Link, OpId,
-    RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
-};
 use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
 use crate::release::ReleaseSecret;
 use crate::token::LeaseToken;
+use crate::{
+    Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Intent, Link, OpId,
+    RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
+};
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

@@ -1,9 +1,9 @@
 //! Leaving the election.
 
 use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, free, ms, own, settings};
-use crate::election::{Effect, Input, Intent, Link, TermId};
 use crate::event::EndCause;
 use crate::status::RoleState;
+use crate::{Effect, Input, Intent, Link, TermId};
 
 fn leading() -> (Solo, TermId) {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));

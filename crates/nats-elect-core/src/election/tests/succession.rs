@@ -7,14 +7,12 @@ use super::solo::{
     OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, ms, proven_release, record_of, settings,
     tuned,
 };
-use crate::election::{
-    Effect, Input, Intent, PeerRequestId, Reply, RequestId, TermId, Write, WriteKind,
-};
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, Release};
 use crate::status::RoleState;
+use crate::{Effect, Input, Intent, PeerRequestId, Reply, RequestId, TermId, Write, WriteKind};
 
 const ASK: RequestId = RequestId(7);
 const HEIR: Uuid = Uuid::from_u128(2);

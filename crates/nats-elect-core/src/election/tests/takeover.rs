@@ -4,10 +4,10 @@ use uuid::Uuid;
 
 use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, tuned};
 use crate::config::{RoleSettings, Takeover};
-use crate::election::{Effect, Input, Intent, Link, PeerRequestId, RequestId};
 use crate::heirs::Heirs;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Nonce, Release, SeenRecord};
+use crate::{Effect, Input, Intent, Link, PeerRequestId, RequestId};
 
 const RIVAL: Uuid = Uuid::from_u128(99);
 

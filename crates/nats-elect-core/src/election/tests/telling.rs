@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::solo::{BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, failure, ms, settings, stranger};
-use crate::election::{Candidate, Effect, Election, Fresh, Input, Link};
 use crate::event::{Event, FailureKind};
 use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::record::{Content, SeenRecord};
 use crate::status::{LeaderInfo, RoleState};
 use crate::token::LeaseToken;
+use crate::{Candidate, Effect, Election, Fresh, Input, Link};
 
 #[test]
 fn an_instance_is_in_init_until_it_has_seen_the_bucket() {

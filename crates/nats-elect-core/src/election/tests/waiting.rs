@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::solo::{
     BUCKET, OLD_FENCE, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
 };
-use crate::election::{Bucket, Input, Intent, Link, Reply, RequestId, WriteKind};
 use crate::event::{Event, WaitReason};
 use crate::record::{Content, Entry, FenceEntry, Release};
+use crate::{Bucket, Input, Intent, Link, Reply, RequestId, WriteKind};
 
 const ASK: RequestId = RequestId(3);
 const LONG: Duration = ms(60_000);
@@ -17,7 +17,7 @@ const LONG: Duration = ms(60_000);
 /// The reports of waits since effects were last taken.
 fn waits(solo: &mut Solo) -> Vec<Event> {
     let event = |effect| match effect {
-        crate::election::Effect::Event(event @ Event::WaitingForLease { .. }) => Some(event),
+        crate::Effect::Event(event @ Event::WaitingForLease { .. }) => Some(event),
         _ => None,
     };
     solo.take().into_iter().filter_map(event).collect()
@@ -117,7 +117,7 @@ fn a_wait_after_the_bucket_was_recreated_is_reported_as_one_for_lost_writes() {
     let op = solo.find_read().expect("a read");
     solo.feed(Input::ReadEnded {
         op,
-        outcome: Ok(crate::election::Snapshot {
+        outcome: Ok(crate::Snapshot {
             role: None,
             fence: None,
             epoch: Some(BUCKET.epoch + 1),

@@ -7,13 +7,13 @@ use super::solo::{
     proven_release, settings, stranger, tuned,
 };
 use crate::config::RoleConfig;
-use crate::election::{
-    Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, Write, WriteOutcome,
-};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
 use crate::record::{Content, FenceEntry, Release};
 use crate::status::RoleState;
+use crate::{
+    Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, Write, WriteOutcome,
+};
 
 const ASK: RequestId = RequestId(7);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::policy::{Balanced, PolicySettings, first};
 use super::super::*;
 use crate::HandlerEnd;
-use crate::election::{OpId, WriteOutcome};
+use crate::lease::{OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::name::{GroupName, UnitName};
 use crate::release::ReleaseSecret;
@@ -699,7 +699,7 @@ impl World {
             WriteOutcome::Acked { revision }
         });
         let outcome = if self.nodes[index].unanswered || self.nodes[index].delayed {
-            WriteOutcome::Failed(crate::election::Failure {
+            WriteOutcome::Failed(crate::lease::Failure {
                 kind: crate::event::FailureKind::Timeout,
                 detail: String::new(),
             })

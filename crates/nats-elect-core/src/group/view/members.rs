@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Change, View};
-use crate::election::mutation::mutated;
 use crate::group::epoch::{Epoch, EpochKey, Identity, LONGEST_LEASE};
 use crate::group::key::UnitKey;
 use crate::group::member_info::{MemberInfo, Support};
 use crate::group::record::MemberContent;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::GroupName;
 
 /// What is known of an epoch.

@@ -1,11 +1,11 @@
 //! What is known of units, and when it is of age.
 
 use super::{Change, View};
-use crate::election::mutation::mutated;
 use crate::group::epoch::{Epoch, LONGEST_LEASE};
 use crate::group::key::UnitKey;
 use crate::group::record::UnitRecord;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::GroupName;
 
 /// What is known of a unit.

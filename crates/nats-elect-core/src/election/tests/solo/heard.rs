@@ -1,9 +1,9 @@
 //! What an election was heard to say: among the effects that were not taken yet.
 
 use super::Solo;
-use crate::election::{Effect, Reply, RequestId, TermId};
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::status::RoleState;
+use crate::{Effect, Reply, RequestId, TermId};
 
 impl Solo {
     pub fn started(&self) -> Option<TermId> {

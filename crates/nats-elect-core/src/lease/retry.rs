@@ -4,10 +4,10 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use super::mutation::mutated;
 use crate::config::RetrySettings;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// Failures in a row and the time of the next attempt, for each kind of request. Reads may succeed
 /// while writes fail: permissions may allow one and forbid another, and so does a full disk.
@@ -24,8 +24,8 @@ pub struct Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     ReadKeys,
-    WriteRole,
-    WriteFence,
+    WriteKey,
+    WriteBeside,
 }
 
 const KINDS: usize = 3;
@@ -61,9 +61,9 @@ impl From<BucketRequest> for Asked {
         match request {
             BucketRequest::Read => Self::ReadKeys,
             BucketRequest::Claim | BucketRequest::Heartbeat | BucketRequest::Release => {
-                Self::WriteRole
+                Self::WriteKey
             }
-            BucketRequest::Fence => Self::WriteFence,
+            BucketRequest::Fence => Self::WriteBeside,
         }
     }
 }
@@ -86,30 +86,19 @@ impl Retry {
         }
     }
 
+    /// The longest pause.
+    pub const fn longest(&self) -> Duration {
+        self.config.max_backoff
+    }
+
     /// When the next attempt of this kind is due. It lies in the past while there are no failures.
     pub fn at(&self, asked: Asked) -> Moment {
         self.kinds[asked as usize].at.max(self.any_at)
     }
 
-    /// Counts a failed request. While the instance leads, `limit` keeps attempts within the lease.
+    /// Counts a failed request. While a lease is at stake, `limit` keeps attempts within the lease.
+    /// After a `lasting` failure, which does not pass by itself, the next attempt can wait.
     pub fn failed(
-        &mut self,
-        asked: Asked,
-        now: Moment,
-        chance: f64,
-        limit: Option<Duration>,
-    ) -> Breaker {
-        self.count(asked, now, chance, limit, false)
-    }
-
-    /// Counts a failure that does not pass by itself. The next attempt can wait.
-    pub fn failed_for_long(&mut self, asked: Asked, now: Moment, chance: f64) -> Breaker {
-        let kind = &mut self.kinds[asked as usize];
-        kind.failures = kind.failures.max(self.config.max_attempts - 1);
-        self.count(asked, now, chance, None, true)
-    }
-
-    fn count(
         &mut self,
         asked: Asked,
         now: Moment,
@@ -119,8 +108,11 @@ impl Retry {
     ) -> Breaker {
         let was_open = self.is_open();
         let kind = &mut self.kinds[asked as usize];
+        if lasting {
+            kind.lasting = true;
+            kind.failures = kind.failures.max(self.config.max_attempts - 1);
+        }
         kind.failures = kind.failures.saturating_add(1);
-        kind.lasting |= lasting;
         let delay = if kind.failures >= self.config.max_attempts {
             self.config.max_backoff
         } else {
@@ -171,7 +163,7 @@ impl Retry {
     pub fn others_succeed(&mut self) -> Breaker {
         let was_open = self.is_open();
         self.any_at = Failing::NOT.at;
-        for asked in [Asked::WriteRole, Asked::WriteFence] {
+        for asked in [Asked::WriteKey, Asked::WriteBeside] {
             let kind = &mut self.kinds[asked as usize];
             kind.contended = 0;
             if !kind.lasting {
@@ -221,7 +213,7 @@ impl Retry {
         kind.lasting || kind.failures >= self.config.max_attempts
     }
 
-    /// For model checkers: see [`Election::hash_state`](super::Election::hash_state).
+    /// For model checkers: see `Election::hash_state`.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let mut kinds = self.kinds;
         for kind in &mut kinds {
@@ -327,7 +319,7 @@ mod tests {
         let now = Moment::from_nanos(1_000_000_000);
         let mut delays = Vec::new();
         for _ in 0..12 {
-            retry.failed(Asked::ReadKeys, now, 0.5, None);
+            retry.failed(Asked::ReadKeys, now, 0.5, None, false);
             delays.push(retry.at(Asked::ReadKeys).since(now).as_millis());
         }
         assert_eq!(&delays[..4], [50, 100, 200, 400]);
@@ -342,13 +334,13 @@ mod tests {
                 ..RetrySettings::default()
             });
             let now = Moment::from_nanos(1_000_000_000);
-            retry.failed(Asked::WriteRole, now, chance, None);
+            retry.failed(Asked::WriteKey, now, chance, None, false);
             let ms = Duration::from_millis;
-            assert_eq!(retry.at(Asked::WriteRole).since(now), ms(delay));
+            assert_eq!(retry.at(Asked::WriteKey).since(now), ms(delay));
             for _ in 0..20 {
-                retry.failed(Asked::WriteRole, now, chance, None);
+                retry.failed(Asked::WriteKey, now, chance, None, false);
             }
-            assert_eq!(retry.at(Asked::WriteRole).since(now), ms(last));
+            assert_eq!(retry.at(Asked::WriteKey).since(now), ms(last));
         }
     }
 
@@ -357,7 +349,7 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let opened = (0..30)
-            .filter(|_| retry.failed(Asked::ReadKeys, now, 0.5, None) == Breaker::Opened)
+            .filter(|_| retry.failed(Asked::ReadKeys, now, 0.5, None, false) == Breaker::Opened)
             .count();
         assert_eq!(opened, 1);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Closed);
@@ -371,19 +363,19 @@ mod tests {
         let now = Moment::from_nanos(0);
         let opened = (0..30)
             .filter(|_| {
-                let breaker = retry.failed(Asked::WriteRole, now, 0.5, None);
-                let at = retry.at(Asked::WriteRole);
+                let breaker = retry.failed(Asked::WriteKey, now, 0.5, None, false);
+                let at = retry.at(Asked::WriteKey);
                 let look = retry.at(Asked::ReadKeys).since(now);
                 assert_eq!(look, steady().initial_backoff);
                 assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
-                assert_eq!(retry.at(Asked::WriteRole), at);
+                assert_eq!(retry.at(Asked::WriteKey), at);
                 assert_eq!(retry.at(Asked::ReadKeys), Moment::from_nanos(0));
                 breaker == Breaker::Opened
             })
             .count();
         assert_eq!(opened, 1);
-        assert_eq!(retry.at(Asked::WriteRole).since(now), steady().max_backoff);
-        assert_eq!(retry.succeeded(Asked::WriteRole), Breaker::Closed);
+        assert_eq!(retry.at(Asked::WriteKey).since(now), steady().max_backoff);
+        assert_eq!(retry.succeeded(Asked::WriteKey), Breaker::Closed);
     }
 
     /// Otherwise a read that is answered late makes the claim wait until the read is too old for it.
@@ -391,21 +383,24 @@ mod tests {
     fn a_read_that_is_answered_late_ends_the_pause_that_its_timeout_made_for_a_claim() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteRole, now, 0.5, None);
-        let at = retry.at(Asked::WriteRole);
-        retry.failed(Asked::ReadKeys, at, 0.5, None);
-        assert_eq!(retry.at(Asked::WriteRole), at + steady().initial_backoff);
+        retry.failed(Asked::WriteKey, now, 0.5, None, false);
+        let at = retry.at(Asked::WriteKey);
+        retry.failed(Asked::ReadKeys, at, 0.5, None, false);
+        assert_eq!(retry.at(Asked::WriteKey), at + steady().initial_backoff);
         retry.succeeded(Asked::ReadKeys);
-        assert_eq!(retry.at(Asked::WriteRole), at);
+        assert_eq!(retry.at(Asked::WriteKey), at);
     }
 
     #[test]
     fn a_lasting_failure_opens_the_breaker_at_once() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        let refused = Asked::WriteRole;
-        assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Opened);
-        assert_eq!(retry.failed_for_long(refused, now, 0.5), Breaker::Unchanged);
+        let refused = Asked::WriteKey;
+        assert_eq!(retry.failed(refused, now, 0.5, None, true), Breaker::Opened);
+        assert_eq!(
+            retry.failed(refused, now, 0.5, None, true),
+            Breaker::Unchanged
+        );
         assert_eq!(retry.at(refused).since(now), steady().max_backoff);
     }
 
@@ -413,15 +408,15 @@ mod tests {
     fn a_lasting_failure_ends_with_an_answer_to_the_same_request() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed_for_long(Asked::WriteFence, now, 0.5);
-        for other in [Asked::ReadKeys, Asked::WriteRole] {
+        retry.failed(Asked::WriteBeside, now, 0.5, None, true);
+        for other in [Asked::ReadKeys, Asked::WriteKey] {
             assert_eq!(retry.succeeded(other), Breaker::Unchanged);
             assert_eq!(retry.at(other), now, "the next step can go on");
         }
         assert_eq!(retry.others_succeed(), Breaker::Unchanged);
-        let again = retry.failed_for_long(Asked::WriteFence, now, 0.5);
+        let again = retry.failed(Asked::WriteBeside, now, 0.5, None, true);
         assert_eq!(again, Breaker::Unchanged);
-        assert_eq!(retry.succeeded(Asked::WriteFence), Breaker::Closed);
+        assert_eq!(retry.succeeded(Asked::WriteBeside), Breaker::Closed);
         assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
     }
 
@@ -430,10 +425,10 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         for _ in 0..10 {
-            retry.failed(Asked::WriteRole, now, 0.5, None);
+            retry.failed(Asked::WriteKey, now, 0.5, None, false);
         }
         assert_eq!(retry.others_succeed(), Breaker::Closed);
-        assert_eq!(retry.at(Asked::WriteRole), now);
+        assert_eq!(retry.at(Asked::WriteKey), now);
     }
 
     #[test]
@@ -441,7 +436,7 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let mut contended = |holds| -> Vec<bool> {
-            let passes = (0..5).map(|_| retry.contended(Asked::WriteRole, now, 0.5, holds));
+            let passes = (0..5).map(|_| retry.contended(Asked::WriteKey, now, 0.5, holds));
             let passes = passes.collect();
             retry.others_succeed();
             passes
@@ -456,10 +451,10 @@ mod tests {
     fn a_new_link_forgets_also_lasting_failures() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed_for_long(Asked::WriteRole, now, 0.5);
+        retry.failed(Asked::WriteKey, now, 0.5, None, true);
         assert_eq!(retry.begin_anew(), Breaker::Closed);
         assert_eq!(retry.begin_anew(), Breaker::Unchanged);
-        assert_eq!(retry.at(Asked::WriteRole), now);
+        assert_eq!(retry.at(Asked::WriteKey), now);
     }
 
     #[test]
@@ -467,8 +462,14 @@ mod tests {
         let mut retry = Retry::new(RetrySettings::default());
         let limit = Duration::from_millis(80);
         for _ in 0..40 {
-            retry.failed(Asked::WriteRole, Moment::from_nanos(0), 0.99, Some(limit));
-            assert!(retry.at(Asked::WriteRole) <= Moment::from_nanos(0) + limit);
+            retry.failed(
+                Asked::WriteKey,
+                Moment::from_nanos(0),
+                0.99,
+                Some(limit),
+                false,
+            );
+            assert!(retry.at(Asked::WriteKey) <= Moment::from_nanos(0) + limit);
         }
     }
 }

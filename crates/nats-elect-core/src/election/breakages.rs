@@ -3,26 +3,25 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::election::machine::Election;
-use crate::election::phase::Phase;
-use crate::election::{Effect, Input};
+use super::effect::Effect;
+use super::input::{Input, Snapshot};
+use super::machine::Election;
+use super::phase::Phase;
 use crate::moment::Moment;
+use crate::mutation::Mutation;
 use crate::record::{Content, Entry};
-
-use super::list::Mutation;
 
 impl Election {
     /// Extends the lease without any proof.
-    pub(in crate::election) fn extend_unproved(&mut self) {
+    pub(super) fn extend_unproved(&mut self) {
         let (now, lease) = (self.now, self.lease_until(self.now));
         let next = now + self.settings.heartbeat;
         let Phase::Leading(leadership) = &mut self.phase else {
             return;
         };
-        leadership
-            .keeper
-            .confirm(leadership.keeper.held.revision, now, lease, next);
-        let term = leadership.keeper.held.term;
+        let held = &mut leadership.held;
+        held.extend(held.revision, now, lease, next);
+        let term = held.term;
         self.emit_before_events(Effect::Extend {
             term,
             lease,
@@ -31,8 +30,14 @@ impl Election {
         });
     }
 
+    /// Whether a read shows a message where the last confirmed record was stored.
+    pub(super) fn shows_held(&self, snapshot: &Snapshot) -> bool {
+        let shown = snapshot.role.as_ref().map(|entry| entry.revision);
+        shown.is_some() && shown == self.phase.held().map(|held| held.revision)
+    }
+
     /// Changes records of the own id into records of the own incarnation.
-    pub(in crate::election) fn disguise(&self, mut input: Input) -> Input {
+    pub(super) fn disguise(&self, mut input: Input) -> Input {
         let seen = match &mut input {
             Input::Observed(entry) => Some(entry),
             Input::ReadEnded {
@@ -54,7 +59,7 @@ impl Election {
     }
 
     /// The record's metadata, with the time on its writer's clock.
-    pub(in crate::election) fn stamped_meta(&self) -> BTreeMap<String, String> {
+    pub(super) fn stamped_meta(&self) -> BTreeMap<String, String> {
         let mut meta = self.settings.meta.clone();
         if Mutation::CountFromTimestamp.is_on() {
             meta.insert("at".to_owned(), self.now.as_nanos().to_string());
@@ -64,11 +69,7 @@ impl Election {
 }
 
 /// When the observed role is free, by a broken rule.
-pub(in crate::election) fn free_at(
-    entry: Option<&Entry>,
-    now: Moment,
-    wait: Duration,
-) -> Option<Moment> {
+pub(super) fn free_at(entry: Option<&Entry>, now: Moment, wait: Duration) -> Option<Moment> {
     let content = entry.map(|entry| &entry.content);
     let freed = match content {
         None => Mutation::MissingIsFree.is_on() || Mutation::TrustServerExpiry.is_on(),

@@ -1,14 +1,15 @@
 //! The reads and writes under way. Each may be answered late.
 
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use super::attempts::Purpose;
-use super::input::{OpId, TermId};
-use super::mutation::mutated;
+use super::attempts::{Attempt, Purpose};
+use super::input::{Failure, OpId};
 use super::retry::AdaptiveTimeout;
-use crate::event::BucketRequest;
+use crate::event::FailureKind;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// A read asks for the keys, and then for the bucket.
 const READ_ROUND_TRIPS: u32 = 2;
@@ -17,54 +18,32 @@ pub const MOST_LATE: usize = 8;
 
 /// The operation under way, and those whose answer may come late.
 #[derive(Clone, Debug)]
-pub(super) struct Operations {
+pub struct Operations {
     /// There is never more than one.
-    pub pending: Option<Pending>,
+    pending: Option<Pending>,
     /// Operations without an answer in time.
-    pub late: VecDeque<Pending>,
+    late: VecDeque<Pending>,
     /// When the last write was sent. A read that was sent before tells nothing of it.
-    pub last_write: Option<Moment>,
-    pub timeout: AdaptiveTimeout,
-    pub last_op: u64,
+    last_write: Option<Moment>,
+    timeout: AdaptiveTimeout,
+    last_op: u64,
 }
 
 /// An operation that was sent, with its number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    pub op: OpId,
-    pub what: Operation,
+struct Pending {
+    op: OpId,
+    what: Operation,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) enum Operation {
+pub enum Operation {
     Read {
         sent: Moment,
     },
-    Write(SentWrite),
+    Write(Attempt),
     /// The operation went to a bucket that was replaced. Its answer tells nothing.
     Void,
-}
-
-/// A write that was sent.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct SentWrite {
-    pub purpose: Purpose,
-    pub term: TermId,
-    pub beat: u64,
-    /// The expected sequence of the key.
-    pub over: u64,
-    pub sent: Moment,
-}
-
-impl SentWrite {
-    pub const fn request(&self) -> BucketRequest {
-        match self.purpose {
-            Purpose::Claim => BucketRequest::Claim,
-            Purpose::Fence => BucketRequest::Fence,
-            Purpose::Renew => BucketRequest::Heartbeat,
-            Purpose::Release => BucketRequest::Release,
-        }
-    }
 }
 
 impl Operation {
@@ -123,36 +102,45 @@ impl Operations {
         (op, self.timeout.within(what.round_trips()))
     }
 
-    /// Takes the pending operation if this is its answer. If it timed out, its answer may come
-    /// late, so it is remembered.
-    pub fn finish(&mut self, op: OpId, timed_out: bool, now: Moment) -> Option<Operation> {
-        let pending = self.pending.take_if(|pending| pending.op == op)?;
-        if timed_out && !matches!(pending.what, Operation::Void) && !mutated!(DropLateAnswers) {
+    /// Takes the operation that this is the answer to, or the lack of one. One that timed out is
+    /// remembered, because its answer may come late. Then it counts only if it `proves` something.
+    pub fn finish(
+        &mut self,
+        op: OpId,
+        failure: Option<&Failure>,
+        proves: bool,
+        now: Moment,
+    ) -> Option<Operation> {
+        let Some(pending) = self.pending.take_if(|pending| pending.op == op) else {
+            return if proves {
+                self.finish_late(op, now)
+            } else {
+                None
+            };
+        };
+        if failure.is_none_or(|failure| failure.kind != FailureKind::Timeout) {
+            self.learn_pace(pending.what, false, now);
+        } else if !matches!(pending.what, Operation::Void) && !mutated!(DropLateAnswers) {
             if self.late.len() == MOST_LATE {
                 self.late.pop_front();
             }
             self.late.push_back(pending);
         }
-        if !timed_out {
-            self.learn_pace(pending.what, false, now);
-        }
         Some(pending.what)
     }
 
-    /// Takes an operation that had timed out, now that its answer has come. A read that was sent
-    /// before the last write counts for nothing.
-    pub fn finish_late(&mut self, op: OpId, now: Moment) -> Option<Operation> {
+    /// A read that was sent before the last write counts for nothing.
+    fn finish_late(&mut self, op: OpId, now: Moment) -> Option<Operation> {
         let index = self.late.iter().position(|late| late.op == op)?;
         let what = self.late.remove(index)?.what;
         self.learn_pace(what, true, now);
         match what {
             Operation::Read { sent } if self.last_write.is_some_and(|write| write >= sent) => None,
-            Operation::Read { .. } => {
-                // The same answer serves a read that was sent meanwhile.
+            what => {
+                // The same answer serves a read that was sent meanwhile, or shows more than that.
                 self.forget_reads();
                 Some(what)
             }
-            what => Some(what),
         }
     }
 
@@ -189,5 +177,31 @@ impl Operations {
         };
         self.timeout
             .answered(now.since(sent), what.round_trips(), late);
+    }
+
+    /// When the read under way was sent.
+    pub fn read_sent(&self) -> Option<Moment> {
+        match self.pending?.what {
+            Operation::Read { sent } => Some(sent),
+            Operation::Write(_) | Operation::Void => None,
+        }
+    }
+
+    /// For model checkers: see `Election::hash_state`.
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
+        let Self {
+            pending,
+            late,
+            last_write,
+            timeout,
+            // It only needs to be greater than the ones in use.
+            last_op: _,
+        } = self;
+        let read_sent = self.read_sent().unwrap_or(now);
+        let what = |operation: &Pending| operation.what;
+        let late: Vec<_> = late.iter().map(what).collect();
+        (pending.as_ref().map(what), late).hash(hasher);
+        let before_read = last_write.map(|sent| sent < read_sent);
+        (before_read, timeout.slow()).hash(hasher);
     }
 }

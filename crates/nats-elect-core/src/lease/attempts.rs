@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use uuid::Uuid;
 
 use super::input::TermId;
-use super::mutation::mutated;
+use crate::event::BucketRequest;
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::record::Nonce;
 use crate::release::ReleaseSecret;
 use crate::token::LeaseToken;
@@ -19,18 +20,22 @@ const KEPT: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
     Claim,
-    Fence,
+    /// A write of the owner under another key, which has sequences of its own.
+    Beside,
     Renew,
     Release,
 }
 
-/// The sequences that an attempt expects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Expected {
-    /// The sequence of the key that it writes.
-    pub over: u64,
-    /// The fence key's sequence when the role was judged free, in this acquisition.
-    pub fence: u64,
+impl Purpose {
+    /// The request as it is told of.
+    pub const fn request(self) -> BucketRequest {
+        match self {
+            Self::Claim => BucketRequest::Claim,
+            Self::Beside => BucketRequest::Fence,
+            Self::Renew => BucketRequest::Heartbeat,
+            Self::Release => BucketRequest::Release,
+        }
+    }
 }
 
 /// The secrets of an acquisition.
@@ -47,14 +52,17 @@ pub struct Attempt {
     pub purpose: Purpose,
     pub term: TermId,
     pub secrets: Secrets,
-    pub expected: Expected,
+    /// The expected sequence of the key that it writes.
+    pub over: u64,
+    /// The sequence of the other key when this one was judged free, in this acquisition.
+    pub beside: u64,
     /// When it was sent, measured before the client got the message. A lease counts from here.
     pub sent: Moment,
     /// The revision at which it is known to be stored.
     pub settled: Option<u64>,
 }
 
-/// The attempts of one incarnation on one role. No beat is ever used twice.
+/// The attempts of one incarnation on one key. No beat is ever used twice.
 #[derive(Clone, Debug, Hash)]
 pub struct Attempts {
     incarnation: Uuid,
@@ -77,7 +85,7 @@ impl Attempts {
         }
     }
 
-    /// Records an attempt that is sent now, and returns its nonce.
+    /// Records an attempt that is sent now.
     ///
     /// An unconfirmed attempt over an earlier sequence of the same key can't be stored any more. It
     /// is forgotten.
@@ -86,33 +94,33 @@ impl Attempts {
         purpose: Purpose,
         term: TermId,
         secrets: Secrets,
-        expected: Expected,
+        over: u64,
+        beside: u64,
         sent: Moment,
-    ) -> Nonce {
+    ) -> Attempt {
         let beat = self.next_beat;
         self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
-        let is_fence = purpose == Purpose::Fence;
+        let is_beside = purpose == Purpose::Beside;
         let may_come = |attempt: &Attempt| {
             attempt.settled.is_some()
-                || (attempt.purpose == Purpose::Fence) != is_fence
-                || attempt.expected.over >= expected.over
+                || (attempt.purpose == Purpose::Beside) != is_beside
+                || attempt.over >= over
         };
         self.kept.retain(may_come);
         self.older_heartbeats.take_if(|(first, _)| !may_come(first));
         self.make_room();
-        self.kept.push_back(Attempt {
+        let attempt = Attempt {
             beat,
             purpose,
             term,
             secrets,
-            expected,
+            over,
+            beside,
             sent,
             settled: None,
-        });
-        Nonce {
-            incarnation: self.incarnation,
-            beat,
-        }
+        };
+        self.kept.push_back(attempt);
+        attempt
     }
 
     /// Forgets all attempts, because the bucket was replaced. None of them is stored in the new
@@ -193,6 +201,19 @@ impl Attempts {
         found
     }
 
+    /// The nonce of the attempt with this beat.
+    pub const fn nonce(&self, beat: u64) -> Nonce {
+        Nonce {
+            incarnation: self.incarnation,
+            beat,
+        }
+    }
+
+    /// The attempt with this beat, if it is remembered.
+    pub fn find_beat(&self, beat: u64) -> Option<Attempt> {
+        self.find(Some(self.nonce(beat)))
+    }
+
     /// Whether a write of ours bears this nonce. It is one of these:
     ///
     /// - a remembered write that is confirmed at this revision, or was never answered
@@ -213,7 +234,7 @@ impl Attempts {
             .any(|a| a.term == term && a.settled.is_none())
     }
 
-    /// For model checkers: see [`Election::hash_state`](super::Election::hash_state).
+    /// For model checkers: see `Election::hash_state`.
     pub fn normalised(&self) -> Self {
         let mut it = Self {
             // These only need to be different from the ones in use.
@@ -238,14 +259,15 @@ mod tests {
         token: LeaseToken::new(Uuid::nil()),
         release: ReleaseSecret::new(0),
     };
-    const EXPECTED: Expected = Expected { over: 7, fence: 3 };
 
     fn attempts() -> Attempts {
         Attempts::new(Uuid::from_u128(1), 0)
     }
 
     fn open(attempts: &mut Attempts, purpose: Purpose, sent: u64) -> Nonce {
-        attempts.open(purpose, TERM, SECRETS, EXPECTED, Moment::from_nanos(sent))
+        let sent = Moment::from_nanos(sent);
+        let attempt = attempts.open(purpose, TERM, SECRETS, 7, 3, sent);
+        attempts.nonce(attempt.beat)
     }
 
     #[test]
@@ -320,11 +342,8 @@ mod tests {
         let mut attempts = attempts();
         let first = open(&mut attempts, Purpose::Renew, 1);
         assert!(attempts.in_doubt(TERM));
-        let later = Expected {
-            over: 8,
-            ..EXPECTED
-        };
-        attempts.open(Purpose::Renew, TERM, SECRETS, later, Moment::from_nanos(2));
+        let sent = Moment::from_nanos(2);
+        attempts.open(Purpose::Renew, TERM, SECRETS, 8, 3, sent);
         assert!(attempts.find(Some(first)).is_none());
     }
 }

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::input::{Failure, Snapshot, WriteOutcome};
-use super::machine::Election;
-use super::mutation::mutated;
-use super::phase::Phase;
+use super::input::{Failure, WriteOutcome};
 use crate::heirs::Heirs;
 use crate::moment::Moment;
-use crate::record::{Content, Nonce, Release, SeenRecord};
+use crate::mutation::mutated;
+use crate::record::{Content, Nonce, Release, SeenRecord, Snapshot};
 use crate::release::ReleaseSecret;
 use crate::token::FencingToken;
 
@@ -82,27 +80,6 @@ pub enum WillEnd {
     Displaced,
     /// The process may live, or its lease is over and others need no release any more.
     NotDue,
-}
-
-impl Election {
-    /// What a companion must know to release the present term, if there is one.
-    pub fn bequest(&self) -> Option<Bequest> {
-        let (held, fencing_token) = match &self.phase {
-            Phase::Leading(it) => (it.keeper.held, it.fencing_token),
-            Phase::WindingDown(it) => (it.keeper.held, it.fencing_token),
-            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
-                return None;
-            }
-        };
-        Some(Bequest {
-            incarnation: self.candidate.incarnation,
-            fencing_token,
-            revision: held.revision,
-            secret: held.secrets.release,
-            line: self.phase.heirs(),
-            lease: self.settings.ttl,
-        })
-    }
 }
 
 impl LastWill {

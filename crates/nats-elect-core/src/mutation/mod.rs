@@ -6,14 +6,14 @@
 macro_rules! mutated {
     ($name:ident => $instead:stmt) => {
         #[cfg(feature = "__mutations")]
-        if $crate::election::mutation::Mutation::$name.is_on() {
+        if $crate::mutation::Mutation::$name.is_on() {
             $instead
         }
     };
     ($name:ident) => {{
         #[cfg(feature = "__mutations")]
         {
-            $crate::election::mutation::Mutation::$name.is_on()
+            $crate::mutation::Mutation::$name.is_on()
         }
         #[cfg(not(feature = "__mutations"))]
         {
@@ -24,11 +24,7 @@ macro_rules! mutated {
 pub(crate) use mutated;
 
 #[cfg(feature = "__mutations")]
-mod breakages;
-#[cfg(feature = "__mutations")]
 mod list;
 
-#[cfg(feature = "__mutations")]
-pub(super) use breakages::free_at;
 #[cfg(feature = "__mutations")]
 pub use list::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
