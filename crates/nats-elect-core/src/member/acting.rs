@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::mutation::broken;
 use super::peers::Peers;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, UnitSets};
@@ -82,6 +83,9 @@ impl Acting {
                 && term.ending.is_none()
             {
                 term.ending = Some(until);
+                if broken!(ToldIsNoException) {
+                    self.behind.remove(&unit);
+                }
                 self.ending.insert((until, unit.clone()));
                 changes.push(Change::Cancel(unit, until));
             }
@@ -107,7 +111,9 @@ impl Acting {
     ) -> Vec<Change> {
         let is_clear = |unit: &UnitId, place: u32| {
             map.waits_for(place).all(|(other, number)| {
-                other == epoch || peers.is_clear(other, unit.generation, unit.unit(), number)
+                other == epoch
+                    || broken!(NobodyWaitedFor)
+                    || peers.is_clear(other, unit.generation, unit.unit(), number)
             })
         };
         let terms = &self.terms;
@@ -119,9 +125,10 @@ impl Acting {
         if !may_begin {
             return Vec::new();
         }
-        let generations = self.terms.keys().map(|it| it.generation);
-        let mut ends = generations.clone().take(1).chain(generations.last());
-        if ends.any(|it| it != map.generation()) {
+        let (first, last) = (self.terms.first_key_value(), self.terms.last_key_value());
+        let mut ends = first.into_iter().chain(last);
+        let is_beside = ends.any(|(unit, _)| unit.generation != map.generation());
+        if is_beside && !broken!(BeginsBesideGeneration) {
             return Vec::new();
         }
         let units = self.begin.iter().filter_map(|place| {
@@ -195,6 +202,12 @@ impl Acting {
     /// How many exceptions there are.
     pub fn exceptions(&self) -> usize {
         self.behind.len()
+    }
+
+    /// Whether owned units have no handler. If so, they wait anew.
+    pub fn idle_again(&mut self, now: Moment) -> bool {
+        self.idle = self.idle.map(|_| now);
+        self.idle.is_some()
     }
 
     pub fn excepts(&self) -> UnitSets {

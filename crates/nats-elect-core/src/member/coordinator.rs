@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::effect::{Effect, Over, Reply};
 use super::input::Order;
 use super::machine::{Member, Purpose};
+use super::mutation::broken;
 use super::peers::AGAIN;
 use super::planning::{Candidate, PlanRequest, can_run};
 use super::unit::UnitId;
@@ -98,6 +99,15 @@ impl Member {
         self.coordinator.stir(self.now);
     }
 
+    /// A newer value of the map's key was shown.
+    pub(super) fn map_shown(&mut self) {
+        if let Work::Stored { sequence, .. } = self.coordinator.work
+            && sequence <= self.following.shown()
+        {
+            self.coordinator.work = Work::None;
+        }
+    }
+
     /// Writes or plans the next map if that is due.
     pub(super) fn coordinate(&mut self, delay: Duration) {
         let is_first = delay.is_zero();
@@ -105,13 +115,11 @@ impl Member {
             self.coordinator.stir(self.now);
         }
         self.coordinator.was_first = is_first;
-        if let Work::Stored { sequence, read_at } = &mut self.coordinator.work {
-            if *sequence <= self.following.shown() {
-                self.coordinator.work = Work::None;
-            } else if *read_at <= self.now {
-                *read_at = self.now + AGAIN;
-                self.out.push(Effect::Read(self.map_key()));
-            }
+        if let Work::Stored { read_at, .. } = &mut self.coordinator.work
+            && *read_at <= self.now
+        {
+            *read_at = self.now + AGAIN;
+            self.out.push(Effect::Read(self.map_key()));
         }
         let Some(map) = self.following.current().cloned() else {
             return;
@@ -126,7 +134,7 @@ impl Member {
             return self.write_next(&map, is_first);
         }
         self.coordinator.tidy_at = self.now + TIDY;
-        let is_idle = self.acting.idle().is_some();
+        let is_idle = self.acting.idle_again(self.now);
         if let Ok(next) = self.next(&map, &Changes::default())
             && (is_idle || (is_first && next.waits() < map.waits()))
         {
@@ -159,7 +167,9 @@ impl Member {
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
         if map.opens().is_some() {
-            if let Ok(next) = map.open(|epoch, since| self.peers.is_clear_of_all(epoch, since)) {
+            if let Ok(next) = map.open(|epoch, since| {
+                broken!(OpensEarly) || self.peers.is_clear_of_all(epoch, since)
+            }) {
                 self.write_map(&next);
             }
             return;
@@ -223,8 +233,10 @@ impl Member {
             return;
         };
         let candidates = self.candidates(&map);
-        let takes = |it: &&Candidate| it.standing == Standing::Takes;
-        let takers: BTreeSet<_> = candidates.iter().filter(takes).map(|it| it.epoch).collect();
+        let able = candidates
+            .iter()
+            .filter(|it| it.standing == Standing::Takes);
+        let takers: BTreeSet<_> = able.map(|it| it.epoch).collect();
         owners.retain(|place, to| {
             let is_meant = !is_repair || self.is_loose(&map, *place);
             let unit = UnitId::at(&map, *place);
@@ -352,7 +364,7 @@ impl Member {
     fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
         let (generation, unit) = (unit.generation, unit.unit());
         match number {
-            u64::MAX => self.peers.is_over(epoch),
+            u64::MAX => broken!(FormerOwnerForgotten) || self.peers.is_over(epoch),
             _ => self.peers.is_clear(epoch, generation, unit, number),
         }
     }

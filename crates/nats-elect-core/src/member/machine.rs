@@ -9,6 +9,7 @@ use super::coordinator::Coordinator;
 use super::effect::{Acknowledgement, Effect, Over};
 use super::following::{Following, Next};
 use super::input::{Input, Lease};
+use super::mutation::broken;
 use super::peers::{AGAIN, Chore, News, Peers};
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Units, Value, ended};
 use crate::moment::Moment;
@@ -43,7 +44,6 @@ pub struct Member {
     lost: BTreeMap<Epoch, Moment>,
     waits_until: Option<Moment>,
     pub(super) left_at: Option<Moment>,
-    has_left: bool,
     is_caught_up: bool,
     pub(super) following: Following,
     pub(super) peers: Peers,
@@ -82,7 +82,6 @@ impl Member {
             lost: BTreeMap::new(),
             waits_until: None,
             left_at: None,
-            has_left: false,
             is_caught_up: false,
             following: Following::default(),
             peers: Peers::default(),
@@ -121,7 +120,7 @@ impl Member {
         running.filter(|_| is_valid).collect()
     }
 
-    /// Takes an input. `now` never goes back.
+    /// Takes an input. `now` never goes back. After [`Effect::Left`] there are no more steps.
     pub fn step(&mut self, now: Moment, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.stamp += 1;
@@ -297,7 +296,7 @@ impl Member {
         }
         self.acting.forget_epoch();
         self.bucket = bucket;
-        self.waits_until = Some(self.now + LONGEST_LEASE);
+        self.waits_until = (!broken!(WaitsForNothing)).then_some(self.now + LONGEST_LEASE);
         self.is_caught_up = false;
         self.lost.clear();
         self.ops.clear();
@@ -331,6 +330,7 @@ impl Member {
         let next = self
             .following
             .show(self.now, sequence, value, &self.settings.units);
+        self.map_shown();
         if matches!(next, Next::Old | Next::Foreign) {
             return;
         }
@@ -409,7 +409,7 @@ impl Member {
             return;
         };
         let Some(lease) = self.lease else {
-            if self.lost.is_empty() && !std::mem::replace(&mut self.has_left, true) {
+            if self.lost.is_empty() {
                 self.out.push(Effect::Left);
             }
             return;
@@ -433,7 +433,8 @@ impl Member {
     /// Writes the end of own epochs.
     fn end_lost(&mut self) {
         let due = self.lost.iter().filter_map(|(epoch, at)| {
-            (*at <= self.now && self.acting.is_done(Some(*epoch))).then_some(*epoch)
+            let is_done = broken!(EndedEarly) || self.acting.is_done(Some(*epoch));
+            (*at <= self.now && is_done).then_some(*epoch)
         });
         for epoch in due.collect::<Vec<_>>() {
             self.lost.insert(epoch, self.now + AGAIN);
@@ -457,7 +458,12 @@ impl Member {
                 Chore::Blank(epoch) => (epoch, 0, Vec::new()),
             };
             let key = self.member_key(epoch);
-            self.write(Purpose::Chore(epoch), key, Over::Sequence(over), value);
+            let over = if broken!(MarkedOverAnything) {
+                Over::Anything
+            } else {
+                Over::Sequence(over)
+            };
+            self.write(Purpose::Chore(epoch), key, over, value);
         }
         if self
             .following

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::mutation::broken;
 use crate::assignment::{Epoch, LONGEST_LEASE, MemberRecord, Unit, Value};
 use crate::moment::Moment;
 
@@ -23,7 +24,12 @@ struct Peer {
 impl Peer {
     /// The lease that the value has to be watched for.
     fn lease(&self) -> Duration {
-        self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl)
+        let lease = self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl);
+        if broken!(MarkedEarly) {
+            lease / 4
+        } else {
+            lease
+        }
     }
 }
 
@@ -62,6 +68,9 @@ impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
         if self.over.contains(&epoch) {
+            if broken!(OverEnds) && value != Value::Ended {
+                self.over.remove(&epoch);
+            }
             return News::Nothing;
         }
         let before = self.known.get(&epoch);
@@ -120,6 +129,10 @@ impl Peers {
     /// Rule 2: whether the epoch is clear of a unit for the map of this sequence.
     pub fn is_clear(&self, epoch: Epoch, generation: u32, unit: Unit<'_>, number: u64) -> bool {
         let record = self.record(epoch);
+        if broken!(OtherGenerationsIgnored) {
+            let excepts = |it: &MemberRecord| it.excepts.contains(generation, unit);
+            return record.is_none_or(|it| it.follows >= number && !excepts(it));
+        }
         self.is_over(epoch) || record.is_some_and(|it| it.is_clear(generation, unit, number))
     }
 

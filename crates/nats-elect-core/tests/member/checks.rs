@@ -60,7 +60,7 @@ impl Checks {
     }
 }
 
-/// No two handlers of a unit, or of two generations, act at once.
+/// No two handlers of a unit, or of two generations, act at once in a bucket.
 pub fn alone(now: Moment, nodes: &[Node]) -> Result<(), String> {
     let all: Vec<_> = nodes
         .iter()
@@ -71,7 +71,9 @@ pub fn alone(now: Moment, nodes: &[Node]) -> Result<(), String> {
         .collect();
     for (at, (one, unit, handler)) in all.iter().enumerate() {
         for (two, other, second) in &all[at + 1..] {
-            if unit == other || unit.generation != other.generation {
+            // Who starts in a bucket that was made anew knows nothing of the former one.
+            let is_same_bucket = handler.token.epoch == second.token.epoch;
+            if is_same_bucket && (unit == other || unit.generation != other.generation) {
                 return Err(format!(
                     "n{one} acts on {unit:?} by {} while n{two} acts on {other:?} by {}",
                     handler.token, second.token

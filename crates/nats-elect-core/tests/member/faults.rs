@@ -44,6 +44,8 @@ pub enum Fault {
     Member(Hand),
     Resize,
     Move,
+    /// The bucket is made anew.
+    Bucket,
 }
 
 /// What somebody does to a key.
@@ -116,6 +118,9 @@ impl World {
             kinds.extend(hands.map(Fault::Member));
         }
         kinds.extend(crash);
+        if self.chance.permille(100) {
+            kinds.push(Fault::Bucket);
+        }
         let count = self.chance.below(40);
         for _ in 0..count {
             let fault = kinds[self.chance.below(kinds.len())];
@@ -138,7 +143,11 @@ impl World {
             Fault::Pause => self.nodes[number].paused_until = until,
             Fault::Deaf => self.nodes[number].deaf_until = until,
             Fault::Cut => self.nodes[number].cut_until = until,
-            Fault::Rewatch => self.rewatch(number),
+            Fault::Rewatch if self.nodes[number].bucket == self.stream.bucket => {
+                self.rewatch(number);
+            }
+            Fault::Rewatch => {}
+            Fault::Bucket => self.make_bucket_anew(5000),
             Fault::Map(hand) => self.touch(&Self::map_key(), hand),
             Fault::Member(hand) => {
                 let keys = self.stream.keys();

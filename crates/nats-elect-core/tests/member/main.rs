@@ -8,8 +8,12 @@ mod chance;
 mod checks;
 mod faults;
 mod lease;
+#[cfg(feature = "__mutations")]
+mod mutations;
 mod node;
+#[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod seeds;
 mod stream;
+#[cfg(not(feature = "__mutations"))]
 mod usual;
 mod world;

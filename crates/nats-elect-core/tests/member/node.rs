@@ -15,6 +15,8 @@ pub struct Node {
     pub number: usize,
     /// Counts the starts.
     pub start: u64,
+    /// The creation time of the bucket that it knows.
+    pub bucket: u64,
     pub ttl: Duration,
     pub member: Option<Member>,
     pub keeping: Option<Keeping>,
@@ -48,6 +50,7 @@ impl Node {
         Self {
             number,
             start: 0,
+            bucket: 0,
             ttl: Duration::from_secs(3),
             member: None,
             keeping: None,

@@ -88,10 +88,10 @@ impl Stream {
 pub fn brief(key: &Key, value: &Value) -> String {
     let short = |epoch: &Epoch| epoch.to_string()[..4].to_owned();
     let waits = |waits: Vec<(Epoch, u64)>| -> String {
-        waits
+        let each = waits
             .iter()
-            .map(|(epoch, since)| format!(" {}@{since}", short(epoch)))
-            .collect()
+            .map(|(epoch, since)| format!("{}@{since}", short(epoch)));
+        each.collect::<Vec<_>>().join(" ")
     };
     let key = match key {
         Key::Map(_) => "map".to_owned(),
@@ -102,7 +102,7 @@ pub fn brief(key: &Key, value: &Value) -> String {
             let owner = |unit| map.owner(unit).map_or("-".to_owned(), |it| short(&it));
             let units = (0..map.units().count()).map(|unit| {
                 format!(
-                    " {unit}:{}{}",
+                    " {unit}:{} {}",
                     owner(unit),
                     waits(map.waits_for(unit).collect())
                 )

@@ -1,0 +1,22 @@
+//! Broken rules are noticed.
+
+use nats_elect_core::member::MUTATIONS;
+
+use crate::seeds::run;
+
+/// So many seeds it takes at most to notice a broken rule.
+const SEEDS: u64 = 1500;
+
+#[test]
+fn each_broken_rule_is_noticed() {
+    let mut missed = Vec::new();
+    for mutation in MUTATIONS {
+        mutation.turn_on();
+        let found = (1..=SEEDS).find_map(|seed| Some((seed, run(seed, false).1?)));
+        println!("{mutation:?}: {found:?}");
+        if found.is_none() {
+            missed.push(mutation);
+        }
+    }
+    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+}
