@@ -296,7 +296,7 @@ impl Member {
         }
         self.acting.forget_epoch();
         self.bucket = bucket;
-        self.waits_until = (!broken!(WaitsForNothing)).then_some(self.now + LONGEST_LEASE);
+        self.waits_until = Some(self.now + LONGEST_LEASE);
         self.is_caught_up = false;
         self.lost.clear();
         self.ops.clear();

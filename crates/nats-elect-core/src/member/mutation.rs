@@ -69,8 +69,6 @@ mod list {
         ReadsBeforeHeartbeat,
         /// Rule 7: the next generation opens before the former owners are clear.
         OpensEarly,
-        /// Another bucket: nobody waits for the leases of the former one.
-        WaitsForNothing,
     }
 
     impl Mutation {

@@ -193,6 +193,7 @@ impl World {
         };
         let entry = self.stream.store(key, &bytes, None);
         let (sequence, text) = (entry.sequence, brief(key, &entry.value));
+        self.show_all();
         self.log(|| format!("#{sequence} HAND {text}"));
     }
 }

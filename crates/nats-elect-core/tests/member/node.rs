@@ -28,6 +28,8 @@ pub struct Node {
     /// How far the watch has to come to have caught up.
     pub catch_up: Option<usize>,
     pub watch: u64,
+    /// Whether it has shown all there is.
+    pub is_at_end: bool,
     pub wake: u64,
     pub paused_until: Moment,
     /// The watch shows nothing until then.
@@ -60,6 +62,7 @@ impl Node {
             cursor: 0,
             catch_up: None,
             watch: 0,
+            is_at_end: false,
             wake: 0,
             paused_until: Moment::default(),
             deaf_until: Moment::default(),

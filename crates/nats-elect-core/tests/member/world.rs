@@ -250,6 +250,16 @@ impl World {
         self.nodes[node].member.is_some() && self.nodes[node].start == start
     }
 
+    /// The stream has grown: watches go on.
+    pub fn show_all(&mut self) {
+        for number in 0..self.nodes.len() {
+            if std::mem::take(&mut self.nodes[number].is_at_end) {
+                let (watch, delay) = (self.nodes[number].watch, self.chance.millis(0, 2));
+                self.after(delay, Event::Watch(number, watch));
+            }
+        }
+    }
+
     pub fn latency(&mut self) -> Duration {
         let slow = self.faults.is_on(self.now) && self.chance.permille(self.faults.slow);
         let most = if slow { 1500 } else { 4 };
@@ -332,6 +342,7 @@ impl World {
         let end = self.stream.log.len();
         let node = &mut self.nodes[number];
         node.watch += 1;
+        node.is_at_end = false;
         node.cursor = 0;
         node.catch_up = Some(end);
         let watch = node.watch;
@@ -353,7 +364,8 @@ impl World {
             self.step(number, Input::CaughtUp);
         }
         let Some(entry) = self.stream.log.get(cursor) else {
-            return self.after(Duration::from_millis(1), Event::Watch(number, watch));
+            self.nodes[number].is_at_end = true;
+            return;
         };
         let catches_up = self.nodes[number].catch_up.is_some();
         let (key, shown) = (entry.key.clone(), (entry.sequence, entry.value.clone()));
@@ -539,6 +551,7 @@ impl World {
         } else {
             let entry = self.stream.store(key, &write.bytes, condition);
             let (sequence, value) = (entry.sequence, entry.value.clone());
+            self.show_all();
             self.log(|| format!("#{sequence} n{node} {}", brief(key, &value)));
             if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {
                 let result = self.checks.over(self.now, *epoch, &self.nodes);
