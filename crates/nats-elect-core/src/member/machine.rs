@@ -362,11 +362,11 @@ impl Member {
         }
     }
 
-    /// Whether others wait for what this member tells, or it has no part in the map yet.
+    /// Whether others wait for what this member tells, or it could own units and has none.
     fn is_waited_for(&self) -> bool {
         let map = self.following.acting();
         map.zip(self.epoch())
-            .is_none_or(|(map, epoch)| map.waits_on(epoch) || !map.members().contains(&epoch))
+            .is_none_or(|(map, epoch)| map.waits_on(epoch) || map.owned_by(epoch).next().is_none())
     }
 
     fn end_handlers(&mut self, epoch: Option<Epoch>, until: Moment) {

@@ -11,6 +11,8 @@ mod lease;
 #[cfg(feature = "__mutations")]
 mod mutations;
 mod node;
+#[cfg(not(feature = "__mutations"))]
+mod schedules;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod seeds;
 mod stream;

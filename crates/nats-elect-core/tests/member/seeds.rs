@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::assignment::Units;
+use nats_elect_core::assignment::{Map, Units};
 
 use crate::world::World;
 
@@ -53,8 +53,14 @@ pub fn run(seed: u64, logs: bool) -> (World, Option<String>) {
 }
 
 impl World {
+    /// The newest map that anybody follows.
+    pub fn newest_map(&self) -> Option<&Map> {
+        let maps = self.nodes.iter().filter_map(|it| it.member.as_ref()?.map());
+        maps.max_by_key(|it| it.sequence())
+    }
+
     /// Why things are not as they should be without faults.
-    fn unrest(&self) -> Option<String> {
+    pub fn unrest(&self) -> Option<String> {
         let maps: Vec<_> = self
             .nodes
             .iter()

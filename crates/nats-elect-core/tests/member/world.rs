@@ -558,7 +558,8 @@ impl World {
                 self.fail(result);
             }
             self.maps += usize::from(matches!(value, Value::Map(_)));
-            if matches!((key, &value), (Key::Map(_), Value::Foreign)) && !write.bytes.is_empty() {
+            let is_foreign = matches!((key, &value), (Key::Map(_), Value::Foreign));
+            if is_foreign && !write.bytes.is_empty() && write.bucket == self.stream.bucket {
                 self.fail(Err(format!("n{node} wrote a foreign map")));
             }
             WriteOutcome::Acked { revision: sequence }
