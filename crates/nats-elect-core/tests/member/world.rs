@@ -317,6 +317,7 @@ impl World {
         self.stream = Stream::new(self.stream.bucket + 1);
         for number in 0..self.nodes.len() {
             self.nodes[number].watch += 1;
+            self.nodes[number].is_at_end = false;
             let delay = self.chance.millis(1, most_millis);
             self.after(delay, Event::Notice(number));
         }
