@@ -13,6 +13,8 @@ use crate::lease::Keeping;
 #[derive(Debug)]
 pub struct Node {
     pub number: usize,
+    /// The id of its instance.
+    pub id: String,
     /// Counts the starts.
     pub start: u64,
     /// The creation time of the bucket that it knows.
@@ -51,6 +53,7 @@ impl Node {
     pub fn new(number: usize) -> Self {
         Self {
             number,
+            id: format!("n{number}"),
             start: 0,
             bucket: 0,
             ttl: Duration::from_secs(3),

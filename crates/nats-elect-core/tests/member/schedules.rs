@@ -277,3 +277,30 @@ fn a_new_name_enters_behind_all_that_live() {
         world.messages.join("\n")
     );
 }
+
+#[test]
+fn a_map_of_a_later_version_is_followed_by_nobody_and_overwritten_by_nobody() {
+    let mut world = warm();
+    let key = World::map_key();
+    let over = world.stream.last_sequence(&key);
+    let bucket = world.stream.bucket;
+    let later = format!(r#"{{"v":2,"bucket":{bucket},"over":{over}}}"#);
+    world.stream.store(&key, later.as_bytes(), Some(over));
+    world.show_all();
+    world.goes_well(SECOND / 10);
+    assert_eq!(world.acts(), [0, 0, 0]);
+    world.touch(&key, Hand::Rubbish);
+    let rubbish = world.stream.last_sequence(&key);
+    world.goes_well(20 * SECOND);
+    assert_eq!(world.stream.last_sequence(&key), rubbish);
+}
+
+#[test]
+fn two_processes_with_one_id_are_two_members() {
+    let mut world = World::new(7, 2, Units::Shards(4));
+    world.logs = true;
+    (0..2).for_each(|node| world.nodes[node].id = "twin".to_owned());
+    (0..2).for_each(|node| world.start(node));
+    world.goes_well(2 * SECOND);
+    assert_eq!(world.acts(), [2, 2]);
+}

@@ -105,7 +105,7 @@ fn number(name: &str) -> Option<u64> {
 #[cfg_attr(not(feature = "__mutations"), test)]
 fn members_keep_their_promises() {
     let first = number("MEMBER_FIRST").unwrap_or(1);
-    let count = number("MEMBER_SEEDS").unwrap_or(100);
+    let count = number("MEMBER_SEEDS").unwrap_or(60);
     let (mut starts, mut maps, mut collects) = (0, 0, 0);
     let mut longest = (Duration::ZERO, 0);
     for seed in first..first + count {

@@ -279,6 +279,7 @@ impl World {
         let (now, ttl) = (self.now, self.faults.ttl(&mut self.chance));
         let node = &mut self.nodes[number];
         *node = Node {
+            id: node.id.clone(),
             start: node.start + 1,
             watch: node.watch + 1,
             wake: node.wake + 1,
@@ -732,7 +733,7 @@ impl World {
             incarnation,
             beat: node.beat,
         };
-        let id = InstanceId::new(&format!("n{number}")).expect("a name");
+        let id = InstanceId::new(&node.id).expect("a name");
         let mut record = MemberRecord::new(keeping.epoch, id, nonce, keeping.ttl);
         keeping.sent.insert(node.beat, (now, acknowledgement.stamp));
         if is_first {
