@@ -1,5 +1,6 @@
 //! Who writes the next map, and when.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -321,9 +322,7 @@ impl Member {
         if map.units() == units {
             return Some(Reply::Done);
         }
-        let next = map.close(units.clone(), |epoch, place, number| {
-            self.is_clear_at(map, epoch, place, number)
-        });
+        let next = map.close(units.clone(), self.clear_in(map));
         match next {
             Ok(next) => {
                 self.write_map(&next);
@@ -350,14 +349,29 @@ impl Member {
     }
 
     fn next(&self, map: &Map, changes: &Changes) -> Result<Map, MapError> {
-        map.next(changes, |epoch, place, number| {
-            self.is_clear_at(map, epoch, place, number)
-        })
+        map.next(changes, self.clear_in(map))
     }
 
-    fn is_clear_at(&self, map: &Map, epoch: Epoch, place: u32, number: u64) -> bool {
-        let unit = UnitId::at(map, place);
-        unit.is_some_and(|unit| self.is_clear(epoch, &unit, number))
+    /// Whether an epoch is clear of the unit at a place. It is asked for many units in a row.
+    fn clear_in<'a>(&'a self, map: &'a Map) -> impl Fn(Epoch, u32, u64) -> bool + 'a {
+        let last = Cell::new(None);
+        move |epoch, place, number| {
+            let asked = (epoch, number);
+            let known = last
+                .get()
+                .filter(|(it, _)| *it == asked)
+                .map(|(_, all)| all);
+            let is_clear_of_all = known.unwrap_or_else(|| {
+                let all = number != u64::MAX && self.peers.is_clear_of_all(epoch, number);
+                last.set(Some((asked, all)));
+                all
+            });
+            let is_clear = || {
+                let unit = UnitId::at(map, place);
+                unit.is_some_and(|unit| self.is_clear(epoch, &unit, number))
+            };
+            is_clear_of_all || is_clear()
+        }
     }
 
     /// Whether an epoch is clear of a unit. No record is for the sequence `u64::MAX`.

@@ -66,3 +66,17 @@ fn three_members_share_units_and_take_over_from_who_leaves_and_who_dies() {
         world.messages.join("\n")
     );
 }
+
+#[test]
+fn thirty_members_share_ten_thousand_units() {
+    let mut world = World::new(1, 30, Units::Shards(10_000));
+    (0..30).for_each(|node| world.start(node));
+    world.goes_well(secs(4));
+    let acts = world.acts();
+    assert_eq!(acts.iter().sum::<usize>(), 10_000, "{acts:?}");
+    world.crash(0);
+    world.goes_well(secs(5));
+    assert_eq!(world.acts().iter().sum::<usize>(), 10_000, "{acts:?}");
+    // The first one, the owners, and those of who died.
+    assert!(world.maps <= 4, "{} maps", world.maps);
+}
