@@ -131,7 +131,8 @@ impl Peers {
         let record = self.record(epoch);
         if broken!(OtherGenerationsIgnored) {
             let excepts = |it: &MemberRecord| it.excepts.contains(generation, unit);
-            return record.is_none_or(|it| it.follows >= number && !excepts(it));
+            let is_clear = |it: &Arc<MemberRecord>| it.follows >= number && !excepts(it);
+            return self.is_over(epoch) || record.is_some_and(is_clear);
         }
         self.is_over(epoch) || record.is_some_and(|it| it.is_clear(generation, unit, number))
     }
