@@ -182,8 +182,8 @@
 //! - [`peer`] and [`handoff`]: messages between instances, and the outcome of a handoff.
 //! - [`event`] and [`status`]: what an instance tells about a role.
 //! - [`group`]: groups of units, of which each instance owns some by one lease.
-//! - [`assignment`] and [`plan`]: the values and the plan of what groups will be. Nothing of them is
-//!   in use yet.
+//! - [`assignment`], [`plan`] and [`member`]: the values, the plan and a member of what groups will be.
+//!   Nothing of them is in use yet.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
@@ -210,6 +210,7 @@ pub mod handoff;
 pub mod heirs;
 mod label;
 mod lease;
+pub mod member;
 mod moment;
 mod mutation;
 pub mod name;

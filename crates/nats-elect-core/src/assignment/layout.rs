@@ -58,7 +58,7 @@ impl Map {
     /// The JSON value for the bucket.
     pub fn to_json(&self) -> Vec<u8> {
         let (members, others) = self.epochs.split_at(self.members);
-        let has_owners = self.owners.iter().any(|owner| *owner != NOBODY);
+        let has_owners = self.has_owners();
         let mut from = BTreeMap::<u64, Vec<u32>>::new();
         for wait in &self.common {
             from.entry(wait.since).or_default().push(wait.epoch.into());

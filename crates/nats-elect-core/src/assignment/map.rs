@@ -147,6 +147,23 @@ impl Map {
         self.own.keys().copied()
     }
 
+    /// Whether any unit has an owner.
+    pub fn has_owners(&self) -> bool {
+        self.owners.iter().any(|owner| *owner != NOBODY)
+    }
+
+    /// How many entries it has for whom units wait.
+    pub fn waits(&self) -> usize {
+        self.common.len() + self.own.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Whether all units wait for an epoch, or a single one does.
+    pub fn waits_on(&self, epoch: Epoch) -> bool {
+        let all = self.common.iter().chain(self.own.values().flatten());
+        let mut epochs = all.map(|wait| self.epochs[usize::from(wait.epoch)]);
+        epochs.any(|it| it == epoch)
+    }
+
     pub(super) fn told(&self, wait: Wait) -> (Epoch, u64) {
         let since = match wait.since {
             0 => self.sequence,

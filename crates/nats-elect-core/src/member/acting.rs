@@ -1,0 +1,231 @@
+//! The handlers of a member: what begins, what ends, and what its record excepts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::mutation::broken;
+use super::peers::Peers;
+use super::unit::UnitId;
+use crate::assignment::{Epoch, Map, UnitSets};
+use crate::moment::Moment;
+
+/// A handler that runs.
+#[derive(Clone, Debug)]
+struct Term {
+    epoch: Epoch,
+    /// The sequence of the map by which it began.
+    token: u64,
+    /// The deadline of a handler that was told to end.
+    ending: Option<Moment>,
+}
+
+/// The handlers of this process for one group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acting {
+    terms: BTreeMap<UnitId, Term>,
+    /// Handlers that were told to end, and whose deadline is ahead.
+    ending: BTreeSet<(Moment, UnitId)>,
+    /// Handlers that were told to end, and whose deadline has passed.
+    overrun: BTreeSet<UnitId>,
+    /// The exceptions of the present epoch: handlers that act by an earlier map.
+    behind: BTreeSet<UnitId>,
+    /// The places of owned units for which no handler has begun by the followed map.
+    begin: BTreeSet<u32>,
+    /// Since when units that the member owns have no handler, as it ended by itself.
+    idle: Option<Moment>,
+}
+
+/// A change of a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Start(UnitId, u64),
+    Cancel(UnitId, Moment),
+}
+
+impl Acting {
+    /// Takes a newer map. `None`: one that can't be followed, by which nothing acts. Terms of the
+    /// epoch, whose lease lasts until a moment, go on if it owns their units there, too.
+    pub fn follow(&mut self, map: Option<&Map>, epoch: Epoch, until: Moment) -> Vec<Change> {
+        let owns = |unit: &UnitId| {
+            let owner = map.and_then(|map| map.owner(unit.place_in(map)?));
+            owner == Some(epoch)
+        };
+        self.idle = None;
+        self.begin = map.map_or_else(BTreeSet::new, |map| map.owned_by(epoch).collect());
+        let mut ended = Vec::new();
+        for (unit, term) in &self.terms {
+            if term.epoch != epoch || self.overrun.contains(unit) {
+                continue;
+            }
+            self.behind.insert(unit.clone());
+            if !owns(unit) {
+                ended.push(unit.clone());
+            } else if let Some(place) = map.and_then(|map| unit.place_in(map))
+                && term.ending.is_none()
+            {
+                self.begin.remove(&place);
+            }
+        }
+        self.cancel(ended, until)
+    }
+
+    /// Tells all handlers of an epoch to end, or all of the process.
+    pub fn end_all(&mut self, epoch: Option<Epoch>, until: Moment) -> Vec<Change> {
+        let terms = self.terms.iter();
+        let units = terms.filter(|(_, term)| epoch.is_none_or(|it| it == term.epoch));
+        let units = units.map(|(unit, _)| unit.clone()).collect();
+        self.cancel(units, until)
+    }
+
+    fn cancel(&mut self, units: Vec<UnitId>, until: Moment) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for unit in units {
+            if let Some(term) = self.terms.get_mut(&unit)
+                && term.ending.is_none()
+            {
+                term.ending = Some(until);
+                if broken!(ToldIsNoException) {
+                    self.behind.remove(&unit);
+                }
+                self.ending.insert((until, unit.clone()));
+                changes.push(Change::Cancel(unit, until));
+            }
+        }
+        changes
+    }
+
+    /// The epoch is no more: nothing of it begins, and no record tells its exceptions.
+    pub fn forget_epoch(&mut self) {
+        self.behind.clear();
+        self.begin.clear();
+        self.idle = None;
+    }
+
+    /// Lets terms act by the followed map, and begins others, as far as rule 1 allows. Nothing begins
+    /// unless the member `may_begin`.
+    pub fn advance(
+        &mut self,
+        map: &Map,
+        epoch: Epoch,
+        peers: &Peers,
+        may_begin: bool,
+    ) -> Vec<Change> {
+        let is_clear = |unit: &UnitId, place: u32| {
+            map.waits_for(place).all(|(other, number)| {
+                other == epoch
+                    || broken!(NobodyWaitedFor)
+                    || peers.is_clear(other, unit.generation, unit.unit(), number)
+            })
+        };
+        let terms = &self.terms;
+        self.behind.retain(|unit| {
+            let is_told = terms.get(unit).is_none_or(|it| it.ending.is_some());
+            let place = unit.place_in(map).filter(|_| !is_told);
+            !place.is_some_and(|place| is_clear(unit, place))
+        });
+        if !may_begin {
+            return Vec::new();
+        }
+        let (first, last) = (self.terms.first_key_value(), self.terms.last_key_value());
+        let mut ends = first.into_iter().chain(last);
+        let is_beside = ends.any(|(unit, _)| unit.generation != map.generation());
+        if is_beside && !broken!(BeginsBesideGeneration) {
+            return Vec::new();
+        }
+        let units = self.begin.iter().filter_map(|place| {
+            let unit = UnitId::at(map, *place)?;
+            let begins = !self.terms.contains_key(&unit) && is_clear(&unit, *place);
+            begins.then_some((*place, unit))
+        });
+        let units: Vec<_> = units.collect();
+        let mut changes = Vec::new();
+        for (place, unit) in units {
+            self.begin.remove(&place);
+            let token = map.sequence();
+            let term = Term {
+                epoch,
+                token,
+                ending: None,
+            };
+            self.terms.insert(unit.clone(), term);
+            changes.push(Change::Start(unit, token));
+        }
+        changes
+    }
+
+    /// A handler has ended. Returns whether there was one.
+    pub fn ended(&mut self, now: Moment, unit: &UnitId) -> bool {
+        let Some(term) = self.terms.remove(unit) else {
+            return false;
+        };
+        self.behind.remove(unit);
+        self.overrun.remove(unit);
+        match term.ending {
+            Some(until) => drop(self.ending.remove(&(until, unit.clone()))),
+            None => drop(self.idle.get_or_insert(now)),
+        }
+        true
+    }
+
+    /// Takes the passing of deadlines. Returns whether an exception or an ability changed.
+    pub fn pass(&mut self, now: Moment) -> bool {
+        let mut is_changed = false;
+        while let Some((until, _)) = self.ending.first()
+            && *until <= now
+            && let Some((_, unit)) = self.ending.pop_first()
+        {
+            self.behind.remove(&unit);
+            self.overrun.insert(unit);
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// Whether no handler of an epoch acts, or none of the process.
+    pub fn is_done(&self, epoch: Option<Epoch>) -> bool {
+        let mut terms = self
+            .terms
+            .iter()
+            .filter(|(unit, _)| !self.overrun.contains(unit));
+        terms.all(|(_, term)| epoch.is_some_and(|it| it != term.epoch))
+    }
+
+    /// The next deadline of a handler that was told to end.
+    pub fn due(&self) -> Option<Moment> {
+        self.ending.first().map(|(until, _)| *until)
+    }
+
+    /// Since when owned units have no handler as theirs ended by itself.
+    pub const fn idle(&self) -> Option<Moment> {
+        self.idle
+    }
+
+    /// How many exceptions there are.
+    pub fn exceptions(&self) -> usize {
+        self.behind.len()
+    }
+
+    /// Whether owned units have no handler. If so, they wait anew.
+    pub fn idle_again(&mut self, now: Moment) -> bool {
+        self.idle = self.idle.map(|_| now);
+        self.idle.is_some()
+    }
+
+    pub fn excepts(&self) -> UnitSets {
+        sets(&self.behind)
+    }
+
+    pub fn unable(&self) -> UnitSets {
+        sets(&self.overrun)
+    }
+
+    /// The units whose handlers were not told to end, with the tokens of their terms.
+    pub fn running(&self) -> impl Iterator<Item = (&UnitId, u64)> {
+        let running = self.terms.iter().filter(|(_, term)| term.ending.is_none());
+        running.map(|(unit, term)| (unit, term.token))
+    }
+}
+
+fn sets(units: &BTreeSet<UnitId>) -> UnitSets {
+    let units = units.iter();
+    units.map(|unit| (unit.generation, unit.unit())).collect()
+}

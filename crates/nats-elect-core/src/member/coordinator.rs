@@ -1,0 +1,460 @@
+//! Who writes the next map, and when.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::effect::{Effect, Over, Reply};
+use super::input::Order;
+use super::machine::{Member, Purpose};
+use super::mutation::broken;
+use super::peers::AGAIN;
+use super::planning::{Candidate, PlanRequest, can_run};
+use super::unit::UnitId;
+use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Unit, Units};
+use crate::moment::Moment;
+use crate::plan::Standing;
+use crate::{RequestId, WriteOutcome};
+
+/// A member leaves so much time to each that is before it in the order of joining.
+const TURN: Duration = Duration::from_millis(250);
+
+/// Changes of so much time go into one map, and a millisecond more for each thousand units.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// So long a map waits for epochs that are clear, if no other map is written.
+const TIDY: Duration = Duration::from_secs(30);
+
+/// How far the next map is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Coordinator {
+    /// Since when something may have to change.
+    cause: Option<Moment>,
+    work: Work,
+    orders: Vec<(RequestId, Order)>,
+    was_first: bool,
+    tidy_at: Moment,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Work {
+    #[default]
+    None,
+    /// A plan of the map of this sequence is asked for.
+    Plans { base: u64, is_repair: bool },
+    /// A map is sent.
+    Writes,
+    /// A map is stored at this sequence. It is read if the watch does not show it by then.
+    Stored { sequence: u64, read_at: Moment },
+}
+
+impl Coordinator {
+    /// Something may have to change.
+    pub fn stir(&mut self, now: Moment) {
+        self.cause.get_or_insert(now);
+    }
+
+    /// Whether a map is under way.
+    pub const fn is_writing(&self) -> bool {
+        matches!(self.work, Work::Writes | Work::Stored { .. })
+    }
+}
+
+impl Member {
+    /// How many living members are before this one in the order of joining.
+    pub(super) fn turn(&self, own: Epoch) -> u32 {
+        let is_there = |epoch: Epoch| {
+            let record = self.peers.record(epoch);
+            record.is_some_and(|it| !it.leaves) && !self.peers.is_quiet(epoch, self.now)
+        };
+        let members = self.following.map().map_or(&[][..], |map| map.members());
+        let before = members.iter().take_while(|it| **it != own);
+        let mut turn = before.filter(|it| is_there(**it)).count();
+        if !members.contains(&own) {
+            let joins = self.peers.living().take_while(|it| *it < own);
+            turn += joins
+                .filter(|it| !members.contains(it) && is_there(*it))
+                .count();
+        }
+        u32::try_from(turn).unwrap_or(u32::MAX)
+    }
+
+    /// The time that this member leaves to those before it.
+    pub(super) fn delay(&self, own: Epoch) -> Duration {
+        TURN.saturating_mul(self.turn(own))
+    }
+
+    /// A new map is followed.
+    pub(super) fn coordinate_anew(&mut self) {
+        if let Work::Plans { .. } = self.coordinator.work {
+            self.coordinator.work = Work::None;
+        }
+        self.coordinator.cause = Some(self.now);
+        self.coordinator.tidy_at = self.now + TIDY;
+    }
+
+    /// Takes an operator's order.
+    pub(super) fn order(&mut self, request: RequestId, order: Order) {
+        self.coordinator.orders.push((request, order));
+        self.coordinator.stir(self.now);
+    }
+
+    /// A newer value of the map's key was shown.
+    pub(super) fn map_shown(&mut self) {
+        if let Work::Stored { sequence, .. } = self.coordinator.work
+            && sequence <= self.following.shown()
+        {
+            self.coordinator.work = Work::None;
+        }
+    }
+
+    /// Writes or plans the next map if that is due.
+    pub(super) fn coordinate(&mut self, delay: Duration) {
+        let is_first = delay.is_zero();
+        if is_first && !self.coordinator.was_first {
+            self.coordinator.stir(self.now);
+        }
+        self.coordinator.was_first = is_first;
+        if let Work::Stored { read_at, .. } = &mut self.coordinator.work
+            && *read_at <= self.now
+        {
+            *read_at = self.now + AGAIN;
+            self.out.push(Effect::Read(self.map_key()));
+        }
+        let Some(map) = self.following.current().cloned() else {
+            return;
+        };
+        if self.coordinate_due(delay).is_none_or(|due| due > self.now) {
+            return;
+        }
+        if let Some((at, _)) = self.cause_due(&map, delay)
+            && at <= self.now
+        {
+            self.coordinator.cause = None;
+            return self.write_next(&map, is_first);
+        }
+        self.coordinator.tidy_at = self.now + TIDY;
+        let is_idle = self.acting.idle_again(self.now);
+        if let Ok(next) = self.next(&map, &Changes::default())
+            && (is_idle || (is_first && next.waits() < map.waits()))
+        {
+            self.write_map(&next);
+        }
+    }
+
+    /// When the next map is due.
+    pub(super) fn coordinate_due(&self, delay: Duration) -> Option<Moment> {
+        match self.coordinator.work {
+            Work::Stored { read_at, .. } => return Some(read_at),
+            Work::Writes | Work::Plans { .. } => return None,
+            Work::None => {}
+        }
+        let map = self.following.current()?;
+        if self.left_at.is_some() {
+            return None;
+        }
+        let cause = self.cause_due(map, delay).map(|(at, _)| at);
+        let idle = self.acting.idle().map(|since| since + AGAIN);
+        let tidy = (delay.is_zero() && map.waits() > 0).then_some(self.coordinator.tidy_at);
+        [cause, idle, tidy].into_iter().flatten().min()
+    }
+
+    fn cause_due(&self, map: &Map, delay: Duration) -> Option<(Moment, Moment)> {
+        let gather = GATHER + Duration::from_millis(u64::from(map.units().count() / 1000));
+        let cause = self.coordinator.cause?;
+        Some((cause + gather + delay, cause))
+    }
+
+    fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
+        if map.opens().is_some() {
+            if let Ok(next) = map.open(|epoch, since| {
+                broken!(OpensEarly) || self.peers.is_clear_of_all(epoch, since)
+            }) {
+                self.write_map(&next);
+            }
+            return;
+        }
+        if !self.following.has_owned() && (self.waits() || self.peers.any_waits()) {
+            // No unit gets its first owner.
+            self.coordinator.cause = Some(self.now + AGAIN);
+            return;
+        }
+        if self.obey(map) {
+            return;
+        }
+        let has_loose = (0..map.units().count()).any(|place| self.is_loose(map, place));
+        if has_loose {
+            // Whoever can have it may come without a word that stirs.
+            self.coordinator.cause = Some(self.now + AGAIN);
+        }
+        if !is_first && !has_loose {
+            return;
+        }
+        let candidates = self.candidates(map);
+        let moving = map.moving().filter(|place| {
+            let unit = UnitId::at(map, *place);
+            let is_clear = |(epoch, number)| {
+                let unit = unit.as_ref();
+                unit.is_some_and(|it| self.is_clear(epoch, it, number))
+            };
+            !self.is_loose(map, *place) && !map.waits_for(*place).all(is_clear)
+        });
+        let request = PlanRequest {
+            base: map.clone(),
+            in_change: moving.collect(),
+            candidates,
+            is_repair: !is_first,
+        };
+        self.coordinator.work = Work::Plans {
+            base: map.sequence(),
+            is_repair: request.is_repair,
+        };
+        self.out.push(Effect::Plan(request.into()));
+    }
+
+    /// A plan is made.
+    pub(super) fn planned(&mut self, base: u64, mut owners: BTreeMap<u32, Option<Epoch>>) {
+        let Work::Plans {
+            base: it,
+            is_repair,
+        } = self.coordinator.work
+        else {
+            return;
+        };
+        let map = self
+            .following
+            .current()
+            .filter(|map| map.sequence() == base);
+        if it != base || self.left_at.is_some() || self.epoch().is_none() {
+            return;
+        }
+        self.coordinator.work = Work::None;
+        let Some(map) = map.cloned() else {
+            return;
+        };
+        let candidates = self.candidates(&map);
+        let able = candidates
+            .iter()
+            .filter(|it| it.standing == Standing::Takes);
+        let takers: BTreeSet<_> = able.map(|it| it.epoch).collect();
+        owners.retain(|place, to| {
+            let is_meant = !is_repair || self.is_loose(&map, *place);
+            let unit = UnitId::at(&map, *place);
+            is_meant
+                && map.owner(*place) != *to
+                && to.is_none_or(|to| takers.contains(&to) && self.can_run(to, unit.as_ref()))
+        });
+        let mut changes = Changes {
+            joined: Vec::new(),
+            gone: self.gone(&map),
+            owners,
+        };
+        let is_new = |epoch: &Epoch| !map.members().contains(epoch);
+        if is_repair {
+            let owners = changes.owners.values().flatten().copied();
+            changes.joined = owners.collect::<BTreeSet<_>>().into_iter().collect();
+            changes.joined.retain(is_new);
+        } else {
+            changes.joined = takers.into_iter().filter(is_new).collect();
+        }
+        if !changes.owners.is_empty() || !changes.joined.is_empty() {
+            let _ = self.write_changes(&map, changes);
+        }
+    }
+
+    /// Carries out what operators ordered. Returns whether that takes a map.
+    fn obey(&mut self, map: &Map) -> bool {
+        let orders = std::mem::take(&mut self.coordinator.orders);
+        let mut orders = orders.into_iter();
+        while let Some((request, order)) = orders.next() {
+            let reply = match &order {
+                Order::Move(name, to) => self.obey_move(map, name.as_shard(), name, *to),
+                Order::Resize(units) => self.obey_resize(map, units),
+            };
+            if reply.is_none() {
+                // Until it is carried out it is tried over the next map.
+                self.coordinator.orders = [(request, order)].into_iter().chain(orders).collect();
+                return true;
+            }
+            self.out.extend(reply.map(|it| Effect::Reply(request, it)));
+        }
+        false
+    }
+
+    fn obey_move(
+        &mut self,
+        map: &Map,
+        shard: Option<u32>,
+        name: &crate::name::UnitName,
+        to: Epoch,
+    ) -> Option<Reply> {
+        let unit = match map.units() {
+            Units::Shards(_) => shard.map(Unit::Shard),
+            Units::Names(_) => Some(Unit::Named(name)),
+        };
+        let Some(place) = unit.and_then(|unit| map.units().place(unit)) else {
+            return Some(Reply::NoUnit);
+        };
+        if map.owner(place) == Some(to) {
+            return Some(Reply::Done);
+        }
+        let unit = UnitId::at(map, place);
+        let candidates = self.candidates(map);
+        let takes = |it: &&Candidate| it.epoch == to && it.standing == Standing::Takes;
+        if !candidates.iter().any(|it| takes(&it)) || !self.can_run(to, unit.as_ref()) {
+            return Some(Reply::NoMember);
+        }
+        let changes = Changes {
+            joined: [to]
+                .into_iter()
+                .filter(|it| !map.members().contains(it))
+                .collect(),
+            gone: self.gone(map),
+            owners: [(place, Some(to))].into(),
+        };
+        self.write_changes(map, changes)
+            .err()
+            .map(|_| Reply::InChange)
+    }
+
+    fn obey_resize(&mut self, map: &Map, units: &Units) -> Option<Reply> {
+        if map.units() == units {
+            return Some(Reply::Done);
+        }
+        let next = map.close(units.clone(), self.clear_in(map));
+        match next {
+            Ok(next) => {
+                self.write_map(&next);
+                None
+            }
+            Err(_) => Some(Reply::BadUnits),
+        }
+    }
+
+    /// Writes the next map with changes, less those of units that wait for too many.
+    fn write_changes(&mut self, map: &Map, mut changes: Changes) -> Result<(), MapError> {
+        let next = match self.next(map, &changes) {
+            Err(MapError::Full(units)) => {
+                changes.owners.retain(|unit, _| !units.contains(unit));
+                if changes.owners.is_empty() {
+                    return Err(MapError::Full(units));
+                }
+                self.next(map, &changes)
+            }
+            other => other,
+        };
+        self.write_map(&next?);
+        Ok(())
+    }
+
+    fn next(&self, map: &Map, changes: &Changes) -> Result<Map, MapError> {
+        map.next(changes, self.clear_in(map))
+    }
+
+    /// Whether an epoch is clear of the unit at a place. It is asked for many units in a row.
+    fn clear_in<'a>(&'a self, map: &'a Map) -> impl Fn(Epoch, u32, u64) -> bool + 'a {
+        let last = Cell::new(None);
+        move |epoch, place, number| {
+            let asked = (epoch, number);
+            let known = last
+                .get()
+                .filter(|(it, _)| *it == asked)
+                .map(|(_, all)| all);
+            let is_clear_of_all = known.unwrap_or_else(|| {
+                let all = number != u64::MAX && self.peers.is_clear_of_all(epoch, number);
+                last.set(Some((asked, all)));
+                all
+            });
+            let is_clear = || {
+                let unit = UnitId::at(map, place);
+                unit.is_some_and(|unit| self.is_clear(epoch, &unit, number))
+            };
+            is_clear_of_all || is_clear()
+        }
+    }
+
+    /// Whether an epoch is clear of a unit. No record is for the sequence `u64::MAX`.
+    fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
+        let (generation, unit) = (unit.generation, unit.unit());
+        match number {
+            u64::MAX => broken!(FormerOwnerForgotten) || self.peers.is_over(epoch),
+            _ => self.peers.is_clear(epoch, generation, unit, number),
+        }
+    }
+
+    /// Members that are over.
+    fn gone(&self, map: &Map) -> BTreeSet<Epoch> {
+        let members = map.members().iter().copied();
+        members.filter(|it| self.peers.is_over(*it)).collect()
+    }
+
+    /// Whether a unit has no owner that lives, stays and can run it.
+    fn is_loose(&self, map: &Map, place: u32) -> bool {
+        map.owner(place).is_none_or(|owner| {
+            let leaves = |it: &Arc<MemberRecord>| it.leaves;
+            let is_able = || self.can_run(owner, UnitId::at(map, place).as_ref());
+            self.peers.is_over(owner) || self.peers.record(owner).is_some_and(leaves) || !is_able()
+        })
+    }
+
+    fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {
+        let record = self.peers.record(epoch);
+        record
+            .zip(unit)
+            .is_none_or(|(record, unit)| can_run(record, unit))
+    }
+
+    /// The living members of a map, then the other living epochs.
+    fn candidates(&self, map: &Map) -> Vec<Candidate> {
+        let members = map.members().iter().copied();
+        let members = members.filter(|it| !self.peers.is_over(*it));
+        let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
+        let all = members.chain(self.peers.living().filter(is_new));
+        let candidates = all.map(|epoch| {
+            let record = self.peers.record(epoch).cloned();
+            let standing = match &record {
+                Some(it) if it.leaves => Standing::Leaves,
+                Some(it) if it.waits || it.follows < map.sequence() => Standing::Waits,
+                Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
+                Some(it) if it.cordoned => Standing::Cordoned,
+                Some(_) => Standing::Takes,
+                None => Standing::Waits,
+            };
+            Candidate {
+                epoch,
+                standing,
+                record,
+            }
+        });
+        candidates.collect()
+    }
+
+    /// Writes a map over the one that it is made from.
+    pub(super) fn write_map(&mut self, map: &Map) {
+        let over = Over::Sequence(map.over());
+        self.coordinator.work = Work::Writes;
+        self.write(Purpose::Map, self.map_key(), over, map.to_json());
+    }
+
+    /// The write of a map ended.
+    pub(super) fn map_written(&mut self, outcome: &WriteOutcome) {
+        if self.coordinator.work != Work::Writes {
+            return;
+        }
+        self.coordinator.work = Work::None;
+        match outcome {
+            WriteOutcome::Acked { revision } if *revision > self.following.shown() => {
+                self.coordinator.work = Work::Stored {
+                    sequence: *revision,
+                    read_at: self.now + AGAIN,
+                };
+            }
+            WriteOutcome::Acked { .. } => {}
+            WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => {
+                self.coordinator.cause = Some(self.now + TURN);
+                self.out.push(Effect::Read(self.map_key()));
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The effects of the state machine.
+
+use super::planning::PlanRequest;
+use super::unit::UnitId;
+use crate::assignment::{Key, MemberRecord, UnitSets};
+use crate::moment::Moment;
+use crate::token::FencingToken;
+use crate::{OpId, RequestId};
+
+/// Something to do. The driver carries out the effects of a step in their order.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Send a heartbeat now: somebody waits for what it tells.
+    TellNow,
+    /// Publish a value, then step with [`Input::Written`](super::Input::Written).
+    Write {
+        /// The number that the answer bears.
+        op: OpId,
+        /// The key.
+        key: Key,
+        /// The condition of the write.
+        over: Over,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Read a key from the stream's leader, then step with [`Input::Shown`](super::Input::Shown) or
+    /// [`Input::Missing`](super::Input::Missing).
+    Read(Key),
+    /// Read all keys of the group's members from the stream's leader, in the order of their sequences
+    /// until nothing is left. Then step with [`Input::Collected`](super::Input::Collected).
+    Collect(OpId),
+    /// Make a plan beside this machine, then step with [`Input::Planned`](super::Input::Planned). A
+    /// later request replaces an earlier one.
+    Plan(Box<PlanRequest>),
+    /// Start a handler.
+    Start {
+        /// The unit.
+        unit: UnitId,
+        /// The token of its term.
+        token: FencingToken,
+        /// Its deadline.
+        until: Moment,
+    },
+    /// Ask a handler to end. Its deadline stands still from now on.
+    Cancel {
+        /// The handler's unit.
+        unit: UnitId,
+        /// The deadline.
+        until: Moment,
+    },
+    /// The deadline of all handlers that were not asked to end.
+    Extend(Moment),
+    /// Answer an operator.
+    Reply(RequestId, Reply),
+    /// The member has left, and all its epochs are over.
+    Left,
+}
+
+/// The condition of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Whatever is under the key, nothing included.
+    Anything,
+    /// The value of this sequence. 0: nothing.
+    Sequence(u64),
+}
+
+/// What became of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// A map that carries it out is followed.
+    Done,
+    /// There is no map, or it has no such unit.
+    NoUnit,
+    /// The member is unknown, leaves, waits, or can't run the unit.
+    NoMember,
+    /// The group can't have these units.
+    BadUnits,
+    /// The unit waits for too many epochs already, or the generation is closing.
+    InChange,
+}
+
+/// What a member's record tells of the map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// Grows with each step of the machine. It is not written, but comes back with the lease.
+    pub stamp: u64,
+    /// The sequence of the map that the member follows, or can't follow and acts by no more.
+    pub follows: u64,
+    /// The units on which a handler acts by an earlier map.
+    pub excepts: UnitSets,
+    /// The units that it can't run.
+    pub unable: UnitSets,
+    /// Whether it leaves.
+    pub leaves: bool,
+    /// Whether it waits for the leases of another bucket.
+    pub waits: bool,
+}
+
+impl Acknowledgement {
+    /// Writes it into a record.
+    pub fn tell(self, record: &mut MemberRecord) {
+        record.follows = self.follows;
+        record.excepts = self.excepts;
+        record.unable = self.unable;
+        record.leaves = self.leaves;
+        record.waits = self.waits;
+    }
+}

@@ -1,0 +1,119 @@
+//! The map that a member follows.
+
+use std::sync::Arc;
+
+use crate::assignment::{Map, Units, Value};
+use crate::moment::Moment;
+
+/// What is known of the map's key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Following {
+    map: Option<Arc<Map>>,
+    /// The sequence of the last map, whether the member can follow it or not.
+    last: u64,
+    /// The sequence of the newest value that was shown, and since when it is known.
+    shown: u64,
+    since: Moment,
+    /// Since when the key is known to be empty.
+    missing: Option<Moment>,
+    /// Whether any map of this bucket that was shown had owners.
+    has_owned: bool,
+}
+
+/// What a value under the map's key is for a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It is not new.
+    Old,
+    /// A map to follow.
+    Map,
+    /// A map of a later version, or of another kind: the member can't follow it.
+    Strange,
+    /// A foreign value. The member goes on by the map that it follows.
+    Foreign,
+}
+
+impl Following {
+    /// Takes what the watch or a read shows. `units` are of the kind that the member knows.
+    pub fn show(&mut self, now: Moment, sequence: u64, value: Value, units: &Units) -> Next {
+        if sequence <= self.shown {
+            return Next::Old;
+        }
+        (self.shown, self.since, self.missing) = (sequence, now, None);
+        match value {
+            Value::Map(map) if is_same_kind(map.units(), units) => {
+                self.has_owned |= map.has_owners();
+                self.last = sequence;
+                self.map = Some(Arc::new(*map));
+                Next::Map
+            }
+            Value::Map(_) | Value::LaterMap => {
+                self.has_owned = true;
+                self.last = sequence;
+                Next::Strange
+            }
+            _ => Next::Foreign,
+        }
+    }
+
+    /// A read from the stream's leader found nothing, or the watch has shown nothing.
+    pub fn miss(&mut self, now: Moment) {
+        self.missing.get_or_insert(now);
+    }
+
+    /// The newest map that the member could follow.
+    pub const fn map(&self) -> Option<&Arc<Map>> {
+        self.map.as_ref()
+    }
+
+    /// The map by which the member acts: none if a newer one can't be followed.
+    pub fn acting(&self) -> Option<&Arc<Map>> {
+        self.map.as_ref().filter(|_| !self.is_strange())
+    }
+
+    /// The followed map, if nothing newer was shown.
+    pub fn current(&self) -> Option<&Arc<Map>> {
+        self.map.as_ref().filter(|it| it.sequence() == self.shown)
+    }
+
+    /// The sequence that the member acknowledges.
+    pub const fn acknowledged(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether the last map is none that the member can follow.
+    pub fn is_strange(&self) -> bool {
+        self.last > self.map.as_ref().map_or(0, |it| it.sequence())
+    }
+
+    /// The sequence of the foreign value over the map, and since when it is known. A member that can't
+    /// follow the last map writes nothing over it.
+    pub fn foreign(&self) -> Option<(u64, Moment)> {
+        let is_foreign = self.shown > self.last && !self.is_strange();
+        is_foreign.then_some((self.shown, self.since))
+    }
+
+    /// The sequence of the newest value that was shown.
+    pub const fn shown(&self) -> u64 {
+        self.shown
+    }
+
+    /// Since when the key is known to be empty.
+    pub const fn missing(&self) -> Option<Moment> {
+        self.missing
+    }
+
+    /// A blank was sent. The next one is due at this moment if nothing is shown.
+    pub const fn blank_again(&mut self, at: Moment) {
+        self.missing = Some(at);
+    }
+
+    /// Whether any unit is known to have had an owner in this bucket.
+    pub const fn has_owned(&self) -> bool {
+        self.has_owned
+    }
+}
+
+fn is_same_kind(a: &Units, b: &Units) -> bool {
+    matches!(a, Units::Shards(_)) == matches!(b, Units::Shards(_))
+}

@@ -1,0 +1,45 @@
+//! One member of one group by the rules of `docs/decisions/0010-a-group-is-one-map.md`, as a
+//! deterministic state machine.
+//!
+//! Nothing uses it yet but its own tests: [`group`](crate::group) still is what runs. Numbers of rules
+//! are those of the decision record.
+//!
+//! A [`Member`] does no I/O, reads no clock and draws no random number. Its driver
+//!
+//! - calls [`Member::step`] with each [`Input`] as it comes, and carries out the effects in their order;
+//! - steps with [`Input::Tick`] at [`Member::wakeup`];
+//! - keeps the lease of the member's epoch, and passes what becomes of it. Each heartbeat is a record
+//!   with the [`Acknowledgement`] of [`Member::acknowledgement`] at the time of sending.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `machine.rs` | [`Member`], and the way through one step |
+//! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
+//! | `unit.rs` | [`UnitId`]: a unit by its generation and its name |
+//! | `following.rs` | the map that the member follows, and what else it was shown under that key |
+//! | `peers.rs` | rules 2, 4 and 5: what is known of each epoch |
+//! | `acting.rs` | rules 1, 2 and 6: handlers, exceptions, units that the member can't run |
+//! | `collect.rs` | rule 5: maps over foreign values, and new names |
+//! | `coordinator.rs` | rules 3 and 7: who writes the next map, and when |
+//! | `mutation.rs` | deliberate breakages of the rules |
+//! | `planning.rs` | [`PlanRequest`]: what a plan is made from, outside the step |
+
+mod acting;
+mod collect;
+mod coordinator;
+mod effect;
+mod following;
+mod input;
+mod machine;
+pub(crate) mod mutation;
+mod peers;
+mod planning;
+mod unit;
+
+pub use effect::{Acknowledgement, Effect, Over, Reply};
+pub use input::{Found, Input, Lease, Order};
+pub use machine::{Member, MemberSettings};
+#[cfg(feature = "__mutations")]
+pub use mutation::{MUTATIONS, Mutation};
+pub use planning::{Candidate, PlanRequest};
+pub use unit::{UnitId, UnitLabel};

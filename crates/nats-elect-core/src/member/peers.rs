@@ -1,0 +1,197 @@
+//! What is known of each epoch of the group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::mutation::broken;
+use crate::assignment::{Epoch, LONGEST_LEASE, MemberRecord, Unit, Value};
+use crate::moment::Moment;
+
+/// The time until a write beside the lease is tried again.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
+
+/// A value under the key of an epoch that is not over.
+#[derive(Clone, Debug)]
+struct Peer {
+    sequence: u64,
+    /// Since when it has been watched.
+    since: Moment,
+    /// `None` if it is no record of that epoch.
+    record: Option<Arc<MemberRecord>>,
+}
+
+impl Peer {
+    /// The lease that the value has to be watched for.
+    fn lease(&self) -> Duration {
+        let lease = self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl);
+        if broken!(MarkedEarly) {
+            lease / 4
+        } else {
+            lease
+        }
+    }
+}
+
+/// What a value changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nothing but time and loads.
+    Nothing,
+    /// What the epoch tells, or what is known of it.
+    Told,
+    /// The epoch is over.
+    Over,
+}
+
+/// Something that any member may write under another's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// *Ended*, over exactly this value.
+    End(Epoch, u64),
+    /// A foreign value, over nothing.
+    Blank(Epoch),
+}
+
+/// All epochs that were shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peers {
+    known: BTreeMap<Epoch, Peer>,
+    over: BTreeSet<Epoch>,
+    /// Epochs under whose keys nothing is known to be, and since when.
+    absent: BTreeMap<Epoch, Moment>,
+    /// When a chore may be tried again.
+    again: BTreeMap<Epoch, Moment>,
+}
+
+impl Peers {
+    /// Takes what the watch or a read shows.
+    pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
+        if self.over.contains(&epoch) {
+            if broken!(OverEnds) && value != Value::Ended {
+                self.over.remove(&epoch);
+            }
+            return News::Nothing;
+        }
+        let before = self.known.get(&epoch);
+        if before.is_some_and(|it| it.sequence >= sequence) {
+            return News::Nothing;
+        }
+        self.absent.remove(&epoch);
+        self.again.remove(&epoch);
+        let record = match value {
+            Value::Ended => {
+                self.known.remove(&epoch);
+                self.over.insert(epoch);
+                return News::Over;
+            }
+            Value::Member(record) => Some(Arc::new(*record)),
+            _ => None,
+        };
+        let told = before.and_then(|it| it.record.as_ref());
+        let is_same = told
+            .zip(record.as_ref())
+            .is_some_and(|(a, b)| says_same(a, b));
+        let peer = Peer {
+            sequence,
+            since: now,
+            record,
+        };
+        self.known.insert(epoch, peer);
+        if is_same { News::Nothing } else { News::Told }
+    }
+
+    /// Nothing is under the epoch's key, as a read found, or as the watch has shown nothing.
+    pub fn miss(&mut self, now: Moment, epoch: Epoch) {
+        if !self.is_over(epoch) {
+            self.absent.entry(epoch).or_insert(now);
+        }
+    }
+
+    pub fn is_known(&self, epoch: Epoch) -> bool {
+        self.known.contains_key(&epoch) || self.is_over(epoch)
+    }
+
+    pub fn is_over(&self, epoch: Epoch) -> bool {
+        self.over.contains(&epoch)
+    }
+
+    /// The record of an epoch that is not over.
+    pub fn record(&self, epoch: Epoch) -> Option<&Arc<MemberRecord>> {
+        self.known.get(&epoch)?.record.as_ref()
+    }
+
+    /// All epochs that were shown and are not over.
+    pub fn living(&self) -> impl Iterator<Item = Epoch> {
+        self.known.keys().copied()
+    }
+
+    /// Rule 2: whether the epoch is clear of a unit for the map of this sequence.
+    pub fn is_clear(&self, epoch: Epoch, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+        let record = self.record(epoch);
+        if broken!(OtherGenerationsIgnored) {
+            let excepts = |it: &MemberRecord| it.excepts.contains(generation, unit);
+            let is_clear = |it: &Arc<MemberRecord>| it.follows >= number && !excepts(it);
+            return self.is_over(epoch) || record.is_some_and(is_clear);
+        }
+        self.is_over(epoch) || record.is_some_and(|it| it.is_clear(generation, unit, number))
+    }
+
+    /// Whether the epoch is clear of all units of all generations for the map of this sequence.
+    pub fn is_clear_of_all(&self, epoch: Epoch, number: u64) -> bool {
+        let record = self.record(epoch);
+        self.is_over(epoch) || record.is_some_and(|it| it.is_clear_of_all(number))
+    }
+
+    /// Whether two heartbeats of the epoch are missing, or more.
+    pub fn is_quiet(&self, epoch: Epoch, now: Moment) -> bool {
+        let peer = self.known.get(&epoch);
+        peer.is_none_or(|it| it.since + it.lease() / 2 <= now)
+    }
+
+    /// Whether a living member waits for the leases of another bucket.
+    pub fn any_waits(&self) -> bool {
+        let mut records = self.known.values().filter_map(|it| it.record.as_ref());
+        records.any(|it| it.waits)
+    }
+
+    /// What is due of rules 4 and 5. `own` is the own epoch, and `delay` leaves it to those before.
+    pub fn chores(&mut self, now: Moment, own: Epoch, delay: Duration) -> Vec<Chore> {
+        let due: Vec<_> = self
+            .dues(own, delay)
+            .filter_map(|(at, chore)| (at <= now).then_some(chore))
+            .collect();
+        for chore in &due {
+            let (Chore::End(epoch, _) | Chore::Blank(epoch)) = chore;
+            self.again.insert(*epoch, now + AGAIN);
+        }
+        due
+    }
+
+    /// When the next chore is due.
+    pub fn due(&self, own: Epoch, delay: Duration) -> Option<Moment> {
+        self.dues(own, delay).map(|(at, _)| at).min()
+    }
+
+    fn dues(&self, own: Epoch, delay: Duration) -> impl Iterator<Item = (Moment, Chore)> {
+        let others = self.known.iter().filter(move |(epoch, _)| **epoch != own);
+        let silent = others.map(|(epoch, peer)| {
+            let chore = Chore::End(*epoch, peer.sequence);
+            (*epoch, peer.since + peer.lease(), chore)
+        });
+        let absent = self.absent.iter();
+        let absent = absent.map(|(epoch, since)| (*epoch, *since, Chore::Blank(*epoch)));
+        silent.chain(absent).map(move |(epoch, at, chore)| {
+            let again = self.again.get(&epoch).copied().unwrap_or_default();
+            ((at + delay).max(again), chore)
+        })
+    }
+}
+
+/// Whether two records tell the same of maps, and of what plans ask for but loads.
+fn says_same(a: &MemberRecord, b: &MemberRecord) -> bool {
+    (a.follows, a.leaves, a.waits, a.cordoned, a.max_units)
+        == (b.follows, b.leaves, b.waits, b.cordoned, b.max_units)
+        && (&a.excepts, &a.unable) == (&b.excepts, &b.unable)
+        && (&a.zone, &a.labels, &a.version) == (&b.zone, &b.labels, &b.version)
+}

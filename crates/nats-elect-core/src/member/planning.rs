@@ -1,0 +1,103 @@
+//! What a plan is made from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::unit::UnitId;
+use crate::assignment::{Epoch, Map, MemberRecord};
+use crate::plan::{Fleet, Member, Plan, Standing, Unit};
+
+/// A plan that is asked for.
+///
+/// The driver makes the [`fleet`](Self::fleet), adds the weights, labels and orders that it knows, plans,
+/// and passes the [`owners`](Self::owners).
+#[derive(Clone, Debug)]
+pub struct PlanRequest {
+    /// The map that is to be changed.
+    pub base: Arc<Map>,
+    /// The members, then those that join.
+    pub candidates: Vec<Candidate>,
+    /// The places of units that the plan must not move.
+    pub in_change: BTreeSet<u32>,
+    /// Whether only units without an able owner get another one.
+    pub is_repair: bool,
+}
+
+/// An epoch that is not over.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Whether it takes units and keeps its own.
+    pub standing: Standing,
+    /// Its record. `None` if something else is under its key.
+    pub record: Option<Arc<MemberRecord>>,
+}
+
+impl Candidate {
+    /// Whether it can run a unit.
+    pub(super) fn can_run(&self, unit: &UnitId) -> bool {
+        self.record.as_ref().is_none_or(|it| can_run(it, unit))
+    }
+}
+
+/// Whether the member of this record can run a unit.
+pub(super) fn can_run(record: &MemberRecord, unit: &UnitId) -> bool {
+    let unable = &record.unable;
+    !unable.has_other_generation(unit.generation) && !unable.contains(unit.generation, unit.unit())
+}
+
+impl PlanRequest {
+    /// The fleet for a plan. All units have the usual weight.
+    pub fn fleet(&self) -> Fleet {
+        let epochs = self.candidates.iter().map(|it| it.epoch);
+        let places: BTreeMap<_, _> = epochs.zip(0..).collect();
+        let members = self.candidates.iter().map(|it| Member {
+            standing: it.standing,
+            labels: it
+                .record
+                .as_ref()
+                .map_or_else(BTreeSet::new, |it| it.labels.clone()),
+            zone: it.record.as_ref().and_then(|it| it.zone.clone()),
+            max_units: it.record.as_ref().and_then(|it| it.max_units),
+            version: it.record.as_ref().and_then(|it| it.version.clone()),
+            failing: BTreeSet::new(),
+        });
+        let mut fleet = Fleet {
+            members: members.collect(),
+            ..Fleet::default()
+        };
+        if self.is_repair {
+            fleet.limits.moves = 0;
+        }
+        for place in 0..self.base.units().count() {
+            let owner = self.base.owner(place);
+            let mut unit = Unit {
+                owner: owner.and_then(|it| places.get(&it).copied()),
+                in_change: self.in_change.contains(&place),
+                ..Unit::default()
+            };
+            if let Some(id) = UnitId::at(&self.base, place) {
+                for (member, it) in self.candidates.iter().enumerate() {
+                    let is_quick = it.record.as_ref().is_none_or(|it| it.unable.is_empty());
+                    if !is_quick && !it.can_run(&id) {
+                        fleet.members[member].failing.insert(place as usize);
+                        unit.owner = unit.owner.filter(|owner| *owner != member);
+                    }
+                }
+            }
+            fleet.units.push(unit);
+        }
+        fleet
+    }
+
+    /// The next owners by a plan of that fleet.
+    pub fn owners(&self, plan: &Plan) -> BTreeMap<u32, Option<Epoch>> {
+        let moves = plan.moves.iter().filter_map(|it| {
+            let to = it.to.and_then(|to| self.candidates.get(to));
+            let unit = u32::try_from(it.unit).ok()?;
+            Some((unit, to.map(|it| it.epoch)))
+        });
+        moves.collect()
+    }
+}

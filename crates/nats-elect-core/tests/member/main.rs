@@ -1,0 +1,21 @@
+//! Members of one group against one model stream, from one seed, or by a named schedule.
+//!
+//! The [`World`](world::World) carries out what members ask for, and lets network, processes, handlers
+//! and people misbehave. The [`checks`] know what is promised. A failure prints the seed and the last of
+//! what happened: `MEMBER_SEED=<seed> cargo test -p nats-elect-core --test member one_seed`.
+
+mod chance;
+mod checks;
+mod faults;
+mod lease;
+#[cfg(feature = "__mutations")]
+mod mutations;
+mod node;
+#[cfg(not(feature = "__mutations"))]
+mod schedules;
+#[cfg_attr(feature = "__mutations", allow(dead_code))]
+mod seeds;
+mod stream;
+#[cfg(not(feature = "__mutations"))]
+mod usual;
+mod world;

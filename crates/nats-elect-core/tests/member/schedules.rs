@@ -1,0 +1,306 @@
+//! Schedules that broke earlier wordings of the rules.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nats_elect_core::assignment::{Key, Units};
+use nats_elect_core::member::{Order, Reply};
+use nats_elect_core::name::UnitName;
+
+use crate::faults::Hand;
+use crate::world::World;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Three members with leases of three seconds act on six units.
+fn warm() -> World {
+    let mut world = World::new(7, 3, Units::Shards(6));
+    world.logs = true;
+    (0..3).for_each(|node| world.start(node));
+    world.goes_well(2 * SECOND);
+    assert_eq!(world.acts(), [2, 2, 2]);
+    world
+}
+
+impl World {
+    /// Runs until each unit has an owner, and all is calm.
+    #[track_caller]
+    fn settles(&mut self, within: Duration) {
+        let end = self.now + within;
+        while let Some(why) = self.unrest() {
+            assert!(self.now < end, "{}\n{why}", self.messages.join("\n"));
+            self.goes_well(Duration::from_millis(10));
+        }
+    }
+
+    fn move_to(&mut self, by: usize, unit: u32, to: usize) {
+        let epoch = self.nodes[to].epoch().expect("a member");
+        self.order(by, 1, Order::Move(UnitName::shard(unit), epoch));
+    }
+
+    /// The member that acts on a unit.
+    fn owner(&self, unit: u32) -> usize {
+        let map = self.newest_map().expect("a map");
+        let owner = map.owner(unit);
+        let owns = |it: &usize| self.nodes[*it].epoch() == owner;
+        (0..self.nodes.len()).find(owns).expect("an owner")
+    }
+}
+
+#[test]
+fn a_map_that_is_overwritten_deleted_or_emptied_by_hand_ends_no_handler() {
+    for hand in [Hand::Rubbish, Hand::Delete, Hand::Purge, Hand::PutBack] {
+        let mut world = warm();
+        let starts = world.checks.starts;
+        for _ in 0..5 {
+            world.touch(&World::map_key(), hand);
+            world.goes_well(SECOND / 3);
+        }
+        world.settles(2 * SECOND);
+        assert_eq!(world.checks.starts, starts, "{hand:?}");
+        // The group goes on: a move takes no longer than before.
+        let to = (world.owner(0) + 1) % 3;
+        world.move_to(to, 0, to);
+        world.goes_well(2 * SECOND);
+        world.settles(2 * SECOND);
+        assert_eq!(world.replies.first().map(|it| it.1), Some(Reply::Done));
+    }
+}
+
+#[test]
+fn a_map_that_is_emptied_before_anybody_was_shown_it_is_collected() {
+    let mut world = warm();
+    let (from, maps) = (world.owner(0), world.maps);
+    world.move_to(from, 0, (from + 1) % 3);
+    while world.maps == maps {
+        world.goes_well(Duration::from_micros(10));
+    }
+    world.touch(&World::map_key(), Hand::Purge);
+    world.settles(5 * SECOND);
+}
+
+#[test]
+fn whoever_collects_may_die_and_the_next_one_is_shown_its_map_alone() {
+    let mut world = warm();
+    let maps = world.maps;
+    let deaf = world.now + SECOND;
+    world.nodes[2].deaf_until = deaf;
+    world.touch(&World::map_key(), Hand::Rubbish);
+    while world.maps == maps {
+        world.goes_well(Duration::from_micros(10));
+    }
+    world.crash(0);
+    world.crash(1);
+    world.goes_well(4 * SECOND);
+    world.start(0);
+    world.start(1);
+    world.settles(5 * SECOND);
+}
+
+#[test]
+fn a_write_of_a_map_that_arrives_late_changes_nothing() {
+    let mut world = warm();
+    let from = world.owner(0);
+    let map = world.stream.get(&World::map_key()).expect("a map").clone();
+    world.move_to(from, 0, (from + 1) % 3);
+    world.goes_well(2 * SECOND);
+    world.touch(&World::map_key(), Hand::Purge);
+    // The server compares what is there, and stores it only over the same.
+    assert_ne!(world.stream.last_sequence(&World::map_key()), map.sequence);
+    world.settles(5 * SECOND);
+    // A hand puts the same bytes back.
+    let starts = world.checks.starts;
+    world.stream.store(&World::map_key(), &map.bytes, None);
+    world.show_all();
+    world.goes_well(SECOND);
+    world.settles(SECOND);
+    assert_eq!(world.checks.starts, starts);
+}
+
+#[test]
+fn a_member_is_killed_and_its_key_is_emptied() {
+    let mut world = warm();
+    let key = World::member_key(world.nodes[0].epoch().expect("a member"));
+    world.crash(0);
+    world.touch(&key, Hand::Purge);
+    world.goes_well(62 * SECOND);
+    world.start(0);
+    world.goes_well(4 * SECOND);
+    world.settles(SECOND);
+}
+
+#[test]
+fn a_member_whose_key_is_overwritten_while_its_handlers_block_is_waited_for() {
+    for hand in [Hand::Rubbish, Hand::Delete] {
+        let mut world = warm();
+        let key = World::member_key(world.nodes[0].epoch().expect("a member"));
+        world.faults.until = world.now + SECOND / 2;
+        world.faults.late = 1000;
+        world.touch(&key, hand);
+        // Within its lease, and a little for the writes, its units have other handlers.
+        world.goes_well(4 * SECOND);
+        assert_eq!(
+            world.acts().iter().sum::<usize>(),
+            6,
+            "{}",
+            world.messages.join("\n")
+        );
+        world.settles(15 * SECOND);
+    }
+}
+
+#[test]
+fn an_old_record_that_is_put_back_costs_one_restart_of_the_handlers() {
+    let mut world = warm();
+    let epoch = world.nodes[0].epoch().expect("a member");
+    let key = World::member_key(epoch);
+    let log = world.stream.log.iter();
+    let old = log
+        .clone()
+        .find(|it| it.key == key)
+        .expect("a record")
+        .bytes
+        .clone();
+    world.stream.store(&key, &old, None);
+    world.show_all();
+    world.goes_well(2 * SECOND);
+    world.settles(2 * SECOND);
+    let is_member = |it: &&Key| matches!(it, Key::Member(..));
+    assert!(world.stream.keys().iter().filter(is_member).count() <= 4);
+}
+
+#[test]
+fn a_unit_goes_to_and_fro_before_anybody_is_shown_anything() {
+    let mut world = warm();
+    let (a, by) = (world.owner(0), (world.owner(0) + 2) % 3);
+    let b = (a + 1) % 3;
+    let until = world.now + SECOND;
+    (world.nodes[a].deaf_until, world.nodes[b].deaf_until) = (until, until);
+    for to in [b, a, b, by] {
+        world.move_to(by, 0, to);
+        world.goes_well(SECOND / 5);
+    }
+    world.crash(b);
+    world.goes_well(4 * SECOND);
+    world.start(b);
+    world.settles(5 * SECOND);
+}
+
+#[test]
+fn all_members_leave_at_once() {
+    let mut world = warm();
+    (0..3).for_each(|node| world.leave(node));
+    world.goes_well(SECOND / 2);
+    assert!(
+        world.nodes.iter().all(|it| it.member.is_none()),
+        "{}",
+        world.messages.join("\n")
+    );
+    // Nobody waits for anybody then.
+    (0..3).for_each(|node| world.start(node));
+    world.settles(SECOND);
+}
+
+#[test]
+fn whoever_writes_a_map_leaves_meanwhile() {
+    let mut world = warm();
+    let maps = world.maps;
+    world.leave(1);
+    while world.maps == maps {
+        world.goes_well(Duration::from_micros(10));
+    }
+    world.leave(0);
+    world.leave(2);
+    world.goes_well(SECOND / 2);
+    assert!(
+        world.nodes.iter().all(|it| it.member.is_none()),
+        "{}",
+        world.messages.join("\n")
+    );
+}
+
+#[test]
+fn a_bucket_is_made_anew_under_members_of_which_one_is_cut_off() {
+    let mut world = warm();
+    world.nodes[2].paused_until = world.now + 20 * SECOND;
+    world.make_bucket_anew(500);
+    for _ in 0..700 {
+        world.goes_well(SECOND / 10);
+        let acting = world.nodes.iter().flat_map(|it| it.acting(world.now));
+        let units: Vec<_> = acting.map(|(unit, _)| unit).collect();
+        let different: BTreeSet<_> = units.iter().collect();
+        assert_eq!(units.len(), different.len(), "two lives of the bucket act");
+    }
+    world.goes_well(15 * SECOND);
+    world.settles(SECOND);
+}
+
+#[test]
+fn a_handler_that_does_not_end_holds_up_a_growth_for_a_lease() {
+    let mut world = warm();
+    world.faults.until = world.now + SECOND / 10;
+    world.faults.late = 1000;
+    world.order(1, 1, Order::Resize(Units::Shards(12)));
+    world.goes_well(4 * SECOND);
+    let map = world.newest_map().expect("a map");
+    assert_eq!(
+        map.units(),
+        &Units::Shards(12),
+        "{}",
+        world.messages.join("\n")
+    );
+    world.settles(20 * SECOND);
+    assert_eq!(world.replies.first().map(|it| it.1), Some(Reply::Done));
+}
+
+#[test]
+fn a_new_name_enters_behind_all_that_live() {
+    let names = |names: &[&str]| {
+        let names = names.iter().map(|it| UnitName::new(it).expect("a name"));
+        Units::Names(names.collect())
+    };
+    let mut world = World::new(7, 3, names(&["a", "b"]));
+    world.logs = true;
+    world.start(0);
+    world.start(1);
+    world.goes_well(2 * SECOND);
+    let starts = world.checks.starts;
+    world.units = names(&["b", "c", "d"]);
+    world.start(2);
+    world.goes_well(2 * SECOND);
+    world.settles(SECOND);
+    let map = world.newest_map().expect("a map");
+    assert_eq!((map.units().count(), map.generation()), (4, 1));
+    assert!(
+        world.checks.starts <= starts + 4,
+        "{}",
+        world.messages.join("\n")
+    );
+}
+
+#[test]
+fn a_map_of_a_later_version_is_followed_by_nobody_and_overwritten_by_nobody() {
+    let mut world = warm();
+    let key = World::map_key();
+    let over = world.stream.last_sequence(&key);
+    let bucket = world.stream.bucket;
+    let later = format!(r#"{{"v":2,"bucket":{bucket},"over":{over}}}"#);
+    world.stream.store(&key, later.as_bytes(), Some(over));
+    world.show_all();
+    world.goes_well(SECOND / 10);
+    assert_eq!(world.acts(), [0, 0, 0]);
+    world.touch(&key, Hand::Rubbish);
+    let rubbish = world.stream.last_sequence(&key);
+    world.goes_well(20 * SECOND);
+    assert_eq!(world.stream.last_sequence(&key), rubbish);
+}
+
+#[test]
+fn two_processes_with_one_id_are_two_members() {
+    let mut world = World::new(7, 2, Units::Shards(4));
+    world.logs = true;
+    (0..2).for_each(|node| world.nodes[node].id = "twin".to_owned());
+    (0..2).for_each(|node| world.start(node));
+    world.goes_well(2 * SECOND);
+    assert_eq!(world.acts(), [2, 2]);
+}

@@ -1,0 +1,129 @@
+//! Worlds from seeds.
+
+use std::time::Duration;
+
+use nats_elect_core::assignment::{Map, Units};
+
+use crate::world::World;
+
+/// So long things go wrong.
+const FAULTS: Duration = Duration::from_secs(60);
+
+/// So long after the last fault each unit has an owner. A foreign value is waited for as long as the
+/// longest lease. If somebody then empties its key, that is noticed in the end, and the blank in its place
+/// is waited for once more.
+const RECOVERY: Duration = Duration::from_secs(170);
+
+/// So long nothing happens in the end: longer than any member leaves between two heartbeats.
+const CALM: Duration = Duration::from_secs(12);
+
+/// The lines that are told of a failure.
+const LINES: usize = 150;
+
+pub fn run(seed: u64, logs: bool) -> (World, Option<String>) {
+    let mut world = World::new(seed, 0, Units::Shards(1));
+    let nodes = 2 + world.chance.below(4);
+    let units = 1 + u32::try_from(world.chance.below(6)).expect("small");
+    world = World::new(seed, nodes, Units::Shards(units));
+    world.logs = logs;
+    for node in 0..nodes {
+        let delay = world.chance.millis(0, 3000);
+        world.after(delay, crate::world::Event::Start(node));
+    }
+    world.plan_faults(FAULTS);
+    world.run(FAULTS);
+    for node in 0..nodes {
+        world.heal(node);
+    }
+    let (step, mut calm) = (Duration::from_millis(100), Duration::ZERO);
+    while world.failure.is_none() && calm < CALM && world.recovery < RECOVERY {
+        let maps = world.maps;
+        world.run(step);
+        if world.maps > maps || world.unrest().is_some() {
+            world.recovery += calm + step;
+            calm = Duration::ZERO;
+        } else {
+            calm += step;
+        }
+        // Who was leaving starts anew.
+        (0..nodes).for_each(|node| world.start(node));
+    }
+    let failure = world.failure.clone().or_else(|| world.unrest());
+    (world, failure)
+}
+
+impl World {
+    /// The newest map that anybody follows.
+    pub fn newest_map(&self) -> Option<&Map> {
+        let maps = self.nodes.iter().filter_map(|it| it.member.as_ref()?.map());
+        maps.max_by_key(|it| it.sequence())
+    }
+
+    /// Why things are not as they should be without faults.
+    pub fn unrest(&self) -> Option<String> {
+        let maps: Vec<_> = self
+            .nodes
+            .iter()
+            .filter_map(|it| it.member.as_ref()?.map())
+            .collect();
+        let newest = maps
+            .iter()
+            .map(|it| it.sequence())
+            .max()
+            .unwrap_or_default();
+        if maps.is_empty()
+            || maps.len() < self.nodes.len()
+            || maps.iter().any(|it| it.sequence() != newest)
+        {
+            return Some("members follow several maps".into());
+        }
+        let map = maps[0];
+        let count = map.units().count() as usize;
+        let acting = self.nodes.iter().flat_map(|it| it.acting(self.now));
+        let acting = acting.filter(|(unit, it)| !it.is_told && unit.place_in(map).is_some());
+        let acting = acting.count();
+        (acting != count || map.opens().is_some()).then(|| format!("{acting} of {count} units"))
+    }
+}
+
+#[track_caller]
+fn check(seed: u64) -> World {
+    let (world, failure) = run(seed, false);
+    if let Some(failure) = failure {
+        let (world, _) = run(seed, true);
+        let lines = &world.messages[world.messages.len().saturating_sub(LINES)..];
+        panic!("{}\nseed {seed}: {failure}", lines.join("\n"));
+    }
+    world
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// `MEMBER_SEEDS` seeds from `MEMBER_FIRST` on.
+#[cfg_attr(not(feature = "__mutations"), test)]
+fn members_keep_their_promises() {
+    let first = number("MEMBER_FIRST").unwrap_or(1);
+    let count = number("MEMBER_SEEDS").unwrap_or(60);
+    let (mut starts, mut maps, mut collects) = (0, 0, 0);
+    let mut longest = (Duration::ZERO, 0);
+    for seed in first..first + count {
+        let world = check(seed);
+        starts += world.checks.starts;
+        maps += world.maps;
+        collects += world.collects;
+        longest = longest.max((world.recovery, seed));
+    }
+    println!(
+        "{count} seeds: {starts} handlers, {maps} maps, {collects} collects, longest recovery {longest:?}"
+    );
+}
+
+/// `MEMBER_SEED`, for what failed.
+#[cfg_attr(not(feature = "__mutations"), test)]
+fn one_seed() {
+    if let Some(seed) = number("MEMBER_SEED") {
+        check(seed);
+    }
+}

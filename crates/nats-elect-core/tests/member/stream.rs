@@ -1,0 +1,130 @@
+//! The stream: the last value of each key, and all values in their order.
+
+use std::collections::BTreeMap;
+
+use nats_elect_core::assignment::{Epoch, Key, Value};
+
+pub const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
+
+/// A stored value.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub key: Key,
+    pub sequence: u64,
+    pub bytes: Vec<u8>,
+    pub value: Value,
+}
+
+#[derive(Debug)]
+pub struct Stream {
+    pub bucket: u64,
+    pub sequence: u64,
+    pub log: Vec<Entry>,
+    last: BTreeMap<Key, usize>,
+}
+
+impl Stream {
+    pub const fn new(bucket: u64) -> Self {
+        Self {
+            bucket,
+            sequence: 0,
+            log: Vec::new(),
+            last: BTreeMap::new(),
+        }
+    }
+
+    /// The last value of a key.
+    pub fn get(&self, key: &Key) -> Option<&Entry> {
+        self.last.get(key).map(|at| &self.log[*at])
+    }
+
+    pub fn last_sequence(&self, key: &Key) -> u64 {
+        self.get(key).map_or(0, |it| it.sequence)
+    }
+
+    /// Stores a value. The header tells the condition that the server compared, if there was one.
+    pub fn store(&mut self, key: &Key, bytes: &[u8], condition: Option<u64>) -> &Entry {
+        self.sequence += 1;
+        let condition = condition.map(|it| it.to_string());
+        let headers = condition.iter().map(|it| (CONDITION, it.as_str()));
+        let value = Value::read(key, self.sequence, bytes, headers, self.bucket);
+        self.last.insert(key.clone(), self.log.len());
+        self.log.push(Entry {
+            key: key.clone(),
+            sequence: self.sequence,
+            bytes: bytes.to_vec(),
+            value,
+        });
+        self.log.last().expect("just now")
+    }
+
+    /// Removes all of a key, without a trace.
+    pub fn purge(&mut self, key: &Key) {
+        self.last.remove(key);
+    }
+
+    /// Whether the entry is still there.
+    pub fn is_last(&self, at: usize) -> bool {
+        self.last.get(&self.log[at].key) == Some(&at)
+    }
+
+    /// The last values of members' keys after a sequence, the first of them.
+    pub fn next_member(&self, after: u64) -> Option<&Entry> {
+        let members = self
+            .last
+            .iter()
+            .filter(|(key, _)| matches!(key, Key::Member(..)));
+        let entries = members.map(|(_, at)| &self.log[*at]);
+        let beyond = entries.filter(|it| it.sequence > after);
+        beyond.min_by_key(|it| it.sequence)
+    }
+
+    pub fn keys(&self) -> Vec<Key> {
+        self.last.keys().cloned().collect()
+    }
+}
+
+/// A value in a few words.
+pub fn brief(key: &Key, value: &Value) -> String {
+    let short = |epoch: &Epoch| epoch.to_string()[..4].to_owned();
+    let waits = |waits: Vec<(Epoch, u64)>| -> String {
+        let each = waits
+            .iter()
+            .map(|(epoch, since)| format!("{}@{since}", short(epoch)));
+        each.collect::<Vec<_>>().join(" ")
+    };
+    let key = match key {
+        Key::Map(_) => "map".to_owned(),
+        Key::Member(_, epoch) => short(epoch),
+    };
+    let value = match value {
+        Value::Map(map) => {
+            let owner = |unit| map.owner(unit).map_or("-".to_owned(), |it| short(&it));
+            let units = (0..map.units().count()).map(|unit| {
+                format!(
+                    " {unit}:{} {}",
+                    owner(unit),
+                    waits(map.waits_for(unit).collect())
+                )
+            });
+            let units: Vec<_> = units.collect();
+            let state = map
+                .opens()
+                .map_or(String::new(), |it| format!(" CLOSING for {it:?}"));
+            format!("generation {}{state}{}", map.generation(), units.join(","))
+        }
+        Value::Member(it) => {
+            let excepts = serde_json::to_string(&it.excepts).expect("strings");
+            let unable = serde_json::to_string(&it.unable).expect("strings");
+            let leaves = if it.leaves { " leaves" } else { "" };
+            let waits = if it.waits { " waits" } else { "" };
+            let beat = (it.ttl, it.beat, it.follows);
+            format!(
+                "{} {beat:?} except {excepts} unable {unable}{leaves}{waits}",
+                it.id
+            )
+        }
+        other => format!("{other:?}"),
+    };
+    format!("{key} {value}")
+}

@@ -1,0 +1,82 @@
+//! What happens without faults.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nats_elect_core::assignment::Units;
+
+use crate::world::World;
+
+fn world(nodes: usize, units: u32) -> World {
+    let mut world = World::new(1, nodes, Units::Shards(units));
+    world.logs = true;
+    world
+}
+
+impl World {
+    /// Runs, and tells what happened if something failed.
+    #[track_caller]
+    pub fn goes_well(&mut self, time: Duration) {
+        self.run(time);
+        if let Some(failure) = &self.failure {
+            panic!("{}\n{failure}", self.messages.join("\n"));
+        }
+    }
+
+    /// How many units each member acts on.
+    pub fn acts(&self) -> Vec<usize> {
+        self.nodes
+            .iter()
+            .map(|it| it.acting(self.now).filter(|it| !it.1.is_told).count())
+            .collect()
+    }
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+#[test]
+fn three_members_share_units_and_take_over_from_who_leaves_and_who_dies() {
+    let mut world = world(3, 9);
+    for node in 0..3 {
+        world.start(node);
+    }
+    world.goes_well(secs(2));
+    assert_eq!(world.acts(), [3, 3, 3], "{}", world.messages.join("\n"));
+    world.leave(1);
+    world.goes_well(Duration::from_millis(600));
+    let acts: BTreeMap<_, _> = world.acts().into_iter().zip(0..).collect();
+    assert!(world.nodes[1].member.is_none());
+    assert_eq!(
+        acts.keys().sum::<usize>(),
+        9,
+        "{}",
+        world.messages.join("\n")
+    );
+    world.start(1);
+    world.goes_well(secs(1));
+    assert_eq!(world.acts(), [3, 3, 3], "{}", world.messages.join("\n"));
+    world.crash(0);
+    world.goes_well(secs(4));
+    assert_eq!(
+        world.acts().iter().sum::<usize>(),
+        9,
+        "{}",
+        world.messages.join("\n")
+    );
+}
+
+#[test]
+fn thirty_members_share_ten_thousand_units() {
+    let mut world = World::new(1, 30, Units::Shards(10_000));
+    (0..30).for_each(|node| world.start(node));
+    world.goes_well(secs(4));
+    let acts = world.acts();
+    assert_eq!(acts.iter().sum::<usize>(), 10_000, "{acts:?}");
+    world.crash(0);
+    world.goes_well(secs(5));
+    assert_eq!(world.acts().iter().sum::<usize>(), 10_000, "{acts:?}");
+    // The first one, the owners, and those of who died.
+    assert!(world.maps <= 4, "{} maps", world.maps);
+}
