@@ -228,7 +228,7 @@ pub use crate::election::*;
 pub use crate::lease::*;
 pub use crate::moment::Moment;
 #[cfg(feature = "__mutations")]
-pub use crate::mutation::{GROUP_MUTATIONS, MUTATIONS, Mutation, mend};
+pub use crate::mutation::{GROUP_MUTATIONS, MEMBER_MUTATIONS, MUTATIONS, Mutation, mend};
 
 /// Whether rules can be broken at run time, as tests do.
 #[doc(hidden)]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::mutation::broken;
 use super::peers::Peers;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, UnitSets};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// A handler that runs.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Acting {
                 && term.ending.is_none()
             {
                 term.ending = Some(until);
-                if broken!(ToldIsNoException) {
+                if mutated!(ToldIsNoException) {
                     self.behind.remove(&unit);
                 }
                 self.ending.insert((until, unit.clone()));
@@ -112,7 +112,7 @@ impl Acting {
         let is_clear = |unit: &UnitId, place: u32| {
             map.waits_for(place).all(|(other, number)| {
                 other == epoch
-                    || broken!(NobodyWaitedFor)
+                    || mutated!(NobodyWaitedFor)
                     || peers.is_clear(other, unit.generation, unit.unit(), number)
             })
         };
@@ -128,7 +128,7 @@ impl Acting {
         let (first, last) = (self.terms.first_key_value(), self.terms.last_key_value());
         let mut ends = first.into_iter().chain(last);
         let is_beside = ends.any(|(unit, _)| unit.generation != map.generation());
-        if is_beside && !broken!(BeginsBesideGeneration) {
+        if is_beside && !mutated!(BeginsBesideGeneration) {
             return Vec::new();
         }
         let units = self.begin.iter().filter_map(|place| {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::effect::Effect;
 use super::input::{Found, Lease};
 use super::machine::Member;
-use super::mutation::broken;
 use crate::OpId;
 use crate::assignment::{Epoch, Map, MapError, MemberRecord, Units, Value};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// The pause after reads that led to no map.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -104,7 +104,7 @@ impl Member {
     /// foreign value was shown.
     pub(super) fn collect_confirmed(&mut self, lease: Lease) {
         if let Step::Heartbeat { over, stamp } = self.collecting.step
-            && (lease.stamp >= stamp || broken!(ReadsBeforeHeartbeat))
+            && (lease.stamp >= stamp || mutated!(ReadsBeforeHeartbeat))
         {
             let (op, own) = (self.next_op(), lease.sequence);
             self.collecting.step = Step::Reads { over, op, own };
@@ -128,14 +128,15 @@ impl Member {
         for it in &found {
             self.show_member(it.epoch, it.sequence, it.value.clone());
         }
-        let shows_own =
-            |it: &Found| it.epoch == epoch && (it.sequence >= own || broken!(ReadsBeforeHeartbeat));
+        let shows_own = |it: &Found| {
+            it.epoch == epoch && (it.sequence >= own || mutated!(ReadsBeforeHeartbeat))
+        };
         let is_due = self
             .collect_due(Duration::ZERO)
             .is_some_and(|it| it.1 == over);
         if !is_due
             || !found.iter().any(shows_own)
-            || (self.must_not_collect(&found) && !broken!(CollectsBehind))
+            || (self.must_not_collect(&found) && !mutated!(CollectsBehind))
         {
             return;
         }
@@ -157,7 +158,7 @@ impl Member {
     fn collected_map(&self, over: u64, found: &[Found]) -> Result<Map, MapError> {
         let found = found.iter().map(|it| it.epoch).chain(self.peers.living());
         let found: BTreeSet<_> = found.filter(|it| !self.peers.is_over(*it)).collect();
-        let found = if broken!(CollectsKnownAlone) {
+        let found = if mutated!(CollectsKnownAlone) {
             BTreeSet::new()
         } else {
             found

@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::effect::{Effect, Over, Reply};
 use super::input::Order;
 use super::machine::{Member, Purpose};
-use super::mutation::broken;
 use super::peers::AGAIN;
 use super::planning::{Candidate, PlanRequest, can_run};
 use super::unit::UnitId;
 use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Unit, Units};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::plan::Standing;
 use crate::{RequestId, WriteOutcome};
 
@@ -169,7 +169,7 @@ impl Member {
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
         if map.opens().is_some() {
             if let Ok(next) = map.open(|epoch, since| {
-                broken!(OpensEarly) || self.peers.is_clear_of_all(epoch, since)
+                mutated!(OpensEarly) || self.peers.is_clear_of_all(epoch, since)
             }) {
                 self.write_map(&next);
             }
@@ -378,7 +378,7 @@ impl Member {
     fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
         let (generation, unit) = (unit.generation, unit.unit());
         match number {
-            u64::MAX => broken!(FormerOwnerForgotten) || self.peers.is_over(epoch),
+            u64::MAX => mutated!(FormerOwnerForgotten) || self.peers.is_over(epoch),
             _ => self.peers.is_clear(epoch, generation, unit, number),
         }
     }

@@ -9,10 +9,10 @@ use super::coordinator::Coordinator;
 use super::effect::{Acknowledgement, Effect, Over};
 use super::following::{Following, Next};
 use super::input::{Input, Lease};
-use super::mutation::broken;
 use super::peers::{AGAIN, Chore, News, Peers};
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Units, Value, ended};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::name::GroupName;
 use crate::token::FencingToken;
 use crate::{OpId, WriteOutcome};
@@ -433,7 +433,7 @@ impl Member {
     /// Writes the end of own epochs.
     fn end_lost(&mut self) {
         let due = self.lost.iter().filter_map(|(epoch, at)| {
-            let is_done = broken!(EndedEarly) || self.acting.is_done(Some(*epoch));
+            let is_done = mutated!(EndedEarly) || self.acting.is_done(Some(*epoch));
             (*at <= self.now && is_done).then_some(*epoch)
         });
         for epoch in due.collect::<Vec<_>>() {
@@ -458,7 +458,7 @@ impl Member {
                 Chore::Blank(epoch) => (epoch, 0, Vec::new()),
             };
             let key = self.member_key(epoch);
-            let over = if broken!(MarkedOverAnything) {
+            let over = if mutated!(MarkedOverAnything) {
                 Over::Anything
             } else {
                 Over::Sequence(over)

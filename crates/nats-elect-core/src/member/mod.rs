@@ -21,7 +21,6 @@
 //! | `acting.rs` | rules 1, 2 and 6: handlers, exceptions, units that the member can't run |
 //! | `collect.rs` | rule 5: maps over foreign values, and new names |
 //! | `coordinator.rs` | rules 3 and 7: who writes the next map, and when |
-//! | `mutation.rs` | deliberate breakages of the rules |
 //! | `planning.rs` | [`PlanRequest`]: what a plan is made from, outside the step |
 
 mod acting;
@@ -31,7 +30,6 @@ mod effect;
 mod following;
 mod input;
 mod machine;
-pub(crate) mod mutation;
 mod peers;
 mod planning;
 mod unit;
@@ -39,7 +37,5 @@ mod unit;
 pub use effect::{Acknowledgement, Effect, Over, Reply};
 pub use input::{Found, Input, Lease, Order};
 pub use machine::{Member, MemberSettings};
-#[cfg(feature = "__mutations")]
-pub use mutation::{MUTATIONS, Mutation};
 pub use planning::{Candidate, PlanRequest};
 pub use unit::{UnitId, UnitLabel};

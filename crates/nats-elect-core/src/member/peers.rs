@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::mutation::broken;
 use crate::assignment::{Epoch, LONGEST_LEASE, MemberRecord, Unit, Value};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// The time until a write beside the lease is tried again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ impl Peer {
     /// The lease that the value has to be watched for.
     fn lease(&self) -> Duration {
         let lease = self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl);
-        if broken!(MarkedEarly) {
+        if mutated!(MarkedEarly) {
             lease / 4
         } else {
             lease
@@ -68,7 +68,7 @@ impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
         if self.over.contains(&epoch) {
-            if broken!(OverEnds) && value != Value::Ended {
+            if mutated!(OverEnds) && value != Value::Ended {
                 self.over.remove(&epoch);
             }
             return News::Nothing;
@@ -129,7 +129,7 @@ impl Peers {
     /// Rule 2: whether the epoch is clear of a unit for the map of this sequence.
     pub fn is_clear(&self, epoch: Epoch, generation: u32, unit: Unit<'_>, number: u64) -> bool {
         let record = self.record(epoch);
-        if broken!(OtherGenerationsIgnored) {
+        if mutated!(OtherGenerationsIgnored) {
             let excepts = |it: &MemberRecord| it.excepts.contains(generation, unit);
             let is_clear = |it: &Arc<MemberRecord>| it.follows >= number && !excepts(it);
             return self.is_over(epoch) || record.is_some_and(is_clear);

@@ -8,12 +8,14 @@ macro_rules! mutations {
     (
         elections { $($(#[doc = $doc:literal])* $name:ident,)* }
         groups { $($(#[doc = $group_doc:literal])* $group_name:ident,)* }
+        members { $($(#[doc = $member_doc:literal])* $member_name:ident,)* }
     ) => {
         /// A rule of the protocol that is broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutation {
             $($(#[doc = $doc])* $name,)*
             $($(#[doc = $group_doc])* $group_name,)*
+            $($(#[doc = $member_doc])* $member_name,)*
         }
 
         /// All rules of elections, each with its description.
@@ -23,6 +25,10 @@ macro_rules! mutations {
         /// All rules of groups, each with its description.
         pub const GROUP_MUTATIONS: &[(Mutation, &str)] =
             &[$((Mutation::$group_name, concat!($($group_doc),*)),)*];
+
+        /// All rules of a group's members, each with its description.
+        pub const MEMBER_MUTATIONS: &[(Mutation, &str)] =
+            &[$((Mutation::$member_name, concat!($($member_doc),*)),)*];
     };
 }
 
@@ -190,6 +196,34 @@ mutations! {
         IgnoreForeignRecord,
         /// Any giving counts as signed by the owner. (Rule 12)
         BelieveUnsigned,
+    }
+    members {
+        /// Rule 1: a unit begins while others may still act on it.
+        NobodyWaitedFor,
+        /// Rule 1: a unit begins beside a handler of another generation in the same process.
+        BeginsBesideGeneration,
+        /// Rule 2: a handler that was told to end is no exception.
+        ToldIsNoException,
+        /// Rule 2: exceptions of other generations count for nothing.
+        OtherGenerationsIgnored,
+        /// Rule 3: the former owner of a unit is not waited for.
+        FormerOwnerForgotten,
+        /// Rule 4: an epoch is told over by its member before its handlers have ended.
+        EndedEarly,
+        /// Rule 4: an epoch is told over by others before its lease is.
+        MarkedEarly,
+        /// Rule 4: *ended* is written over whatever is stored.
+        MarkedOverAnything,
+        /// Rule 4: an epoch that is over comes back with its record.
+        OverEnds,
+        /// Rule 5: a collect leaves out who is in no map that the collector follows.
+        CollectsKnownAlone,
+        /// Rule 5: a member collects although others know later maps.
+        CollectsBehind,
+        /// Rule 5: the reads need not show a heartbeat that was sent before.
+        ReadsBeforeHeartbeat,
+        /// Rule 7: the next generation opens before the former owners are clear.
+        OpensEarly,
     }
 }
 

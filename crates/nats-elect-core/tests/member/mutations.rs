@@ -1,6 +1,6 @@
 //! Broken rules are noticed.
 
-use nats_elect_core::member::{MUTATIONS, Mutation};
+use nats_elect_core::{MEMBER_MUTATIONS, Mutation};
 
 use crate::seeds::run;
 
@@ -19,8 +19,9 @@ const UNNOTICED: &[Mutation] = &[
 #[test]
 fn each_broken_rule_is_noticed() {
     let mut missed = Vec::new();
-    for mutation in MUTATIONS.iter().filter(|it| !UNNOTICED.contains(it)) {
-        mutation.turn_on();
+    let noticed = |it: &&(Mutation, &str)| !UNNOTICED.contains(&it.0);
+    for (mutation, _) in MEMBER_MUTATIONS.iter().filter(noticed) {
+        mutation.choose();
         let found = (1..=SEEDS).find_map(|seed| Some((seed, run(seed, false).1?)));
         println!("{mutation:?}: {found:?}");
         if found.is_none() {
