@@ -3,50 +3,39 @@
 //! A role costs a heartbeat. A group's units share one: an instance keeps a single lease for all
 //! that it owns. So a group may have thousands of units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect_core::group::{
-    MOST_GROUPS, MOST_NAMED, MOST_NAMES_BYTES, MOST_SHARDS, Placement, Support, Units,
+    MOST_GROUPS, MOST_NAMED, MOST_NAMES_BYTES, Placement, Support, Units,
 };
 use nats_elect_core::name::{GroupName, NameError, UnitName};
 
 use self::placement::{Balanced, Policy, PolicySettings};
 use crate::error::Error;
 use crate::guarded_policy::GuardedPolicy;
-use crate::model::config::ConfigError;
+use crate::model::config::{ConfigError, GroupConfig};
 use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
 
-/// A group that an instance takes part in. [`RoleManagerBuilder::group`] takes it.
+/// A group that an instance takes part in. [`RoleManagerBuilder::group`] takes it, and
+/// [`configured_group`] does with the settings of a configuration file.
 ///
 /// All instances should give the same units to a group of one name.
 ///
 /// [`RoleManagerBuilder::group`]: crate::RoleManagerBuilder::group
+/// [`configured_group`]: crate::RoleManagerBuilder::configured_group
 #[must_use = "give it to `RoleManagerBuilder::group`"]
 pub struct Group {
-    name: String,
-    kind: Kind,
+    pub(crate) name: String,
+    /// The handler of all shards, if it is a sharded group.
+    shards: Option<Arc<dyn ErasedHandler>>,
+    units: Vec<(String, Arc<dyn ErasedHandler>)>,
     policy: Option<Arc<dyn Policy>>,
-    placed: Vec<(String, Wish)>,
-    data_limit: Option<u64>,
-}
-
-/// What the settings want of one unit's place.
-#[derive(Clone)]
-enum Wish {
-    Weight(u32),
-    ApartFrom(String),
-    Requires(String),
-    Prefers(String),
-    /// The name of the set that is spread over the zones.
-    Zones(String),
-}
-
-enum Kind {
-    Sharded(u32, Arc<dyn ErasedHandler>),
-    Spread(Vec<(String, Arc<dyn ErasedHandler>)>),
+    pub(crate) config: GroupConfig,
+    /// Whether the settings of the configuration replace these.
+    pub(crate) is_configured: bool,
 }
 
 impl Group {
@@ -56,34 +45,27 @@ impl Group {
     ///
     /// The number counts when the group is new. Later it is what the group's record says.
     pub fn sharded(name: impl Into<String>, shards: u32, handler: impl RoleHandler) -> Self {
-        Self {
-            name: name.into(),
-            kind: Kind::Sharded(shards, handler.boxed().erased()),
-            policy: None,
-            placed: Vec::new(),
-            data_limit: None,
-        }
+        let mut group = Self::spread(name);
+        group.shards = Some(handler.boxed().erased());
+        group.config.shards = Some(shards);
+        group
     }
 
     /// A group without units yet: see [`unit`](Self::unit).
     pub fn spread(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            kind: Kind::Spread(Vec::new()),
+            shards: None,
+            units: Vec::new(),
             policy: None,
-            placed: Vec::new(),
-            data_limit: None,
+            config: GroupConfig::default(),
+            is_configured: false,
         }
     }
 
     /// Adds a unit with a handler of its own. `start` fails if the group is a sharded one.
     pub fn unit(mut self, name: impl Into<String>, handler: impl RoleHandler) -> Self {
-        let unit = (name.into(), handler.boxed().erased());
-        match &mut self.kind {
-            Kind::Spread(units) => units.push(unit),
-            // `settle` reports it: shards have no names.
-            Kind::Sharded(shards, _) => *shards = 0,
-        }
+        self.units.push((name.into(), handler.boxed().erased()));
         self
     }
 
@@ -101,19 +83,15 @@ impl Group {
     /// Sets what a unit weighs, beside other units of the group. Default: 1,000, as for each unit. 1
     /// to 1,000,000. All instances should have the same.
     pub fn weight(mut self, unit: impl Into<String>, weight: u32) -> Self {
-        self.placed.push((unit.into(), Wish::Weight(weight)));
+        self.config.weights.insert(unit.into(), weight);
         self
     }
 
     /// Keeps these units on different instances where there are enough of them, also at the cost of
     /// balance. All instances should have the same.
     pub fn apart<U: Into<String>>(mut self, units: impl IntoIterator<Item = U>) -> Self {
-        let units: Vec<String> = units.into_iter().map(Into::into).collect();
-        for (index, unit) in units.iter().enumerate() {
-            let others = units[index + 1..].iter();
-            self.placed
-                .extend(others.map(|other| (unit.clone(), Wish::ApartFrom(other.clone()))));
-        }
+        let units = units.into_iter().map(Into::into).collect();
+        self.config.apart.push(units);
         self
     }
 
@@ -121,111 +99,101 @@ impl Group {
     /// [`MemberConfig::labels`](field@crate::MemberConfig::labels). If there is none, they have no
     /// owner. All instances should have the same.
     pub fn requires<U: Into<String>>(
-        self,
+        mut self,
         units: impl IntoIterator<Item = U>,
         label: impl Into<String>,
     ) -> Self {
-        self.wish(units, &Wish::Requires(label.into()))
+        add(&mut self.config.requires, units, label);
+        self
     }
 
     /// Has these units go to instances that have this one of
     /// [`MemberConfig::labels`](field@crate::MemberConfig::labels), where the balance allows it. All
     /// instances should have the same.
     pub fn prefers<U: Into<String>>(
-        self,
+        mut self,
         units: impl IntoIterator<Item = U>,
         label: impl Into<String>,
     ) -> Self {
-        self.wish(units, &Wish::Prefers(label.into()))
+        add(&mut self.config.prefers, units, label);
+        self
     }
 
     /// Spreads these units evenly over the zones, also at the cost of balance. An instance's zone is
     /// the entry `zone` of its metadata. All instances should have the same.
-    pub fn across_zones<U: Into<String>>(self, units: impl IntoIterator<Item = U>) -> Self {
-        let units: Vec<String> = units.into_iter().map(Into::into).collect();
-        let set = units.first().cloned().unwrap_or_default();
-        self.wish(units, &Wish::Zones(set))
-    }
-
-    fn wish<U: Into<String>>(mut self, units: impl IntoIterator<Item = U>, wish: &Wish) -> Self {
-        let units = units.into_iter().map(|unit| (unit.into(), wish.clone()));
-        self.placed.extend(units);
+    pub fn across_zones<U: Into<String>>(mut self, units: impl IntoIterator<Item = U>) -> Self {
+        let units = units.into_iter().map(Into::into).collect();
+        self.config.across_zones.push(units);
         self
     }
 
     /// Limits the bytes that each unit keeps by [`Term::store`](crate::Term::store). At least 1
     /// KiB. Default: no limit.
     pub const fn data_limit(mut self, bytes: u64) -> Self {
-        self.data_limit = Some(bytes);
+        self.config.data_limit = Some(bytes);
         self
     }
 
     /// Checks the names and the numbers.
     pub(crate) fn settle(self) -> Result<Settled, Error> {
         let name = GroupName::new(&self.name)?;
-        let breaks = |field: &str, value: String, rule: &str| Error::GroupConfig {
+        let breaks = |error| Error::GroupConfig {
             group: self.name.clone(),
-            error: ConfigError::new(field, value, rule),
+            error,
         };
-        let (units, handlers) = match self.kind {
-            Kind::Sharded(shards, handler) => {
-                if !(1..=MOST_SHARDS).contains(&shards) {
-                    let rule = "must be 1 to 65536, and a sharded group has no named units";
-                    return Err(breaks("shards", shards.to_string(), rule));
-                }
+        self.config.validate().map_err(breaks)?;
+        let count = self.units.len();
+        let (units, handlers) = match (self.shards, self.config.shards) {
+            (Some(handler), Some(shards)) if count == 0 => {
                 (Units::Shards(shards), UnitHandlers::Shards(handler))
             }
-            Kind::Spread(units) => {
-                let count = units.len();
-                let units = units
-                    .into_iter()
-                    .map(|(unit, handler)| Ok((UnitName::new(&unit)?, handler)));
+            (None, None) => {
+                let units = self.units.into_iter();
+                let units = units.map(|(unit, handler)| Ok((UnitName::new(&unit)?, handler)));
                 let handlers: BTreeMap<_, _> = units.collect::<Result<_, NameError>>()?;
                 if handlers.is_empty() || handlers.len() < count {
+                    let value = format!("{:?}", handlers.keys());
                     let rule = "must be at least one, each with a name of its own";
-                    return Err(breaks("units", format!("{:?}", handlers.keys()), rule));
+                    return Err(breaks(ConfigError::new("units", value, rule)));
                 }
                 if count > MOST_NAMED {
                     let rule = format!("must be at most {MOST_NAMED}");
-                    return Err(breaks("units", count.to_string(), &rule));
+                    let error = ConfigError::new("units", count.to_string(), rule);
+                    return Err(breaks(error));
                 }
                 let names = handlers.keys().cloned().collect();
                 (Units::Named(names), UnitHandlers::Named(handlers))
             }
+            (_, shards) => {
+                let value = shards.map_or_else(|| "unset".to_owned(), |it| it.to_string());
+                let rule = "a sharded group has it and no named units, and a spread group has named units alone";
+                return Err(breaks(ConfigError::new("shards", value, rule)));
+            }
         };
-        if let Some(limit) = self.data_limit.filter(|limit| *limit < 1024) {
-            let rule = "must be at least 1024";
-            return Err(breaks("data_limit", limit.to_string(), rule));
-        }
-        let mut placed: BTreeMap<UnitName, placement::Unit> = BTreeMap::new();
-        for (unit, wish) in self.placed {
-            let name = UnitName::new(&unit)?;
-            let is_known = match &units {
-                Units::Shards(_) => name.as_shard().is_some(),
-                Units::Named(names) => names.contains(&name),
-            };
-            if !is_known {
-                return Err(breaks("unit", unit, "must be a unit of the group"));
-            }
-            let unit = placed.entry(name).or_default();
-            match wish {
-                Wish::Weight(weight) => unit.weight = weight,
-                Wish::Requires(label) => _ = unit.requires.insert(label),
-                Wish::Prefers(label) => _ = unit.prefers.insert(label),
-                Wish::Zones(set) => unit.spread = Some(set),
-                Wish::ApartFrom(other) => {
-                    unit.apart_from.insert(UnitName::new(&other)?);
-                }
-            }
-        }
+        let placed = self.config.placed(|name| match &units {
+            Units::Shards(_) => name.as_shard().is_some(),
+            Units::Named(names) => names.contains(name),
+        });
         Ok(Settled {
             name,
+            placed: placed.map_err(breaks)?,
             units,
             policy: self.policy,
-            placed,
             handlers,
-            data_limit: self.data_limit,
+            data_limit: self.config.data_limit,
         })
+    }
+}
+
+/// Adds a label for each of these units.
+fn add<U: Into<String>>(
+    labels: &mut BTreeMap<String, BTreeSet<String>>,
+    units: impl IntoIterator<Item = U>,
+    label: impl Into<String>,
+) {
+    let label = label.into();
+    for unit in units {
+        labels.entry(unit.into()).or_default().insert(label.clone());
     }
 }
 
@@ -295,16 +263,11 @@ pub mod placement {
 
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = match &self.kind {
-            Kind::Sharded(shards, _) => format!("0..{shards}"),
-            Kind::Spread(units) => {
-                let names: Vec<_> = units.iter().map(|(name, _)| name.as_str()).collect();
-                names.join(", ")
-            }
-        };
+        let units: Vec<_> = self.units.iter().map(|(name, _)| name).collect();
         f.debug_struct("Group")
             .field("name", &self.name)
             .field("units", &units)
+            .field("config", &self.config)
             .finish_non_exhaustive()
     }
 }

@@ -8,8 +8,8 @@
 //! whether the lease still lasts, and the [`FencingToken`] for systems that compare it. Its
 //! [`FencedStore`] keeps state that only the newest term can change. Use a [`RoleHandle`] to ask
 //! about a role from the outside. An [`Observer`] watches the roles of a bucket without taking part
-//! in elections. Every setting is in [`RoleConfig`] and [`ManagerConfig`], and on the page about
-//! [configuration](docs::configuration).
+//! in elections. Every setting is in [`RoleConfig`], [`GroupConfig`] and [`ManagerConfig`], and on
+//! the page about [configuration](docs::configuration).
 //!
 //! A [`Group`] gives each of thousands of shards, or each of some jobs, one owner among the
 //! instances, with one lease for all that an instance owns ([more](docs::groups)). A
@@ -174,8 +174,9 @@ pub use crate::manager::{
 pub use crate::metrics::{METRICS, Metric};
 pub use crate::model::admin::LastFailure;
 pub use crate::model::config::{
-    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EventsConfig, LastWillConfig,
-    ManagerConfig, MemberConfig, Overrun, RoleConfig, Secret, Storage, Takeover, TlsConfig,
+    AdminConfig, AuthConfig, ConfigError, ElectionsConfig, EventsConfig, GroupConfig,
+    LastWillConfig, ManagerConfig, MemberConfig, Overrun, RoleConfig, Secret, Storage, Takeover,
+    TlsConfig,
 };
 pub use crate::model::group_plan::{
     GroupPlan, LoadRange, PlannedMember, PlannedMove, UnplacedUnit,

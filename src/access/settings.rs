@@ -7,10 +7,10 @@ macro_rules! config_setters {
     (connection) => {
         /// Takes settings from the environment: `NATS_URL`, `NATS_CREDS` and the others that
         /// [`ManagerConfig::with_env`](crate::ManagerConfig::with_env) describes, and for a manager
-        /// those of its roles, as
+        /// those of its roles and groups, as
         /// [`ElectionsConfig::with_env`](crate::ElectionsConfig::with_env) describes. The settings
-        /// of roles are overridden wherever this call stands. Without this call the environment is
-        /// not read.
+        /// of roles and groups are overridden wherever this call stands. Without this call the
+        /// environment is not read.
         pub fn with_env(mut self) -> Self {
             self.access.take_environment();
             self

@@ -1,6 +1,5 @@
 //! The builder of a manager.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,7 +27,8 @@ use crate::role::{ErasedHandler, RoleHandler};
 pub struct RoleManagerBuilder {
     pub(super) access: Access,
     pub(super) roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
-    pub(super) configured: BTreeMap<String, RoleConfig>,
+    /// The settings of roles and groups, by their names.
+    pub(super) configured: ElectionsConfig,
     pub(super) keyring: Keyring,
     pub(super) last_will_ends: Option<Ends>,
     pub(super) groups: Vec<Group>,
@@ -46,11 +46,11 @@ pub(super) enum Settings {
 impl RoleManagerBuilder {
     /// Takes all settings at once, for instance from a file: a
     /// [`ManagerConfig`](crate::ManagerConfig), or an [`ElectionsConfig`] with the settings of roles for
-    /// [`configured_role`](Self::configured_role). Later calls change single settings.
+    /// [`configured_role`](Self::configured_role) and of groups for
+    /// [`configured_group`](Self::configured_group). Later calls change single settings.
     pub fn config(mut self, config: impl Into<ElectionsConfig>) -> Self {
-        let config = config.into();
-        self.access.config = config.manager;
-        self.configured = config.roles;
+        self.configured = config.into();
+        self.access.config = std::mem::take(&mut self.configured.manager);
         self
     }
 
@@ -200,10 +200,21 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Adds a group in which this instance takes part.
+    /// Adds a group in which this instance takes part, with the settings that the [`Group`] has.
     pub fn group(mut self, group: Group) -> Self {
         self.groups.push(group);
         self
+    }
+
+    /// Adds a group with the settings that the configuration has under its name: see
+    /// [`config`](Self::config). `start` fails if it has none.
+    ///
+    /// Settings of the [`Group`] itself are defaults: each is replaced, as a whole, by one of the
+    /// same name in the configuration. A number of shards that is only in the configuration is 0 in
+    /// [`Group::sharded`].
+    pub fn configured_group(self, mut group: Group) -> Self {
+        group.is_configured = true;
+        self.group(group)
     }
 
     /// Connects, opens the bucket, and takes part in the election of every role.

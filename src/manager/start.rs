@@ -16,9 +16,13 @@ use super::{Fleet, RoleManager};
 use crate::access::Access;
 use crate::actors::{ElectionThread, Groups, Opened, PublisherSetup, Routes, Setup};
 use crate::error::Error;
+use crate::group::Group;
 use crate::last_will::Keeper;
 use crate::limits;
-use crate::model::config::{ConfigError, Environment, ManagerConfig, RoleConfig, role_overridden};
+use crate::model::config::{
+    ConfigError, ElectionsConfig, Environment, GroupConfig, ManagerConfig, RoleConfig, TableOfName,
+    table_overridden,
+};
 use crate::role::{ErasedHandler, Instance, RoleRegistry, RoleScope};
 use crate::store::{Bucket, IfMissing};
 use nats_elect_core::application::Application;
@@ -37,7 +41,7 @@ impl RoleManagerBuilder {
             program,
         } = self;
         access.settle()?;
-        let roles = resolved(roles, &configured, access.environment.as_ref())?;
+        let (roles, groups) = resolved(roles, groups, &configured, &access)?;
         let config = access.config.clone();
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
@@ -240,42 +244,81 @@ fn may_have_companion(access: &Access) -> Result<(), Error> {
     Ok(())
 }
 
+/// Logs the variables that have no effect, and refuses those that name two roles or two groups.
+fn warn_of_unused(
+    environment: &Environment,
+    roles: &[(String, Settings, Arc<dyn ErasedHandler>)],
+    groups: &[Group],
+) -> Result<(), ConfigError> {
+    let roles: Vec<_> = roles.iter().map(|(name, ..)| name.as_str()).collect();
+    let groups: Vec<_> = groups.iter().map(|group| group.name.as_str()).collect();
+    let mut others = environment.of_others::<RoleConfig>(&roles)?;
+    others.extend(environment.of_others::<GroupConfig>(&groups)?);
+    for variable in others {
+        tracing::warn!(
+            variable,
+            "no role or group of this manager has the name in this variable: it has no effect"
+        );
+    }
+    for unknown in environment.unknown() {
+        tracing::warn!("{unknown}");
+    }
+    Ok(())
+}
+
 type Role = (String, RoleConfig, Arc<dyn ErasedHandler>);
 
-/// Returns the roles with their settings: those of the environment override the others.
+/// Returns roles and groups with their settings: those of the environment override the others.
 fn resolved(
     roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
-    configured: &BTreeMap<String, RoleConfig>,
-    environment: Option<&Environment>,
-) -> Result<Vec<Role>, Error> {
+    mut groups: Vec<Group>,
+    configured: &ElectionsConfig,
+    access: &Access,
+) -> Result<(Vec<Role>, Vec<Group>), ConfigError> {
+    let environment = access.environment.as_ref();
     if let Some(environment) = environment {
-        let names: Vec<_> = roles.iter().map(|(name, ..)| name.as_str()).collect();
-        for variable in environment.of_other_roles(&names)? {
-            tracing::warn!(
-                variable,
-                "no role of this manager has the name in this variable: it has no effect"
-            );
-        }
-        for unknown in environment.unknown() {
-            tracing::warn!("{unknown}");
-        }
+        warn_of_unused(environment, &roles, &groups)?;
     }
     let roles = roles.into_iter().map(|(name, settings, handler)| {
         let config = match settings {
             Settings::Given(config) => *config,
-            Settings::Configured => configured.get(&name).cloned().ok_or_else(|| {
-                let rule =
-                    "`configured_role` needs it: add the table, an empty one for the defaults";
-                ConfigError::new(format!("roles.{name}"), "missing", rule)
-            })?,
+            Settings::Configured => configured_under(&name, &configured.roles)?,
         };
-        let config = match environment {
-            Some(environment) => role_overridden(&name, config, environment)?.0,
-            None => config,
-        };
+        let config = overridden(&name, config, environment)?;
         Ok((name, config, handler))
     });
-    roles.collect()
+    for group in &mut groups {
+        let mut config = std::mem::take(&mut group.config);
+        if group.is_configured {
+            config = configured_under(&group.name, &configured.groups)?.over(config);
+        }
+        group.config = overridden(&group.name, config, environment)?;
+    }
+    Ok((roles.collect::<Result<_, ConfigError>>()?, groups))
+}
+
+fn overridden<T: TableOfName>(
+    name: &str,
+    config: T,
+    environment: Option<&Environment>,
+) -> Result<T, ConfigError> {
+    match environment {
+        Some(environment) => table_overridden(name, config, environment).map(|(it, _)| it),
+        None => Ok(config),
+    }
+}
+
+/// Returns the settings of a role or a group that the configuration has under its name.
+fn configured_under<T: TableOfName + Clone>(
+    name: &str,
+    configured: &BTreeMap<String, T>,
+) -> Result<T, ConfigError> {
+    configured.get(name).cloned().ok_or_else(|| {
+        let of = T::OF;
+        let rule =
+            format!("`configured_{of}` needs it: add the table, an empty one for the defaults");
+        ConfigError::new(format!("{of}s.{name}"), "missing", rule)
+    })
 }
 
 /// Returns the host name, the process id and a short random part.

@@ -17,7 +17,7 @@ const SOURCES: [&str; 7] = [
     "src/model/config/group.rs",
 ];
 /// Each table has this type's name at its top.
-const TABLES: [&str; 2] = ["RoleConfig", "ManagerConfig"];
+const TABLES: [&str; 3] = ["RoleConfig", "GroupConfig", "ManagerConfig"];
 
 /// A setting: its name, its type, and the first paragraph of what is said of it.
 struct Setting {

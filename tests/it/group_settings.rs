@@ -1,6 +1,6 @@
 //! Instances whose settings differ from the group, or break a rule.
 
-use nats_elect::{Error, Group, MemberConfig, RoleManager, RoleManagerBuilder};
+use nats_elect::{ElectionsConfig, Error, Group, MemberConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::logs::{self, records};
@@ -109,6 +109,88 @@ async fn an_instance_with_another_kind_of_units_owns_nothing_and_says_why_and_is
     stop(b).await;
 }
 
+fn file(text: &str) -> ElectionsConfig {
+    toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_gets_the_settings_of_a_file_and_its_own_where_the_file_has_none() {
+    let server = NatsServer::start().expect("start");
+    let config = file(
+        "[manager]\nbucket_auto_create = true\nmember.ttl = '5s'\nmember.labels = ['disk=ssd']\n\
+         [groups.partitions]\nshards = 6\nrequires = { 1 = ['disk=ssd'], 2 = ['gpu'] }\n",
+    );
+    // The file has another number, and other units that require something.
+    let own = Group::sharded(GROUP, 0, waits())
+        .requires(["0"], "nobody has it")
+        .data_limit(2048);
+    let builder = RoleManager::builder().config(config).servers(server.url());
+    let a = builder.configured_group(own).start().await.expect("start");
+    comes_true("all shards that may be owned", async || {
+        group(&a).mine() == ["0", "1", "3", "4", "5"]
+    })
+    .await;
+    assert_eq!(group(&a).shards(), Some(6));
+    stop(a).await;
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_fit_a_group_is_refused_before_anything_connects() {
+    let start = async |text: &str, group: Group| {
+        let builder = RoleManager::builder().config(file(text));
+        let builder = builder.servers("nats://127.0.0.1:1");
+        let started = builder.configured_group(group).start().await;
+        started.expect_err(text).to_string()
+    };
+    let sharded = || Group::sharded(GROUP, 0, waits());
+    let a = || spread(&["a"]);
+    for (text, group, expected) in [
+        (
+            "",
+            sharded(),
+            "`groups.partitions` is missing, but `configured_group` needs it",
+        ),
+        (
+            "[groups.other]",
+            sharded(),
+            "`groups.partitions` is missing",
+        ),
+        (
+            "[groups.partitions]",
+            sharded(),
+            "`shards` is 0, but must be from 1 to 65536",
+        ),
+        (
+            "[groups.partitions]\nshards = 70000",
+            sharded(),
+            "`shards` is 70000",
+        ),
+        (
+            "[groups.partitions]\nshards = 8",
+            a(),
+            "`shards` is 8, but a sharded group has it",
+        ),
+        (
+            "[groups.partitions]\nshards = 8",
+            sharded().unit("a", waits()),
+            "`shards` is 8",
+        ),
+        (
+            "[groups.partitions]\nweights = { b = 2 }",
+            a(),
+            "`weights` is \"b\", but must be a unit",
+        ),
+        (
+            "[groups.partitions]\napart = [['a', 'b']]",
+            a(),
+            "`apart` is \"b\", but must be a unit",
+        ),
+    ] {
+        let error = start(text, group).await;
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connects() {
     let start = async |groups: Vec<Group>| {
@@ -129,13 +211,21 @@ async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connec
         assert!(matches!(no_unit, Error::Name(_)), "{name:?}: {no_unit:?}");
     }
     let named = Group::sharded(GROUP, 4, waits()).unit("a", waits());
+    let four = || Group::sharded(GROUP, 4, waits());
     for (broken, setting) in [
         (Group::sharded(GROUP, 0, waits()), "shards"),
         (Group::sharded(GROUP, 65_537, waits()), "shards"),
         (named, "shards"),
         (Group::spread(GROUP), "units"),
         (spread(&["a", "b", "a"]), "units"),
-        (spread(&["a"]).weight("b", 2000), "unit"),
+        (spread(&["a"]).weight("b", 2000), "weights"),
+        (spread(&["a"]).weight("a", 0), "weights.a"),
+        (spread(&["a"]).apart(["a", "b"]), "apart"),
+        (spread(&["a"]).requires([""], "gpu"), "requires"),
+        (four().apart(["1", "1"]), "apart[0]"),
+        (four().across_zones(["a"]), "across_zones"),
+        (four().prefers(["1"], ""), "prefers"),
+        (four().data_limit(1023), "data_limit"),
     ] {
         let refused = start(vec![broken]).await;
         let Error::GroupConfig { group, error } = &refused else {

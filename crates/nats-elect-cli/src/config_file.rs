@@ -1,5 +1,5 @@
-//! Configuration files: `[manager]` and `[roles.<name>]`, in TOML or JSON, or the same in a table of
-//! an application's own file.
+//! Configuration files: `[manager]`, `[roles.<name>]` and `[groups.<name>]`, in TOML or JSON, or the
+//! same in a table of an application's own file.
 
 use std::fmt;
 use std::fs;

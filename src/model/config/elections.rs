@@ -1,14 +1,15 @@
-//! The settings of a process with all its roles: what a configuration file holds.
+//! The settings of a process with all its roles and groups: what a configuration file holds.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::overrides::{Environment, Origins, blamed};
-use super::{ConfigError, ManagerConfig, RoleConfig};
+use super::overrides::{Environment, Origins, TableOfName, blamed};
+use super::{ConfigError, GroupConfig, ManagerConfig, RoleConfig};
 
-/// The settings of a process and of its roles. This is what a configuration file holds: a table
-/// `manager`, and a table `roles.<name>` for each role.
+/// The settings of a process, of its roles and of its groups. This is what a configuration file
+/// holds: a table `manager`, a table `roles.<name>` for each role, and a table `groups.<name>` for
+/// each group.
 ///
 /// An application can make it a table of its own configuration. `nats-elect check` and
 /// `nats-elect doctor` read that file too, with `--table elect`.
@@ -54,6 +55,9 @@ pub struct ElectionsConfig {
 
     /// The settings of each role, by the role's name.
     pub roles: BTreeMap<String, RoleConfig>,
+
+    /// The settings of each group, by the group's name.
+    pub groups: BTreeMap<String, GroupConfig>,
 }
 
 impl From<ManagerConfig> for ElectionsConfig {
@@ -71,11 +75,12 @@ impl ElectionsConfig {
     ///
     /// The name of a variable follows from the path of the setting in a file: `NATS_ELECT_`, then
     /// the path in upper case, with `__` in place of each dot and without `manager`. `roles.scheduler.meta.region` is
-    /// `NATS_ELECT_ROLES__SCHEDULER__META__REGION`. In the name of a role, `_` stands for `-`.
+    /// `NATS_ELECT_ROLES__SCHEDULER__META__REGION`. In the name of a role or a group, `_` stands
+    /// for `-`.
     /// [`ManagerConfig::with_env`] lists the shorter names of connection settings.
     ///
     /// Values are written as in a file, without quotation marks. Lists and tables are written as
-    /// JSON. Variables of roles that this configuration does not have are not read.
+    /// JSON. Variables of roles and groups that this configuration does not have are not read.
     ///
     /// # Errors
     ///
@@ -92,42 +97,58 @@ impl ElectionsConfig {
         self.overridden(&Environment::read())
     }
 
-    /// Returns the variables in the environment that are named as settings of roles, but of none
-    /// that this configuration has. For this project's command; a builder logs them.
+    /// Returns the variables in the environment that are named as settings of roles or groups, but
+    /// of none that this configuration has. For this project's command; a builder logs them.
     #[doc(hidden)]
-    pub fn other_roles_in_env(&self) -> Result<Vec<String>, ConfigError> {
-        Environment::read().of_other_roles(&self.role_names())
+    pub fn others_in_env(&self) -> Result<Vec<String>, ConfigError> {
+        self.others_in(&Environment::read())
     }
 
-    fn role_names(&self) -> Vec<&str> {
-        self.roles.keys().map(String::as_str).collect()
+    fn others_in(&self, environment: &Environment) -> Result<Vec<String>, ConfigError> {
+        let mut others = environment.of_others::<RoleConfig>(&names(&self.roles))?;
+        others.extend(environment.of_others::<GroupConfig>(&names(&self.groups))?);
+        Ok(others)
     }
 
     pub(crate) fn overridden(
         mut self,
         environment: &Environment,
     ) -> Result<(Self, Origins), ConfigError> {
-        environment.of_other_roles(&self.role_names())?;
+        self.others_in(environment)?;
         let (manager, mut settings) = self.manager.overridden(environment)?;
         self.manager = manager;
-        for (name, config) in &mut self.roles {
-            let (role, of_role) = role_overridden(name, config.clone(), environment)?;
-            *config = role;
-            settings.extend(of_role);
-        }
+        settings.extend(all_overridden(&mut self.roles, environment)?);
+        settings.extend(all_overridden(&mut self.groups, environment)?);
         Ok((self, settings))
     }
 }
 
-/// A role's settings with those of the environment.
-pub(crate) fn role_overridden(
-    name: &str,
-    config: RoleConfig,
+fn names<T>(tables: &BTreeMap<String, T>) -> Vec<&str> {
+    tables.keys().map(String::as_str).collect()
+}
+
+fn all_overridden<T: TableOfName + Clone>(
+    tables: &mut BTreeMap<String, T>,
     environment: &Environment,
-) -> Result<(RoleConfig, Origins), ConfigError> {
-    let (config, origins) = environment.over_role(name, config)?;
-    let blamed = |error| blamed(error, &origins, &format!("roles.{name}"));
-    match config.settings().err().and_then(blamed) {
+) -> Result<Origins, ConfigError> {
+    let mut settings = Origins::new();
+    for (name, config) in tables {
+        let (changed, origins) = table_overridden(name, config.clone(), environment)?;
+        *config = changed;
+        settings.extend(origins);
+    }
+    Ok(settings)
+}
+
+/// The settings of a role or a group with those of the environment.
+pub(crate) fn table_overridden<T: TableOfName>(
+    name: &str,
+    config: T,
+    environment: &Environment,
+) -> Result<(T, Origins), ConfigError> {
+    let (config, origins) = environment.over_table(name, config)?;
+    let blamed = |error| blamed(error, &origins, &format!("{}s.{name}", T::OF));
+    match config.check().err().and_then(blamed) {
         Some(error) => Err(error),
         None => Ok((config, origins)),
     }

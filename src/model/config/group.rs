@@ -1,13 +1,17 @@
 //! The settings of groups, and of the lease that an instance keeps for all that it owns of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::manager::no_name;
 use super::{ConfigError, RoleConfig, RoleSettings};
+use nats_elect_core::config::{data_limit, ensure};
 use nats_elect_core::duration::exact;
-use nats_elect_core::group::{HANDLER, LONGEST_LEASE, MOST_LABELS};
+use nats_elect_core::group::policy::{MOST_WEIGHT, Unit};
+use nats_elect_core::group::{HANDLER, LONGEST_LEASE, MOST_LABELS, MOST_SHARDS};
+use nats_elect_core::name::UnitName;
 use nats_elect_core::setters;
 use nats_elect_core::text::printable;
 
@@ -90,13 +94,8 @@ impl MemberConfig {
             let count = self.labels.len().to_string();
             return Err(ConfigError::new("member.labels", count, rule));
         }
-        let is_label = |label: &&String| {
-            !label.is_empty() && printable(label) == **label && !label.starts_with(HANDLER)
-        };
-        if let Some(label) = self.labels.iter().find(|label| !is_label(label)) {
-            let rule = "must be 1 to 255 printable characters each, and not begin with `handler=`";
-            return Err(ConfigError::new("member.labels", printable(label), rule));
-        }
+        let mut labels = self.labels.iter();
+        labels.try_for_each(|label| check_label("member.labels", label))?;
         Ok(Seat {
             labels: self.labels.clone(),
             max_units: self.max_units,
@@ -127,5 +126,333 @@ impl MemberConfig {
             } = error;
             ConfigError::new(format!("member.{field}"), value, rule)
         })
+    }
+}
+
+fn check_label(field: &str, label: &str) -> Result<(), ConfigError> {
+    ensure(
+        !label.is_empty() && printable(label) == label && !label.starts_with(HANDLER),
+        field,
+        format_args!("{:?}", printable(label)),
+        "must be 1 to 255 printable characters each, and not begin with `handler=`",
+    )
+}
+
+/// The settings of a group, in a configuration file or from the environment. In code they are
+/// methods of [`Group`](crate::Group).
+///
+/// Shards are named by their numbers: `"17"`. All instances should have the same settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GroupConfig {
+    /// How many shards a sharded group has when it is new. 1 to 65,536. Later its record in the
+    /// bucket tells the number. Default: the number in `Group::sharded`. A group of named units has
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
+
+    /// What units weigh, beside other units of the group: `{ billing = 4000 }`. 1 to 1,000,000.
+    /// Default: 1,000 each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, u32>,
+
+    /// Lists of units that are on different instances where there are enough of them, also at the
+    /// cost of balance: `[["billing", "audit"]]`. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<Vec<String>>,
+
+    /// The labels that the owner of a unit must have, of those in `member.labels`: `{ billing =
+    /// ["disk=ssd"] }`. If no instance has them, the unit has no owner. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires: BTreeMap<String, BTreeSet<String>>,
+
+    /// The labels of the instances to which a unit goes where the balance allows it, as in
+    /// `requires`. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prefers: BTreeMap<String, BTreeSet<String>>,
+
+    /// Lists of units. Those of each list are spread evenly over the zones, also at the cost of
+    /// balance. An instance's zone is the entry `zone` of its `meta`. A unit is in one list at most.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub across_zones: Vec<Vec<String>>,
+
+    /// The limit on the bytes that each unit keeps by `Term::store()`. At least 1024. Unset: as many
+    /// as the bucket has room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_limit: Option<u64>,
+}
+
+setters!(GroupConfig {
+    shards: u32 => Some(shards);
+    weights: BTreeMap<String, u32> => weights;
+    apart: Vec<Vec<String>> => apart;
+    requires: BTreeMap<String, BTreeSet<String>> => requires;
+    prefers: BTreeMap<String, BTreeSet<String>> => prefers;
+    across_zones: Vec<Vec<String>> => across_zones;
+    data_limit: u64 => Some(data_limit);
+});
+
+impl GroupConfig {
+    /// Checks every rule, except that the group has the units.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first rule that is broken, with the field, its value and the rule.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if let Some(shards) = self.shards {
+            let rule = format_args!("must be from 1 to {MOST_SHARDS}");
+            ensure((1..=MOST_SHARDS).contains(&shards), "shards", shards, rule)?;
+        }
+        for (field, unit) in self.named() {
+            let name = UnitName::new(unit).map_err(|error| no_name(field, &error))?;
+            ensure(
+                self.shards.is_none() || name.as_shard().is_some(),
+                field,
+                format_args!("{unit:?}"),
+                "must be the number of a shard, as the group has `shards`",
+            )?;
+        }
+        for (unit, weight) in &self.weights {
+            let rule = format_args!("must be from 1 to {MOST_WEIGHT}");
+            let field = format!("weights.{unit}");
+            ensure((1..=MOST_WEIGHT).contains(weight), &field, weight, rule)?;
+        }
+        for (field, labels) in [("requires", &self.requires), ("prefers", &self.prefers)] {
+            let mut labels = labels.values().flatten();
+            labels.try_for_each(|label| check_label(field, label))?;
+        }
+        for (i, units) in self.apart.iter().enumerate() {
+            let rule = "must not be twice in one list";
+            each_once(&format!("apart[{i}]"), units, rule)?;
+        }
+        let zones = self.across_zones.iter().flatten();
+        each_once("across_zones", zones, "must be in one list, and once")?;
+        data_limit(self.data_limit).map(drop)
+    }
+
+    /// The units that settings name, each with its setting.
+    fn named(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let weights = self.weights.keys().map(|unit| ("weights", unit));
+        let apart = self.apart.iter().flatten().map(|unit| ("apart", unit));
+        let requires = self.requires.keys().map(|unit| ("requires", unit));
+        let prefers = self.prefers.keys().map(|unit| ("prefers", unit));
+        let zones = self.across_zones.iter().flatten();
+        let zones = zones.map(|unit| ("across_zones", unit));
+        weights
+            .chain(apart)
+            .chain(requires)
+            .chain(prefers)
+            .chain(zones)
+    }
+
+    /// Returns these settings, and those of the program where there are none.
+    pub(crate) fn over(self, program: Self) -> Self {
+        fn first<T: Default + PartialEq>(own: T, other: T) -> T {
+            if own == T::default() { other } else { own }
+        }
+        Self {
+            shards: first(self.shards, program.shards),
+            weights: first(self.weights, program.weights),
+            apart: first(self.apart, program.apart),
+            requires: first(self.requires, program.requires),
+            prefers: first(self.prefers, program.prefers),
+            across_zones: first(self.across_zones, program.across_zones),
+            data_limit: first(self.data_limit, program.data_limit),
+        }
+    }
+
+    /// Returns the places that the settings want for units.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the group has no such unit.
+    pub(crate) fn placed(
+        &self,
+        is_unit: impl Fn(&UnitName) -> bool,
+    ) -> Result<BTreeMap<UnitName, Unit>, ConfigError> {
+        let known = |field: &str, unit: &String| {
+            let name = UnitName::new(unit).map_err(|error| no_name(field, &error))?;
+            let rule = "must be a unit of the group";
+            ensure(is_unit(&name), field, format_args!("{unit:?}"), rule).map(|()| name)
+        };
+        let mut units: BTreeMap<_, Unit> = BTreeMap::new();
+        for (unit, weight) in &self.weights {
+            let unit = units.entry(known("weights", unit)?).or_default();
+            unit.weight = *weight;
+        }
+        for (unit, labels) in &self.requires {
+            let unit = units.entry(known("requires", unit)?).or_default();
+            unit.requires.clone_from(labels);
+        }
+        for (unit, labels) in &self.prefers {
+            let unit = units.entry(known("prefers", unit)?).or_default();
+            unit.prefers.clone_from(labels);
+        }
+        for set in &self.across_zones {
+            for unit in set {
+                let unit = units.entry(known("across_zones", unit)?).or_default();
+                unit.spread = set.first().cloned();
+            }
+        }
+        for list in &self.apart {
+            let names = list.iter().map(|unit| known("apart", unit));
+            let names = names.collect::<Result<Vec<_>, _>>()?;
+            for (i, name) in names.iter().enumerate() {
+                let unit = units.entry(name.clone()).or_default();
+                unit.apart_from.extend(names[i + 1..].iter().cloned());
+            }
+        }
+        Ok(units)
+    }
+}
+
+fn each_once<'a>(
+    field: &str,
+    units: impl IntoIterator<Item = &'a String>,
+    rule: &str,
+) -> Result<(), ConfigError> {
+    let mut seen = BTreeSet::new();
+    let mut units = units.into_iter();
+    let twice = units.find(|unit| !seen.insert(*unit));
+    twice.map_or(Ok(()), |unit| {
+        Err(ConfigError::new(field, format!("{unit:?}"), rule))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> GroupConfig {
+        toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn values_that_break_a_rule_are_refused_by_their_names() {
+        let long = format!("shards = 1\nweights = {{ {} = 1 }}", "9".repeat(256));
+        for (text, field, value, rule) in [
+            ("shards = 0", "shards", "0", "must be from 1 to 65536"),
+            (
+                "shards = 70000",
+                "shards",
+                "70000",
+                "must be from 1 to 65536",
+            ),
+            ("weights = { a = 0 }", "weights.a", "0", "from 1 to 1000000"),
+            (
+                "weights = { a = 1000001 }",
+                "weights.a",
+                "1000001",
+                "to 1000000",
+            ),
+            ("weights = { '' = 1 }", "weights", "\"\"", "it is empty"),
+            (&long, "weights", "\"999", "256 bytes long"),
+            ("apart = [['a', '']]", "apart", "\"\"", "it is empty"),
+            (
+                "apart = [[], ['a', 'b', 'a']]",
+                "apart[1]",
+                "\"a\"",
+                "must not be twice",
+            ),
+            ("across_zones = [['a.b']]", "across_zones", "\"a.b\"", "'.'"),
+            (
+                "across_zones = [['a', 'b'], ['b']]",
+                "across_zones",
+                "\"b\"",
+                "in one list",
+            ),
+            (
+                "requires = { 'a b' = ['gpu'] }",
+                "requires",
+                "\"a b\"",
+                "' '",
+            ),
+            (
+                "requires = { a = [''] }",
+                "requires",
+                "\"\"",
+                "1 to 255 printable",
+            ),
+            (
+                "prefers = { a = ['handler=b'] }",
+                "prefers",
+                "\"handler=b\"",
+                "not begin with",
+            ),
+            (
+                "shards = 8\nprefers = { a = ['x'] }",
+                "prefers",
+                "\"a\"",
+                "the number of a shard",
+            ),
+            (
+                "shards = 8\napart = [['7', '07']]",
+                "apart",
+                "\"07\"",
+                "the number of a shard",
+            ),
+            ("data_limit = 1023", "data_limit", "1023", "at least 1024"),
+        ] {
+            let error = read(text).validate().expect_err(text);
+            assert_eq!(error.field, field, "{text}");
+            assert!(error.value.starts_with(value), "{text}: {error}");
+            assert!(error.rule.contains(rule), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_setting_or_has_the_wrong_type_can_not_be_read() {
+        for text in [
+            "shard = 8",
+            "shards = -1",
+            "shards = 4294967296",
+            "weights = { a = -1 }",
+            "weights = { a = '7' }",
+            "apart = ['a', 'b']",
+            "apart = [[0, 1]]",
+            "requires = { a = 'gpu' }",
+            "units = ['a']",
+        ] {
+            assert!(toml::from_str::<GroupConfig>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_setting_of_a_file_replaces_that_of_the_program() {
+        let program = "shards = 4\nweights = { 1 = 7 }\napart = [['0', '1']]\ndata_limit = 2048\n\
+            requires = { 0 = ['gpu'] }\nprefers = { 0 = ['west'] }\nacross_zones = [['2', '3']]";
+        let file = "shards = 8\nweights = { 2 = 9 }\napart = [['1', '2']]\ndata_limit = 4096\n\
+            requires = { 1 = ['ssd'] }\nprefers = { 1 = ['east'] }\nacross_zones = [['4', '5']]";
+        assert_eq!(read(file).over(read(program)), read(file));
+        assert_eq!(read("").over(read(program)), read(program));
+        let weights = "weights = { 2 = 9 }";
+        let both = program.replace("weights = { 1 = 7 }", weights);
+        assert_eq!(read(weights).over(read(program)), read(&both));
+    }
+
+    #[test]
+    fn each_setting_places_its_units_and_no_others() {
+        let config = read(
+            "weights = { a = 7 }\napart = [['c', 'a', 'b']]\nrequires = { a = ['gpu'] }\n\
+             prefers = { b = ['west'] }\nacross_zones = [['b', 'c']]",
+        );
+        assert_eq!(config.validate(), Ok(()));
+        let placed = config.placed(|_| true).expect("valid");
+        let name = |text| UnitName::new(text).expect("a name");
+        let of = |text| &placed[&name(text)];
+        assert_eq!(placed.len(), 3);
+        assert_eq!((of("a").weight, of("b").weight), (7, 1000));
+        assert_eq!(of("c").apart_from, [name("a"), name("b")].into());
+        assert_eq!(of("a").apart_from, [name("b")].into());
+        assert!(of("a").requires.contains("gpu") && of("b").requires.is_empty());
+        assert!(of("b").prefers.contains("west") && of("a").prefers.is_empty());
+        let set = Some("b".to_owned());
+        assert_eq!((&of("b").spread, &of("c").spread), (&set, &set));
+        assert_eq!(of("a").spread, None);
+        let error = config.placed(|unit| unit.as_str() != "b");
+        let error = error.expect_err("an unknown unit");
+        assert_eq!(error.rule, "must be a unit of the group");
     }
 }

@@ -263,7 +263,7 @@ pub(super) fn names_a_user(server: &str) -> bool {
     address.is_ok_and(|address| address.username().is_some())
 }
 
-fn no_name(field: &str, error: &NameError) -> ConfigError {
+pub(super) fn no_name(field: &str, error: &NameError) -> ConfigError {
     let rule = format!("{} ({})", error.rule, error.problem);
     ConfigError::new(field, format!("{:?}", error.name), rule)
 }

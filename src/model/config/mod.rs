@@ -23,15 +23,15 @@ pub use access::{AuthConfig, TlsConfig};
 pub(crate) use admin::check_prefix;
 pub use admin::{AdminConfig, DEFAULT_SUBJECT_PREFIX};
 pub use elections::ElectionsConfig;
-pub(crate) use elections::role_overridden;
+pub(crate) use elections::table_overridden;
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
-pub use group::MemberConfig;
 pub(crate) use group::Seat;
+pub use group::{GroupConfig, MemberConfig};
 pub use last_will::LastWillConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use nats_elect_core::config::{
     ConfigError, HealthSettings, Overrun, RetrySettings, RoleConfig, RoleSettings, Takeover,
 };
-pub(crate) use overrides::Environment;
+pub(crate) use overrides::{Environment, TableOfName};
 pub use secret::Secret;

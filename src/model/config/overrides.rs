@@ -11,13 +11,11 @@ use serde_json::Value;
 use super::access::HIDDEN;
 use super::environment::listed;
 use super::manager::{names_a_user, without_credentials};
-use super::{ConfigError, ManagerConfig};
+use super::{ConfigError, GroupConfig, ManagerConfig, RoleConfig};
 use nats_elect_core::text::beginning;
 
 /// The beginning of all variables of this crate. The path of a setting of `ManagerConfig` follows.
 pub(super) const OURS: &str = "NATS_ELECT_";
-/// The beginning of the variables of roles. The role's name follows.
-pub(super) const ROLES: &str = "NATS_ELECT_ROLES__";
 
 /// The variables of NATS tools, and the settings that they are.
 const OF_NATS_TOOLS: [(&str, &str); 10] = [
@@ -36,6 +34,36 @@ const OF_NATS_TOOLS: [(&str, &str); 10] = [
 /// The variable of each setting that comes from the environment, by the path of the setting in a
 /// configuration file: `roles.scheduler.ttl`.
 pub(crate) type Origins = BTreeMap<String, String>;
+
+/// Settings of which each role, or each group, has a table.
+pub(crate) trait TableOfName: Serialize + DeserializeOwned {
+    /// What has such a table: a `role`. The table of all of them is `roles`.
+    const OF: &'static str;
+
+    /// Checks every rule.
+    fn check(&self) -> Result<(), ConfigError>;
+}
+
+impl TableOfName for RoleConfig {
+    const OF: &'static str = "role";
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.settings().map(drop)
+    }
+}
+
+impl TableOfName for GroupConfig {
+    const OF: &'static str = "group";
+
+    fn check(&self) -> Result<(), ConfigError> {
+        self.validate()
+    }
+}
+
+/// The beginning of the variables of all roles, or of all groups. The name follows.
+pub(super) fn beginning_of<T: TableOfName>() -> String {
+    format!("{OURS}{}S__", upper(T::OF))
+}
 
 /// The variables of a process that may be settings.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +101,7 @@ impl Environment {
         });
         let settings = fields::<T>("").unwrap_or_default();
         let mut ours = self.after(OURS);
-        // The others are for roles, or for the command.
+        // The others are for roles and groups, or for the command.
         ours.retain(|it| settings.iter().any(|name| it.table() == name));
         of_tools.chain(ours).collect()
     }
@@ -88,11 +116,6 @@ impl Environment {
         variables
             .iter()
             .any(|it| it.table() == "auth" || has_login(it))
-    }
-
-    /// Returns the variables of a role.
-    fn of_role(&self, role: &str) -> Vec<Override<'_>> {
-        self.after(&format!("{ROLES}{}__", upper(role)))
     }
 
     fn after(&self, beginning: &str) -> Vec<Override<'_>> {
@@ -116,32 +139,37 @@ impl Environment {
         apply(config, &self.of_manager::<T>(), "manager")
     }
 
-    /// Applies the variables of a role.
-    pub fn over_role<T>(&self, role: &str, config: T) -> Result<(T, Origins), ConfigError>
-    where
-        T: Serialize + DeserializeOwned,
-    {
-        apply(config, &self.of_role(role), &format!("roles.{role}"))
+    /// Applies the variables of a role or a group.
+    pub fn over_table<T: TableOfName>(
+        &self,
+        name: &str,
+        config: T,
+    ) -> Result<(T, Origins), ConfigError> {
+        let variables = self.after(&format!("{}{}__", beginning_of::<T>(), upper(name)));
+        apply(config, &variables, &format!("{}s.{name}", T::OF))
     }
 
-    /// Returns the variables of roles other than these, and refuses those that name two of these.
-    pub fn of_other_roles(&self, roles: &[&str]) -> Result<Vec<String>, ConfigError> {
+    /// Returns the variables of roles or groups other than these, and refuses those that name two of
+    /// these.
+    pub fn of_others<T: TableOfName>(&self, names: &[&str]) -> Result<Vec<String>, ConfigError> {
+        let beginning = beginning_of::<T>();
         let variables = self.0.keys().filter_map(|variable| {
-            let rest = variable.strip_prefix(ROLES)?;
+            let rest = variable.strip_prefix(&beginning)?;
             Some((variable, rest))
         });
         let mut others = Vec::new();
         for (variable, rest) in variables {
-            let mut named = roles.iter().filter(|role| {
-                let rest = rest.strip_prefix(&upper(role));
+            let mut these = names.iter().filter(|name| {
+                let rest = rest.strip_prefix(&upper(name));
                 rest.is_some_and(|rest| rest.starts_with("__"))
             });
-            match (named.next(), named.next()) {
+            match (these.next(), these.next()) {
                 (None, _) => others.push(variable.clone()),
                 (Some(_), None) => {}
                 (Some(one), Some(other)) => {
                     let rule = format!(
-                        "the name is that of the roles `{one}` and `{other}`: rename one of them"
+                        "the name is that of the {}s `{one}` and `{other}`: rename one of them",
+                        T::OF
                     );
                     return Err(ConfigError::new(variable, HIDDEN, rule));
                 }
@@ -166,13 +194,20 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
 /// Returns the error with the name of the variable, if it is about a setting that comes from one.
 pub(crate) fn blamed(mut error: ConfigError, origins: &Origins, of: &str) -> Option<ConfigError> {
     let field = error.field.split('[').next().unwrap_or(&error.field);
-    let variable = origins.get(&format!("{of}.{field}"))?;
+    let mut path = format!("{of}.{field}");
+    // A variable may hold a whole table.
+    let variable = loop {
+        match origins.get(&path) {
+            Some(variable) => break variable,
+            None => path.truncate(path.rfind('.')?),
+        }
+    };
     error.field.clone_from(variable);
     Some(error)
 }
 
-/// A role's name as it stands in a variable's name.
-fn upper(role: &str) -> String {
+/// The name of a role or a group as it stands in a variable's name.
+fn upper(name: &str) -> String {
     let letter = |c: char| {
         if c.is_ascii_alphanumeric() {
             c.to_ascii_uppercase()
@@ -180,7 +215,7 @@ fn upper(role: &str) -> String {
             '_'
         }
     };
-    role.chars().map(letter).collect()
+    name.chars().map(letter).collect()
 }
 
 fn apply<T>(config: T, overrides: &[Override<'_>], of: &str) -> Result<(T, Origins), ConfigError>
@@ -261,6 +296,8 @@ impl Override<'_> {
             "f64" => "a number",
             "a boolean" => "true or false",
             "a duration" => "a duration with a unit, like 500ms or 15s",
+            "a map" => "a table, as JSON",
+            "a sequence" => "a list, as JSON",
             expected if expected.starts_with("struct ") => "a table, as JSON",
             expected => expected,
         };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::ManagerConfig;
-use super::overrides::{Environment, OURS, ROLES, settings};
+use super::overrides::{Environment, OURS, beginning_of, settings};
+use super::{GroupConfig, ManagerConfig, RoleConfig};
 
 /// What follows [`OURS`] in the variables of the command: those that it reads, and those that `exec`
 /// sets for its child.
@@ -32,10 +32,12 @@ impl ManagerConfig {
 
 impl Environment {
     pub(crate) fn unknown(&self) -> Vec<String> {
-        let ours = self.names().filter_map(|name| name.strip_prefix(OURS));
-        let ours: Vec<_> = ours
-            .filter(|it| !it.starts_with(&ROLES[OURS.len()..]) && !is_of_kubernetes(it))
-            .collect();
+        let named = [beginning_of::<RoleConfig>(), beginning_of::<GroupConfig>()];
+        let ours = self.names().filter(|name| {
+            let is_named = named.iter().any(|it| name.starts_with(it));
+            !is_named && !is_of_kubernetes(name)
+        });
+        let ours: Vec<_> = ours.filter_map(|name| name.strip_prefix(OURS)).collect();
         if ours.is_empty() {
             return Vec::new();
         }
@@ -64,7 +66,6 @@ fn table(name: &str) -> &str {
 
 /// Whether Kubernetes sets a variable for a Service.
 fn is_of_kubernetes(name: &str) -> bool {
-    let name = format!("_{name}");
     name.contains("_SERVICE_") || name.contains("_PORT")
 }
 
@@ -89,6 +90,7 @@ mod tests {
             "NATS_ELECT_EVENTS_KEEP",
             "NATS_ELECT_ADMIN_PREFIX",
             "NATS_ELECT_ROLES_SCHEDULER_TTL",
+            "NATS_ELECT_GROUPS_CACHE_SHARDS",
             "NATS_ELECT_SOMETHING_ELSE",
         ] {
             assert!(is_unknown(wrong), "{wrong}");
@@ -101,6 +103,7 @@ mod tests {
             "NATS_ELECT_BUCKET",
             "NATS_ELECT_META__ZONE",
             "NATS_ELECT_ROLES__SCHEDULER__TTL",
+            "NATS_ELECT_GROUPS__CACHE__SHARDS",
             "NATS_ELECT_FENCING_TOKEN",
             "NATS_ELECT_SLOT",
             "NATS_ELECT_SERVICE_HOST",

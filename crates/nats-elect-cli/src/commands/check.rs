@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::duration::{exact, rounded_up, seconds};
-use nats_elect::{ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret};
+use nats_elect::{
+    GroupConfig, GroupName, ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,8 +22,8 @@ use crate::output::Output;
 /// broken rules are errors: they name the place in the file, the value and the rule. The command
 /// connects to nothing, and reads no file that the configuration names.
 ///
-/// The file has a table `[manager]` and a table `[roles.<name>]` for each role, in TOML or JSON: see
-/// docs/configuration.md. With --table they are in a table of an application's own file. `-` reads
+/// The file has a table `[manager]`, a table `[roles.<name>]` for each role and a table
+/// `[groups.<name>]` for each group, in TOML or JSON: see docs/configuration.md. With --table they are in a table of an application's own file. `-` reads
 /// the file from stdin.
 ///
 /// Environment variables override the file, as they do for an application that reads them. The
@@ -46,6 +48,7 @@ pub struct Check {
 struct Report {
     manager: ManagerConfig,
     roles: Vec<RoleReport>,
+    groups: Vec<GroupReport>,
     environment: Vec<FromEnv>,
 }
 
@@ -64,6 +67,12 @@ struct RoleReport {
     drift_margin: Duration,
     failover: Vec<Failover>,
     warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct GroupReport {
+    group: String,
+    settings: GroupConfig,
 }
 
 /// What happens to a role in one kind of failure.
@@ -85,9 +94,9 @@ impl Check {
     pub fn run(&self, output: Output) -> Outcome {
         let source = Source::open(&self.config, self.table.as_deref())?;
         let file = source.parse()?.config;
-        for variable in file.other_roles_in_env()? {
+        for variable in file.others_in_env()? {
             output.warning(&format!(
-                "{variable} in the environment has no effect: the file has no role of that name"
+                "{variable} in the environment has no effect: the file has no role or group of that name"
             ));
         }
         let (file, environment) = file.with_env_settings()?;
@@ -108,12 +117,26 @@ impl Check {
                 Err(error) => wrong.push(source.broken(&["roles", name], &error)),
             }
         }
+        let mut groups = Vec::new();
+        for (name, config) in file.groups {
+            if let Err(error) = GroupName::new(&name) {
+                wrong.push(format!("groups.{name}: {error}"));
+            }
+            if let Err(error) = config.validate() {
+                wrong.push(source.broken(&["groups", &name], &error));
+            }
+            groups.push(GroupReport {
+                group: name,
+                settings: config,
+            });
+        }
         if !wrong.is_empty() {
             return Err(Failure::new(Code::Usage, wrong.join("\n       ")));
         }
         let report = Report {
             manager: shown(manager),
             roles,
+            groups,
             environment: environment
                 .into_iter()
                 .map(|(setting, variable)| FromEnv { setting, variable })
@@ -146,8 +169,16 @@ impl Report {
             }
             output.show(&table)?;
         }
-        if self.roles.is_empty() {
-            output.line("\nno roles")?;
+        for group in &self.groups {
+            output.line(format!("\ngroup {}", group.group))?;
+            if group.settings == GroupConfig::default() {
+                output.line("  as the program sets it")?;
+            }
+            let of = format!("groups.{}", group.group);
+            values(output, &group.settings, &of, &self.environment)?;
+        }
+        if self.roles.is_empty() && self.groups.is_empty() {
+            output.line("\nno roles and no groups")?;
         }
         for role in &self.roles {
             for warning in &role.warnings {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::{RoleConfig, RoleName};
+use nats_elect::{GroupName, RoleConfig, RoleName};
 
 use crate::config_file::ConfigFile;
 use crate::doctor::examined::{Examined, Part, Roles, Times};
@@ -21,7 +21,7 @@ const MADE_UP: &str = "nats-elect-doctor";
 const EXAMPLES: &str = "\
 Examples:
   nats-elect doctor                              for a role with the default ttl of 15s
-  nats-elect doctor --config elect.toml          for the roles and the connection of a configuration
+  nats-elect doctor --config elect.toml          for the roles, groups and connection of a configuration
   nats-elect doctor --role scheduler --creds node.creds
   nats-elect doctor --group partitions           for members of a group
   nats-elect doctor --as operator --creds oncall.creds
@@ -46,7 +46,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Doctor {
-    /// The application's configuration, with its roles, its times and its connection
+    /// The application's configuration, with its roles, its groups, its times and its connection
     #[arg(long, value_name = "FILE", conflicts_with = "ttl")]
     config: Option<PathBuf>,
 
@@ -63,8 +63,8 @@ pub struct Doctor {
     #[arg(short, long = "role", value_name = "ROLE")]
     roles: Vec<String>,
 
-    /// Check the bucket and the permissions for this group, too; may be repeated. Roles are then
-    /// tried only if they are named
+    /// Check the bucket and the permissions for this group, too; may be repeated. No made-up role is
+    /// tried then [default: the groups of --config]
     #[arg(short, long = "group", value_name = "GROUP", value_parser = names::group)]
     groups: Vec<String>,
 
@@ -95,6 +95,7 @@ impl Doctor {
         }
         let times = self.times(file.as_ref())?;
         let roles = self.roles(file.as_ref())?;
+        let groups = self.groups(file.as_ref())?;
         let config = match file.filter(|file| file.has_manager) {
             Some(file) => shared.patient(file.config.manager)?,
             None => shared.config()?,
@@ -110,7 +111,7 @@ impl Doctor {
                     config: &config,
                     part: self.part,
                     roles: &roles,
-                    groups: &self.groups,
+                    groups: &groups,
                     times: &times,
                     operates: shared.whose(),
                 };
@@ -152,6 +153,19 @@ impl Doctor {
             });
         }
         Ok(times)
+    }
+
+    fn groups(&self, file: Option<&ConfigFile>) -> Result<Vec<String>, Failure> {
+        let mut names = self.groups.clone();
+        if let Some(file) = file.filter(|_| names.is_empty()) {
+            for (name, config) in &file.config.groups {
+                GroupName::new(name)?;
+                let broken = |error| Failure::usage(format!("groups.{name}: {error}"));
+                config.validate().map_err(broken)?;
+                names.push(name.clone());
+            }
+        }
+        Ok(names)
     }
 
     fn roles(&self, file: Option<&ConfigFile>) -> Result<Roles, Failure> {

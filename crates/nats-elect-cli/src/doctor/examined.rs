@@ -37,7 +37,7 @@ pub struct Examined<'a> {
     pub config: &'a ManagerConfig,
     pub part: Part,
     pub roles: &'a Roles,
-    /// The groups that somebody named.
+    /// The groups that somebody named, or the configuration has.
     pub groups: &'a [String],
     pub times: &'a [Times],
     /// Whose instances an operator asks.

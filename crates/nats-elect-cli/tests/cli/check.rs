@@ -53,6 +53,44 @@ fn every_broken_rule_is_told_with_its_place() {
 }
 
 #[test]
+fn groups_are_told_with_their_settings_and_refused_with_their_place() {
+    let text = "[groups.cache]\napart = [['0', '1']]\n[groups.jobs]\nweights = { billing = 4000 }\n\
+        requires = { billing = ['disk=ssd'] }\n[groups.plain]\n";
+    let set = [
+        ("NATS_ELECT_GROUPS__CACHE__SHARDS", "256"),
+        ("NATS_ELECT_GROUPS__OTHER__SHARDS", "8"),
+    ];
+    let output = with_stdin(nats_elect(&["check", "-"]).envs(set), text).with_code(0);
+    output.says_all([
+        "group cache\n",
+        "shards  256  (from NATS_ELECT_GROUPS__CACHE__SHARDS)",
+        "apart   [\"0\",\"1\"]",
+        "weights.billing   4000",
+        "requires.billing  disk=ssd",
+        "group plain\n  as the program sets it",
+    ]);
+    output.complains("NATS_ELECT_GROUPS__OTHER__SHARDS in the environment has no effect");
+    let output = with_stdin(nats_elect(&["check", "--json", "-"]).envs(set), text);
+    let groups = &json(&output.stdout)["groups"];
+    let cache = json!({"group": "cache", "settings": {"shards": 256, "apart": [["0", "1"]]}});
+    assert_eq!(groups[0], cache);
+    let broken = [("NATS_ELECT_GROUPS__CACHE__SHARDS", "0")];
+    let output = with_stdin(nats_elect(&["check", "-"]).envs(broken), text).with_code(2);
+    output.complains("`NATS_ELECT_GROUPS__CACHE__SHARDS` is 0, but must be from 1 to 65536");
+
+    let output = check(
+        "[groups.a]\nshards = 70000\n[groups.b]\nweights = { x = 0 }\n[groups.c]\n\
+         apart = [['x', 'x']]\n[groups.'d e']\n",
+    );
+    output.with_code(2).complains_all([
+        "-:2:1: groups.a: `shards` is 70000, but must be from 1 to 65536",
+        "-:4:13: groups.b: `weights.x` is 0, but must be from 1 to 1000000",
+        "-:6:1: groups.c: `apart[0]` is \"x\", but must not be twice in one list",
+        "groups.d e: \"d e\" is not a valid group name",
+    ]);
+}
+
+#[test]
 fn metadata_of_the_instance_counts_with_that_of_a_role() {
     let value = "x".repeat(2500);
     let fits = format!("[manager]\nmeta.a = '{value}'\n[roles.r]\n");
@@ -69,6 +107,11 @@ fn metadata_of_the_instance_counts_with_that_of_a_role() {
 fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
     for (text, expected) in [
         ("[roles.a]\ntll = '1s'\n", "-:2:1: unknown field `tll`"),
+        (
+            "[groups.a]\nshard = 8\n",
+            "-:2:1: unknown field `shard`, expected one of `shards`",
+        ),
+        ("[group.a]\nshards = 8\n", "-:1:2: unknown field `group`"),
         (
             "[roles.a]\nhealth = { interval = '1s' }\n",
             "-:2:1: unknown field `health`, expected one of `ttl`",

@@ -127,7 +127,12 @@ impl RoleConfig {
     }
 }
 
-fn data_limit(limit: Option<u64>) -> Result<Option<u64>, ConfigError> {
+/// Checks the limit on the data of a role or of a unit.
+///
+/// # Errors
+///
+/// The limit and the rule, if it is too small.
+pub fn data_limit(limit: Option<u64>) -> Result<Option<u64>, ConfigError> {
     if let Some(limit) = limit {
         let rule =
             format_args!("must be at least {LEAST_DATA} bytes: less has no room for a single key");

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::config::{ElectionsConfig, RoleConfig, Takeover};
+use crate::model::config::{ElectionsConfig, Takeover};
 
 const DOCS: &str = include_str!("../../../../docs/configuration.md");
 
 /// Texts of which each setting takes one.
-const SAMPLES: [&str; 10] = [
+const SAMPLES: [&str; 13] = [
     "1234ms",
     "7",
     "true",
@@ -17,6 +17,9 @@ const SAMPLES: [&str; 10] = [
     "cooperative",
     r#"{"region":"eu"}"#,
     r#"["disk=ssd"]"#,
+    r#"[["0","1"]]"#,
+    r#"{"0":7}"#,
+    r#"{"0":["gpu"]}"#,
 ];
 
 fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
@@ -25,13 +28,14 @@ fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
 
 fn each_can_be_overridden<T>(
     beginning: &str,
+    count: usize,
     over: impl Fn(&Environment, T) -> Result<(T, Origins), ConfigError>,
 ) where
     T: Default + Serialize + DeserializeOwned + PartialEq,
 {
     let before = serde_json::to_value(T::default()).expect("JSON");
     let paths = settings::<T>();
-    assert!(paths.len() > 10, "{paths:?}");
+    assert!(paths.len() >= count, "{paths:?}");
     for path in paths {
         let variable = format!("{beginning}{}", path.replace('.', "__").to_uppercase());
         let is_changed = |sample: &str| {
@@ -55,12 +59,18 @@ fn each_can_be_overridden<T>(
 
 #[test]
 fn each_setting_has_a_variable_and_a_row_in_the_docs() {
-    each_can_be_overridden(OURS, |environment, config: ManagerConfig| {
+    each_can_be_overridden(OURS, 34, |environment, config: ManagerConfig| {
         environment.over_manager(config)
     });
     each_can_be_overridden(
         "NATS_ELECT_ROLES__SCHEDULER__",
-        |environment, config: RoleConfig| environment.over_role("scheduler", config),
+        13,
+        |environment, config: RoleConfig| environment.over_table("scheduler", config),
+    );
+    each_can_be_overridden(
+        "NATS_ELECT_GROUPS__CACHE__",
+        7,
+        |environment, config: GroupConfig| environment.over_table("cache", config),
     );
 }
 
@@ -70,6 +80,8 @@ fn with(set: &[(&str, &str)], roles: &[&str]) -> Result<ElectionsConfig, ConfigE
         .iter()
         .map(|role| ((*role).to_owned(), RoleConfig::default()));
     config.roles = roles.collect();
+    let group = GroupConfig::default();
+    config.groups.insert("hot-cache".into(), group);
     let environment = set.iter().copied().collect();
     config.overridden(&environment).map(|(config, _)| config)
 }
@@ -123,8 +135,31 @@ fn roles_have_settings_of_their_own() {
     assert_eq!(role.meta["region"], "eu");
     assert_eq!(config.roles["metrics"], RoleConfig::default());
     let environment: Environment = set.into_iter().collect();
-    let others = environment.of_other_roles(&["data-plane"]);
+    let others = environment.of_others::<RoleConfig>(&["data-plane"]);
     assert_eq!(others, Ok(vec!["NATS_ELECT_ROLES__OTHER__TTL".to_owned()]));
+}
+
+#[test]
+fn groups_have_settings_of_their_own() {
+    let set = [
+        ("NATS_ELECT_GROUPS__HOT_CACHE__SHARDS", "256"),
+        ("NATS_ELECT_GROUPS__HOT_CACHE__WEIGHTS__17", "4000"),
+        ("NATS_ELECT_GROUPS__HOT_CACHE__APART", r#"[["0", "1"]]"#),
+        ("NATS_ELECT_GROUPS__OTHER__SHARDS", "7"),
+        ("NATS_ELECT_ROLES__HOT_CACHE__TTL", "7s"),
+    ];
+    let group = &with(&set, &[]).expect("valid").groups["hot-cache"];
+    let expected = GroupConfig::default()
+        .shards(256)
+        .weights(BTreeMap::from([("17".to_owned(), 4000)]))
+        .apart(vec![vec!["0".into(), "1".into()]]);
+    assert_eq!(*group, expected);
+    let environment: Environment = set.into_iter().collect();
+    let others = environment.of_others::<GroupConfig>(&["hot-cache"]);
+    assert_eq!(others, Ok(vec!["NATS_ELECT_GROUPS__OTHER__SHARDS".into()]));
+    let twice = environment.of_others::<GroupConfig>(&["hot-cache", "hot_cache"]);
+    let rule = twice.expect_err("two groups").rule;
+    assert!(rule.contains("the groups `hot-cache` and"), "{rule}");
 }
 
 #[test]
@@ -174,6 +209,36 @@ fn errors_name_the_variable_its_value_and_what_is_allowed() {
             "is \"-1\", but must be a whole number, 0 or more",
         ),
         ("REPLICAS", "9", "is 9, but must be from 1 to 5"),
+        (
+            "GROUPS__HOT_CACHE__SHARDS",
+            "70000",
+            "is 70000, but must be from 1 to 65536",
+        ),
+        (
+            "GROUPS__HOT_CACHE__SHARDS",
+            "-1",
+            "is \"-1\", but must be a whole number, 0 or more",
+        ),
+        (
+            "GROUPS__HOT_CACHE__APART",
+            "0,1",
+            "is \"0,1\", but must be a list, as JSON",
+        ),
+        (
+            "GROUPS__HOT_CACHE__REQUIRES",
+            "gpu",
+            "is \"gpu\", but must be a table, as JSON",
+        ),
+        (
+            "GROUPS__HOT_CACHE__WEIGHTS",
+            r#"{"17":0}"#,
+            "is 0, but must be from 1 to 1000000",
+        ),
+        (
+            "GROUPS__HOT_CACHE__UNITS",
+            "1",
+            "but there is no setting `groups.hot-cache.units`",
+        ),
         (
             "SERVERS",
             "nats://a,http://b",

@@ -195,7 +195,7 @@ async fn a_configuration_says_the_roles_the_times_and_the_connection() {
     let server = NatsServer::start().expect("a server");
     let _leader = started(builder(server.url(), "node-1")).await;
     let text = format!(
-        "[manager]\nservers = '{}'\n[roles.fast]\nttl = '2s'\n[roles.slow]\nttl = '1m'\n",
+        "[manager]\nservers = '{}'\n[roles.fast]\nttl = '2s'\n[roles.slow]\nttl = '1m'\n[groups.cache]\n",
         server.url()
     );
     let output = with_stdin(&mut nats_elect(&["doctor", "--config", "-"]), &text).with_code(0);
@@ -203,6 +203,7 @@ async fn a_configuration_says_the_roles_the_times_and_the_connection() {
         "role \"slow\": ttl 1m",
         "role \"fast\": ttl 2s",
         "the keys of role \"fast\"",
+        "\"cache\" is not in the bucket: the first member makes it",
         "warn    replicas",
     ]);
 }
