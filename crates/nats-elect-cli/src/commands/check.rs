@@ -23,8 +23,8 @@ use crate::output::Output;
 /// connects to nothing, and reads no file that the configuration names.
 ///
 /// The file has a table `[manager]`, a table `[roles.<name>]` for each role and a table
-/// `[groups.<name>]` for each group, in TOML or JSON: see docs/configuration.md. With --table they are in a table of an application's own file. `-` reads
-/// the file from stdin.
+/// `[groups.<name>]` for each group, in TOML or JSON: see docs/configuration.md. With --table they
+/// are in a table of an application's own file. `-` reads the file from stdin.
 ///
 /// Environment variables override the file, as they do for an application that reads them. The
 /// output names the variable of each such setting.
