@@ -21,7 +21,7 @@ const MADE_UP: &str = "nats-elect-doctor";
 const EXAMPLES: &str = "\
 Examples:
   nats-elect doctor                              for a role with the default ttl of 15s
-  nats-elect doctor --config elect.toml          for the roles, groups and connection of a configuration
+  nats-elect doctor --config elect.toml          for the roles and groups of a configuration
   nats-elect doctor --role scheduler --creds node.creds
   nats-elect doctor --group partitions           for members of a group
   nats-elect doctor --as operator --creds oncall.creds
