@@ -1,7 +1,7 @@
 //! Who writes the next map, and when.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::unit::UnitId;
 use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Unit, Units};
 use crate::moment::Moment;
 use crate::mutation::mutated;
+use crate::name::UnitName;
 use crate::plan::Standing;
 use crate::{RequestId, WriteOutcome};
 
@@ -32,7 +33,7 @@ pub(super) struct Coordinator {
     /// Since when something may have to change.
     cause: Option<Moment>,
     work: Work,
-    orders: Vec<(RequestId, Order)>,
+    orders: VecDeque<(RequestId, Order)>,
     was_first: bool,
     tidy_at: Moment,
 }
@@ -96,7 +97,7 @@ impl Member {
 
     /// Takes an operator's order.
     pub(super) fn order(&mut self, request: RequestId, order: Order) {
-        self.coordinator.orders.push((request, order));
+        self.coordinator.orders.push_back((request, order));
         self.coordinator.stir(self.now);
     }
 
@@ -128,9 +129,7 @@ impl Member {
         if self.coordinate_due(delay).is_none_or(|due| due > self.now) {
             return;
         }
-        if let Some((at, _)) = self.cause_due(&map, delay)
-            && at <= self.now
-        {
+        if self.cause_due(&map, delay).is_some_and(|at| at <= self.now) {
             self.coordinator.cause = None;
             return self.write_next(&map, is_first);
         }
@@ -154,16 +153,15 @@ impl Member {
         if self.left_at.is_some() {
             return None;
         }
-        let cause = self.cause_due(map, delay).map(|(at, _)| at);
+        let cause = self.cause_due(map, delay);
         let idle = self.acting.idle().map(|since| since + AGAIN);
         let tidy = (delay.is_zero() && map.waits() > 0).then_some(self.coordinator.tidy_at);
         [cause, idle, tidy].into_iter().flatten().min()
     }
 
-    fn cause_due(&self, map: &Map, delay: Duration) -> Option<(Moment, Moment)> {
+    fn cause_due(&self, map: &Map, delay: Duration) -> Option<Moment> {
         let gather = GATHER + Duration::from_millis(u64::from(map.units().count() / 1000));
-        let cause = self.coordinator.cause?;
-        Some((cause + gather + delay, cause))
+        Some(self.coordinator.cause? + gather + delay)
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
@@ -265,32 +263,24 @@ impl Member {
 
     /// Carries out what operators ordered. Returns whether that takes a map.
     fn obey(&mut self, map: &Map) -> bool {
-        let orders = std::mem::take(&mut self.coordinator.orders);
-        let mut orders = orders.into_iter();
-        while let Some((request, order)) = orders.next() {
+        while let Some((request, order)) = self.coordinator.orders.front().cloned() {
             let reply = match &order {
-                Order::Move(name, to) => self.obey_move(map, name.as_shard(), name, *to),
+                Order::Move(name, to) => self.obey_move(map, name, *to),
                 Order::Resize(units) => self.obey_resize(map, units),
             };
-            if reply.is_none() {
-                // Until it is carried out it is tried over the next map.
-                self.coordinator.orders = [(request, order)].into_iter().chain(orders).collect();
+            // Until it is carried out it is tried over the next map.
+            let Some(reply) = reply else {
                 return true;
-            }
-            self.out.extend(reply.map(|it| Effect::Reply(request, it)));
+            };
+            self.coordinator.orders.pop_front();
+            self.out.push(Effect::Reply(request, reply));
         }
         false
     }
 
-    fn obey_move(
-        &mut self,
-        map: &Map,
-        shard: Option<u32>,
-        name: &crate::name::UnitName,
-        to: Epoch,
-    ) -> Option<Reply> {
+    fn obey_move(&mut self, map: &Map, name: &UnitName, to: Epoch) -> Option<Reply> {
         let unit = match map.units() {
-            Units::Shards(_) => shard.map(Unit::Shard),
+            Units::Shards(_) => name.as_shard().map(Unit::Shard),
             Units::Names(_) => Some(Unit::Named(name)),
         };
         let Some(place) = unit.and_then(|unit| map.units().place(unit)) else {
@@ -300,16 +290,13 @@ impl Member {
             return Some(Reply::Done);
         }
         let unit = UnitId::at(map, place);
-        let candidates = self.candidates(map);
-        let takes = |it: &&Candidate| it.epoch == to && it.standing == Standing::Takes;
-        if !candidates.iter().any(|it| takes(&it)) || !self.can_run(to, unit.as_ref()) {
+        let takes = |it: &Candidate| it.epoch == to && it.standing == Standing::Takes;
+        if !self.candidates(map).iter().any(takes) || !self.can_run(to, unit.as_ref()) {
             return Some(Reply::NoMember);
         }
+        let is_new = |it: &Epoch| !map.members().contains(it);
         let changes = Changes {
-            joined: [to]
-                .into_iter()
-                .filter(|it| !map.members().contains(it))
-                .collect(),
+            joined: [to].into_iter().filter(is_new).collect(),
             gone: self.gone(map),
             owners: [(place, Some(to))].into(),
         };
@@ -322,8 +309,7 @@ impl Member {
         if map.units() == units {
             return Some(Reply::Done);
         }
-        let next = map.close(units.clone(), self.clear_in(map));
-        match next {
+        match map.close(units.clone(), self.clear_in(map)) {
             Ok(next) => {
                 self.write_map(&next);
                 None
