@@ -8,8 +8,9 @@ use nats_elect_core::member::Order;
 use nats_elect_core::name::UnitName;
 
 use crate::chance::Chance;
+use crate::event::Event;
 use crate::stream::brief;
-use crate::world::{Event, World};
+use crate::world::World;
 
 /// How often things go wrong, in a thousand, until a time.
 #[derive(Clone, Debug, Default)]

@@ -6,10 +6,12 @@
 
 mod chance;
 mod checks;
+mod event;
 mod faults;
 mod lease;
 #[cfg(feature = "__mutations")]
 mod mutations;
+mod network;
 mod node;
 #[cfg(not(feature = "__mutations"))]
 mod schedules;

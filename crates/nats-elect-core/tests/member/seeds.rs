@@ -28,7 +28,7 @@ pub fn run(seed: u64, logs: bool) -> (World, Option<String>) {
     world.logs = logs;
     for node in 0..nodes {
         let delay = world.chance.millis(0, 3000);
-        world.after(delay, crate::world::Event::Start(node));
+        world.after(delay, crate::event::Event::Start(node));
     }
     world.plan_faults(FAULTS);
     world.run(FAULTS);

@@ -1,97 +1,21 @@
-//! The world: time, network, processes.
+//! The world: time, processes, and the effects of members.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use uuid::Uuid;
-
-use nats_elect_core::assignment::{Epoch, Key, MemberRecord, Units, Value};
-use nats_elect_core::member::{
-    Effect, Found, Input, Lease, Member, MemberSettings, Order, Over, PlanRequest, UnitId,
-};
-use nats_elect_core::name::{GroupName, InstanceId};
+use nats_elect_core::assignment::{Epoch, Key, Units};
+use nats_elect_core::member::{Effect, Input, Member, MemberSettings, Order, PlanRequest};
+use nats_elect_core::name::GroupName;
 use nats_elect_core::plan::plan;
-use nats_elect_core::record::Nonce;
-use nats_elect_core::{Failure, Moment, OpId, RequestId, WriteOutcome, event::FailureKind};
+use nats_elect_core::{Moment, RequestId};
 
 use crate::chance::Chance;
 use crate::checks::{self, Checks};
-use crate::faults::{Fault, Faults};
-use crate::lease::Keeping;
+use crate::event::{Answer, Due, Event, What};
+use crate::faults::Faults;
 use crate::node::{Handler, Node};
-use crate::stream::{Stream, brief};
-
-/// After this time without an answer a write has failed.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Something that happens at a time.
-#[derive(Debug)]
-pub enum Event {
-    /// A write arrives at the server.
-    Arrive(Sent),
-    /// An answer arrives at a start of a process.
-    Answer(usize, u64, Answer),
-    /// The watch shows what comes next.
-    Watch(usize, u64),
-    Wake(usize, u64),
-    /// The reads of a collect go on after a sequence.
-    Read(usize, u64, OpId, u64, Vec<Found>),
-    /// A single read arrives at the server.
-    ReadKey(usize, u64, Key),
-    HandlerEnds(usize, u64, UnitId, u64),
-    Start(usize),
-    /// A process notices that the bucket is another one.
-    Notice(usize),
-    Fault(Fault),
-}
-
-#[derive(Debug)]
-pub enum Answer {
-    Input(Box<Input>),
-    /// A heartbeat or a claim was stored, refused, or got no answer.
-    Beat(u64, Option<u64>),
-    /// What a read or the watch shows.
-    Shown(Key, Option<(u64, Value)>),
-}
-
-/// A write under way.
-#[derive(Debug)]
-pub struct Sent {
-    node: usize,
-    start: u64,
-    what: What,
-    key: Key,
-    over: Over,
-    bytes: Vec<u8>,
-    since: Moment,
-    bucket: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Op(OpId),
-    Beat(u64),
-}
-
-struct Due(Moment, u64, Event);
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        (self.0, self.1) == (other.0, other.1)
-    }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
-    }
-}
+use crate::stream::Stream;
 
 pub struct World {
     pub now: Moment,
@@ -171,7 +95,7 @@ impl World {
         self.at(self.now + delay, event);
     }
 
-    fn fail(&mut self, result: Result<(), String>) {
+    pub fn fail(&mut self, result: Result<(), String>) {
         if let (Err(why), None) = (result, &self.failure) {
             self.log(|| format!("FAILURE {why}"));
             self.failure = Some(why);
@@ -503,148 +427,6 @@ impl World {
         );
     }
 
-    fn send(&mut self, number: usize, what: What, key: Key, over: Over, bytes: Vec<u8>) {
-        let start = self.nodes[number].start;
-        if let What::Op(op) = what {
-            let outcome = WriteOutcome::Failed(Failure {
-                kind: FailureKind::Timeout,
-                detail: String::new(),
-            });
-            let input = Input::Written { op, outcome };
-            let answer = Answer::Input(input.into());
-            self.after(TIMEOUT, Event::Answer(number, start, answer));
-        }
-        let write = Sent {
-            node: number,
-            start,
-            what,
-            key,
-            over,
-            bytes,
-            since: self.now,
-            bucket: self.nodes[number].bucket,
-        };
-        let is_on = self.faults.is_on(self.now);
-        let is_cut = self.nodes[number].cut_until > self.now;
-        if is_cut || (is_on && self.chance.permille(self.faults.lost)) {
-            // It is lost, or waits for long in a socket.
-            if self.chance.permille(500) {
-                let delay = self.chance.millis(1000, 20_000);
-                self.after(delay, Event::Arrive(write));
-            }
-            return;
-        }
-        let delay = self.latency();
-        self.after(delay, Event::Arrive(write));
-    }
-
-    fn arrive(&mut self, write: &Sent) {
-        let current = self.stream.last_sequence(&write.key);
-        let condition = match write.over {
-            Over::Anything => None,
-            Over::Sequence(over) => Some(over),
-        };
-        let (node, key) = (write.node, &write.key);
-        let outcome = if condition.is_some_and(|over| over != current) {
-            self.log(|| format!("refused: n{node} {key} over {condition:?}, is {current}"));
-            WriteOutcome::Conflict {
-                current: Some(current),
-            }
-        } else {
-            let entry = self.stream.store(key, &write.bytes, condition);
-            let (sequence, value) = (entry.sequence, entry.value.clone());
-            self.show_all();
-            self.log(|| format!("#{sequence} n{node} {}", brief(key, &value)));
-            if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {
-                let result = self.checks.over(self.now, *epoch, &self.nodes);
-                self.fail(result);
-            }
-            self.maps += usize::from(matches!(value, Value::Map(_)));
-            let is_foreign = matches!((key, &value), (Key::Map(_), Value::Foreign));
-            if is_foreign && !write.bytes.is_empty() && write.bucket == self.stream.bucket {
-                self.fail(Err(format!("n{node} wrote a foreign map")));
-            }
-            WriteOutcome::Acked { revision: sequence }
-        };
-        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
-        let delay = self.latency();
-        if write.bucket != self.stream.bucket {
-            return;
-        }
-        if is_lost || (write.since + TIMEOUT < self.now + delay && self.chance.permille(500)) {
-            return;
-        }
-        let answer = match write.what {
-            What::Op(op) => Answer::Input(Input::Written { op, outcome }.into()),
-            What::Beat(beat) => match outcome {
-                WriteOutcome::Acked { revision } => Answer::Beat(beat, Some(revision)),
-                _ => Answer::Beat(beat, None),
-            },
-        };
-        self.after(delay, Event::Answer(node, write.start, answer));
-    }
-
-    pub fn read(&mut self, number: usize, key: Key) {
-        let start = self.nodes[number].start;
-        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
-        if !is_lost && self.nodes[number].cut_until <= self.now {
-            let delay = self.latency();
-            self.after(delay, Event::ReadKey(number, start, key));
-        }
-    }
-
-    fn read_on(&mut self, number: usize, op: OpId, after: u64, mut found: Vec<Found>) {
-        if self.nodes[number].bucket != self.stream.bucket {
-            return;
-        }
-        let start = self.nodes[number].start;
-        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
-        let entry = self.stream.next_member(after);
-        let next = entry.map(|it| (it.sequence, it.key.clone(), it.value.clone()));
-        let delay = self.latency();
-        if let (Some((sequence, Key::Member(_, epoch), value)), false) = (next, is_lost) {
-            found.push(Found {
-                epoch,
-                sequence,
-                value,
-            });
-            return self.after(delay, Event::Read(number, start, op, sequence, found));
-        }
-        let found = (!is_lost).then_some(found);
-        let input = Input::Collected { op, found };
-        self.after(
-            delay,
-            Event::Answer(number, start, Answer::Input(input.into())),
-        );
-    }
-
-    fn answer(&mut self, number: usize, answer: Answer) {
-        match answer {
-            Answer::Input(input) => self.step(number, *input),
-            Answer::Beat(beat, stored) => self.beat_ended(number, beat, stored),
-            Answer::Shown(key, Some((sequence, value))) => {
-                let own = match &key {
-                    Key::Member(_, epoch) if self.nodes[number].epoch() == Some(*epoch) => {
-                        Some(value.clone())
-                    }
-                    _ => None,
-                };
-                self.step(
-                    number,
-                    Input::Shown {
-                        key,
-                        sequence,
-                        value,
-                    },
-                );
-                if let Some(value) = own {
-                    self.shown_own(number, sequence, &value);
-                }
-            }
-            Answer::Shown(key, None) => self.step(number, Input::Missing(key)),
-        }
-    }
-
     pub fn order(&mut self, number: usize, request: u64, order: Order) {
         self.log(|| format!("n{number} is ordered {order:?}"));
         self.step(number, Input::Order(RequestId(request), order));
@@ -654,159 +436,5 @@ impl World {
         self.log(|| format!("n{number} leaves"));
         self.nodes[number].leaves = true;
         self.step(number, Input::Leave);
-    }
-}
-
-/// The lease.
-impl World {
-    fn claim(&mut self, number: usize) {
-        let (high, low) = (self.chance.next(), self.chance.next());
-        let epoch = Epoch::new(Uuid::from_u64_pair(high, low).into_bytes());
-        let node = &mut self.nodes[number];
-        if node.leaves {
-            return;
-        }
-        node.keeping = Some(Keeping {
-            epoch,
-            ttl: node.ttl,
-            claimed: self.now,
-            sequence: 0,
-            shown: 0,
-            until: Moment::default(),
-            sent: std::collections::BTreeMap::new(),
-            flying: None,
-            again: true,
-            next_beat: self.now,
-        });
-        self.log(|| format!("n{number} claims {epoch}"));
-        self.beat(number);
-    }
-
-    /// What is due of the lease.
-    fn keep(&mut self, number: usize) {
-        let now = self.now;
-        let Some(keeping) = &mut self.nodes[number].keeping else {
-            return;
-        };
-        let epoch = keeping.epoch;
-        if keeping.over() <= now {
-            return self.lose(number, epoch);
-        }
-        if keeping.flying.is_some_and(|(_, at)| at <= now) {
-            // No answer: what is stored tells.
-            keeping.flying = None;
-            keeping.next_beat = now + Duration::from_millis(100);
-            self.read(number, Self::member_key(epoch));
-            self.read(number, Self::map_key());
-        }
-        self.beat(number);
-        self.step(number, Input::Tick);
-    }
-
-    fn lose(&mut self, number: usize, epoch: Epoch) {
-        self.log(|| format!("n{number} loses {epoch}"));
-        self.nodes[number].keeping = None;
-        self.step(number, Input::LeaseLost(epoch));
-        self.claim(number);
-        self.step(number, Input::Tick);
-    }
-
-    /// Sends a heartbeat or the claim, if one is due and none is under way.
-    fn beat(&mut self, number: usize) {
-        let (now, incarnation) = (self.now, Uuid::from_u128(number as u128 + 1));
-        let node = &mut self.nodes[number];
-        let Some(acknowledgement) = node.member.as_ref().map(Member::acknowledgement) else {
-            return;
-        };
-        let Some(keeping) = &mut node.keeping else {
-            return;
-        };
-        let is_first = keeping.sequence == 0;
-        if keeping.flying.is_some()
-            || !(keeping.again || keeping.next_beat <= now)
-            || (is_first && !keeping.sent.is_empty())
-        {
-            return;
-        }
-        node.beat += 1;
-        let nonce = Nonce {
-            incarnation,
-            beat: node.beat,
-        };
-        let id = InstanceId::new(&node.id).expect("a name");
-        let mut record = MemberRecord::new(keeping.epoch, id, nonce, keeping.ttl);
-        keeping.sent.insert(node.beat, (now, acknowledgement.stamp));
-        if is_first {
-            record.waits = acknowledgement.waits;
-        } else {
-            acknowledgement.tell(&mut record);
-        }
-        keeping.flying = Some((node.beat, now + TIMEOUT));
-        keeping.again = false;
-        keeping.next_beat = now + keeping.ttl / 3;
-        let (what, over) = (What::Beat(node.beat), Over::Sequence(keeping.sequence));
-        let key = Self::member_key(keeping.epoch);
-        self.send(number, what, key, over, record.to_json());
-    }
-
-    fn beat_ended(&mut self, number: usize, beat: u64, stored: Option<u64>) {
-        let Some(keeping) = &mut self.nodes[number].keeping else {
-            return;
-        };
-        let epoch = keeping.epoch;
-        if !keeping.sent.contains_key(&beat) {
-            return;
-        }
-        if keeping.flying.is_some_and(|(it, _)| it == beat) {
-            keeping.flying = None;
-        }
-        match stored {
-            Some(sequence) => {
-                keeping.sequence = keeping.sequence.max(sequence);
-                let is_deaf = self.nodes[number].deaf_until > self.now;
-                if is_deaf {
-                    self.read(number, Self::member_key(epoch));
-                    self.read(number, Self::map_key());
-                }
-            }
-            None => self.read(number, Self::member_key(epoch)),
-        }
-        self.beat(number);
-        self.step(number, Input::Tick);
-    }
-
-    /// The own key was shown.
-    fn shown_own(&mut self, number: usize, sequence: u64, value: &Value) {
-        let Some(keeping) = &mut self.nodes[number].keeping else {
-            return;
-        };
-        if sequence <= keeping.shown {
-            return;
-        }
-        let epoch = keeping.epoch;
-        let sent = match value {
-            Value::Member(it) => keeping.sent.get(&it.beat).copied(),
-            _ => None,
-        };
-        let Some((sent, stamp)) = sent else {
-            if sequence > keeping.sequence {
-                self.lose(number, epoch);
-            }
-            return;
-        };
-        keeping.shown = sequence;
-        keeping.sequence = keeping.sequence.max(sequence);
-        let until = sent + keeping.ttl;
-        if until <= self.now || (keeping.is_held() && keeping.until <= self.now) {
-            return;
-        }
-        keeping.until = keeping.until.max(until);
-        let lease = Lease {
-            epoch,
-            until: keeping.until,
-            sequence,
-            stamp,
-        };
-        self.step(number, Input::Leased(lease));
     }
 }

@@ -1,0 +1,76 @@
+//! The events of the world, in the order of their times.
+
+use nats_elect_core::assignment::{Key, Value};
+use nats_elect_core::member::{Found, Input, Over, UnitId};
+use nats_elect_core::{Moment, OpId};
+
+use crate::faults::Fault;
+
+/// Something that happens at a time.
+#[derive(Debug)]
+pub enum Event {
+    /// A write arrives at the server.
+    Arrive(Sent),
+    /// An answer arrives at a start of a process.
+    Answer(usize, u64, Answer),
+    /// The watch shows what comes next.
+    Watch(usize, u64),
+    Wake(usize, u64),
+    /// The reads of a collect go on after a sequence.
+    Read(usize, u64, OpId, u64, Vec<Found>),
+    /// A single read arrives at the server.
+    ReadKey(usize, u64, Key),
+    HandlerEnds(usize, u64, UnitId, u64),
+    Start(usize),
+    /// A process notices that the bucket is another one.
+    Notice(usize),
+    Fault(Fault),
+}
+
+#[derive(Debug)]
+pub enum Answer {
+    Input(Box<Input>),
+    /// A heartbeat or a claim was stored, refused, or got no answer.
+    Beat(u64, Option<u64>),
+    /// What a read or the watch shows.
+    Shown(Key, Option<(u64, Value)>),
+}
+
+/// A write under way.
+#[derive(Debug)]
+pub struct Sent {
+    pub node: usize,
+    pub start: u64,
+    pub what: What,
+    pub key: Key,
+    pub over: Over,
+    pub bytes: Vec<u8>,
+    pub since: Moment,
+    pub bucket: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    Op(OpId),
+    Beat(u64),
+}
+
+/// An event, with its number among all.
+pub struct Due(pub Moment, pub u64, pub Event);
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}

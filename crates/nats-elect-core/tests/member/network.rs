@@ -1,0 +1,158 @@
+//! Writes, reads and their answers, on their way and at the server.
+
+use std::time::Duration;
+
+use nats_elect_core::assignment::{Key, Value};
+use nats_elect_core::member::{Found, Input, Over};
+use nats_elect_core::{Failure, OpId, WriteOutcome, event::FailureKind};
+
+use crate::event::{Answer, Event, Sent, What};
+use crate::stream::brief;
+use crate::world::World;
+
+/// After this time without an answer a write has failed.
+pub const TIMEOUT: Duration = Duration::from_secs(1);
+
+impl World {
+    pub fn send(&mut self, number: usize, what: What, key: Key, over: Over, bytes: Vec<u8>) {
+        let start = self.nodes[number].start;
+        if let What::Op(op) = what {
+            let outcome = WriteOutcome::Failed(Failure {
+                kind: FailureKind::Timeout,
+                detail: String::new(),
+            });
+            let input = Input::Written { op, outcome };
+            let answer = Answer::Input(input.into());
+            self.after(TIMEOUT, Event::Answer(number, start, answer));
+        }
+        let write = Sent {
+            node: number,
+            start,
+            what,
+            key,
+            over,
+            bytes,
+            since: self.now,
+            bucket: self.nodes[number].bucket,
+        };
+        let is_on = self.faults.is_on(self.now);
+        let is_cut = self.nodes[number].cut_until > self.now;
+        if is_cut || (is_on && self.chance.permille(self.faults.lost)) {
+            // It is lost, or waits for long in a socket.
+            if self.chance.permille(500) {
+                let delay = self.chance.millis(1000, 20_000);
+                self.after(delay, Event::Arrive(write));
+            }
+            return;
+        }
+        let delay = self.latency();
+        self.after(delay, Event::Arrive(write));
+    }
+
+    pub fn arrive(&mut self, write: &Sent) {
+        let current = self.stream.last_sequence(&write.key);
+        let condition = match write.over {
+            Over::Anything => None,
+            Over::Sequence(over) => Some(over),
+        };
+        let (node, key) = (write.node, &write.key);
+        let outcome = if condition.is_some_and(|over| over != current) {
+            self.log(|| format!("refused: n{node} {key} over {condition:?}, is {current}"));
+            WriteOutcome::Conflict {
+                current: Some(current),
+            }
+        } else {
+            let entry = self.stream.store(key, &write.bytes, condition);
+            let (sequence, value) = (entry.sequence, entry.value.clone());
+            self.show_all();
+            self.log(|| format!("#{sequence} n{node} {}", brief(key, &value)));
+            if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {
+                let result = self.checks.over(self.now, *epoch, &self.nodes);
+                self.fail(result);
+            }
+            self.maps += usize::from(matches!(value, Value::Map(_)));
+            let is_foreign = matches!((key, &value), (Key::Map(_), Value::Foreign));
+            if is_foreign && !write.bytes.is_empty() && write.bucket == self.stream.bucket {
+                self.fail(Err(format!("n{node} wrote a foreign map")));
+            }
+            WriteOutcome::Acked { revision: sequence }
+        };
+        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
+        let delay = self.latency();
+        if write.bucket != self.stream.bucket {
+            return;
+        }
+        if is_lost || (write.since + TIMEOUT < self.now + delay && self.chance.permille(500)) {
+            return;
+        }
+        let answer = match write.what {
+            What::Op(op) => Answer::Input(Input::Written { op, outcome }.into()),
+            What::Beat(beat) => match outcome {
+                WriteOutcome::Acked { revision } => Answer::Beat(beat, Some(revision)),
+                _ => Answer::Beat(beat, None),
+            },
+        };
+        self.after(delay, Event::Answer(node, write.start, answer));
+    }
+
+    pub fn read(&mut self, number: usize, key: Key) {
+        let start = self.nodes[number].start;
+        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
+        if !is_lost && self.nodes[number].cut_until <= self.now {
+            let delay = self.latency();
+            self.after(delay, Event::ReadKey(number, start, key));
+        }
+    }
+
+    pub fn read_on(&mut self, number: usize, op: OpId, after: u64, mut found: Vec<Found>) {
+        if self.nodes[number].bucket != self.stream.bucket {
+            return;
+        }
+        let start = self.nodes[number].start;
+        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
+        let entry = self.stream.next_member(after);
+        let next = entry.map(|it| (it.sequence, it.key.clone(), it.value.clone()));
+        let delay = self.latency();
+        if let (Some((sequence, Key::Member(_, epoch), value)), false) = (next, is_lost) {
+            found.push(Found {
+                epoch,
+                sequence,
+                value,
+            });
+            return self.after(delay, Event::Read(number, start, op, sequence, found));
+        }
+        let found = (!is_lost).then_some(found);
+        let input = Input::Collected { op, found };
+        self.after(
+            delay,
+            Event::Answer(number, start, Answer::Input(input.into())),
+        );
+    }
+
+    pub fn answer(&mut self, number: usize, answer: Answer) {
+        match answer {
+            Answer::Input(input) => self.step(number, *input),
+            Answer::Beat(beat, stored) => self.beat_ended(number, beat, stored),
+            Answer::Shown(key, Some((sequence, value))) => {
+                let own = match &key {
+                    Key::Member(_, epoch) if self.nodes[number].epoch() == Some(*epoch) => {
+                        Some(value.clone())
+                    }
+                    _ => None,
+                };
+                self.step(
+                    number,
+                    Input::Shown {
+                        key,
+                        sequence,
+                        value,
+                    },
+                );
+                if let Some(value) = own {
+                    self.shown_own(number, sequence, &value);
+                }
+            }
+            Answer::Shown(key, None) => self.step(number, Input::Missing(key)),
+        }
+    }
+}
