@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_or_has_the_wrong_type_can_not_be_read() {
+    fn unknown_settings_and_wrong_types_can_not_be_read() {
         for text in [
             "shard = 8",
             "shards = -1",

@@ -9,7 +9,7 @@ use super::map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map, NOBODY, Wait};
 use super::units::{MOST_NAMES, Units};
 use crate::name::UnitName;
 
-/// What the next map changes.
+/// The changes of the next map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The epochs that join, in this order.

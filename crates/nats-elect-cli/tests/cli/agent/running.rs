@@ -61,7 +61,7 @@ impl Agent {
         .await;
     }
 
-    /// What it says of `worker`, once its application stands for it.
+    /// Its status of `worker`. `None` until its application stands for it.
     pub fn status(&self) -> Option<serde_json::Value> {
         let status = self.client().get("/v1/roles/worker").ok()?;
         (status.status == 200).then(|| status.json())

@@ -121,7 +121,7 @@ fn rich() -> Map {
 }
 
 #[test]
-fn what_breaks_a_rule_is_no_map() {
+fn a_value_that_breaks_a_rule_is_no_map() {
     let text = text(&rich());
     assert_eq!(Map::parse(22, text.as_bytes()), Some(rich()));
     let a = epoch(0).to_string();

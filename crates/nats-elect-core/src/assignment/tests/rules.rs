@@ -1,4 +1,4 @@
-//! What the maps that are made from a map contain.
+//! The contents of maps that are made from other maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,7 +137,7 @@ fn in_a_collect_all_units_wait_for_all_epochs_that_are_not_over() {
 }
 
 #[test]
-fn what_all_units_wait_for_goes_when_it_is_clear_of_all_but_its_own_units() {
+fn an_epoch_that_all_units_wait_for_goes_when_it_is_clear_of_all_but_its_own() {
     let map = owned(4, 2)
         .collect(20, [], |_| false)
         .unwrap()

@@ -8,7 +8,7 @@ use super::*;
 
 const EPOCHS: u16 = 6;
 
-/// What members said, and all maps that were stored.
+/// The words of members, and all maps that were stored.
 struct World {
     sequence: u64,
     maps: Vec<Map>,
@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn who_may_still_act_is_waited_for(
+    fn epochs_that_may_still_act_are_waited_for(
         steps in proptest::collection::vec((0..16_u8, any::<u8>(), any::<u8>(), any::<u8>()), 1..80),
         is_sharded in any::<bool>(),
     ) {
