@@ -41,7 +41,7 @@ pub use foreign::{Value, ended};
 pub use key::Key;
 pub use map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map};
 pub use ranges::Ranges;
-pub use record::{MOST_HEAVY, MOST_LABELS, MOST_VERSION_BYTES, MemberRecord};
+pub use record::{MOST_HEAVY, MOST_LABELS, MOST_VERSION_BYTES, MemberRecord, Profile};
 pub use successor::{Changes, MapError};
 pub use units::{MOST_NAMES, MOST_SHARDS, Unit, UnitSet, UnitSets, Units};
 

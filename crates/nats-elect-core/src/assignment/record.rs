@@ -56,6 +56,14 @@ pub struct MemberRecord {
     /// Whether it waits for leases of another bucket, and gets no units until then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub waits: bool,
+    /// What it tells about itself.
+    #[serde(flatten)]
+    pub profile: Profile,
+}
+
+/// What a member tells about itself, for plans and for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Profile {
     /// Whether it takes no more units.
     #[serde(rename = "cordon", default, skip_serializing_if = "is_false")]
     pub cordoned: bool,
@@ -103,14 +111,7 @@ impl MemberRecord {
             unable: UnitSets::default(),
             leaves: false,
             waits: false,
-            cordoned: false,
-            zone: None,
-            labels: BTreeSet::new(),
-            max_units: None,
-            application: None,
-            version: None,
-            load: 0,
-            heavy: BTreeMap::new(),
+            profile: Profile::default(),
         }
     }
 
@@ -148,20 +149,24 @@ impl MemberRecord {
     /// printable, and what is beyond the bounds of labels, loads and versions is left out.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         let mut record: Self = serde_json::from_slice(value).ok()?;
-        record.zone = record.zone.as_deref().map(printable);
-        let labels = record.labels.iter().take(MOST_LABELS);
-        record.labels = labels.map(|label| printable(label)).collect();
-        let application = record.application.take();
-        record.application = application.map(|it| {
+        let told = &mut record.profile;
+        told.zone = told.zone.as_deref().map(printable);
+        let labels = told.labels.iter().take(MOST_LABELS);
+        told.labels = labels.map(|label| printable(label)).collect();
+        let application = told.application.take();
+        told.application = application.map(|it| {
             if it.is_set {
                 Application::set(&it.name)
             } else {
                 Application::program(&it.name)
             }
         });
-        let version = record.version.as_deref().map(printable);
-        record.version = version.filter(|version| version.len() <= MOST_VERSION_BYTES);
-        record.heavy = record.heavy.into_iter().take(MOST_HEAVY).collect();
+        let version = told.version.as_deref().map(printable);
+        told.version = version.filter(|version| version.len() <= MOST_VERSION_BYTES);
+        told.heavy = std::mem::take(&mut told.heavy)
+            .into_iter()
+            .take(MOST_HEAVY)
+            .collect();
         Some(record)
     }
 }

@@ -403,7 +403,7 @@ impl Member {
                 Some(it) if it.leaves => Standing::Leaves,
                 Some(it) if it.waits || it.follows < map.sequence() => Standing::Waits,
                 Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
-                Some(it) if it.cordoned => Standing::Cordoned,
+                Some(it) if it.profile.cordoned => Standing::Cordoned,
                 Some(_) => Standing::Takes,
                 None => Standing::Waits,
             };

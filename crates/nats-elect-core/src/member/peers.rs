@@ -190,8 +190,9 @@ impl Peers {
 
 /// Whether two records tell the same of maps, and of what plans ask for but loads.
 fn says_same(a: &MemberRecord, b: &MemberRecord) -> bool {
-    (a.follows, a.leaves, a.waits, a.cordoned, a.max_units)
-        == (b.follows, b.leaves, b.waits, b.cordoned, b.max_units)
+    let (one, two) = (&a.profile, &b.profile);
+    (a.follows, a.leaves, a.waits) == (b.follows, b.leaves, b.waits)
         && (&a.excepts, &a.unable) == (&b.excepts, &b.unable)
-        && (&a.zone, &a.labels, &a.version) == (&b.zone, &b.labels, &b.version)
+        && (one.cordoned, one.max_units) == (two.cordoned, two.max_units)
+        && (&one.zone, &one.labels, &one.version) == (&two.zone, &two.labels, &two.version)
 }

@@ -52,16 +52,17 @@ impl PlanRequest {
     pub fn fleet(&self) -> Fleet {
         let epochs = self.candidates.iter().map(|it| it.epoch);
         let places: BTreeMap<_, _> = epochs.zip(0..).collect();
-        let members = self.candidates.iter().map(|it| Member {
-            standing: it.standing,
-            labels: it
-                .record
-                .as_ref()
-                .map_or_else(BTreeSet::new, |it| it.labels.clone()),
-            zone: it.record.as_ref().and_then(|it| it.zone.clone()),
-            max_units: it.record.as_ref().and_then(|it| it.max_units),
-            version: it.record.as_ref().and_then(|it| it.version.clone()),
-            failing: BTreeSet::new(),
+        let members = self.candidates.iter().map(|it| {
+            let told = it.record.as_ref().map(|it| it.profile.clone());
+            let told = told.unwrap_or_default();
+            Member {
+                standing: it.standing,
+                labels: told.labels,
+                zone: told.zone,
+                max_units: told.max_units,
+                version: told.version,
+                failing: BTreeSet::new(),
+            }
         });
         let mut fleet = Fleet {
             members: members.collect(),

@@ -10,15 +10,18 @@ use crate::application::Application;
 fn usual() -> MemberRecord {
     MemberRecord {
         follows: 123_456_789,
-        zone: Some("eu-central-1a".into()),
-        labels: ["disk=ssd", "tier=prod", "arch=arm64"]
-            .map(String::from)
-            .into(),
-        max_units: Some(2000),
-        application: Some(Application::set("billing-worker")),
-        version: Some("1.14.2".into()),
-        load: 420,
-        heavy: BTreeMap::from([(UnitName::shard(17), 300)]),
+        profile: Profile {
+            zone: Some("eu-central-1a".into()),
+            labels: ["disk=ssd", "tier=prod", "arch=arm64"]
+                .map(String::from)
+                .into(),
+            max_units: Some(2000),
+            application: Some(Application::set("billing-worker")),
+            version: Some("1.14.2".into()),
+            load: 420,
+            heavy: BTreeMap::from([(UnitName::shard(17), 300)]),
+            ..Profile::default()
+        },
         ..record(1)
     }
 }
@@ -35,8 +38,11 @@ fn full() -> MemberRecord {
         unable: [(2, Unit::Named(&name("network")))].into_iter().collect(),
         leaves: true,
         waits: true,
-        cordoned: true,
-        application: Some(Application::program("worker")),
+        profile: Profile {
+            cordoned: true,
+            application: Some(Application::program("worker")),
+            ..usual().profile
+        },
         ..usual()
     }
 }
@@ -105,13 +111,16 @@ fn a_record_that_breaks_a_bound_is_none_or_is_cut() {
         assert_eq!(MemberRecord::parse(changed.as_bytes()), None, "{changed}");
     }
     let long = MemberRecord {
-        zone: Some("z\u{202e}\n".repeat(300)),
-        labels: (0..99).map(|number| number.to_string()).collect(),
-        version: Some("v".repeat(65)),
-        heavy: (0..99).map(|number| (UnitName::shard(number), 1)).collect(),
+        profile: Profile {
+            zone: Some("z\u{202e}\n".repeat(300)),
+            labels: (0..99).map(|number| number.to_string()).collect(),
+            version: Some("v".repeat(65)),
+            heavy: (0..99).map(|number| (UnitName::shard(number), 1)).collect(),
+            ..usual().profile
+        },
         ..usual()
     };
-    let read = MemberRecord::parse(&long.to_json()).unwrap();
+    let read = MemberRecord::parse(&long.to_json()).unwrap().profile;
     assert_eq!(read.zone.unwrap().len(), 255);
     assert_eq!(
         (read.labels.len(), read.heavy.len()),
