@@ -14,6 +14,7 @@ pub use role::{Overrun, RoleConfig, Takeover};
 // For this project's crates.
 #[doc(hidden)]
 pub use rules::{DAY, check_meta, data_limit, ensure, range};
+pub(crate) use settings::drift_margin;
 pub use settings::{HealthSettings, Membership, RetrySettings, RoleSettings};
 
 /// The error for a setting that breaks a rule. Nothing was started or changed.

@@ -186,6 +186,6 @@ impl RoleSettings {
     }
 }
 
-pub(super) fn drift_margin(ttl: Duration) -> Duration {
+pub(crate) fn drift_margin(ttl: Duration) -> Duration {
     (ttl / 50).max(Duration::from_millis(5))
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::effect::Effect;
-use super::input::{Found, Lease};
+use super::input::Found;
 use super::machine::Member;
 use crate::OpId;
-use crate::assignment::{Epoch, Map, MapError, MemberRecord, Units, Value};
+use crate::assignment::{Map, MapError, MemberRecord, Units, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
@@ -27,8 +27,8 @@ pub(super) struct Collecting {
 enum Step {
     #[default]
     None,
-    /// A heartbeat of this stamp or a later one has to be confirmed.
-    Heartbeat { over: u64, stamp: u64 },
+    /// A heartbeat of this number or a later one has to be confirmed.
+    Heartbeat { over: u64, beat: u64 },
     /// The reads have to show the own record, at this sequence or a later one.
     Reads { over: u64, op: OpId, own: u64 },
 }
@@ -50,7 +50,7 @@ impl Collecting {
 
 impl Member {
     /// Begins to collect if that is due, and drops what became pointless.
-    pub(super) fn collect(&mut self, own: Epoch, delay: Duration) {
+    pub(super) fn collect(&mut self, delay: Duration) {
         let due = self.collect_due(delay);
         let over = due.map(|(_, over)| over);
         if self.collecting.over().is_some_and(|it| Some(it) != over) {
@@ -60,10 +60,9 @@ impl Member {
             && at <= self.now
             && self.collecting.step == Step::None
             && !self.coordinator.is_writing()
-            && self.lease_of(own).is_some()
         {
-            let stamp = self.stamp;
-            self.collecting.step = Step::Heartbeat { over, stamp };
+            let beat = self.keeping.next_beat();
+            self.collecting.step = Step::Heartbeat { over, beat };
             self.tells = true;
         }
     }
@@ -102,11 +101,11 @@ impl Member {
 
     /// A heartbeat is confirmed. Reads that begin now prove what they find, if it was sent after the
     /// foreign value was shown.
-    pub(super) fn collect_confirmed(&mut self, lease: Lease) {
-        if let Step::Heartbeat { over, stamp } = self.collecting.step
-            && (lease.stamp >= stamp || mutated!(ReadsBeforeHeartbeat))
+    pub(super) fn collect_confirmed(&mut self, confirmed: u64, own: u64) {
+        if let Step::Heartbeat { over, beat } = self.collecting.step
+            && (confirmed >= beat || mutated!(ReadsBeforeHeartbeat))
         {
-            let (op, own) = (self.next_op(), lease.sequence);
+            let op = self.next_op();
             self.collecting.step = Step::Reads { over, op, own };
             self.out.push(Effect::Collect(op));
         }

@@ -1,5 +1,7 @@
 //! The effects of the state machine.
 
+use std::time::Duration;
+
 use super::planning::PlanRequest;
 use super::unit::UnitId;
 use crate::assignment::{Key, MemberRecord, UnitSets};
@@ -10,8 +12,32 @@ use crate::{OpId, RequestId};
 /// Something to do. The driver carries out the effects of a step in their order.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Send a heartbeat now: somebody waits for what it tells.
-    TellNow,
+    /// Publish a claim or a heartbeat, then step with [`Input::BeatEnded`](super::Input::BeatEnded),
+    /// after `within` at the latest. It never waits for other writes.
+    Beat {
+        /// The number that the answer bears.
+        op: OpId,
+        /// The time for the answer.
+        within: Duration,
+        /// The key.
+        key: Key,
+        /// The condition of the write.
+        over: Over,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Read the own key and the map's from the stream's leader, and then the bucket's creation time.
+    /// Then step with [`Input::Looked`](super::Input::Looked), after `within` at the latest.
+    Look {
+        /// The number that the answer bears.
+        op: OpId,
+        /// The time for the answer.
+        within: Duration,
+        /// The own key.
+        own: Key,
+    },
+    /// Look at the bucket anew, then step with [`Input::Link`](super::Input::Link): it is another one.
+    Reopen,
     /// Publish a value, then step with [`Input::Written`](super::Input::Written).
     Write {
         /// The number that the answer bears.
@@ -48,8 +74,13 @@ pub enum Effect {
         /// The deadline.
         until: Moment,
     },
-    /// The deadline of all handlers that were not asked to end.
-    Extend(Moment),
+    /// The deadline of all handlers that were not asked to end is a later one.
+    Extend {
+        /// The deadline.
+        until: Moment,
+        /// When the heartbeat was sent that proves it.
+        proved: Moment,
+    },
     /// Answer an operator.
     Reply(RequestId, Reply),
     /// The member has left, and all its epochs are over.
@@ -83,9 +114,7 @@ pub enum Reply {
 
 /// What a member's record tells of the map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledgement {
-    /// Grows with each step of the machine. It is not written, but comes back with the lease.
-    pub stamp: u64,
+pub(super) struct Acknowledgement {
     /// The sequence of the map that the member follows, or can't follow and acts by no more.
     pub follows: u64,
     /// The units on which a handler acts by an earlier map.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::assignment::{Epoch, Key, Units, Value};
-use crate::moment::Moment;
+use crate::RequestId;
+use crate::assignment::{Epoch, Key, Profile, Units, Value};
+use crate::lease::{Failure, Link, OpId, WriteOutcome};
 use crate::name::UnitName;
-use crate::{OpId, RequestId, WriteOutcome};
 
 use super::unit::UnitId;
 
@@ -14,16 +14,21 @@ use super::unit::UnitId;
 pub enum Input {
     /// Time has passed.
     Tick,
-    /// The lease of an epoch has begun, or is extended: a claim or a heartbeat is confirmed, and the
-    /// watch or a read from the stream's leader has shown it.
-    Leased(Lease),
-    /// The lease of this epoch is lost, or its claim was given up. It is never used again.
-    LeaseLost(Epoch),
-    /// The bucket is another one, or it lost confirmed writes. The lease is lost, too. The watch begins
-    /// anew.
-    Forget {
-        /// The creation time of the bucket, in nanoseconds since the Unix epoch.
-        bucket: u64,
+    /// The link to the bucket, and the bucket. If it is another one than before, the watch begins anew.
+    Link(Link),
+    /// A claim or a heartbeat ended.
+    BeatEnded {
+        /// The write.
+        op: OpId,
+        /// How it ended.
+        outcome: WriteOutcome,
+    },
+    /// The reads of the own key and of the map ended.
+    Looked {
+        /// The reads.
+        op: OpId,
+        /// What they found.
+        found: Result<Look, Failure>,
     },
     /// The watch has shown all that was stored when it began.
     CaughtUp,
@@ -61,6 +66,10 @@ pub enum Input {
         /// The next owners of units, by their places.
         owners: BTreeMap<u32, Option<Epoch>>,
     },
+    /// What the member tells about itself from now on.
+    Tell(Box<Profile>),
+    /// Somebody wants to know that the lease is held: a heartbeat is sent at once.
+    Prove,
     /// An operator orders something of this member.
     Order(RequestId, Order),
     /// The member leaves the group.
@@ -76,17 +85,24 @@ pub enum Order {
     Resize(Units),
 }
 
-/// A member's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The epoch.
-    pub epoch: Epoch,
-    /// When it is over, unless it is extended.
-    pub until: Moment,
-    /// The sequence of the write that is confirmed.
-    pub sequence: u64,
-    /// The [`stamp`](super::Acknowledgement::stamp) of that write.
-    pub stamp: u64,
+/// Random values for one step, drawn by the driver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fresh {
+    /// The name of an epoch that is claimed in this step. It must never have been used before.
+    pub epoch: [u8; 16],
+    /// The jitter of delays set in this step, uniform in `0.0..1.0`.
+    pub chance: f64,
+}
+
+/// What reads from the stream's leader found, each value with its sequence.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The creation time of the bucket, after the reads. `None` if it was not asked for.
+    pub bucket: Option<u64>,
+    /// The value under the own key.
+    pub own: Option<(u64, Value)>,
+    /// The value under the map's key.
+    pub map: Option<(u64, Value)>,
 }
 
 /// A value under a member's key, as a read from the stream's leader found it.

@@ -3,45 +3,57 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::acting::{Acting, Change};
 use super::collect::Collecting;
 use super::coordinator::Coordinator;
 use super::effect::{Acknowledgement, Effect, Over};
 use super::following::{Following, Next};
-use super::input::{Input, Lease};
+use super::input::{Fresh, Input};
+use super::keeping::Keeping;
 use super::peers::{AGAIN, Chore, News, Peers};
-use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Units, Value, ended};
+use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Profile, Units, Value, ended};
+use crate::lease::{Attempt, Link, OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
-use crate::name::GroupName;
+use crate::name::{GroupName, InstanceId};
 use crate::token::FencingToken;
-use crate::{OpId, WriteOutcome};
-
-/// So long a member that leaves waits for a map that takes its units.
-const RELIEF: Duration = Duration::from_millis(250);
 
 /// What a member is made of.
 #[derive(Clone, Debug)]
 pub struct MemberSettings {
     /// The group.
     pub group: GroupName,
-    /// The creation time of the bucket, in nanoseconds since the Unix epoch.
-    pub bucket: u64,
     /// The units of the group's first map. Names that a map lacks enter it.
     pub units: Units,
+    /// The id of the instance.
+    pub id: InstanceId,
+    /// The start of the instance.
+    pub incarnation: Uuid,
+    /// The number of the first write. Each machine of one start has numbers of its own.
+    pub first_beat: u64,
+    /// How long a lease lasts without a heartbeat.
+    pub ttl: Duration,
+    /// The time between heartbeats.
+    pub heartbeat: Duration,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// What the member tells about itself. [`Input::Tell`] changes it.
+    pub profile: Profile,
 }
 
 /// One member of one group. The [module](super) tells how to drive it.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub(super) settings: MemberSettings,
+    /// The creation time of the bucket, in nanoseconds since the Unix epoch.
     pub(super) bucket: u64,
     pub(super) now: Moment,
-    /// Counts the steps.
-    pub(super) stamp: u64,
-    lease: Option<Lease>,
+    pub(super) fresh: Fresh,
+    pub(super) keeping: Keeping,
     /// Epochs of this process that are to be told over, each with the moment of the next attempt.
-    lost: BTreeMap<Epoch, Moment>,
+    pub(super) lost: BTreeMap<Epoch, Moment>,
     waits_until: Option<Moment>,
     pub(super) left_at: Option<Moment>,
     is_caught_up: bool,
@@ -54,7 +66,7 @@ pub struct Member {
     last_op: u64,
     /// Whether something changed that may let handlers begin, or act by the followed map.
     is_stirred: bool,
-    /// Whether a heartbeat is to be sent now.
+    /// Whether somebody waits for what the next heartbeat tells.
     pub(super) tells: bool,
     pub(super) out: Vec<Effect>,
 }
@@ -74,11 +86,11 @@ impl Member {
     /// A member that knows nothing yet.
     pub fn new(settings: MemberSettings, now: Moment) -> Self {
         Self {
-            bucket: settings.bucket,
+            bucket: 0,
+            keeping: Keeping::new(&settings, now),
             settings,
             now,
-            stamp: 0,
-            lease: None,
+            fresh: Fresh::default(),
             lost: BTreeMap::new(),
             waits_until: None,
             left_at: None,
@@ -97,9 +109,8 @@ impl Member {
     }
 
     /// What the record of a heartbeat tells that is sent now.
-    pub fn acknowledgement(&self) -> Acknowledgement {
+    pub(super) fn acknowledgement(&self) -> Acknowledgement {
         Acknowledgement {
-            stamp: self.stamp,
             follows: self.following.acknowledged(),
             excepts: self.acting.excepts(),
             unable: self.acting.unable(),
@@ -115,15 +126,16 @@ impl Member {
 
     /// The units on which it acts, each with the sequence in its token. Empty without a valid lease.
     pub fn acts_on(&self, now: Moment) -> Vec<(&super::UnitId, u64)> {
-        let is_valid = self.lease.is_some_and(|it| now < it.until);
+        let is_valid = self.keeping.lease().is_some_and(|(_, until)| now < until);
         let running = self.acting.running();
         running.filter(|_| is_valid).collect()
     }
 
-    /// Takes an input. `now` never goes back. After [`Effect::Left`] there are no more steps.
-    pub fn step(&mut self, now: Moment, input: Input) -> Vec<Effect> {
+    /// Takes an input. `now` never goes back, and `fresh` is drawn for each step. After
+    /// [`Effect::Left`] there are no more steps.
+    pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
-        self.stamp += 1;
+        self.fresh = fresh;
         self.expire();
         self.take(input);
         self.settle();
@@ -133,9 +145,9 @@ impl Member {
     fn take(&mut self, input: Input) {
         match input {
             Input::Tick => {}
-            Input::Leased(lease) => self.leased(lease),
-            Input::LeaseLost(epoch) => self.lose(epoch),
-            Input::Forget { bucket } => self.forget(bucket),
+            Input::Link(link) => self.linked(link),
+            Input::BeatEnded { op, outcome } => self.beat_ended(op, &outcome),
+            Input::Looked { op, found } => self.looked(op, found),
             Input::CaughtUp => self.caught_up(),
             Input::Shown {
                 key,
@@ -157,6 +169,11 @@ impl Member {
             }
             Input::Planned { base, owners } => self.planned(base, owners),
             Input::Order(request, order) => self.order(request, order),
+            Input::Tell(profile) => {
+                self.tells |= profile.cordoned != self.settings.profile.cordoned;
+                self.settings.profile = *profile;
+            }
+            Input::Prove => self.tells = true,
             Input::Leave => {
                 self.left_at.get_or_insert(self.now);
                 self.tells = true;
@@ -177,43 +194,41 @@ impl Member {
         }
         self.leave();
         self.advance();
-        self.end_lost();
-        if let Some(own) = self.epoch() {
-            if self.is_caught_up {
-                let delay = self.delay(own);
-                self.do_chores(own, delay);
-                self.collect(own, delay);
-                self.coordinate(delay);
-            }
-            if std::mem::take(&mut self.tells) {
-                self.out.push(Effect::TellNow);
-            }
+        if !self.keeping.is_up() {
+            return;
         }
+        self.end_lost();
+        if let Some(own) = self.epoch().filter(|_| self.is_caught_up) {
+            let delay = self.delay(own);
+            self.do_chores(own, delay);
+            self.collect(delay);
+            self.coordinate(delay);
+        }
+        if std::mem::take(&mut self.tells) {
+            self.keeping.want();
+        }
+        self.keep();
     }
 
     /// When to step with a tick, if nothing else comes before.
     pub fn wakeup(&self) -> Option<Moment> {
-        let mut due = vec![self.acting.due(), self.lost_due(), self.waits_until];
-        if let Some(lease) = self.lease {
-            due.push(Some(lease.until));
-            due.push(self.leave_due());
-            if self.is_caught_up {
-                let delay = self.delay(lease.epoch);
+        let until = self.keeping.lease().map(|(_, until)| until);
+        let mut due = vec![self.acting.due(), self.waits_until, until, self.leave_due()];
+        if self.keeping.is_up() {
+            due.extend([self.lost_due(), self.keep_due()]);
+            if let Some(own) = self.epoch().filter(|_| self.is_caught_up) {
+                let delay = self.delay(own);
                 let blank = self.following.missing().map(|since| since + delay);
-                due.extend([blank, self.peers.due(lease.epoch, delay)]);
+                due.extend([blank, self.peers.due(own, delay)]);
                 due.extend([self.collect_wakeup(delay), self.coordinate_due(delay)]);
             }
         }
         due.into_iter().flatten().min()
     }
 
-    /// The epoch whose lease is valid.
-    pub(super) fn epoch(&self) -> Option<Epoch> {
-        self.lease.map(|it| it.epoch)
-    }
-
-    pub(super) fn lease_of(&self, epoch: Epoch) -> Option<Lease> {
-        self.lease.filter(|it| it.epoch == epoch)
+    /// The epoch whose lease is held.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.keeping.lease().map(|(epoch, _)| epoch)
     }
 
     /// Whether it waits for leases of another bucket.
@@ -230,10 +245,6 @@ impl Member {
         Key::Map(self.settings.group.clone())
     }
 
-    fn member_key(&self, epoch: Epoch) -> Key {
-        Key::Member(self.settings.group.clone(), epoch)
-    }
-
     pub(super) fn write(&mut self, purpose: Purpose, key: Key, over: Over, value: Vec<u8>) {
         let op = self.next_op();
         self.ops.insert(op, purpose);
@@ -245,55 +256,33 @@ impl Member {
         });
     }
 
-    fn leased(&mut self, lease: Lease) {
-        let is_lost = self.lost.contains_key(&lease.epoch) || self.peers.is_over(lease.epoch);
-        if is_lost || lease.until <= self.now {
-            return;
+    /// The lease is extended by a heartbeat at this sequence, or has begun by a claim.
+    pub(super) fn leased(&mut self, is_new: bool, by: &Attempt, sequence: u64) {
+        if is_new {
+            self.acting.forget_epoch();
+            self.collecting.reset();
+            self.tells = true;
+            self.follow();
+        } else if let Some((_, until)) = self.keeping.lease() {
+            let proved = by.sent;
+            self.out.push(Effect::Extend { until, proved });
         }
-        match &mut self.lease {
-            Some(held) if held.epoch == lease.epoch => {
-                held.until = held.until.max(lease.until);
-                (held.sequence, held.stamp) = (lease.sequence, lease.stamp);
-                self.out.push(Effect::Extend(held.until));
-            }
-            held => {
-                let former = held.replace(lease);
-                if let Some(former) = former {
-                    self.lost.insert(former.epoch, self.now);
-                    self.end_handlers(Some(former.epoch), former.until);
-                }
-                self.acting.forget_epoch();
-                self.collecting.reset();
-                self.tells = true;
-                self.follow();
-            }
-        }
-        self.collect_confirmed(lease);
+        self.collect_confirmed(by.beat, sequence);
     }
 
     /// The lease ends at its deadline.
     fn expire(&mut self) {
-        if let Some(lease) = self.lease.filter(|it| it.until <= self.now) {
-            self.lose(lease.epoch);
+        if let Some((epoch, _)) = self.keeping.lease().filter(|it| it.1 <= self.now) {
+            self.lose(epoch);
         }
     }
 
-    fn lose(&mut self, epoch: Epoch) {
-        if !self.peers.is_over(epoch) {
-            self.lost.entry(epoch).or_insert(self.now);
+    /// The bucket is another one, or lost confirmed writes.
+    pub(super) fn forget(&mut self, bucket: u64) {
+        if let Some((_, until)) = self.keeping.lease() {
+            self.end_handlers(None, until);
         }
-        if let Some(lease) = self.lease_of(epoch) {
-            self.end_handlers(Some(epoch), lease.until);
-            self.acting.forget_epoch();
-            self.collecting.reset();
-            self.lease = None;
-        }
-    }
-
-    fn forget(&mut self, bucket: u64) {
-        if let Some(lease) = self.lease.take() {
-            self.end_handlers(None, lease.until);
-        }
+        self.keeping.drop_epoch();
         self.acting.forget_epoch();
         self.bucket = bucket;
         self.waits_until = Some(self.now + LONGEST_LEASE);
@@ -304,6 +293,14 @@ impl Member {
         self.peers = Peers::default();
         self.collecting = Collecting::default();
         self.coordinator = Coordinator::default();
+    }
+
+    fn linked(&mut self, link: Link) {
+        let another = self.keeping.linked(link, self.settings.ttl);
+        match another {
+            Some(bucket) => self.forget(bucket),
+            None => self.bucket = self.keeping.bucket().unwrap_or(self.bucket),
+        }
     }
 
     fn caught_up(&mut self) {
@@ -326,7 +323,7 @@ impl Member {
         }
     }
 
-    fn show_map(&mut self, sequence: u64, value: Value) {
+    pub(super) fn show_map(&mut self, sequence: u64, value: Value) {
         let next = self
             .following
             .show(self.now, sequence, value, &self.settings.units);
@@ -342,15 +339,17 @@ impl Member {
 
     /// Ends what the followed map does not allow.
     fn follow(&mut self) {
-        if let Some(lease) = self.lease {
+        if let Some((epoch, until)) = self.keeping.lease() {
             let map = self.following.acting().map(AsRef::as_ref);
-            let changes = self.acting.follow(map, lease.epoch, lease.until);
+            let changes = self.acting.follow(map, epoch, until);
             self.change(changes);
         }
         self.is_stirred = true;
     }
 
     pub(super) fn show_member(&mut self, epoch: Epoch, sequence: u64, value: Value) {
+        let is_own = self.keeping.epoch() == Some(epoch);
+        let own = is_own.then(|| value.clone());
         let news = self.peers.show(self.now, epoch, sequence, value);
         if news == News::Over {
             self.lost.remove(&epoch);
@@ -359,6 +358,9 @@ impl Member {
         if news != News::Nothing {
             self.is_stirred = true;
             self.coordinator.stir(self.now);
+        }
+        if let Some(value) = own {
+            self.own_shown(epoch, sequence, &value);
         }
     }
 
@@ -369,13 +371,13 @@ impl Member {
             .is_none_or(|(map, epoch)| map.waits_on(epoch) || map.owned_by(epoch).next().is_none())
     }
 
-    fn end_handlers(&mut self, epoch: Option<Epoch>, until: Moment) {
+    pub(super) fn end_handlers(&mut self, epoch: Option<Epoch>, until: Moment) {
         let changes = self.acting.end_all(epoch, until);
         self.change(changes);
     }
 
     fn change(&mut self, changes: Vec<Change>) {
-        let until = self.lease.map_or(self.now, |it| it.until);
+        let until = self.keeping.lease().map_or(self.now, |(_, until)| until);
         for change in changes {
             self.out.push(match change {
                 Change::Start(unit, sequence) => {
@@ -401,54 +403,6 @@ impl Member {
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);
             self.change(changes);
         }
-    }
-
-    /// Whether a map has taken all units, or none came in time: then all handlers end.
-    fn leave(&mut self) {
-        let Some(left_at) = self.left_at else {
-            return;
-        };
-        let Some(lease) = self.lease else {
-            if self.lost.is_empty() {
-                self.out.push(Effect::Left);
-            }
-            return;
-        };
-        let map = self.following.map();
-        let owns = map.is_some_and(|map| map.owned_by(lease.epoch).next().is_some());
-        if owns && self.now < left_at + RELIEF {
-            return;
-        }
-        self.end_handlers(None, lease.until);
-        if self.acting.is_done(None) {
-            self.lose(lease.epoch);
-        }
-    }
-
-    fn leave_due(&self) -> Option<Moment> {
-        let due = self.left_at? + RELIEF;
-        (self.now < due).then_some(due)
-    }
-
-    /// Writes the end of own epochs.
-    fn end_lost(&mut self) {
-        let due = self.lost.iter().filter_map(|(epoch, at)| {
-            let is_done = mutated!(EndedEarly) || self.acting.is_done(Some(*epoch));
-            (*at <= self.now && is_done).then_some(*epoch)
-        });
-        for epoch in due.collect::<Vec<_>>() {
-            self.lost.insert(epoch, self.now + AGAIN);
-            let key = self.member_key(epoch);
-            self.write(Purpose::Lost(epoch), key, Over::Anything, ended(epoch));
-        }
-    }
-
-    fn lost_due(&self) -> Option<Moment> {
-        let done = self
-            .lost
-            .iter()
-            .filter(|(epoch, _)| self.acting.is_done(Some(**epoch)));
-        done.map(|(_, at)| *at).min()
     }
 
     fn do_chores(&mut self, own: Epoch, delay: Duration) {

@@ -8,8 +8,7 @@
 //!
 //! - calls [`Member::step`] with each [`Input`] as it comes, and carries out the effects in their order;
 //! - steps with [`Input::Tick`] at [`Member::wakeup`];
-//! - keeps the lease of the member's epoch, and passes what becomes of it. Each heartbeat is a record
-//!   with the [`Acknowledgement`] of [`Member::acknowledgement`] at the time of sending.
+//! - passes what the watch shows, and where the link to the bucket stands.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -17,8 +16,10 @@
 //! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
 //! | `unit.rs` | [`UnitId`]: a unit by its generation and its name |
 //! | `following.rs` | the map that the member follows, and what else it was shown under that key |
+//! | `keeping.rs` | the lease: the claim of an epoch, heartbeats, and reads in doubt |
 //! | `peers.rs` | rules 2, 4 and 5: what is known of each epoch |
 //! | `acting.rs` | rules 1, 2 and 6: handlers, exceptions, units that the member can't run |
+//! | `ending.rs` | rules 4 and 6: own epochs that end, and the member that leaves |
 //! | `collect.rs` | rule 5: maps over foreign values, and new names |
 //! | `coordinator.rs` | rules 3 and 7: who writes the next map, and when |
 //! | `planning.rs` | [`PlanRequest`]: what a plan is made from, outside the step |
@@ -27,15 +28,17 @@ mod acting;
 mod collect;
 mod coordinator;
 mod effect;
+mod ending;
 mod following;
 mod input;
+mod keeping;
 mod machine;
 mod peers;
 mod planning;
 mod unit;
 
-pub use effect::{Acknowledgement, Effect, Over, Reply};
-pub use input::{Found, Input, Lease, Order};
+pub use effect::{Effect, Over, Reply};
+pub use input::{Found, Fresh, Input, Look, Order};
 pub use machine::{Member, MemberSettings};
 pub use planning::{Candidate, PlanRequest};
 pub use unit::{UnitId, UnitLabel};

@@ -20,6 +20,8 @@ pub enum Event {
     Read(usize, u64, OpId, u64, Vec<Found>),
     /// A single read arrives at the server.
     ReadKey(usize, u64, Key),
+    /// The reads of the own key and of the map arrive there.
+    Look(usize, u64, OpId, Key),
     HandlerEnds(usize, u64, UnitId, u64),
     Start(usize),
     /// A process notices that the bucket is another one.
@@ -30,8 +32,6 @@ pub enum Event {
 #[derive(Debug)]
 pub enum Answer {
     Input(Box<Input>),
-    /// A heartbeat or a claim was stored, refused, or got no answer.
-    Beat(u64, Option<u64>),
     /// What a read or the watch shows.
     Shown(Key, Option<(u64, Value)>),
 }
@@ -52,7 +52,7 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     Op(OpId),
-    Beat(u64),
+    Beat(OpId),
 }
 
 /// An event, with its number among all.

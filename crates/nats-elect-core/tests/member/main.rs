@@ -8,7 +8,6 @@ mod chance;
 mod checks;
 mod event;
 mod faults;
-mod lease;
 #[cfg(feature = "__mutations")]
 mod mutations;
 mod network;

@@ -13,6 +13,7 @@ const UNNOTICED: &[Mutation] = &[
     Mutation::OtherGenerationsIgnored,
     Mutation::OverEnds,
     Mutation::CollectsBehind,
+    Mutation::CollectsKnownAlone,
     Mutation::ReadsBeforeHeartbeat,
 ];
 

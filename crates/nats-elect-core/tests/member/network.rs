@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::assignment::{Key, Value};
-use nats_elect_core::member::{Found, Input, Over};
+use nats_elect_core::member::{Found, Input, Look, Over};
 use nats_elect_core::{Failure, OpId, WriteOutcome, event::FailureKind};
 
 use crate::event::{Answer, Event, Sent, What};
@@ -13,18 +13,33 @@ use crate::world::World;
 /// After this time without an answer a write has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(1);
 
+fn timeout() -> Failure {
+    Failure {
+        kind: FailureKind::Timeout,
+        detail: String::new(),
+    }
+}
+
+fn ended(what: What, outcome: WriteOutcome) -> Input {
+    match what {
+        What::Op(op) => Input::Written { op, outcome },
+        What::Beat(op) => Input::BeatEnded { op, outcome },
+    }
+}
+
 impl World {
-    pub fn send(&mut self, number: usize, what: What, key: Key, over: Over, bytes: Vec<u8>) {
+    pub fn send(
+        &mut self,
+        number: usize,
+        what: What,
+        within: Duration,
+        key: Key,
+        over: Over,
+        bytes: Vec<u8>,
+    ) {
         let start = self.nodes[number].start;
-        if let What::Op(op) = what {
-            let outcome = WriteOutcome::Failed(Failure {
-                kind: FailureKind::Timeout,
-                detail: String::new(),
-            });
-            let input = Input::Written { op, outcome };
-            let answer = Answer::Input(input.into());
-            self.after(TIMEOUT, Event::Answer(number, start, answer));
-        }
+        let answer = Answer::Input(ended(what, WriteOutcome::Failed(timeout())).into());
+        self.after(within, Event::Answer(number, start, answer));
         let write = Sent {
             node: number,
             start,
@@ -85,14 +100,42 @@ impl World {
         if is_lost || (write.since + TIMEOUT < self.now + delay && self.chance.permille(500)) {
             return;
         }
-        let answer = match write.what {
-            What::Op(op) => Answer::Input(Input::Written { op, outcome }.into()),
-            What::Beat(beat) => match outcome {
-                WriteOutcome::Acked { revision } => Answer::Beat(beat, Some(revision)),
-                _ => Answer::Beat(beat, None),
-            },
-        };
+        let answer = Answer::Input(ended(write.what, outcome).into());
         self.after(delay, Event::Answer(node, write.start, answer));
+    }
+
+    /// Sends the reads of the own key and of the map.
+    pub fn look(&mut self, number: usize, op: OpId, within: Duration, own: Key) {
+        let start = self.nodes[number].start;
+        let found = Err(timeout());
+        let answer = Answer::Input(Input::Looked { op, found }.into());
+        self.after(within, Event::Answer(number, start, answer));
+        let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
+        if !is_lost && self.nodes[number].cut_until <= self.now {
+            let delay = self.latency();
+            self.after(delay, Event::Look(number, start, op, own));
+        }
+    }
+
+    pub fn looked(&mut self, number: usize, start: u64, op: OpId, own: &Key) {
+        let read = |key: &Key| {
+            let entry = self.stream.get(key)?;
+            Some((entry.sequence, entry.value.clone()))
+        };
+        let look = Look {
+            bucket: Some(self.stream.bucket),
+            own: read(own),
+            map: read(&Self::map_key()),
+        };
+        let input = Input::Looked {
+            op,
+            found: Ok(look),
+        };
+        let delay = self.latency();
+        self.after(
+            delay,
+            Event::Answer(number, start, Answer::Input(input.into())),
+        );
     }
 
     pub fn read(&mut self, number: usize, key: Key) {
@@ -132,25 +175,13 @@ impl World {
     pub fn answer(&mut self, number: usize, answer: Answer) {
         match answer {
             Answer::Input(input) => self.step(number, *input),
-            Answer::Beat(beat, stored) => self.beat_ended(number, beat, stored),
             Answer::Shown(key, Some((sequence, value))) => {
-                let own = match &key {
-                    Key::Member(_, epoch) if self.nodes[number].epoch() == Some(*epoch) => {
-                        Some(value.clone())
-                    }
-                    _ => None,
+                let shown = Input::Shown {
+                    key,
+                    sequence,
+                    value,
                 };
-                self.step(
-                    number,
-                    Input::Shown {
-                        key,
-                        sequence,
-                        value,
-                    },
-                );
-                if let Some(value) = own {
-                    self.shown_own(number, sequence, &value);
-                }
+                self.step(number, shown);
             }
             Answer::Shown(key, None) => self.step(number, Input::Missing(key)),
         }

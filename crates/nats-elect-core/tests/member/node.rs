@@ -1,14 +1,11 @@
 //! A process with one member.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::Epoch;
 use nats_elect_core::member::{Member, UnitId};
 use nats_elect_core::token::FencingToken;
-
-use crate::lease::Keeping;
 
 #[derive(Debug)]
 pub struct Node {
@@ -19,11 +16,7 @@ pub struct Node {
     pub start: u64,
     /// The creation time of the bucket that it knows.
     pub bucket: u64,
-    pub ttl: Duration,
     pub member: Option<Member>,
-    pub keeping: Option<Keeping>,
-    pub leaves: bool,
-    pub beat: u64,
     pub handlers: BTreeMap<UnitId, Handler>,
     /// The place of the watch in the stream's log.
     pub cursor: usize,
@@ -56,11 +49,7 @@ impl Node {
             id: format!("n{number}"),
             start: 0,
             bucket: 0,
-            ttl: Duration::from_secs(3),
             member: None,
-            keeping: None,
-            leaves: false,
-            beat: 0,
             handlers: BTreeMap::new(),
             cursor: 0,
             catch_up: None,
@@ -74,7 +63,7 @@ impl Node {
     }
 
     pub fn epoch(&self) -> Option<Epoch> {
-        self.keeping.as_ref().map(|it| it.epoch)
+        self.member.as_ref()?.epoch()
     }
 
     /// The handlers that act.

@@ -4,16 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use nats_elect_core::assignment::{Epoch, Key, Units};
-use nats_elect_core::member::{Effect, Input, Member, MemberSettings, Order, PlanRequest};
-use nats_elect_core::name::GroupName;
+use nats_elect_core::assignment::{Epoch, Key, Profile, Units};
+use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Order, PlanRequest};
+use nats_elect_core::name::{GroupName, InstanceId};
 use nats_elect_core::plan::plan;
-use nats_elect_core::{Moment, RequestId};
+use nats_elect_core::{Bucket, Link, Moment, RequestId};
+use uuid::Uuid;
 
 use crate::chance::Chance;
 use crate::checks::{self, Checks};
 use crate::event::{Answer, Due, Event, What};
 use crate::faults::Faults;
+use crate::network::TIMEOUT;
 use crate::node::{Handler, Node};
 use crate::stream::Stream;
 
@@ -143,7 +145,9 @@ impl World {
             Event::Watch(node, watch) if self.nodes[node].watch == watch => self.watch(node),
             Event::Wake(node, wake) if self.nodes[node].wake == wake => {
                 self.step(node, Input::Tick);
-                self.keep(node);
+            }
+            Event::Look(node, start, op, own) if self.is_alive(node, start) => {
+                self.looked(node, start, op, &own);
             }
             Event::Read(node, start, op, after, found) if self.is_alive(node, start) => {
                 self.read_on(node, op, after, found);
@@ -195,27 +199,41 @@ impl World {
         if self.nodes[number].member.is_some() {
             return;
         }
-        let settings = MemberSettings {
-            group: Self::group(),
-            bucket: self.stream.bucket,
-            units: self.units.clone(),
-        };
         let (now, ttl) = (self.now, self.faults.ttl(&mut self.chance));
         let node = &mut self.nodes[number];
+        let settings = MemberSettings {
+            group: Self::group(),
+            units: self.units.clone(),
+            id: InstanceId::new(&node.id).expect("a name"),
+            incarnation: Uuid::from_u128(number as u128 + 1),
+            first_beat: (node.start + 1) << 32,
+            ttl,
+            heartbeat: ttl / 3,
+            request_timeout: TIMEOUT,
+            profile: Profile::default(),
+        };
         *node = Node {
             id: node.id.clone(),
             start: node.start + 1,
             watch: node.watch + 1,
             wake: node.wake + 1,
             member: Some(Member::new(settings, now)),
-            ttl,
             bucket: self.stream.bucket,
             ..Node::new(number)
         };
         self.log(|| format!("n{number} starts"));
         self.rewatch(number);
-        self.claim(number);
-        self.keep(number);
+        self.link(number);
+    }
+
+    /// The process uses the bucket as it is.
+    fn link(&mut self, number: usize) {
+        let bucket = Bucket {
+            epoch: self.nodes[number].bucket,
+            max_age: None,
+            unique_sequences: true,
+        };
+        self.step(number, Input::Link(Link::Up(bucket)));
     }
 
     /// No fault goes on.
@@ -231,7 +249,6 @@ impl World {
         self.log(|| format!("n{number} crashes"));
         let node = &mut self.nodes[number];
         node.member = None;
-        node.keeping = None;
         node.handlers.clear();
         (node.watch, node.wake) = (node.watch + 1, node.wake + 1);
     }
@@ -251,16 +268,16 @@ impl World {
     fn notice(&mut self, number: usize) {
         let bucket = self.stream.bucket;
         let node = &mut self.nodes[number];
-        if node.member.is_none() || node.bucket == bucket {
+        if node.member.is_none() {
             return;
         }
+        let is_another = node.bucket != bucket;
         node.bucket = bucket;
-        node.keeping = None;
         self.log(|| format!("n{number} notices the other bucket"));
-        self.step(number, Input::Forget { bucket });
-        self.rewatch(number);
-        self.claim(number);
-        self.step(number, Input::Tick);
+        self.link(number);
+        if is_another {
+            self.rewatch(number);
+        }
     }
 
     /// The watch begins anew.
@@ -315,19 +332,17 @@ impl World {
         let Some(member) = self.nodes[number].member.as_mut() else {
             return;
         };
-        let effects = member.step(now, input);
+        let (high, low) = (self.chance.next(), self.chance.next());
+        let fresh = Fresh {
+            epoch: Uuid::from_u64_pair(high, low).into_bytes(),
+            chance: f64::from(u32::try_from(low >> 32).expect("32 bits")) / 2f64.powi(32),
+        };
+        let effects = member.step(now, fresh, input);
         let wakeup = member.wakeup();
         for effect in effects {
             self.carry_out(number, effect);
         }
-        let keeping = self.nodes[number].keeping.as_ref();
-        let beat = keeping.map(|it| {
-            let timeout = it.flying.map(|(_, at)| at);
-            let is_answered = it.sequence > 0 || it.sent.is_empty();
-            let next = timeout.or(is_answered.then_some(it.next_beat));
-            next.map_or(it.over(), |next| next.min(it.over()))
-        });
-        if let Some(at) = wakeup.into_iter().chain(beat).min() {
+        if let Some(at) = wakeup {
             self.nodes[number].wake += 1;
             let wake = self.nodes[number].wake;
             self.at(at.max(now), Event::Wake(number, wake));
@@ -341,18 +356,24 @@ impl World {
     fn carry_out(&mut self, number: usize, effect: Effect) {
         let start = self.nodes[number].start;
         match effect {
-            Effect::TellNow => {
-                if let Some(keeping) = &mut self.nodes[number].keeping {
-                    keeping.again = true;
-                }
-                self.beat(number);
+            Effect::Beat {
+                op,
+                within,
+                key,
+                over,
+                value,
+            } => self.send(number, What::Beat(op), within, key, over, value),
+            Effect::Look { op, within, own } => self.look(number, op, within, own),
+            Effect::Reopen => {
+                let delay = self.latency();
+                self.after(delay, Event::Notice(number));
             }
             Effect::Write {
                 op,
                 key,
                 over,
                 value,
-            } => self.send(number, What::Op(op), key, over, value),
+            } => self.send(number, What::Op(op), TIMEOUT, key, over, value),
             Effect::Read(key) => self.read(number, key),
             Effect::Collect(op) => {
                 self.collects += 1;
@@ -397,7 +418,7 @@ impl World {
                     self.after(delay, Event::HandlerEnds(number, start, unit, handler));
                 }
             }
-            Effect::Extend(until) => {
+            Effect::Extend { until, .. } => {
                 for handler in self.nodes[number].handlers.values_mut() {
                     if !handler.is_told {
                         handler.until = until;
@@ -434,7 +455,6 @@ impl World {
 
     pub fn leave(&mut self, number: usize) {
         self.log(|| format!("n{number} leaves"));
-        self.nodes[number].leaves = true;
         self.step(number, Input::Leave);
     }
 }
