@@ -508,8 +508,7 @@ def map_with_new_names_sent(w, s, c, broken):
 @action
 def map_of_another_generation_sent(w, s, c, broken):
     """Growth of a sharded group, whose map lists all its units: each new unit waits for all whom any
-    old unit waits for, and for all former owners.  A closing map without owners may come between;
-    safety does not need it."""
+    old unit waits for, and for all former owners."""
     b = c.base
     waited = YES if 'another generation waits for nobody' in broken else w.all([U, U], lambda u, v: Implies(
         And(c.new_lists(u), s.lists(b, v)), keeps_from(w, s, c, u, v, broken)))

@@ -25,9 +25,6 @@ struct MapValue {
     over: u64,
     generation: u32,
     units: Units,
-    /// The units of the next generation, if the map is closing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    opens: Option<Units>,
     members: Vec<Epoch>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     others: Vec<Epoch>,
@@ -69,7 +66,6 @@ impl Map {
             over: self.over,
             generation: self.generation,
             units: self.units.clone(),
-            opens: self.opens.clone(),
             members: members.to_vec(),
             others: others.to_vec(),
             owners: if has_owners {
@@ -123,9 +119,7 @@ impl Map {
             && (1..sequence).contains(&value.over)
             && (1..=MOST_GENERATIONS).contains(&value.generation)
             && value.units.is_valid()
-            && value.opens.as_ref().is_none_or(Units::is_valid)
-            && value.members.len() + value.others.len() <= MOST_EPOCHS
-            && (value.opens.is_none() || value.owners.is_empty());
+            && value.members.len() + value.others.len() <= MOST_EPOCHS;
         in_bounds.then_some(())?;
         let (members, mut epochs) = (value.members.len(), value.members);
         epochs.extend(value.others);
@@ -138,7 +132,6 @@ impl Map {
             generation: value.generation,
             owners: vec![NOBODY; value.units.count() as usize].into(),
             units: value.units,
-            opens: value.opens,
             epochs,
             members,
             common: Vec::new(),
@@ -209,7 +202,7 @@ impl Map {
     /// The bytes of the largest map of a group: each of its members has a former epoch for which all
     /// units wait, each since another map, and each unit waits for its former owner.
     ///
-    /// A collect, a closing map and the map after it are smaller. So is each map in which no unit was
+    /// A collect and the first map of a generation are smaller. So is each map in which no unit was
     /// moved twice before its former owner acknowledged that. A longer map can come of other moves: the
     /// writer compares its length with what the server takes, and moves fewer units. More than 2,048 members, half of
     /// [`MOST_EPOCHS`], count as that many.
@@ -227,7 +220,6 @@ impl Map {
             over: u64::MAX,
             bucket: u64::MAX,
             generation: MOST_GENERATIONS,
-            opens: None,
             epochs: epochs.collect(),
             members: members.into(),
             owners: places().take(units.count() as usize).collect(),

@@ -32,7 +32,6 @@ pub struct Map {
     pub(super) bucket: u64,
     pub(super) generation: u32,
     pub(super) units: Units,
-    pub(super) opens: Option<Units>,
     /// The members in the order of joining, then all others that `from` names. Each once.
     pub(super) epochs: Vec<Epoch>,
     pub(super) members: usize,
@@ -84,11 +83,6 @@ impl Map {
     /// Its units.
     pub const fn units(&self) -> &Units {
         &self.units
-    }
-
-    /// The units of the next generation, if the map is closing. Then no unit has an owner.
-    pub const fn opens(&self) -> Option<&Units> {
-        self.opens.as_ref()
     }
 
     /// The members in the order of joining.

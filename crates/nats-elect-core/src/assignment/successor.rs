@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::epoch::Epoch;
 use super::map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map, NOBODY, Wait};
 use super::units::{MOST_NAMES, Units};
+use crate::mutation::mutated;
 use crate::name::UnitName;
 
 /// The changes of the next map.
@@ -37,15 +38,6 @@ pub enum MapError {
     /// The map would name more than [`MOST_EPOCHS`] epochs.
     #[error("a map names at most {MOST_EPOCHS} epochs")]
     TooManyEpochs,
-    /// A closing map has no owners and gets no names.
-    #[error("the generation is closing")]
-    Closing,
-    /// Only a closing map opens the next generation.
-    #[error("the generation is not closing")]
-    NotClosing,
-    /// This epoch is not clear of the closing generation.
-    #[error("{0} may still act")]
-    NotClear(Epoch),
     /// The units break a bound, are of another kind, or are of a generation after the last one.
     #[error("the group can't have these units")]
     Units,
@@ -111,9 +103,8 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::Full`], [`NoUnit`](MapError::NoUnit), [`NoMember`](MapError::NoMember),
-    /// [`TooManyEpochs`](MapError::TooManyEpochs), and [`Closing`](MapError::Closing) if a closing
-    /// map was to have owners.
+    /// [`MapError::Full`], [`NoUnit`](MapError::NoUnit), [`NoMember`](MapError::NoMember) and
+    /// [`TooManyEpochs`](MapError::TooManyEpochs).
     pub fn next(
         &self,
         changes: &Changes,
@@ -127,9 +118,6 @@ impl Map {
             let place = map.place_of_member(*owner)?;
             let slot = map.owners.get_mut(*unit as usize);
             *slot.ok_or(MapError::NoUnit(*unit))? = place;
-        }
-        if self.opens.is_some() && map.owners.iter().any(|owner| *owner != NOBODY) {
-            return Err(MapError::Closing);
         }
         let mut full = Vec::new();
         let mut table = Table::of(&map);
@@ -171,16 +159,13 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::Units`] if the group is sharded, or has too many names;
-    /// [`TooManyEpochs`](MapError::TooManyEpochs), and [`Closing`](MapError::Closing).
+    /// [`MapError::Units`] if the group is sharded, or has too many names, and
+    /// [`TooManyEpochs`](MapError::TooManyEpochs).
     pub fn add_names(
         &self,
         names: impl IntoIterator<Item = UnitName>,
         found: &BTreeSet<Epoch>,
     ) -> Result<Self, MapError> {
-        if self.opens.is_some() {
-            return Err(MapError::Closing);
-        }
         let mut map = self.next(&Changes::default(), |_, _, _| false)?;
         let Units::Names(known) = &mut map.units else {
             return Err(MapError::Units);
@@ -206,25 +191,21 @@ impl Map {
         Ok(map)
     }
 
-    /// The closing map of this generation, after which these units open. It has no owners, and all
-    /// units wait for all former owners and for whom any unit waits here, less who is clear.
+    /// The first map of the next generation, with these units. It has no owners, and all units wait
+    /// for all owners here and for whom any unit waits here, less who is clear.
     ///
     /// `is_clear` is that of [`next`](Self::next).
     ///
     /// # Errors
     ///
-    /// [`MapError::Closing`] if it is closing already, and [`MapError::Units`].
-    pub fn close(
+    /// [`MapError::Units`].
+    pub fn resize(
         &self,
-        opens: Units,
+        to: Units,
         is_clear: impl Fn(Epoch, u32, u64) -> bool,
     ) -> Result<Self, MapError> {
-        if self.opens.is_some() {
-            return Err(MapError::Closing);
-        }
-        let is_same_kind =
-            matches!(self.units, Units::Shards(_)) == matches!(opens, Units::Shards(_));
-        if !is_same_kind || !opens.is_valid() || self.generation >= MOST_GENERATIONS {
+        let is_same_kind = matches!(self.units, Units::Shards(_)) == matches!(to, Units::Shards(_));
+        if !is_same_kind || self.generation >= MOST_GENERATIONS {
             return Err(MapError::Units);
         }
         let units = 0..self.units.count();
@@ -248,7 +229,10 @@ impl Map {
                 latest.insert(owner, NEVER);
             }
         }
-        let mut map = self.successor(self.sequence, self.members().iter().copied())?;
+        mutated!(GenerationWaitsForNobody => latest.clear());
+        let members = self.members().iter().copied();
+        let generation = self.generation + 1;
+        let mut map = Self::without_owners(self.sequence, self.bucket, generation, to, members)?;
         let mut table = Table::of(&map);
         for (epoch, since) in latest {
             let since = if since == NEVER { 0 } else { since };
@@ -256,34 +240,7 @@ impl Map {
         }
         map.epochs = table.epochs;
         map.common.sort_unstable();
-        map.opens = Some(opens);
         Ok(map)
-    }
-
-    /// The first map of the next generation, in which no unit has an owner yet, and none waits.
-    ///
-    /// `is_clear(epoch, number)` tells whether the epoch is over, or is clear of all units of all
-    /// generations for the map of this sequence.
-    ///
-    /// # Errors
-    ///
-    /// [`MapError::NotClosing`] and [`MapError::NotClear`].
-    pub fn open(&self, is_clear: impl Fn(Epoch, u64) -> bool) -> Result<Self, MapError> {
-        let units = self.opens.clone().ok_or(MapError::NotClosing)?;
-        let mut waits = self
-            .all_wait_for()
-            .chain(self.own.values().flatten().map(|it| self.told(*it)));
-        if let Some((epoch, _)) = waits.find(|(epoch, since)| !is_clear(*epoch, *since)) {
-            return Err(MapError::NotClear(epoch));
-        }
-        let members = self.members().iter().copied();
-        Self::without_owners(
-            self.sequence,
-            self.bucket,
-            self.generation + 1,
-            units,
-            members,
-        )
     }
 
     /// A map of the same units with these members, in which nobody owns anything or waits.
@@ -293,9 +250,7 @@ impl Map {
         members: impl IntoIterator<Item = Epoch>,
     ) -> Result<Self, MapError> {
         let units = self.units.clone();
-        let map = Self::without_owners(over, self.bucket, self.generation, units, members)?;
-        let opens = self.opens.clone();
-        Ok(Self { opens, ..map })
+        Self::without_owners(over, self.bucket, self.generation, units, members)
     }
 
     fn without_owners(
@@ -319,7 +274,6 @@ impl Map {
             generation,
             owners: vec![NOBODY; units.count() as usize].into(),
             units,
-            opens: None,
             members: table.epochs.len(),
             epochs: table.epochs,
             common: Vec::new(),

@@ -81,10 +81,7 @@ impl Member {
 
     /// The sequence of the map, if it is current and lacks names that this member knows.
     fn lacks_names(&self) -> Option<u64> {
-        let map = self
-            .following
-            .current()
-            .filter(|map| map.opens().is_none())?;
+        let map = self.following.current()?;
         let lacks = match (map.units(), &self.settings.units) {
             (Units::Names(known), Units::Names(all)) => all.iter().any(|it| !known.contains(it)),
             _ => false,

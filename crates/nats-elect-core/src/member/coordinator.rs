@@ -165,14 +165,6 @@ impl Member {
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
-        if map.opens().is_some() {
-            if let Ok(next) = map.open(|epoch, since| {
-                mutated!(OpensEarly) || self.peers.is_clear_of_all(epoch, since)
-            }) {
-                self.write_map(&next);
-            }
-            return;
-        }
         if !self.following.has_owned() && (self.waits() || self.peers.any_waits()) {
             // No unit gets its first owner.
             self.coordinator.cause = Some(self.now + AGAIN);
@@ -309,7 +301,7 @@ impl Member {
         if map.units() == units {
             return Some(Reply::Done);
         }
-        match map.close(units.clone(), self.clear_in(map)) {
+        match map.resize(units.clone(), self.clear_in(map)) {
             Ok(next) => {
                 self.write_map(&next);
                 None

@@ -108,7 +108,7 @@ pub enum Reply {
     NoMember,
     /// The group can't have these units.
     BadUnits,
-    /// The unit waits for too many epochs already, or the generation is closing.
+    /// The unit waits for too many epochs already.
     InChange,
 }
 

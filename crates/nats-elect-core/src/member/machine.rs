@@ -397,7 +397,7 @@ impl Member {
             return;
         }
         if let (Some(map), Some(own)) = (self.following.acting().cloned(), self.epoch()) {
-            let may_begin = self.left_at.is_none() && !self.waits() && map.opens().is_none();
+            let may_begin = self.left_at.is_none() && !self.waits();
             let before = self.acting.exceptions();
             let changes = self.acting.advance(&map, own, &self.peers, may_begin);
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);

@@ -68,9 +68,6 @@ impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
         if self.over.contains(&epoch) {
-            if mutated!(OverEnds) && value != Value::Ended {
-                self.over.remove(&epoch);
-            }
             return News::Nothing;
         }
         let before = self.known.get(&epoch);

@@ -214,16 +214,14 @@ mutations! {
         MarkedEarly,
         /// Rule 4: *ended* is written over whatever is stored.
         MarkedOverAnything,
-        /// Rule 4: an epoch that is over comes back with its record.
-        OverEnds,
         /// Rule 5: a collect leaves out who is in no map that the collector follows.
         CollectsKnownAlone,
         /// Rule 5: a member collects although others know later maps.
         CollectsBehind,
         /// Rule 5: the reads need not show a heartbeat that was sent before.
         ReadsBeforeHeartbeat,
-        /// Rule 7: the next generation opens before the former owners are clear.
-        OpensEarly,
+        /// Rule 7: the units of the next generation wait for nobody.
+        GenerationWaitsForNobody,
     }
 }
 

@@ -15,8 +15,10 @@ mod node;
 #[cfg(not(feature = "__mutations"))]
 mod schedules;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
+mod scripts;
+#[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod seeds;
 mod stream;
-#[cfg(not(feature = "__mutations"))]
+#[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod usual;
 mod world;

@@ -153,7 +153,8 @@ impl World {
         }
         let start = self.nodes[number].start;
         let is_lost = self.faults.is_on(self.now) && self.chance.permille(self.faults.lost);
-        let entry = self.stream.next_member(after);
+        let until = self.nodes[number].reads_until;
+        let entry = self.stream.next_member(after, until);
         let next = entry.map(|it| (it.sequence, it.key.clone(), it.value.clone()));
         let delay = self.latency();
         if let (Some((sequence, Key::Member(_, epoch), value)), false) = (next, is_lost) {

@@ -31,6 +31,9 @@ pub struct Node {
     pub deaf_until: Moment,
     /// Nothing that it sends arrives until then.
     pub cut_until: Moment,
+    /// Its reads of all members' keys show what was stored so far: they are answered by a server that
+    /// led the stream then.
+    pub reads_until: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +62,7 @@ impl Node {
             paused_until: Moment::default(),
             deaf_until: Moment::default(),
             cut_until: Moment::default(),
+            reads_until: None,
         }
     }
 

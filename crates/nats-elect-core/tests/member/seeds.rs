@@ -82,7 +82,7 @@ impl World {
         let acting = self.nodes.iter().flat_map(|it| it.acting(self.now));
         let acting = acting.filter(|(unit, it)| !it.is_told && unit.place_in(map).is_some());
         let acting = acting.count();
-        (acting != count || map.opens().is_some()).then(|| format!("{acting} of {count} units"))
+        (acting != count).then(|| format!("{acting} of {count} units"))
     }
 }
 

@@ -68,14 +68,20 @@ impl Stream {
         self.last.get(&self.log[at].key) == Some(&at)
     }
 
-    /// The last values of members' keys after a sequence, the first of them.
-    pub fn next_member(&self, after: u64) -> Option<&Entry> {
-        let members = self
-            .last
-            .iter()
-            .filter(|(key, _)| matches!(key, Key::Member(..)));
-        let entries = members.map(|(_, at)| &self.log[*at]);
-        let beyond = entries.filter(|it| it.sequence > after);
+    /// The last values of members' keys after a sequence, the first of them. `until`: as the log was
+    /// when it had so many values.
+    pub fn next_member(&self, after: u64, until: Option<usize>) -> Option<&Entry> {
+        let is_member = |key: &Key| matches!(key, Key::Member(..));
+        let entries: Vec<_> = match until {
+            None => self.last.values().map(|at| &self.log[*at]).collect(),
+            Some(until) => {
+                let log = self.log[..until.min(self.log.len())].iter();
+                let last: BTreeMap<_, _> = log.map(|it| (&it.key, it)).collect();
+                last.into_values().collect()
+            }
+        };
+        let members = entries.into_iter().filter(|it| is_member(&it.key));
+        let beyond = members.filter(|it| it.sequence > after);
         beyond.min_by_key(|it| it.sequence)
     }
 
@@ -108,10 +114,7 @@ pub fn brief(key: &Key, value: &Value) -> String {
                 )
             });
             let units: Vec<_> = units.collect();
-            let state = map
-                .opens()
-                .map_or(String::new(), |it| format!(" CLOSING for {it:?}"));
-            format!("generation {}{state}{}", map.generation(), units.join(","))
+            format!("generation {}{}", map.generation(), units.join(","))
         }
         Value::Member(it) => {
             let excepts = serde_json::to_string(&it.excepts).expect("strings");

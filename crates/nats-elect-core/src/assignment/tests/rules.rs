@@ -88,22 +88,20 @@ fn a_unit_whose_from_is_full_is_not_moved() {
 }
 
 #[test]
-fn no_unit_goes_to_a_stranger_or_out_of_a_closing_generation() {
+fn no_unit_goes_to_a_stranger_or_to_another_kind() {
     let map = owned(4, 2);
     assert_eq!(
         moves(&map, 0, Some(epoch(5))),
         Err(MapError::NoMember(epoch(5)))
     );
     assert_eq!(moves(&map, 4, None), Err(MapError::NoUnit(4)));
-    let closing = map.close(Units::Shards(8), NOBODY_IS_CLEAR).unwrap();
-    assert_eq!(moves(&closing, 0, Some(epoch(0))), Err(MapError::Closing));
     let many = (0..5000).map(epoch);
     assert_eq!(
         map.collect(20, many, |_| false),
         Err(MapError::TooManyEpochs)
     );
     let strange = Units::Names(vec![name("a")]);
-    assert_eq!(map.close(strange, NOBODY_IS_CLEAR), Err(MapError::Units));
+    assert_eq!(map.resize(strange, NOBODY_IS_CLEAR), Err(MapError::Units));
 }
 
 #[test]
@@ -153,41 +151,30 @@ fn an_epoch_that_all_units_wait_for_goes_when_it_is_clear_of_all_but_its_own() {
 }
 
 #[test]
-fn a_generation_opens_when_the_former_one_is_clear() {
+fn all_units_of_the_next_generation_wait_for_all_that_acted_in_the_former_one() {
     let map = moves(&owned(4, 3), 0, Some(epoch(1))).unwrap();
-    let closing = map
-        .close(Units::Shards(8), |epoch, _, _| epoch == self::epoch(2))
-        .unwrap();
-    let closing = closing.stored_at(14);
+    let resize = |is_clear: fn(Epoch, u32, u64) -> bool| {
+        let larger = map.resize(Units::Shards(8), is_clear).unwrap();
+        larger.stored_at(14)
+    };
+    let larger = resize(|epoch, _, _| epoch == self::epoch(2));
+    assert_eq!((larger.over(), larger.generation()), (map.sequence(), 2));
     assert_eq!(
-        (closing.generation(), closing.opens()),
-        (1, Some(&Units::Shards(8)))
+        (larger.units(), larger.members(), larger.has_owners()),
+        (&Units::Shards(8), map.members(), false)
     );
-    assert_eq!(closing.owner(1), None);
     assert_eq!(
-        waits(&closing, 3),
+        waits(&larger, 7),
         BTreeMap::from([(epoch(0), 14), (epoch(1), 14)])
     );
-    assert_eq!(
-        closing.close(Units::Shards(9), NOBODY_IS_CLEAR),
-        Err(MapError::Closing)
-    );
-    assert_eq!(map.open(|_, _| true), Err(MapError::NotClosing));
-    let waited = closing.open(|epoch, _| epoch == self::epoch(0));
-    assert_eq!(waited, Err(MapError::NotClear(epoch(1))));
-    let open = closing.open(|_, number| number == 14).unwrap();
-    assert_eq!(
-        (open.over(), open.generation(), open.opens()),
-        (14, 2, None)
-    );
-    assert_eq!(
-        (open.units(), open.members()),
-        (&Units::Shards(8), map.members())
-    );
-    assert_eq!(open.waits_for(7).count(), 0);
-    // A closing map may be collected, and goes on to close.
-    let collect = closing.collect(20, [], |_| false).unwrap();
-    assert_eq!(collect.opens(), closing.opens());
+    // Whoever waited in the former one goes on to be waited for.
+    let collect = map
+        .collect(20, [epoch(5)], |_| false)
+        .unwrap()
+        .stored_at(21);
+    let larger = collect.resize(Units::Shards(2), NOBODY_IS_CLEAR).unwrap();
+    let since = |number| waits(&larger.clone().stored_at(22), 0)[&epoch(number)];
+    assert_eq!((since(5), since(0), since(1)), (21, 22, 22));
 }
 
 #[test]

@@ -65,7 +65,6 @@ impl World {
             6..12 => {
                 let owner = last.members().get(usize::from(two) % 8).copied();
                 let units = [three, three / 7].map(|it| u32::from(it) % last.units().count());
-                let owner = owner.filter(|_| last.opens().is_none());
                 let changes = Changes {
                     owners: units.map(|unit| (unit, owner)).into(),
                     joined: if kind == 6 && self.living().contains(&chosen) {
@@ -82,15 +81,12 @@ impl World {
                 last.next(&changes, is_clear)
             }
             12 => match last.units() {
-                Units::Shards(count) => last.close(Units::Shards(count % 4 + 1), is_clear),
+                Units::Shards(count) => last.resize(Units::Shards(count % 4 + 1), is_clear),
                 Units::Names(names) => {
                     let names = vec![name(&format!("n{}", two % 6)), names[0].clone()];
                     last.add_names(names, &self.living().into_iter().collect())
                 }
             },
-            13..15 => last.open(|epoch, number| {
-                self.over.contains(&epoch) || self.record(epoch).is_clear_of_all(number)
-            }),
             // Somebody behind may write a collect, too.
             _ => {
                 self.sequence += 1;

@@ -1,0 +1,160 @@
+//! Schedules in which a broken rule lets two act, and the rules none.
+
+use std::time::Duration;
+
+use nats_elect_core::assignment::Units;
+use nats_elect_core::member::{Input, Order};
+use nats_elect_core::name::UnitName;
+
+use crate::faults::Hand;
+use crate::world::World;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What happens, from a seed.
+pub type Script = fn(u64) -> World;
+
+/// A schedule for each rule that seeds seldom need.
+pub const SCRIPTS: &[(&str, Script)] = &[
+    ("BeginsBesideGeneration", one_member_resizes),
+    ("OtherGenerationsIgnored", idle_member_after_a_growth),
+    ("CollectsKnownAlone", taken_over_unseen),
+    ("CollectsBehind", first_one_is_behind),
+    ("ReadsBeforeHeartbeat", reads_from_a_former_leader),
+];
+
+/// Members that share units, with leases of three seconds.
+fn warm(seed: u64, nodes: usize, started: usize, units: u32) -> World {
+    let mut world = World::new(seed, nodes, Units::Shards(units));
+    world.logs = true;
+    (0..started).for_each(|node| world.start(node));
+    world.run(2 * SECOND);
+    world
+}
+
+impl World {
+    /// Runs in small steps until something is so, for a second at most.
+    fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
+        let end = self.now + SECOND;
+        while !is_so(self) && self.now < end && self.failure.is_none() {
+            self.run(Duration::from_micros(5));
+        }
+    }
+
+    /// From now on handlers end late.
+    fn handlers_end_late(&mut self) {
+        self.faults.until = self.now + SECOND;
+        self.faults.late = 1000;
+    }
+
+    /// The member at this place in the order of joining.
+    fn joined(&self, place: usize) -> usize {
+        let members = self.newest_map().expect("a map").members();
+        let is_it = |it: &usize| self.nodes[*it].epoch() == members.get(place).copied();
+        (0..self.nodes.len()).find(is_it).expect("a member")
+    }
+
+    /// A second one joins unseen by the first, and gets a unit of `by`.
+    fn joins_unseen_by(&mut self, first: usize, by: usize, newcomer: usize) {
+        self.nodes[first].deaf_until = self.now + 350 * MILLISECOND;
+        self.start(newcomer);
+        self.until(|it| it.nodes[newcomer].epoch().is_some());
+        self.run(10 * MILLISECOND);
+        let map = self.newest_map().expect("a map");
+        let own = self.nodes[by].epoch().expect("a member");
+        let unit = map.owned_by(own).next().expect("a unit");
+        let to = self.nodes[newcomer].epoch().expect("a member");
+        self.order(by, 1, Order::Move(UnitName::shard(unit), to));
+        self.until(|it| it.acts()[newcomer] > 0);
+    }
+}
+
+/// The own handlers of the former generation have not ended.
+fn one_member_resizes(seed: u64) -> World {
+    let mut world = warm(seed, 1, 1, 2);
+    world.handlers_end_late();
+    world.order(0, 1, Order::Resize(Units::Shards(4)));
+    world.run(15 * SECOND);
+    world
+}
+
+/// A member without a unit gets some in the next generation, where others still end.
+fn idle_member_after_a_growth(seed: u64) -> World {
+    let mut world = warm(seed, 3, 3, 2);
+    world.handlers_end_late();
+    world.order(0, 1, Order::Resize(Units::Shards(6)));
+    world.run(15 * SECOND);
+    world
+}
+
+/// While the first one stands still, the second leaves, and a newcomer takes its units and is cut off
+/// before it says so.
+fn taken_over_unseen(seed: u64) -> World {
+    let mut world = warm(seed, 3, 2, 4);
+    let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
+    let until = world.now + 800 * MILLISECOND;
+    world.nodes[first].paused_until = until;
+    world.start(newcomer);
+    world.run(20 * MILLISECOND);
+    world.leave(second);
+    world.until(|it| it.acts()[newcomer] > 0);
+    world.nodes[newcomer].cut_until = world.now + 10 * SECOND;
+    world.touch(&World::map_key(), Hand::Rubbish);
+    world.run(until.since(world.now));
+    world.rewatch(first);
+    world.run(8 * SECOND);
+    world
+}
+
+/// The first one never heard of an owner, whose key somebody emptied. The second one knows.
+fn first_one_is_behind(seed: u64) -> World {
+    let mut world = warm(seed, 3, 2, 4);
+    let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
+    world.joins_unseen_by(first, second, newcomer);
+    world.handlers_end_late();
+    let key = World::member_key(world.nodes[newcomer].epoch().expect("a member"));
+    world.touch(&key, Hand::Purge);
+    world.touch(&World::map_key(), Hand::Rubbish);
+    world.nodes[first].deaf_until = world.now;
+    world.rewatch(first);
+    world.run(8 * SECOND);
+    world
+}
+
+/// The collector's reads show a time before an owner joined, its watch is behind, and the others are
+/// cut off.
+fn reads_from_a_former_leader(seed: u64) -> World {
+    let mut world = warm(seed, 3, 2, 4);
+    let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
+    world.nodes[first].reads_until = Some(world.stream.log.len());
+    world.joins_unseen_by(first, second, newcomer);
+    world.nodes[second].cut_until = world.now + 2 * SECOND;
+    let rubbish = world.stream.log.len();
+    world.touch(&World::map_key(), Hand::Rubbish);
+    world.step(newcomer, Input::Prove);
+    world.until(|it| it.stream.log.len() > rubbish + 1);
+    let newcomer = &mut world.nodes[newcomer];
+    newcomer.cut_until = world.now + 2 * SECOND;
+    newcomer.deaf_until = world.now + 2 * SECOND;
+    world.nodes[first].deaf_until = world.now;
+    world.rewatch(first);
+    world.until(|it| it.nodes[first].cursor > rubbish);
+    world.nodes[first].deaf_until = world.now + SECOND;
+    world.run(8 * SECOND);
+    world
+}
+
+/// Seeds of a script: watches may show all values of a key, or the last one.
+pub const SEEDS: u64 = 20;
+
+#[cfg_attr(not(feature = "__mutations"), test)]
+fn no_schedule_lets_two_act() {
+    for (rule, script) in SCRIPTS {
+        for seed in 1..=SEEDS {
+            let mut world = script(seed);
+            let messages = std::mem::take(&mut world.messages).join("\n");
+            assert_eq!(world.failure, None, "{messages}\n{rule}, seed {seed}");
+        }
+    }
+}
