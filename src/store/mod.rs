@@ -22,6 +22,7 @@ mod fenced;
 mod group;
 mod info;
 mod mailbox;
+mod ordered;
 mod peers;
 mod questions;
 mod read;
