@@ -2,6 +2,7 @@
 //! assert the limitations of versions before 2.12.
 
 mod asking;
+mod assignment;
 mod bucket;
 mod denied;
 mod fence;
@@ -53,7 +54,10 @@ struct Lab {
 
 impl Lab {
     async fn new() -> Self {
-        let server = NatsServer::start().unwrap();
+        Self::on(NatsServer::start().unwrap()).await
+    }
+
+    async fn on(server: NatsServer) -> Self {
         let client = connect(&server).await;
         let (bucket, info) = open(&client, CREATE).await.unwrap();
         Self {
