@@ -10,8 +10,10 @@ use std::time::Duration;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessage;
 use async_nats::{HeaderMap, Message, Request};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::bucket::Bucket;
+use super::data::LOOKS;
 use super::entry::{is_marker, pairs};
 use super::error::StoreError;
 use super::ordered::{Next, OrderedWatch};
@@ -91,41 +93,81 @@ impl Bucket {
         Ok(message.map(|message| (message.sequence, stored(key, message, epoch))))
     }
 
-    /// Reads the keys of all members of a group from the stream's leader, in the order of their
-    /// sequences until nothing is left. Returns the last value that was found under each.
+    /// Reads the keys of all members of a group from the stream's leader, which must have come to the
+    /// sequence `since`. Returns the last value that was found under each.
     ///
-    /// A value that is written meanwhile is ahead, and is read, too: so no key is missed that is
-    /// there all the time. One request follows the other. For n keys they are n + 2, and one more for
-    /// each value that is written meanwhile. So there is an end only if the members write less often
-    /// than the leader answers.
+    /// No key is missed that was there at that sequence, unless it was emptied since. The keys are
+    /// read in the order of their sequences, up to the last one that was there at first. A value that
+    /// is written meanwhile moves ahead. So the keys are listed then, and those that were not read yet
+    /// are read one by one. Members that write all the time can't hold that up.
+    ///
+    /// n keys take n + 3 requests, one after the other, and many at a time those that were written
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] also if the answers do not fit together, as those of a server that
+    /// is not the leader any more. [`StoreError::Rejected`] if there are more than
+    /// [`MOST_KEYS`](super::data::MOST_KEYS).
     pub async fn read_members(
         &self,
         group: &GroupName,
         epoch: u64,
+        since: u64,
         timeout: Duration,
     ) -> Result<Vec<Found>, StoreError> {
-        let begun = clock::now();
-        let left = || timeout.saturating_sub(clock::now().since(begun));
-        let keys = Key::members_of(group);
-        let mut found = BTreeMap::<Epoch, Found>::new();
-        let mut at = 0;
-        while let Some(message) = self.next_after(at, &keys, left()).await? {
-            at = message.sequence;
-            let Some(key) = self.assignment_key(&message.subject) else {
-                continue;
-            };
-            if let Key::Member(_, member) = key {
-                let it = Found {
-                    epoch: member,
-                    sequence: at,
-                    value: stored(&key, message, epoch),
-                };
-                found.insert(member, it);
+        let filter = self.subject(Key::members_of(group));
+        let reading = async {
+            let last = self.last(filter.clone(), timeout).await?;
+            let last = last.map_or(0, |message| message.sequence);
+            let (mut at, mut found) = (0, BTreeMap::new());
+            while at < last {
+                let next = self.next_after(at, &filter, timeout).await?;
+                let message = next.ok_or_else(behind)?;
+                at = message.sequence;
+                found.extend(self.found(message, epoch));
             }
-        }
-        let standing = self.standing_since(clock::now(), left()).await?;
-        require_same(standing.epoch, epoch)?;
-        Ok(found.into_values().collect())
+            let (subjects, stands) = self.subjects(&filter, timeout).await?;
+            if last < since || stands < at {
+                return Err(behind());
+            }
+            let is_unread = |subject: &String| {
+                let key = self.assignment_key(subject);
+                matches!(key, Some(Key::Member(_, member)) if !found.contains_key(&member))
+            };
+            let unread = subjects.into_iter().filter(is_unread);
+            let reads = unread.map(|subject| self.last(subject, timeout));
+            let reads = stream::iter(reads).buffer_unordered(LOOKS);
+            let written: Vec<_> = reads.try_collect().await?;
+            for message in written.into_iter().flatten() {
+                // An earlier one would have been read in its turn.
+                if message.sequence <= last {
+                    return Err(behind());
+                }
+                found.extend(self.found(message, epoch));
+            }
+            let standing = self.standing_since(clock::now(), timeout).await?;
+            require_same(standing.epoch, epoch)?;
+            Ok(found.into_values().collect())
+        };
+        let read = tokio::time::timeout(timeout, reading).await;
+        read.unwrap_or_else(|_| {
+            let subject = format!("$JS.API.STREAM.MSG.GET.{}", self.stream());
+            Err(StoreError::Timeout { subject })
+        })
+    }
+
+    fn found(&self, message: RawMessage, epoch: u64) -> Option<(Epoch, Found)> {
+        let key = self.assignment_key(&message.subject)?;
+        let Key::Member(_, member) = key else {
+            return None;
+        };
+        let found = Found {
+            epoch: member,
+            sequence: message.sequence,
+            value: stored(&key, message, epoch),
+        };
+        Some((member, found))
     }
 
     fn assignment_key(&self, subject: &str) -> Option<Key> {
@@ -179,6 +221,10 @@ fn value(
     }
     let headers = headers.into_iter().flat_map(pairs);
     Value::read(key, sequence, payload, headers, epoch)
+}
+
+fn behind() -> StoreError {
+    StoreError::Unavailable("the stream's leader is behind".into())
 }
 
 fn require_same(found: u64, epoch: u64) -> Result<(), StoreError> {

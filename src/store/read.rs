@@ -106,15 +106,15 @@ impl Bucket {
         message_in(answer)
     }
 
-    /// Returns the first message after this sequence under one of these keys.
+    /// Returns the first message after this sequence whose subject the filter selects.
     pub(super) async fn next_after(
         &self,
         sequence: u64,
-        keys: &str,
+        filter: &str,
         timeout: Duration,
     ) -> Result<Option<RawMessage>, StoreError> {
         let action = format!("STREAM.MSG.GET.{}", self.stream());
-        let next = json!({ "seq": sequence.saturating_add(1), "next_by_subj": self.subject(keys) });
+        let next = json!({ "seq": sequence.saturating_add(1), "next_by_subj": filter });
         message_in(self.read_api(&action, &next, timeout).await)
     }
 }

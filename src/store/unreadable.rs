@@ -43,10 +43,10 @@ impl Bucket {
         let begun = clock::now();
         // Later ones come while this looks. Without an end it would not keep up with them.
         let last = self.standing_since(begun, timeout).await?.last_sequence;
-        let mut looked = Looked::default();
+        let (filter, mut looked) = (self.subject(keys), Looked::default());
         let mut at = after;
         while clock::now().since(begun) < LONGEST {
-            let next = self.next_after(at, keys, timeout).await?;
+            let next = self.next_after(at, &filter, timeout).await?;
             let Some(message) = next.filter(|it| it.sequence <= last) else {
                 return Ok(looked);
             };

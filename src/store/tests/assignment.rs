@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use data_encoding::BASE64;
 use serde_json::json;
-use tokio::time::MissedTickBehavior;
 
 use super::poison::publish_raw;
 use super::*;
 use crate::store::assignment::{AssignmentDelivery, AssignmentWatch};
-use crate::store::stand_in::{Asked, StandIn};
+use crate::store::stand_in::StandIn;
 use AssignmentDelivery::{CaughtUp, Shown};
 use nats_elect_core::assignment::{Epoch, Key, Map, MemberRecord, Units, Value, ended};
+use nats_elect_core::event::FailureKind;
 use nats_elect_core::member::{Found, Over};
 use nats_elect_core::name::GroupName;
-use nats_elect_testing::eventually;
+use nats_elect_testing::NatsCluster;
 
 const BATCH: usize = 16;
 
@@ -74,7 +74,7 @@ impl Lab {
 
     async fn look_at_members(&self) -> Vec<Found> {
         let (bucket, group) = (&self.bucket, group());
-        let read = bucket.read_members(&group, self.info.epoch, TIMEOUT);
+        let read = bucket.read_members(&group, self.info.epoch, 0, TIMEOUT);
         read.await.unwrap()
     }
 }
@@ -384,13 +384,9 @@ async fn reads_of_all_members_miss_none_that_writes_meanwhile() {
                 .await,
         );
     }
-    // It writes more than once in a read of all, and less often than the server answers.
-    let mut pace = tokio::time::interval(Duration::from_millis(2));
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let writing = async {
         for beat in 2.. {
             for (number, at) in (0..MEMBERS).zip(&mut stands) {
-                pace.tick().await;
                 let record = member_record(number, beat).to_json();
                 *at = lab.write(&member(number), *at, record).await.unwrap();
             }
@@ -416,119 +412,198 @@ async fn reads_of_all_members_miss_none_that_writes_meanwhile() {
     }
 }
 
-/// What a stand-in answers to a request.
-enum Answer {
-    /// The value of a key, as the first one from this sequence on.
-    Next(u64, String, u64, Vec<u8>),
-    /// There is none from this sequence on.
-    Nothing(u64),
-    Refusal(u64),
-    /// The bucket, as of this time.
-    Created(&'static str),
-}
-
 const FIRST: &str = "2026-11-05T10:20:30Z";
 const SECOND: &str = "2026-11-05T10:20:31Z";
 
+/// What a stand-in answers.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// The last value of all keys has this sequence.
+    Last(u64),
+    /// The first value after the former one: the key, its sequence and its beat.
+    Next(u8, u64, u64),
+    /// The first one is under a key that is not a member's.
+    Strange(u64),
+    /// There is no later one.
+    NoNext,
+    /// These keys are there, at this sequence of the stream.
+    Listed(&'static [u8], u64),
+    /// The last value of a key.
+    Of(u8, u64, u64),
+    Refusal(u64),
+    /// The bucket was made at this time.
+    Made(&'static str),
+}
+
 impl StandIn {
-    async fn give(&mut self, answer: Answer) {
-        let expect = |asked: &Asked, from: u64| {
-            let expected =
-                json!({ "seq": from, "next_by_subj": "$KV.leaders._groups.shards.member.*" });
-            assert_eq!(asked.body(), expected);
+    /// Answers the next request, where `after` is the sequence of the last answer to one for the first
+    /// value after another.
+    async fn give(&mut self, answer: Answer, after: &mut u64) {
+        if let Answer::Made(at) = answer {
+            return self.tell_of_bucket(at).await;
+        }
+        let subject = |key: Key| format!("$KV.leaders.{key}");
+        let all = "$KV.leaders._groups.shards.member.*";
+        let next = json!({ "seq": *after + 1, "next_by_subj": all });
+        let message = |subject: String, seq: u64, value: Vec<u8>| {
+            let data = BASE64.encode(&value);
+            json!({ "message": { "subject": subject, "seq": seq, "data": data, "time": FIRST } })
         };
-        match answer {
-            Answer::Next(from, key, seq, value) => {
-                let asked = self.next().await;
-                expect(&asked, from);
-                let (subject, data) = (format!("$KV.leaders.{key}"), BASE64.encode(&value));
-                let message =
-                    json!({ "subject": subject, "seq": seq, "data": data, "time": SECOND });
-                self.answer(asked, &json!({ "message": message }).to_string())
-                    .await;
+        let of_member = |number, seq, beat| {
+            let value = member_record(number, beat).to_json();
+            message(subject(member(number)), seq, value)
+        };
+        let (expected, given) = match answer {
+            Answer::Last(0) => (json!({ "last_by_subj": all }), serde_json::Value::Null),
+            Answer::Last(seq) => (json!({ "last_by_subj": all }), of_member(1, seq, 0)),
+            Answer::Next(number, seq, beat) => (next, of_member(number, seq, beat)),
+            Answer::Strange(seq) => (next, message(all.replace('*', "x"), seq, Vec::new())),
+            Answer::NoNext => (next, serde_json::Value::Null),
+            Answer::Listed(numbers, last) => {
+                let names = numbers.iter().map(|it| (subject(member(*it)), json!(1)));
+                let mut names: serde_json::Map<_, _> = names.collect();
+                names.insert(all.replace('*', "x"), json!(1));
+                let state = json!({ "last_seq": last, "subjects": names });
+                let info = json!({ "total": names.len(), "state": state });
+                (json!({ "subjects_filter": all }), info)
             }
-            Answer::Nothing(from) => {
-                let asked = self.next().await;
-                expect(&asked, from);
-                self.show(asked, None).await;
+            Answer::Of(number, seq, beat) => {
+                let asked = json!({ "last_by_subj": subject(member(number)) });
+                (asked, of_member(number, seq, beat))
             }
             Answer::Refusal(code) => {
                 let asked = self.next().await;
-                self.refuse(asked, code, "no").await;
+                return self.refuse(asked, code, "no").await;
             }
-            Answer::Created(at) => self.tell_of_bucket(at).await,
+            Answer::Made(_) => unreachable!(),
+        };
+        if let Answer::Next(_, seq, _) | Answer::Strange(seq) = answer {
+            *after = seq;
         }
+        let asked = self.next().await;
+        assert_eq!(asked.body(), expected);
+        if given.is_null() {
+            self.show(asked, None).await;
+        } else {
+            self.answer(asked, &given.to_string()).await;
+        }
+    }
+
+    /// Reads all members with these answers.
+    async fn read_members(
+        &mut self,
+        bucket: &Bucket,
+        since: u64,
+        answers: Vec<Answer>,
+    ) -> Result<Vec<(Epoch, u64, Value)>, FailureKind> {
+        let answering = async {
+            let mut after = 0;
+            for answer in answers {
+                self.give(answer, &mut after).await;
+            }
+        };
+        let (group, made) = (group(), bucket.traits().unwrap().epoch);
+        let reading = bucket.read_members(&group, made, since, TIMEOUT);
+        let (read, ()) = tokio::join!(reading, answering);
+        let read = read.map_err(|error| error.kind())?.into_iter();
+        Ok(read.map(|it| (it.epoch, it.sequence, it.value)).collect())
     }
 }
 
 #[tokio::test]
-async fn reads_of_all_members_follow_the_last_one_and_fail_as_a_whole() {
-    use Answer::{Created, Next, Nothing, Refusal};
+async fn reads_of_all_members_find_each_or_fail_as_a_whole() {
+    use Answer::{Last, Listed, Made, Next, NoNext, Of, Refusal, Strange};
     let mut stand_in = StandIn::new().await;
     let bucket = stand_in.bucket().await;
-    let made = bucket.traits().unwrap().epoch;
-    let show = |from, number, at, beat| {
-        let value = member_record(number, beat).to_json();
-        Next(from, member(number).to_string(), at, value)
-    };
-    let strange = |from, at| Next(from, "_groups.shards.member.x".into(), at, b"x".to_vec());
-    for (what, answers, found) in [
-        ("nobody", vec![Nothing(1), Created(FIRST)], Ok(vec![])),
+    let unavailable = || Err(StoreError::Unavailable(String::new()));
+    let two = [Last(9), Next(1, 7, 1), Next(2, 9, 1)];
+    for (what, since, answers, found) in [
         (
-            "one of two writes meanwhile",
+            "nobody",
+            0,
+            vec![Last(0), Listed(&[], 40), Made(FIRST)],
+            Ok(vec![]),
+        ),
+        (
+            "two, and one that writes meanwhile",
+            9,
             vec![
-                show(1, 1, 7, 1),
-                strange(8, 8),
-                show(9, 2, 9, 1),
-                show(10, 1, 12, 2),
-                Nothing(13),
-                Created(FIRST),
+                Last(9),
+                Next(1, 7, 1),
+                Strange(8),
+                Next(2, 10, 1),
+                Listed(&[1, 2], 12),
+                Made(FIRST),
             ],
-            Ok(vec![(1, 12, 2), (2, 9, 1)]),
+            Ok(vec![(1, 7, 1), (2, 10, 1)]),
         ),
         (
-            "the stream has no leader",
-            vec![show(1, 1, 7, 1), Refusal(10008)],
-            Err(StoreError::Unavailable(String::new())),
+            "one that writes behind the others meanwhile, and one that joins",
+            9,
+            vec![
+                Last(9),
+                Next(2, 8, 1),
+                Next(2, 11, 2),
+                Listed(&[1, 2, 3], 13),
+                Of(1, 14, 3),
+                Of(3, 13, 1),
+                Made(FIRST),
+            ],
+            Ok(vec![(1, 14, 3), (2, 11, 2), (3, 13, 1)]),
         ),
         (
-            "the bucket is gone",
-            vec![show(1, 1, 7, 1), Refusal(10059)],
+            "no leader",
+            9,
+            [&two[..2], &[Refusal(10008)]].concat(),
+            unavailable(),
+        ),
+        (
+            "a leader that lags at first",
+            10,
+            [&two[..], &[Listed(&[1, 2], 9)]].concat(),
+            unavailable(),
+        ),
+        (
+            "one that lags in between",
+            9,
+            [&two[..2], &[NoNext]].concat(),
+            unavailable(),
+        ),
+        (
+            "one that lags at last",
+            9,
+            [&two[..], &[Listed(&[1], 8)]].concat(),
+            unavailable(),
+        ),
+        (
+            "one that had left a key out",
+            9,
+            [&two[..], &[Listed(&[1, 2, 3], 9), Of(3, 8, 1)]].concat(),
+            unavailable(),
+        ),
+        (
+            "no bucket",
+            9,
+            [&two[..2], &[Refusal(10059)]].concat(),
             Err(StoreError::BucketMissing {
                 bucket: String::new(),
             }),
         ),
         (
-            "another bucket, that is empty",
-            vec![show(1, 1, 7, 1), Nothing(8), Created(SECOND)],
-            Err(StoreError::Unavailable(String::new())),
+            "another bucket",
+            0,
+            vec![Last(7), Next(1, 7, 1), Listed(&[1], 7), Made(SECOND)],
+            unavailable(),
         ),
     ] {
-        let found = found.map(|found| {
+        let read = stand_in.read_members(&bucket, since, answers).await;
+        let found = found.map_err(|error| error.kind()).map(|found| {
             let found = found.into_iter();
-            found
-                .map(|(number, at, beat)| (epoch(number), at, of_member(number, beat)))
-                .collect::<Vec<_>>()
+            let found =
+                found.map(|(number, at, beat)| (epoch(number), at, of_member(number, beat)));
+            found.collect::<Vec<_>>()
         });
-        let answering = async {
-            for answer in answers {
-                stand_in.give(answer).await;
-            }
-        };
-        let group = group();
-        let reading = bucket.read_members(&group, made, TIMEOUT);
-        let (read, ()) = tokio::join!(reading, answering);
-        match (read, found) {
-            (Ok(read), Ok(found)) => {
-                let read: Vec<_> = read
-                    .into_iter()
-                    .map(|it| (it.epoch, it.sequence, it.value))
-                    .collect();
-                assert_eq!(read, found, "{what}");
-            }
-            (Err(read), Err(found)) => assert_eq!(read.kind(), found.kind(), "{what}"),
-            other => panic!("{what}: {other:?}"),
-        }
+        assert_eq!(read, found, "{what}");
     }
 }
 
@@ -548,7 +623,7 @@ async fn what_is_of_another_bucket_is_not_shown() {
     let another = Some(StoreError::another_bucket());
     let read = lab.bucket.read_assignment(&member(1), old, TIMEOUT).await;
     assert_eq!(read.err(), another);
-    let read = lab.bucket.read_members(&group(), old, TIMEOUT).await;
+    let read = lab.bucket.read_members(&group(), old, 0, TIMEOUT).await;
     assert_eq!(read.err(), another);
     let begun = lab.bucket.watch_assignment(&group(), old, TIMEOUT).await;
     assert_eq!(begun.err(), another);
@@ -604,4 +679,58 @@ async fn values_that_cost_a_client_its_connection_are_read_as_foreign_and_writte
     else {
         panic!("{told:?}");
     };
+}
+
+#[tokio::test]
+async fn reads_of_all_members_find_each_though_the_stream_changes_its_leader() {
+    const MEMBERS: u8 = 50;
+    let cluster = NatsCluster::start(3).unwrap();
+    let client = connect(cluster.node(0)).await;
+    let (bucket, info) = replicated(&client).await;
+    let mut last = 0;
+    for number in 0..MEMBERS {
+        let (key, value) = (member(number), member_record(number, 1).to_json());
+        last = eventually(TIMEOUT, "a node that knows the leader", async || {
+            let value = value.clone();
+            let written = bucket.write_assignment(&key, Over::Anything, value, TIMEOUT);
+            written.await.ok()
+        })
+        .await;
+    }
+    let moving = async {
+        for _ in 0..5 {
+            let subject = "$JS.API.STREAM.LEADER.STEPDOWN.KV_leaders";
+            eventually(TIMEOUT, "a change of the leader", async || {
+                let moved = client.request(subject, "".into()).await.ok()?;
+                let moved: serde_json::Value = serde_json::from_slice(&moved.payload).unwrap();
+                (moved["success"] == true).then_some(())
+            })
+            .await;
+        }
+    };
+    let group = group();
+    let found = async || {
+        let read = bucket.read_members(&group, info.epoch, last, TIMEOUT);
+        match read.await {
+            Ok(found) => {
+                let epochs: Vec<_> = found.iter().map(|it| it.epoch).collect();
+                assert_eq!(epochs, (0..MEMBERS).map(epoch).collect::<Vec<_>>());
+                Some(())
+            }
+            Err(error) => {
+                assert!(error.is_transient(), "{error:?}");
+                None
+            }
+        }
+    };
+    let reading = async {
+        loop {
+            found().await;
+        }
+    };
+    tokio::select! {
+        () = moving => {}
+        () = reading => {}
+    }
+    eventually(TIMEOUT, "all of them", found).await;
 }

@@ -30,7 +30,7 @@ use nats_elect_core::record::Snapshot;
 use nats_elect_core::record::{FenceRecord, Nonce, Record, Release};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsServer, eventually};
 
 /// A generous timeout. Only operations that are meant to time out wait for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -123,6 +123,19 @@ async fn connect(server: &NatsServer) -> Client {
 async fn open(client: &Client, if_missing: IfMissing) -> Result<(Bucket, BucketInfo), StoreError> {
     let name = BucketName::new("leaders").unwrap();
     Bucket::open(client.clone(), Arc::default(), &name, if_missing, TIMEOUT).await
+}
+
+/// A bucket on all three nodes of a cluster.
+async fn replicated(client: &Client) -> (Bucket, BucketInfo) {
+    let missing = IfMissing::Create {
+        replicas: 3,
+        storage: Storage::File,
+    };
+    // A cluster that has just begun may forget a request as its leader moves.
+    eventually(TIMEOUT, "a bucket", async || {
+        open(client, missing).await.ok()
+    })
+    .await
 }
 
 fn role(name: &str) -> RoleName {
