@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 
 use super::observed_groups::ObservedGroups;
 use super::tracked_groups::TrackedGroups;
-use super::watching::{Reach, another_bucket};
+use super::watching::Reach;
 use crate::clock;
 use crate::error::Error;
 use crate::store::{GroupWatch, StoreError};
@@ -55,7 +55,7 @@ pub(super) async fn begin(reach: &Reach) -> Result<(TrackedGroups, GroupWatch), 
         seen.take_all(told, clock::now());
     }
     if reach.bucket.epoch(TIMEOUT).await? != reach.epoch {
-        return Err(another_bucket());
+        return Err(StoreError::another_bucket());
     }
     Ok((seen, watch))
 }

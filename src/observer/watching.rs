@@ -155,7 +155,7 @@ impl Linked for Watching {
             answered,
         } = reach.bucket.survey(TIMEOUT).await?;
         if epoch != reach.epoch {
-            return Err(another_bucket());
+            return Err(StoreError::another_bucket());
         }
         if let Some(answered) = answered {
             self.shared.update_in(number, |tracked_roles| {
@@ -293,10 +293,6 @@ async fn look(reach: &Reach, role: &RoleName) -> Result<(Snapshot, Written), Sto
     if found.0.epoch == Some(reach.epoch) {
         Ok(found)
     } else {
-        Err(another_bucket())
+        Err(StoreError::another_bucket())
     }
-}
-
-pub(super) fn another_bucket() -> StoreError {
-    StoreError::Unavailable("the bucket is another one than before".into())
 }

@@ -1,5 +1,6 @@
 //! The bucket: opening it, creating it where that is configured, and inspecting it again.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -346,6 +347,11 @@ impl Bucket {
 
     pub(super) fn prefix(&self) -> &str {
         &self.shared.prefix
+    }
+
+    /// The subject of a key, or of a filter of keys.
+    pub(super) fn subject(&self, key: impl Display) -> String {
+        format!("{}{key}", self.shared.prefix)
     }
 
     /// The subject of the role's key.

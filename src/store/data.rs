@@ -18,7 +18,7 @@ use nats_elect_core::name::DataKey;
 /// A role with more keys is not listed, because each key is looked at.
 pub const MOST_KEYS: usize = 10_000;
 /// The number of keys that are looked at concurrently.
-const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = 64;
 
 /// The last message of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,6 +66,7 @@ impl Denied {
         let is_key = |key: &str| {
             let is_guard = |unit: &str| unit.contains('.');
             key.starts_with("_group.")
+                || key.starts_with("_groups.")
                 || key.starts_with("_gdata.")
                 || key.strip_prefix("_guard.").is_some_and(is_guard)
         };
@@ -104,7 +105,14 @@ impl Denied {
         // The rest of these subjects is a consumer, a key, or an answer's number.
         let fixed = match &tokens[..] {
             ["$KV", _, "_group", "m", _] => return format!("{}.*", tokens[..4].join(".")),
-            ["$KV", _, "_data" | "_gdata" | "_guard", _, _, ..] => 4,
+            [
+                "$KV",
+                _,
+                "_data" | "_gdata" | "_groups" | "_guard",
+                _,
+                _,
+                ..,
+            ] => 4,
             ["$JS", "FC", _, _, ..] => 3,
             ["$JS", "API", "CONSUMER", "CREATE", _, _, ..]
             | ["$KV", _, "_group", "u", _, _, ..] => 5,
@@ -186,6 +194,11 @@ mod tests {
             ("_group.m.AAAAAAAAAAAAAAAAAAAAAA", "_group.m.*"),
             ("_group.g.shards", "_group.g.shards"),
             ("_group.u.shards.1.17", "_group.u.shards.>"),
+            ("_groups.shards.map", "_groups.shards.>"),
+            (
+                "_groups.shards.member.AAAAAAAAAAAAAAAAAAAAAA",
+                "_groups.shards.>",
+            ),
             ("_gdata.shards.1.17.count", "_gdata.shards.>"),
             ("_guard.shards.1.17", "_guard.shards.>"),
         ] {

@@ -40,6 +40,13 @@ pub fn is_marker(headers: &HeaderMap) -> bool {
     Marker::of(Some(headers)).is_some()
 }
 
+/// The headers of a message, each value with its name.
+pub fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    headers
+        .iter()
+        .flat_map(|(name, values)| values.iter().map(|value| (name.as_ref(), value.as_str())))
+}
+
 enum Marker {
     Released(Release),
     Foreign,

@@ -190,6 +190,11 @@ impl StoreError {
         }
     }
 
+    /// Returns the error of who asks for what is in a bucket, where that was replaced.
+    pub fn another_bucket() -> Self {
+        Self::Unavailable("the bucket is another one than before".into())
+    }
+
     /// Returns the error for an answer that does not follow the protocol.
     pub(super) fn unreadable(what: &str, why: impl std::fmt::Display) -> Self {
         Self::Rejected {

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message as NatsMessage, Request};
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{Stream, StreamExt};
 
 use super::bucket::Bucket;
-use super::entry::{DELETE, OPERATION_HEADER, is_marker, role_entry};
+use super::entry::{DELETE, OPERATION_HEADER, is_marker, pairs, role_entry};
 use super::error::StoreError;
-use super::feed::broken;
+use super::ordered::{Next, OrderedWatch};
 use super::read::standing_role;
-use super::watch::Watch;
 use super::write::{expecting, releasing};
 use crate::clock;
 use nats_elect_core::group::{
@@ -29,10 +28,8 @@ const IDENTITY_HEADER: &str = "Nats-Elect-Identity";
 
 /// A watch over all keys of groups.
 pub struct GroupWatch {
-    watch: Watch,
+    watch: OrderedWatch,
     prefix: String,
-    /// The last sequence of the stream, until the watch has caught up with it.
-    catching_up: Option<u64>,
 }
 
 /// What the watch tells.
@@ -70,20 +67,9 @@ impl Bucket {
     ///
     /// The watch ends with its first error, silence included. Begin another one then.
     pub async fn watch_groups(&self, timeout: Duration) -> Result<GroupWatch, StoreError> {
-        let all = format!("{}{}", self.prefix(), GroupKey::ALL);
-        let filters = [all.clone()];
-        let mut watch = self.watch_keys(&filters, timeout).await?;
-        // Requested after the watch has begun, so later sequences are new messages. The keys come
-        // last: so the watch has shown all that stood there up to the stream's last sequence.
-        let standing = self.standing_since(clock::now(), timeout).await?;
-        let last = self.last(all, timeout).await?;
-        watch
-            .feed
-            .catches_up_at([last.map(|message| message.sequence)]);
         Ok(GroupWatch {
-            watch,
+            watch: self.watch_in_order(GroupKey::ALL, timeout).await?,
             prefix: self.prefix().to_owned(),
-            catching_up: Some(standing.last_sequence),
         })
     }
 
@@ -94,7 +80,7 @@ impl Bucket {
         last: u64,
         timeout: Duration,
     ) -> Result<Vec<Epoch>, StoreError> {
-        let filter = format!("{}{}", self.prefix(), GroupKey::MEMBERS);
+        let filter = self.subject(GroupKey::MEMBERS);
         let (subjects, stands) = self.subjects(&filter, timeout).await?;
         if stands < last {
             let behind = "the stream's leader is behind what the watch has shown";
@@ -107,10 +93,6 @@ impl Bucket {
         Ok(subjects.iter().filter_map(epoch).collect())
     }
 
-    fn subject_of(&self, key: &GroupKey) -> String {
-        format!("{}{key}", self.prefix())
-    }
-
     /// Writes a member's record over the sequence of its last one, or 0. Returns the new sequence.
     pub fn write_member(
         &self,
@@ -119,7 +101,7 @@ impl Bucket {
         record: &Record,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let subject = self.subject_of(&GroupKey::Member(epoch));
+        let subject = self.subject(GroupKey::Member(epoch));
         self.put(subject, over, record.to_json(), timeout)
     }
 
@@ -180,7 +162,7 @@ impl Bucket {
         release: &Release,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let subject = self.subject_of(&GroupKey::Member(identity.epoch()));
+        let subject = self.subject(GroupKey::Member(identity.epoch()));
         let mut headers = releasing(over, release);
         headers.insert(IDENTITY_HEADER, identity.to_string());
         self.publish(subject, Request::new().headers(headers), timeout)
@@ -201,7 +183,7 @@ impl Bucket {
         if let Some(identity) = identity {
             headers.insert(IDENTITY_HEADER, identity.to_string());
         }
-        let subject = self.subject_of(&GroupKey::Member(epoch));
+        let subject = self.subject(GroupKey::Member(epoch));
         let request = Request::new().headers(headers);
         self.publish(subject, request, timeout).await
     }
@@ -214,7 +196,7 @@ impl Bucket {
         value: Vec<u8>,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        self.put(format!("{}{unit}", self.prefix()), over, value, timeout)
+        self.put(self.subject(unit), over, value, timeout)
     }
 
     /// Writes a group's record over the sequence of its last one, or 0.
@@ -225,7 +207,7 @@ impl Bucket {
         record: &GroupRecord,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let subject = self.subject_of(&GroupKey::Group(group.clone()));
+        let subject = self.subject(GroupKey::Group(group.clone()));
         self.put(subject, over, record.to_json(), timeout)
     }
 
@@ -259,7 +241,7 @@ impl Bucket {
         timeout: Duration,
     ) -> Result<Snapshot, StoreError> {
         let begun = clock::now();
-        let subject = self.subject_of(&GroupKey::Member(epoch));
+        let subject = self.subject(GroupKey::Member(epoch));
         let member = self.last(subject, timeout).await?;
         let answered = clock::now();
         let left = timeout.saturating_sub(answered.since(begun));
@@ -276,30 +258,14 @@ impl Bucket {
 impl GroupWatch {
     /// Returns what the watch tells next, and with it all that has arrived already, up to so many.
     pub async fn next_batch(&mut self, most: usize) -> Result<Vec<GroupDelivery>, StoreError> {
-        let mut told = vec![self.next().await?];
-        while told.len() < most
-            && let Some(next) = self.next().now_or_never()
-        {
-            told.push(next?);
-        }
-        Ok(told)
-    }
-
-    /// Returns what the watch tells next. The watch is over with the first error.
-    pub async fn next(&mut self) -> Result<GroupDelivery, StoreError> {
-        if self.watch.has_caught_up()
-            && let Some(last) = self.catching_up.take()
-        {
-            return Ok(GroupDelivery::CaughtUp(last));
-        }
-        let Some((sequence, message)) = self.watch.next_stored().await? else {
-            if self.catching_up.is_some() {
-                // Its server lags, or the last of the keys was removed at this moment.
-                return Err(broken("it was idle before it had caught up"));
-            }
-            return Ok(GroupDelivery::Nothing);
+        let tell = |next| {
+            Some(match next {
+                Next::Stored(sequence, message) => read(&self.prefix, sequence, &message),
+                Next::CaughtUp(last) => GroupDelivery::CaughtUp(last),
+                Next::Nothing => GroupDelivery::Nothing,
+            })
         };
-        Ok(read(&self.prefix, sequence, &message))
+        self.watch.next_batch(most, tell).await
     }
 }
 
@@ -354,7 +320,7 @@ fn read(prefix: &str, sequence: u64, message: &NatsMessage) -> GroupDelivery {
     };
     let message = Message {
         sequence,
-        over: headers.and_then(condition_in),
+        over: headers.and_then(|headers| stored_condition(pairs(headers))),
         content,
     };
     GroupDelivery::Shown(Shown {
@@ -362,13 +328,6 @@ fn read(prefix: &str, sequence: u64, message: &NatsMessage) -> GroupDelivery {
         signed,
         entry,
     })
-}
-
-fn condition_in(headers: &HeaderMap) -> Option<u64> {
-    let all = headers
-        .iter()
-        .flat_map(|(name, values)| values.iter().map(|value| (name.as_ref(), value.as_str())));
-    stored_condition(all)
 }
 
 fn secret_in(headers: &HeaderMap) -> Option<ReleaseSecret> {

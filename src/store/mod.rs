@@ -9,6 +9,11 @@
 #[cfg(any(test, fuzzing))]
 mod answers;
 mod asking;
+#[cfg_attr(
+    not(all(test, unix)),
+    expect(dead_code, reason = "the driver of the new members is still to come")
+)]
+mod assignment;
 mod bucket;
 mod data;
 mod data_owner;
@@ -22,6 +27,7 @@ mod fenced;
 mod group;
 mod info;
 mod mailbox;
+mod ordered;
 mod peers;
 mod questions;
 mod read;

@@ -103,12 +103,24 @@ impl Bucket {
         let answer = self
             .read_api(&action, &json!({ "last_by_subj": subject }), timeout)
             .await;
-        last_message(answer)
+        message_in(answer)
+    }
+
+    /// Returns the first message after this sequence whose subject the filter selects.
+    pub(super) async fn next_after(
+        &self,
+        sequence: u64,
+        filter: &str,
+        timeout: Duration,
+    ) -> Result<Option<RawMessage>, StoreError> {
+        let action = format!("STREAM.MSG.GET.{}", self.stream());
+        let next = json!({ "seq": sequence.saturating_add(1), "next_by_subj": filter });
+        message_in(self.read_api(&action, &next, timeout).await)
     }
 }
 
-/// Returns the last message of a subject, if it has one.
-pub(super) fn last_message(
+/// Returns the message of an answer, if there is one.
+pub(super) fn message_in(
     answer: Result<StoredMessage, StoreError>,
 ) -> Result<Option<RawMessage>, StoreError> {
     match answer {

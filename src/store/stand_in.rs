@@ -144,6 +144,10 @@ impl Asked {
         &self.0.subject
     }
 
+    pub(crate) fn body(&self) -> Value {
+        serde_json::from_slice(&self.0.payload).unwrap()
+    }
+
     /// The subject of the answer.
     pub(crate) fn reply(&self) -> &str {
         self.0.reply.as_deref().unwrap()

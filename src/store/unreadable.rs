@@ -7,11 +7,9 @@ use std::time::Duration;
 use async_nats::Request;
 use async_nats::jetstream::stream::RawMessage;
 use data_encoding::BASE64;
-use serde_json::json;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
-use super::read::{StoredMessage, last_message};
 use super::write::expecting_of;
 use crate::clock;
 use nats_elect_core::group::{GroupKey, UnitRecord};
@@ -31,23 +29,24 @@ pub struct Looked {
 }
 
 impl Bucket {
-    /// Looks at the messages under the keys of groups after this sequence, and writes over those that
+    /// Looks at the messages under these keys of groups after this sequence, and writes over those that
     /// may be unreadable: that a unit has no owner, and nothing under other keys.
     ///
     /// To the protocol that is a stranger's record, as the message was: it shows no condition on its
     /// own key.
     pub async fn clear_unreadable(
         &self,
+        keys: &str,
         after: u64,
         timeout: Duration,
     ) -> Result<Looked, StoreError> {
         let begun = clock::now();
         // Later ones come while this looks. Without an end it would not keep up with them.
         let last = self.standing_since(begun, timeout).await?.last_sequence;
-        let mut looked = Looked::default();
+        let (filter, mut looked) = (self.subject(keys), Looked::default());
         let mut at = after;
         while clock::now().since(begun) < LONGEST {
-            let next = self.next_of_groups(at, timeout).await?;
+            let next = self.next_after(at, &filter, timeout).await?;
             let Some(message) = next.filter(|it| it.sequence <= last) else {
                 return Ok(looked);
             };
@@ -85,18 +84,6 @@ impl Bucket {
             Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    async fn next_of_groups(
-        &self,
-        after: u64,
-        timeout: Duration,
-    ) -> Result<Option<RawMessage>, StoreError> {
-        let action = format!("STREAM.MSG.GET.{}", self.stream());
-        let filter = format!("{}{}", self.prefix(), GroupKey::ALL);
-        let next = json!({ "seq": after.saturating_add(1), "next_by_subj": filter });
-        let answer: Result<StoredMessage, _> = self.read_api(&action, &next, timeout).await;
-        last_message(answer)
     }
 }
 

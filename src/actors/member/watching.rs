@@ -16,7 +16,7 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::store::{Bucket, GroupDelivery, Looked, StoreError};
 use nats_elect_core::duration::rounded;
-use nats_elect_core::group::{Epoch, GroupInput, UnitKey};
+use nats_elect_core::group::{Epoch, GroupInput, GroupKey, UnitKey};
 
 /// The maximum time for a watch to begin.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -125,7 +125,9 @@ impl MemberState {
         let (after, watch) = (self.watch.readable_to, self.watch.task.number());
         let myself = myself.clone();
         self.watch.looking.begin(async move |number| {
-            let looked = bucket.clear_unreadable(after, WATCH_TIMEOUT).await;
+            let looked = bucket
+                .clear_unreadable(GroupKey::ALL, after, WATCH_TIMEOUT)
+                .await;
             // The next watch breaks, too, unless something changed or is still to be looked at.
             let breaks = looked.as_ref().is_ok_and(|looked| {
                 let nothing = looked.cleared.is_empty() && looked.to.is_none();

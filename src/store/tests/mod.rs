@@ -2,6 +2,7 @@
 //! assert the limitations of versions before 2.12.
 
 mod asking;
+mod assignment;
 mod bucket;
 mod denied;
 mod fence;
@@ -29,7 +30,7 @@ use nats_elect_core::record::Snapshot;
 use nats_elect_core::record::{FenceRecord, Nonce, Record, Release};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsServer, eventually};
 
 /// A generous timeout. Only operations that are meant to time out wait for it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +54,10 @@ struct Lab {
 
 impl Lab {
     async fn new() -> Self {
-        let server = NatsServer::start().unwrap();
+        Self::on(NatsServer::start().unwrap()).await
+    }
+
+    async fn on(server: NatsServer) -> Self {
         let client = connect(&server).await;
         let (bucket, info) = open(&client, CREATE).await.unwrap();
         Self {
@@ -119,6 +123,19 @@ async fn connect(server: &NatsServer) -> Client {
 async fn open(client: &Client, if_missing: IfMissing) -> Result<(Bucket, BucketInfo), StoreError> {
     let name = BucketName::new("leaders").unwrap();
     Bucket::open(client.clone(), Arc::default(), &name, if_missing, TIMEOUT).await
+}
+
+/// A bucket on all three nodes of a cluster.
+async fn replicated(client: &Client) -> (Bucket, BucketInfo) {
+    let missing = IfMissing::Create {
+        replicas: 3,
+        storage: Storage::File,
+    };
+    // A cluster that has just begun may forget a request as its leader moves.
+    eventually(TIMEOUT, "a bucket", async || {
+        open(client, missing).await.ok()
+    })
+    .await
 }
 
 fn role(name: &str) -> RoleName {

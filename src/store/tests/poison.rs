@@ -10,7 +10,7 @@ use nats_elect_core::record::Content;
 use nats_elect_testing::eventually;
 
 /// Publishes exactly these header bytes.
-fn publish_raw(lab: &Lab, subject: &str, headers: &[u8], payload: &[u8]) {
+pub(super) fn publish_raw(lab: &Lab, subject: &str, headers: &[u8], payload: &[u8]) {
     let url = lab.server.url();
     let mut stream = TcpStream::connect(url.trim_start_matches("nats://")).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap());

@@ -268,15 +268,7 @@ async fn a_forbidden_write_is_a_timeout_and_an_event_of_the_connection() {
 async fn a_replicated_bucket_takes_claims_and_fences_as_a_single_one_does() {
     let cluster = NatsCluster::start(3).unwrap();
     let client = connect(cluster.node(0)).await;
-    let missing = IfMissing::Create {
-        replicas: 3,
-        storage: Storage::File,
-    };
-    // A cluster that has just begun may forget a request as its leader moves.
-    let (bucket, info) = eventually(TIMEOUT, "a bucket", async || {
-        open(&client, missing).await.ok()
-    })
-    .await;
+    let (bucket, info) = replicated(&client).await;
     assert_eq!(info.replicas, 3);
     assert!(info.unique_sequences);
     let r = role("r");

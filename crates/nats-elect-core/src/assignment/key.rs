@@ -23,6 +23,11 @@ impl Key {
         format!("{PREFIX}.{group}.>")
     }
 
+    /// The filter of the keys of all members of a group, within the bucket.
+    pub fn members_of(group: &GroupName) -> String {
+        format!("{PREFIX}.{group}.member.*")
+    }
+
     /// The group.
     pub const fn group(&self) -> &GroupName {
         match self {

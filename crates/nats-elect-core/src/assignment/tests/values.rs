@@ -44,7 +44,9 @@ fn a_key_has_one_text() {
     ] {
         assert_eq!(Key::parse(text), None, "{text}");
     }
-    assert_eq!(Key::all_of(map_key().group()), "_groups.partitions.>");
+    let group = map_key().group().clone();
+    assert_eq!(Key::all_of(&group), "_groups.partitions.>");
+    assert_eq!(Key::members_of(&group), "_groups.partitions.member.*");
 }
 
 #[test]
