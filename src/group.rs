@@ -36,6 +36,7 @@ pub struct Group {
     pub(crate) config: GroupConfig,
     /// Whether the settings of the configuration replace these.
     pub(crate) is_configured: bool,
+    pub(crate) is_by_one_map: bool,
 }
 
 impl Group {
@@ -51,6 +52,13 @@ impl Group {
         group
     }
 
+    /// The group is one map, by the protocol that is being built. All groups of the instance are then.
+    #[doc(hidden)]
+    pub fn by_one_map(mut self) -> Self {
+        self.is_by_one_map = true;
+        self
+    }
+
     /// A group without units yet: see [`unit`](Self::unit).
     pub fn spread(name: impl Into<String>) -> Self {
         Self {
@@ -60,6 +68,7 @@ impl Group {
             policy: None,
             config: GroupConfig::default(),
             is_configured: false,
+            is_by_one_map: false,
         }
     }
 

@@ -28,7 +28,7 @@ use self::meter::Meter;
 use self::watching::Watches;
 use super::Link;
 use super::latest_task::LatestTask;
-use super::messages::{MemberMsg, SupervisorMsg};
+use super::messages::{MemberMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::model::bequests::Bequests;
@@ -176,7 +176,7 @@ impl Actor for MemberActor {
         setup: MemberSetup,
     ) -> Result<MemberState, ActorProcessingErr> {
         // The first step is taken outside the start, so that a failure restarts this actor alone.
-        myself.send_message(MemberMsg::LinkChanged(setup.link))?;
+        myself.send_message(MemberMsg::Ordered(MemberOrder::LinkChanged(setup.link)))?;
         let settings = group_settings(&setup.settings, &setup.groups);
         let group = match setup.replaced {
             Some(seen) => Group::in_replaced_bucket(settings, seen, clock::now()),
@@ -263,7 +263,7 @@ impl MemberState {
             MemberMsg::TimerFired(number) if self.timer.is(number) => {
                 steps.push_back(Step::Group(GroupInput::Tick));
             }
-            MemberMsg::LinkChanged(link) => self.link_changed(myself, link, &mut steps),
+            MemberMsg::Ordered(order) => self.ordered(myself, order, &mut steps),
             MemberMsg::LinkAgain => self.tell_link(&mut steps),
             MemberMsg::BeginWatch(number) if self.watch.task.is(number) => self.begin_watch(myself),
             MemberMsg::WatchBegan(number) if self.watch.task.is(number) => {
@@ -330,14 +330,6 @@ impl MemberState {
             MemberMsg::HealthChecked { of, healthy } => {
                 self.health_checked(&of, healthy, &mut steps);
             }
-            MemberMsg::Cordon(cordoned) => {
-                self.cordoned = cordoned;
-                self.tell_of_itself(&mut steps);
-            }
-            MemberMsg::Stop { release } => self.stop(release, &mut steps),
-            MemberMsg::Abandon => self.abandon(),
-            #[cfg(test)]
-            MemberMsg::Crash => panic!("crashed on request"),
         }
         self.run(myself, &mut steps);
         self.settle(myself, &mut steps);
@@ -353,6 +345,25 @@ impl MemberState {
         if self.has_ended() {
             self.meter.clear();
             myself.stop(None);
+        }
+    }
+
+    fn ordered(
+        &mut self,
+        myself: &ActorRef<MemberMsg>,
+        order: MemberOrder,
+        steps: &mut VecDeque<Step>,
+    ) {
+        match order {
+            MemberOrder::LinkChanged(link) => self.link_changed(myself, link, steps),
+            MemberOrder::Cordon(cordoned) => {
+                self.cordoned = cordoned;
+                self.tell_of_itself(steps);
+            }
+            MemberOrder::Stop { release } => self.stop(release, steps),
+            MemberOrder::Abandon => self.abandon(),
+            #[cfg(test)]
+            MemberOrder::Crash => panic!("crashed on request"),
         }
     }
 

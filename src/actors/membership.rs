@@ -6,8 +6,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::Link;
+use super::group::{GroupActor, GroupSetup};
 use super::member::{Groups, MemberActor, MemberSetup};
-use super::messages::{MemberMsg, SupervisorMsg};
+use super::messages::{GroupMsg, MemberMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::metrics::MemberLabels;
 use crate::model::bequests::Bequests;
@@ -23,6 +24,29 @@ pub(crate) struct MembershipSetup {
     pub settings: RoleSettings,
     pub seat: Seat,
     pub groups: Arc<Groups>,
+    /// Whether each group is one map, which an actor of its own follows.
+    pub by_one_map: bool,
+}
+
+impl MembershipSetup {
+    /// What each actor begins with.
+    pub fn for_each_actor(self) -> Vec<Self> {
+        if !self.by_one_map {
+            return vec![self];
+        }
+        let groups = self.groups.iter();
+        let each = groups.map(|(name, scope)| Self {
+            groups: Arc::new([(name.clone(), Arc::clone(scope))].into()),
+            ..self.clone()
+        });
+        each.collect()
+    }
+}
+
+/// An actor of this instance as a member.
+enum MemberRef {
+    OfAll(ActorRef<MemberMsg>),
+    OfOne(ActorRef<GroupMsg>),
 }
 
 /// This instance as a member of groups, across restarts of its actor.
@@ -31,7 +55,7 @@ pub(super) struct Membership {
     instance: Arc<Instance>,
     bequests: Option<Arc<Bequests>>,
     /// `None` while handlers of a crashed actor still run, and after the end.
-    actor: Option<ActorRef<MemberMsg>>,
+    actor: Option<MemberRef>,
     pub crashes: u32,
     /// The epoch of the bucket that the last link led to.
     bucket: Option<u64>,
@@ -78,6 +102,10 @@ impl Membership {
         if let Some(bequests) = &self.bequests {
             bequests.forget_member();
         }
+        let above = supervisor.get_cell();
+        if self.setup.by_one_map {
+            return self.start_by_one_map(generation, link, supervisor).await;
+        }
         let setup = MemberSetup {
             instance: Arc::clone(&self.instance),
             bequests: self.bequests.clone(),
@@ -91,7 +119,6 @@ impl Membership {
             generation,
             supervisor: supervisor.clone(),
         };
-        let above = supervisor.get_cell();
         let (actor, _) = Actor::spawn_linked(None, MemberActor, setup, above).await?;
         for (name, scope) in &*self.setup.groups {
             let (asked, name) = (actor.clone(), name.clone());
@@ -99,19 +126,48 @@ impl Membership {
                 let _ = asked.send_message(MemberMsg::AskGroup(name.clone(), request));
             }));
         }
-        self.actor = Some(actor);
+        self.actor = Some(MemberRef::OfAll(actor));
+        Ok(())
+    }
+
+    async fn start_by_one_map(
+        &mut self,
+        generation: u64,
+        link: Link,
+        supervisor: &ActorRef<SupervisorMsg>,
+    ) -> Result<(), ActorProcessingErr> {
+        for scope in self.setup.groups.values() {
+            let setup = GroupSetup {
+                instance: Arc::clone(&self.instance),
+                settings: self.setup.settings.clone(),
+                seat: self.setup.seat.clone(),
+                scope: Arc::clone(scope),
+                cordoned: self.cordoned,
+                link: link.clone(),
+                generation,
+                supervisor: supervisor.clone(),
+            };
+            let above = supervisor.get_cell();
+            let (actor, _) = Actor::spawn_linked(None, GroupActor, setup, above).await?;
+            self.actor = Some(MemberRef::OfOne(actor));
+        }
         Ok(())
     }
 
     pub fn is(&self, who: &ActorCell) -> bool {
-        let actor = self.actor.as_ref();
-        actor.is_some_and(|actor| actor.get_id() == who.get_id())
+        let actor = self.actor.as_ref().map(|actor| match actor {
+            MemberRef::OfAll(actor) => actor.get_id(),
+            MemberRef::OfOne(actor) => actor.get_id(),
+        });
+        actor == Some(who.get_id())
     }
 
-    pub fn tell(&self, message: MemberMsg) {
-        if let Some(actor) = &self.actor {
-            let _ = actor.send_message(message);
-        }
+    pub fn tell(&self, order: MemberOrder) {
+        let _ = match &self.actor {
+            Some(MemberRef::OfAll(actor)) => actor.send_message(MemberMsg::Ordered(order)).is_ok(),
+            Some(MemberRef::OfOne(actor)) => actor.send_message(GroupMsg::Ordered(order)).is_ok(),
+            None => false,
+        };
     }
 
     /// Notes whether the bucket is another one, although no actor may be there to see it.
@@ -122,22 +178,22 @@ impl Membership {
                 self.replaced = Some(clock::now());
             }
         }
-        self.tell(MemberMsg::LinkChanged(link.clone()));
+        self.tell(MemberOrder::LinkChanged(link.clone()));
     }
 
     pub fn cordon(&mut self, cordoned: bool) {
         self.cordoned = cordoned;
-        self.tell(MemberMsg::Cordon(cordoned));
+        self.tell(MemberOrder::Cordon(cordoned));
     }
 
-    pub fn leave(&mut self, message: MemberMsg) {
+    pub fn leave(&mut self, order: MemberOrder) {
         self.leaving = true;
-        self.tell(message);
+        self.tell(order);
     }
 
     /// Ends it without waiting for a handler.
     pub fn abandon(&mut self) {
-        self.leave(MemberMsg::Abandon);
+        self.leave(MemberOrder::Abandon);
         // The handlers of a crashed actor were aborted.
         if self.actor.is_none() {
             self.ended();

@@ -9,8 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
-use crate::store::{self, BucketInfo, Denied, GroupDelivery, Looked, StoreError};
+use crate::store::{
+    self, AssignmentDelivery, BucketInfo, Denied, GroupDelivery, Looked, StoreError,
+};
 use nats_elect_core::group::{Epoch, Hint, UnitKey};
+use nats_elect_core::member::{Input, UnitId};
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
@@ -30,6 +33,17 @@ pub(crate) enum Link {
         bucket: store::Bucket,
         info: nats_elect_core::Bucket,
     },
+}
+
+impl Link {
+    /// The link as the machines of the core take it.
+    pub fn to_core(&self) -> nats_elect_core::Link {
+        match self {
+            Self::Down { since } => nats_elect_core::Link::Down { since: *since },
+            Self::Unusable(failure) => nats_elect_core::Link::Unusable(failure.clone()),
+            Self::Up { info, .. } => nats_elect_core::Link::Up(*info),
+        }
+    }
 }
 
 /// A handler that outlives its lease.
@@ -69,8 +83,8 @@ pub(crate) enum SupervisorMsg {
     RestartRole {
         role: RoleName,
     },
-    /// Restart the crashed member's actor: all of its handlers have ended.
-    RestartMember,
+    /// Restart the crashed actor of this membership: all of its handlers have ended.
+    RestartMember(usize),
     /// Restart a child that crashed a while ago.
     Replace(Child),
     /// Answer with a handler that outlives its lease, if there is one.
@@ -185,11 +199,47 @@ pub(crate) enum WatchEnd {
     Failed(StoreError),
 }
 
+/// What the supervisor tells members of groups.
+#[derive(Clone)]
+pub(crate) enum MemberOrder {
+    LinkChanged(Link),
+    /// The units are to move away and none is to come, or no longer so.
+    Cordon(bool),
+    Stop {
+        release: bool,
+    },
+    Abandon,
+    #[cfg(test)]
+    Crash,
+}
+
+/// Messages to the actor of this instance as a member of one group.
+pub(crate) enum GroupMsg {
+    /// The timer with this number fired.
+    TimerFired(u64),
+    Ordered(MemberOrder),
+    /// Tell the machine how the connection stands, once more.
+    LinkAgain,
+    /// The watch told this.
+    Watched {
+        /// The creation time of the bucket.
+        bucket: u64,
+        told: Vec<AssignmentDelivery>,
+        /// Dropped when all of that is taken: then the watch tells more.
+        taken: OwnedSemaphorePermit,
+    },
+    /// An answer to what the machine asked for.
+    Answered(Box<Input>),
+    Handler(UnitId, HandlerReport),
+    /// A request of the handler of this unit, in the term of this sequence.
+    Ask(UnitId, u64, Request),
+}
+
 /// Messages to the actor of this instance as a member of groups.
 pub(crate) enum MemberMsg {
     /// The timer with this number fired.
     TimerFired(u64),
-    LinkChanged(Link),
+    Ordered(MemberOrder),
     /// The pause before the watch with this number is over.
     BeginWatch(u64),
     WatchBegan(u64),
@@ -237,12 +287,4 @@ pub(crate) enum MemberMsg {
         of: (GroupName, Option<UnitName>),
         healthy: bool,
     },
-    /// The units are to move away and none is to come, or no longer so.
-    Cordon(bool),
-    Stop {
-        release: bool,
-    },
-    Abandon,
-    #[cfg(test)]
-    Crash,
 }

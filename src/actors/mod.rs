@@ -7,6 +7,7 @@
 //!             ├─ publisher            publishes leader changes, if that is configured
 //!             ├─ admin service        admin requests, from this instance's operators
 //!             ├─ member               one lease for all units of groups, if there are groups
+//!             ├─ member × group       one state machine each, for groups by one map
 //!             └─ election × role      one state machine each
 //! ```
 //!
@@ -20,6 +21,7 @@ mod asked;
 mod children;
 mod connection;
 mod election;
+mod group;
 mod lasting_failure;
 mod latest_task;
 mod leaderless;

@@ -19,7 +19,7 @@ use super::children::{Children, ChildrenSetup};
 use super::connection::{Connection, StartFailure};
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Membership, MembershipSetup};
-use super::messages::{ElectionMsg, MemberMsg, Overran, SupervisorMsg};
+use super::messages::{ElectionMsg, MemberOrder, Overran, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
@@ -63,7 +63,7 @@ pub(super) struct SupervisorState {
     children: Children,
     link: Link,
     roles: HashMap<RoleName, Role>,
-    membership: Option<Membership>,
+    memberships: Vec<Membership>,
     generations: u64,
     bequests: Option<Arc<Bequests>>,
     stopping: Option<Stopping>,
@@ -123,8 +123,11 @@ impl Actor for SupervisorActor {
             publisher: publisher.map(Publisher::new),
             admin_handler,
         };
-        let membership =
-            membership.map(|setup| Membership::new(setup, Arc::clone(&instance), bequests.clone()));
+        let memberships = membership.map_or_else(Vec::new, MembershipSetup::for_each_actor);
+        let memberships = memberships
+            .into_iter()
+            .map(|setup| Membership::new(setup, Arc::clone(&instance), bequests.clone()))
+            .collect();
         let mut state = SupervisorState {
             children: Children::start(children, myself.clone(), start_timeout, ready).await?,
             instance,
@@ -134,13 +137,15 @@ impl Actor for SupervisorActor {
                 since: clock::now(),
             },
             roles: HashMap::new(),
-            membership,
+            memberships,
             generations: 0,
             bequests,
             stopping: None,
             paused: false,
         };
-        state.start_member(&myself).await?;
+        for member in 0..state.memberships.len() {
+            state.start_member(&myself, member).await?;
+        }
         Ok(state)
     }
 
@@ -171,13 +176,13 @@ impl Actor for SupervisorActor {
             SupervisorMsg::CrashAdmin => state.children.crash_admin(),
             #[cfg(test)]
             SupervisorMsg::CrashMember => {
-                if let Some(member) = &state.membership {
-                    member.tell(MemberMsg::Crash);
+                for member in &state.memberships {
+                    member.tell(MemberOrder::Crash);
                 }
             }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
-            SupervisorMsg::RestartMember => {
-                state.start_member(&myself).await?;
+            SupervisorMsg::RestartMember(member) => {
+                state.start_member(&myself, member).await?;
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::Replace(child) => state.children.replace(child, &state.link).await?,
@@ -195,7 +200,7 @@ impl Actor for SupervisorActor {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
                 });
                 let release = release.unwrap_or(true);
-                state.leave_groups(MemberMsg::Stop { release });
+                state.leave_groups(&MemberOrder::Stop { release });
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::StopTimedOut => {
@@ -223,7 +228,8 @@ impl Actor for SupervisorActor {
             SupervisionEvent::ActorTerminated(who, its_state, _) => {
                 // The crashed election's share of the role must be dropped before ours.
                 drop(its_state);
-                if let Some(member) = state.membership.as_mut().filter(|it| it.is(&who)) {
+                let mut members = state.memberships.iter_mut();
+                if let Some(member) = members.find(|it| it.is(&who)) {
                     member.ended();
                     state.end_if_empty(&myself);
                 } else if let Some(role) = state.role_of(&who) {
@@ -243,7 +249,7 @@ impl SupervisorState {
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
         }
-        if let Some(member) = &mut self.membership {
+        for member in &mut self.memberships {
             member.link_changed(link);
         }
     }
@@ -251,18 +257,17 @@ impl SupervisorState {
     async fn start_member(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
+        member: usize,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(member) = &mut self.membership else {
-            return Ok(());
-        };
         self.generations += 1;
         let link = self.link.clone();
+        let member = &mut self.memberships[member];
         member.start(self.generations, link, myself).await
     }
 
-    fn leave_groups(&mut self, message: MemberMsg) {
-        if let Some(member) = &mut self.membership {
-            member.leave(message);
+    fn leave_groups(&mut self, order: &MemberOrder) {
+        for member in &mut self.memberships {
+            member.leave(order.clone());
         }
     }
 
@@ -342,7 +347,8 @@ impl SupervisorState {
         let role = scopes.find(|scope| scope.status.borrow().overrun);
         role.map(|scope| Overran::Role(scope.role.clone()))
             .or_else(|| {
-                let (group, unit) = self.membership.as_ref()?.overrun()?;
+                let mut members = self.memberships.iter();
+                let (group, unit) = members.find_map(Membership::overrun)?;
                 Some(Overran::Unit(group, unit))
             })
     }
@@ -358,8 +364,9 @@ impl SupervisorState {
 
     fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
         self.paused = order != Order::Resume;
-        if let (Some(member), Order::Cordon | Order::Resume) = (&mut self.membership, order) {
-            member.cordon(order == Order::Cordon);
+        if matches!(order, Order::Cordon | Order::Resume) {
+            let members = self.memberships.iter_mut();
+            members.for_each(|member| member.cordon(order == Order::Cordon));
         }
         let followed = self.roles.values().map(|role| {
             let (name, followed) = (role.scope.role.clone(), role.scope.order(order));

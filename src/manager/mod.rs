@@ -180,6 +180,7 @@ impl Fleet {
         if groups.is_empty() {
             return Ok(None);
         }
+        let by_one_map = groups.iter().any(|it| it.is_by_one_map);
         let (settings, seat) = (member.settings()?, member.seat()?);
         let mut scopes = Groups::new();
         let groups: Vec<Settled> = groups
@@ -217,6 +218,7 @@ impl Fleet {
             settings,
             seat,
             groups,
+            by_one_map,
         }))
     }
 }

@@ -9,10 +9,6 @@
 #[cfg(any(test, fuzzing))]
 mod answers;
 mod asking;
-#[cfg_attr(
-    not(all(test, unix)),
-    expect(dead_code, reason = "the driver of the new members is still to come")
-)]
 mod assignment;
 mod bucket;
 mod data;
@@ -47,6 +43,7 @@ mod write;
 #[cfg(any(test, fuzzing))]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use asking::Asking;
+pub use assignment::AssignmentDelivery;
 pub use bucket::{Bucket, IfMissing, Traits, server_of};
 pub use data::DataEntry;
 pub use data_owner::DataOwner;

@@ -47,6 +47,7 @@ mod observed_groups;
 mod observer;
 mod observer_faults;
 mod old_server;
+mod one_map;
 mod operations;
 mod pausing;
 mod permissions;

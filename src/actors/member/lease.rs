@@ -6,7 +6,6 @@ use ractor::ActorRef;
 
 use super::epoch::Keeper;
 use super::{BEATS_PER_EPOCH, MemberState, Running, Step};
-use crate::actors::Link;
 use crate::actors::messages::{MemberMsg, SupervisorMsg};
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
@@ -18,8 +17,7 @@ use nats_elect_core::group::{Epoch, GroupInput, GroupKey};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Effect, Fresh, HandlerEnd, Input, Link as CoreLink, Moment, OpId, RequestId, Write, WriteKind,
-    WriteOutcome,
+    Effect, Fresh, HandlerEnd, Input, Moment, OpId, RequestId, Write, WriteKind, WriteOutcome,
 };
 
 impl MemberState {
@@ -38,7 +36,7 @@ impl MemberState {
             scope.write(|board| (board.own, board.takes_units) = (Some(epoch), false));
         }
         self.keepers.push(keeper);
-        let link = Input::Link(core_link(&self.link));
+        let link = Input::Link(self.link.to_core());
         steps.push_back(Step::lease(epoch, link));
     }
 
@@ -201,7 +199,7 @@ impl MemberState {
     /// Tells the elections how the connection stands.
     pub(super) fn tell_link(&self, steps: &mut VecDeque<Step>) {
         for keeper in &self.keepers {
-            let link = Input::Link(core_link(&self.link));
+            let link = Input::Link(self.link.to_core());
             steps.push_back(Step::lease(keeper.epoch, link));
         }
     }
@@ -396,14 +394,6 @@ impl MemberState {
                 .asked
                 .ask(no_turn, within, subject, reading, Err, tell);
         }
-    }
-}
-
-fn core_link(link: &Link) -> CoreLink {
-    match link {
-        Link::Down { since } => CoreLink::Down { since: *since },
-        Link::Unusable(failure) => CoreLink::Unusable(failure.clone()),
-        Link::Up { info, .. } => CoreLink::Up(*info),
     }
 }
 

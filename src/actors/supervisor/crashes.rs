@@ -28,12 +28,13 @@ impl SupervisorState {
     ) {
         let span = self.instance.span();
         span.in_scope(|| tracing::error!(error, "an actor crashed"));
-        if let Some(member) = self.membership.as_mut().filter(|it| it.is(who)) {
+        if let Some(number) = self.memberships.iter().position(|it| it.is(who)) {
+            let member = &mut self.memberships[number];
             let running = member.crashed();
             let (myself, wait) = (myself.clone(), RESTART.after(member.crashes));
             tokio::spawn(async move {
                 all_ended(running, wait).await;
-                let _ = myself.send_message(SupervisorMsg::RestartMember);
+                let _ = myself.send_message(SupervisorMsg::RestartMember(number));
             });
         } else if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);

@@ -36,8 +36,8 @@ impl SupervisorState {
     pub(super) fn stop_timed_out(&mut self) {
         let mut left: Vec<String> = self.roles.keys().map(ToString::to_string).collect();
         left.sort_unstable();
-        let member = self.membership.iter().filter(|it| !it.has_ended);
-        left.extend(member.flat_map(Membership::names));
+        let members = self.memberships.iter().filter(|it| !it.has_ended);
+        left.extend(members.flat_map(Membership::names));
         let stopping = self.stopping.get_or_insert_default();
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(Err(left.clone()));
@@ -47,9 +47,7 @@ impl SupervisorState {
     pub(super) fn abandon(&mut self, myself: &ActorRef<SupervisorMsg>) {
         self.stopping.get_or_insert_default();
         self.leave_all(|_| Intent::Abandon);
-        if let Some(member) = &mut self.membership {
-            member.abandon();
-        }
+        self.memberships.iter_mut().for_each(Membership::abandon);
         self.end_if_empty(myself);
     }
 
@@ -57,8 +55,8 @@ impl SupervisorState {
         let Some(stopping) = &mut self.stopping else {
             return;
         };
-        let member = self.membership.as_ref();
-        let is_empty = self.roles.is_empty() && member.is_none_or(|it| it.has_ended);
+        let mut members = self.memberships.iter();
+        let is_empty = self.roles.is_empty() && members.all(|it| it.has_ended);
         // The last messages of the elections are still on their way to the supervisor.
         if is_empty && !std::mem::replace(&mut stopping.finishing, true) {
             let _ = myself.send_message(SupervisorMsg::Finish);

@@ -54,7 +54,12 @@ pub enum Effect {
     Read(Key),
     /// Read all keys of the group's members from the stream's leader, in the order of their sequences
     /// until nothing is left. Then step with [`Input::Collected`](super::Input::Collected).
-    Collect(OpId),
+    Collect {
+        /// The number that the answer bears.
+        op: OpId,
+        /// A sequence of the own key that the reads have to show, or a later one. Others fail.
+        since: u64,
+    },
     /// Make a plan beside this machine, then step with [`Input::Planned`](super::Input::Planned). A
     /// later request replaces an earlier one.
     Plan(Box<PlanRequest>),

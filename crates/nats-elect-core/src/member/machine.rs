@@ -124,6 +124,12 @@ impl Member {
         self.following.map().map(AsRef::as_ref)
     }
 
+    /// The ids of the instances of all epochs that tell one and are not over.
+    pub fn instances(&self) -> impl Iterator<Item = (Epoch, &InstanceId)> {
+        let living = self.peers.living();
+        living.filter_map(|it| Some((it, &self.peers.record(it)?.id)))
+    }
+
     /// The units on which it acts, each with the sequence in its token. Empty without a valid lease.
     pub fn acts_on(&self, now: Moment) -> Vec<(&super::UnitId, u64)> {
         let is_valid = self.keeping.lease().is_some_and(|(_, until)| now < until);

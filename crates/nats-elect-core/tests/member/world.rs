@@ -375,7 +375,7 @@ impl World {
                 value,
             } => self.send(number, What::Op(op), TIMEOUT, key, over, value),
             Effect::Read(key) => self.read(number, key),
-            Effect::Collect(op) => {
+            Effect::Collect { op, .. } => {
                 self.collects += 1;
                 let delay = self.latency();
                 self.after(delay, Event::Read(number, start, op, 0, Vec::new()));

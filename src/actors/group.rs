@@ -1,0 +1,361 @@
+//! The actor of this instance as a member of one group. A machine of the core decides; this carries
+//! out what it wants, and runs the handlers of units.
+
+mod board;
+mod requests;
+mod units;
+mod watching;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use self::units::{Proof, Running};
+use self::watching::GroupWatch;
+use super::Link;
+use super::asked::Asked;
+use super::latest_task::LatestTask;
+use super::linked::LinkedActor;
+use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
+use crate::clock;
+use crate::model::config::{RoleSettings, Seat};
+use crate::role::{GroupScope, Instance};
+use crate::store::AssignmentDelivery;
+use nats_elect_core::assignment::{Profile, Units};
+use nats_elect_core::group::Units as Configured;
+use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, UnitId};
+use nats_elect_core::status::ConnectionStatus;
+
+pub(super) struct GroupActor;
+
+/// The setup of a member of one group.
+pub(super) struct GroupSetup {
+    pub instance: Arc<Instance>,
+    pub settings: RoleSettings,
+    pub seat: Seat,
+    pub scope: Arc<GroupScope>,
+    pub cordoned: bool,
+    pub link: Link,
+    /// The number of this actor among all of its instance.
+    pub generation: u64,
+    pub supervisor: ActorRef<SupervisorMsg>,
+}
+
+pub(super) struct GroupState {
+    instance: Arc<Instance>,
+    settings: RoleSettings,
+    scope: Arc<GroupScope>,
+    generation: u64,
+    supervisor: ActorRef<SupervisorMsg>,
+    link: Link,
+    member: Member,
+    profile: Profile,
+    asked: Asked,
+    watch: ActorRef<LinkedMsg>,
+    timer: LatestTask,
+    planner: LatestTask,
+    running: BTreeMap<UnitId, Running>,
+    proofs: Vec<Proof>,
+    /// The sequence of the map that is on the board.
+    shown: u64,
+    /// Whether a handler has begun or ends since the board was written.
+    is_stirred: bool,
+    stopping: Option<Stopping>,
+    has_left: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopping {
+    /// Others take its units.
+    Leaving,
+    /// Leaves all keys as they are, and waits for the handlers.
+    Keeping,
+    /// The same, and waits for no handler: nobody waits for this member any more.
+    Abandoned,
+}
+
+impl Actor for GroupActor {
+    type Msg = GroupMsg;
+    type State = GroupState;
+    type Arguments = GroupSetup;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<GroupMsg>,
+        setup: GroupSetup,
+    ) -> Result<GroupState, ActorProcessingErr> {
+        let GroupSetup {
+            instance,
+            settings,
+            seat,
+            scope,
+            cordoned,
+            link,
+            generation,
+            supervisor,
+        } = setup;
+        let profile = Profile {
+            cordoned,
+            zone: instance.meta.get("zone").cloned(),
+            labels: seat.labels,
+            max_units: seat.max_units,
+            application: Some((*instance.application).clone()),
+            ..Profile::default()
+        };
+        let member = Member::new(
+            MemberSettings {
+                group: scope.name.clone(),
+                units: match &scope.units {
+                    Configured::Shards(shards) => Units::Shards(*shards),
+                    Configured::Named(names) => Units::Names(names.clone()),
+                },
+                id: instance.id.clone(),
+                incarnation: instance.incarnation,
+                first_beat: generation << 40,
+                ttl: settings.ttl,
+                heartbeat: settings.heartbeat,
+                request_timeout: settings.request_timeout,
+                profile: profile.clone(),
+            },
+            clock::now(),
+        );
+        let watch = GroupWatch::new(scope.name.clone(), myself.clone(), supervisor.clone());
+        let down = Link::Down {
+            since: clock::now(),
+        };
+        let arguments = (watch, down, instance.span());
+        let (watch, _) = Actor::spawn_linked(
+            None,
+            LinkedActor::<GroupWatch>::new(),
+            arguments,
+            myself.get_cell(),
+        )
+        .await?;
+        // The first step is taken outside the start, so that a failure restarts this actor alone.
+        myself.send_message(GroupMsg::Ordered(MemberOrder::LinkChanged(link)))?;
+        Ok(GroupState {
+            instance,
+            settings,
+            scope,
+            generation,
+            supervisor,
+            link: Link::Down {
+                since: clock::now(),
+            },
+            member,
+            profile,
+            asked: Asked::default(),
+            watch,
+            timer: LatestTask::default(),
+            planner: LatestTask::default(),
+            running: BTreeMap::new(),
+            proofs: Vec::new(),
+            shown: 0,
+            is_stirred: false,
+            stopping: None,
+            has_left: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<GroupMsg>,
+        message: GroupMsg,
+        state: &mut GroupState,
+    ) -> Result<(), ActorProcessingErr> {
+        let span = state.instance.span();
+        span.in_scope(|| state.take(&myself, message));
+        Ok(())
+    }
+}
+
+impl GroupState {
+    fn take(&mut self, myself: &ActorRef<GroupMsg>, message: GroupMsg) {
+        // However many messages wait: a heartbeat that is due goes first.
+        if self.member.wakeup().is_some_and(|due| due <= clock::now()) {
+            self.step(myself, Input::Tick);
+        }
+        match message {
+            GroupMsg::TimerFired(number) if self.timer.is(number) => {}
+            GroupMsg::TimerFired(_) => return,
+            GroupMsg::Ordered(order) => self.ordered(myself, order),
+            GroupMsg::LinkAgain => self.step(myself, Input::Link(self.link.to_core())),
+            GroupMsg::Watched {
+                bucket,
+                told,
+                taken,
+            } => {
+                if self.bucket_epoch() == Some(bucket) {
+                    for told in told {
+                        self.watched(myself, told);
+                    }
+                }
+                drop(taken);
+            }
+            GroupMsg::Answered(input) => self.step(myself, *input),
+            GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
+            GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
+        }
+        self.give_up_proofs();
+        self.show();
+        self.arm_timer(myself);
+        if self.has_ended() {
+            myself.stop(None);
+        }
+    }
+
+    fn ordered(&mut self, myself: &ActorRef<GroupMsg>, order: MemberOrder) {
+        match order {
+            MemberOrder::LinkChanged(link) => self.link_changed(myself, link),
+            MemberOrder::Cordon(cordoned) => {
+                self.profile.cordoned = cordoned;
+                self.step(myself, Input::Tell(self.profile.clone().into()));
+            }
+            MemberOrder::Stop { release } => self.stop(myself, release),
+            MemberOrder::Abandon => self.abandon(),
+            #[cfg(test)]
+            MemberOrder::Crash => panic!("crashed on request"),
+        }
+    }
+
+    /// Takes an input, and carries out what follows from it.
+    fn step(&mut self, myself: &ActorRef<GroupMsg>, input: Input) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let effects = self.member.step(clock::now(), fresh(), input);
+            for effect in effects {
+                inputs.extend(self.carry_out(myself, effect));
+            }
+        }
+    }
+
+    /// Does what the machine wants. Returns what it is to be told at once.
+    fn carry_out(&mut self, myself: &ActorRef<GroupMsg>, effect: Effect) -> Option<Input> {
+        self.is_stirred |= matches!(effect, Effect::Start { .. } | Effect::Cancel { .. });
+        match effect {
+            Effect::Beat {
+                op,
+                within,
+                key,
+                over,
+                value,
+            } => self.beat(myself, op, within, key, over, value),
+            Effect::Look { op, within, own } => self.look(myself, op, within, own),
+            Effect::Write {
+                op,
+                key,
+                over,
+                value,
+            } => self.write(myself, op, key, over, value),
+            Effect::Read(key) => self.read(myself, key),
+            Effect::Collect { op, since } => self.collect(myself, op, since),
+            Effect::Plan(request) => self.plan(myself, *request),
+            Effect::Reopen => {
+                let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+                // By then the bucket may be another one.
+                myself.send_after(self.settings.heartbeat, || GroupMsg::LinkAgain);
+            }
+            Effect::Start { unit, token, until } => return self.start(myself, unit, token, until),
+            Effect::Cancel { unit, until } => self.cancel(&unit, until),
+            Effect::Extend { until, proved } => self.extend(until, proved),
+            // Operators' orders do not come this way yet.
+            Effect::Reply(..) => {}
+            Effect::Left => self.has_left = true,
+        }
+        None
+    }
+
+    fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
+        self.link = link.clone();
+        let status = match &link {
+            Link::Up { .. } => ConnectionStatus::Connected,
+            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
+        };
+        self.scope.connection.send_if_modified(|known| {
+            let changed = *known != status;
+            *known = status;
+            changed
+        });
+        if let Link::Up { bucket, info } = &link {
+            self.scope.bucket.send_replace(Some(bucket.clone()));
+            self.scope.write(|board| board.bucket_epoch = info.epoch);
+        }
+        let _ = self.watch.send_message(LinkedMsg::LinkChanged(link));
+        self.step(myself, Input::Link(self.link.to_core()));
+    }
+
+    fn watched(&mut self, myself: &ActorRef<GroupMsg>, told: AssignmentDelivery) {
+        let input = match told {
+            AssignmentDelivery::Shown(key, sequence, value) => Input::Shown {
+                key,
+                sequence,
+                value,
+            },
+            AssignmentDelivery::CaughtUp(_) => Input::CaughtUp,
+        };
+        self.step(myself, input);
+    }
+
+    fn stop(&mut self, myself: &ActorRef<GroupMsg>, release: bool) {
+        if release && self.stopping.is_none_or(|it| it == Stopping::Leaving) {
+            self.stopping = Some(Stopping::Leaving);
+            self.step(myself, Input::Leave);
+        } else if self.stopping != Some(Stopping::Abandoned) {
+            self.stopping = Some(Stopping::Keeping);
+            self.running
+                .values()
+                .for_each(|running| running.term.cancel());
+        }
+    }
+
+    /// Ends all terms for good. Nothing renews the lease any more, and nothing frees it: a handler
+    /// that blocks its thread may run on.
+    fn abandon(&mut self) {
+        self.stopping = Some(Stopping::Abandoned);
+        for running in self.running.values() {
+            running.term.revoke();
+            running.term.abort();
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        match self.stopping {
+            Some(Stopping::Leaving) => self.has_left && self.running.is_empty(),
+            Some(Stopping::Keeping) => self.running.is_empty(),
+            Some(Stopping::Abandoned) => true,
+            None => false,
+        }
+    }
+
+    fn arm_timer(&mut self, myself: &ActorRef<GroupMsg>) {
+        let now = clock::now();
+        // The runtime's clock may stop in suspend, so our clock is read again from time to time.
+        let latest = now + Duration::from_secs(1);
+        let due = self
+            .member
+            .wakeup()
+            .map_or(latest, |due| due.clamp(now, latest));
+        let (wait, myself) = (due.since(now), myself.clone());
+        self.timer.begin(async move |number| {
+            tokio::time::sleep(wait).await;
+            let _ = myself.send_message(GroupMsg::TimerFired(number));
+        });
+    }
+
+    /// The creation time of the bucket, while there is a link to it.
+    fn bucket_epoch(&self) -> Option<u64> {
+        match &self.link {
+            Link::Up { info, .. } => Some(info.epoch),
+            Link::Down { .. } | Link::Unusable(_) => None,
+        }
+    }
+}
+
+fn fresh() -> Fresh {
+    Fresh {
+        epoch: rand::random(),
+        chance: rand::random(),
+    }
+}

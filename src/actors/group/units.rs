@@ -1,0 +1,205 @@
+//! The units of a member: their terms and their handlers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::GroupState;
+use crate::actors::messages::GroupMsg;
+use crate::clock;
+use crate::role::{Ask, HandlerReport, Request, RunningTerm};
+use nats_elect_core::assignment::Units;
+use nats_elect_core::event::FailureKind;
+use nats_elect_core::group::UnitKey;
+use nats_elect_core::member::{Input, UnitId};
+use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::{Failure, Moment, Reply, TermId, TermStart};
+
+/// A unit's handler at work.
+pub(super) struct Running {
+    pub term: RunningTerm,
+    sequence: u64,
+}
+
+/// A caller who waits until the ownership of a unit is proved.
+pub(super) struct Proof {
+    unit: UnitId,
+    sequence: u64,
+    asked: Moment,
+    reply: oneshot::Sender<Reply>,
+}
+
+impl GroupState {
+    pub(super) fn unit_key(&self, unit: &UnitId) -> UnitKey {
+        UnitKey {
+            group: self.scope.name.clone(),
+            generation: unit.generation,
+            unit: unit.unit().name(),
+        }
+    }
+
+    /// Starts the handler of a unit.
+    pub(super) fn start(
+        &mut self,
+        myself: &ActorRef<GroupMsg>,
+        unit: UnitId,
+        token: FencingToken,
+        until: Moment,
+    ) -> Option<Input> {
+        let length = self
+            .settings
+            .ttl
+            .saturating_sub(self.settings.drift_margin());
+        let sequence = token.sequence;
+        let start = TermStart {
+            term: TermId(sequence),
+            lease_token: LeaseToken::new(
+                uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
+            ),
+            fencing_token: token,
+            lease: until,
+            proved: until - length,
+        };
+        let key = self.unit_key(&unit);
+        let id = CorrelationId::new(self.instance.incarnation, self.generation, sequence);
+        let span = self.instance.unit_span(&key, &id, token);
+        let (asks, asked_of) = (myself.clone(), unit.clone());
+        let ask: Ask = Arc::new(move |request| {
+            let _ = asks.send_message(GroupMsg::Ask(asked_of.clone(), sequence, request));
+        });
+        let (reports, of) = (myself.clone(), unit.clone());
+        let report = move |report| {
+            let _ = reports.send_message(GroupMsg::Handler(of.clone(), report));
+        };
+        let shards = self.member.map().and_then(|map| match map.units() {
+            Units::Shards(count) => Some(*count),
+            Units::Names(_) => None,
+        });
+        let started = self
+            .scope
+            .start(&key, shards, &start, (id, span), ask, report);
+        let Some(term) = started else {
+            return Some(Input::HandlerEnded(unit));
+        };
+        self.scope.meter.started(1);
+        self.running.insert(unit, Running { term, sequence });
+        if self
+            .stopping
+            .is_some_and(|it| it != super::Stopping::Leaving)
+        {
+            self.running
+                .values()
+                .for_each(|running| running.term.cancel());
+        }
+        None
+    }
+
+    /// Asks a handler to end, and aborts it if it does not.
+    pub(super) fn cancel(&self, unit: &UnitId, until: Moment) {
+        if let Some(running) = self.running.get(unit) {
+            running.term.cancel();
+            let left = until.since(clock::now());
+            abort_later(&running.term, left.min(self.settings.stop_budget));
+        }
+    }
+
+    pub(super) fn handler_told(
+        &mut self,
+        myself: &ActorRef<GroupMsg>,
+        unit: &UnitId,
+        report: HandlerReport,
+    ) {
+        let is_it = |it: &&Running, term: TermId| it.sequence == term.0;
+        match report {
+            // What it spawned is told to end, and is aborted like a handler if it does not.
+            HandlerReport::Ending(term, _) => {
+                if let Some(running) = self.running.get(unit).filter(|it| is_it(it, term)) {
+                    abort_later(&running.term, self.settings.stop_budget);
+                }
+            }
+            HandlerReport::Ended(term, _) => {
+                if self.running.get(unit).is_some_and(|it| is_it(&it, term))
+                    && let Some(running) = self.running.remove(unit)
+                {
+                    running.term.revoke();
+                    self.is_stirred = true;
+                    self.scope.ended(&unit.unit().name());
+                    self.step(myself, Input::HandlerEnded(unit.clone()));
+                }
+            }
+        }
+    }
+
+    /// Moves the deadline of all terms, and answers those who wait for a proof.
+    pub(super) fn extend(&mut self, until: Moment, proved: Moment) {
+        for running in self.running.values() {
+            if running.term.in_office().is_some() {
+                running.term.extend(until, proved);
+            }
+        }
+        for proof in std::mem::take(&mut self.proofs) {
+            if proof.asked > proved {
+                self.proofs.push(proof);
+                continue;
+            }
+            let running = self.running.get(&proof.unit);
+            let token = running
+                .filter(|it| it.sequence == proof.sequence)
+                .and_then(|it| it.term.in_office());
+            // The asker may have gone.
+            let _ = proof
+                .reply
+                .send(token.map_or(Reply::NotLeader, Reply::Proved));
+        }
+    }
+
+    pub(super) fn asked(
+        &mut self,
+        myself: &ActorRef<GroupMsg>,
+        unit: UnitId,
+        sequence: u64,
+        request: Request,
+    ) {
+        if let Request::Validate { reply, .. } = request {
+            let asked = clock::now();
+            self.proofs.push(Proof {
+                unit,
+                sequence,
+                asked,
+                reply,
+            });
+            self.step(myself, Input::Prove);
+        }
+    }
+
+    /// Answers those who have waited for too long, or whose term is over.
+    pub(super) fn give_up_proofs(&mut self) {
+        let (now, patience) = (clock::now(), self.settings.request_timeout * 2);
+        for proof in std::mem::take(&mut self.proofs) {
+            let running = self.running.get(&proof.unit);
+            if running.is_none_or(|it| it.sequence != proof.sequence) {
+                let _ = proof.reply.send(Reply::NotLeader);
+            } else if proof.asked + patience <= now {
+                let _ = proof.reply.send(Reply::Unproven(Failure {
+                    kind: FailureKind::Timeout,
+                    detail: "no heartbeat was confirmed and shown in time".into(),
+                }));
+            } else {
+                self.proofs.push(proof);
+            }
+        }
+    }
+}
+
+fn abort_later(term: &RunningTerm, patience: Duration) {
+    let term = term.clone();
+    if !term.has_ended() {
+        tokio::spawn(async move {
+            if tokio::time::timeout(patience, term.ended()).await.is_err() {
+                term.abort();
+            }
+        });
+    }
+}

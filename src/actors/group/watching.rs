@@ -1,0 +1,107 @@
+//! The watch over a group's keys.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::Semaphore;
+
+use crate::actors::linked::Linked;
+use crate::actors::messages::{GroupMsg, SupervisorMsg};
+use crate::actors::{Link, WatchBackoff};
+use crate::clock;
+use crate::lock::lock;
+use crate::repeated::Repeated;
+use crate::store::{AssignmentDelivery, Bucket, StoreError};
+use nats_elect_core::duration::rounded;
+use nats_elect_core::name::GroupName;
+
+/// The maximum time for a watch to begin.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most messages of a watch that are taken at once.
+const BATCH: usize = 128;
+/// The most batches of messages that wait to be taken.
+const BATCHES: usize = 2;
+
+pub(super) struct GroupWatch {
+    group: GroupName,
+    member: ActorRef<GroupMsg>,
+    supervisor: ActorRef<SupervisorMsg>,
+    /// The creation time of the bucket on the present link.
+    bucket: AtomicU64,
+    backoff: Mutex<WatchBackoff>,
+    ends: Mutex<Repeated>,
+}
+
+impl GroupWatch {
+    pub fn new(
+        group: GroupName,
+        member: ActorRef<GroupMsg>,
+        supervisor: ActorRef<SupervisorMsg>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            group,
+            member,
+            supervisor,
+            bucket: AtomicU64::new(0),
+            backoff: Mutex::new(WatchBackoff::new(clock::now())),
+            ends: Mutex::default(),
+        })
+    }
+}
+
+impl Linked for GroupWatch {
+    async fn run(self: Arc<Self>, bucket: Bucket) -> Result<(), StoreError> {
+        lock(&self.backoff).begun(clock::now());
+        let created = self.bucket.load(Ordering::Relaxed);
+        let mut watch = bucket
+            .watch_assignment(&self.group, created, START_TIMEOUT)
+            .await?;
+        // Answers to heartbeats do not queue behind a long backlog.
+        let batches = Arc::new(Semaphore::new(BATCHES));
+        loop {
+            let told = watch.next_batch(BATCH).await?;
+            let is_caught_up =
+                |it: &AssignmentDelivery| matches!(it, AssignmentDelivery::CaughtUp(_));
+            if told.iter().any(is_caught_up) {
+                lock(&self.backoff).caught_up();
+            }
+            let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
+                return Ok(());
+            };
+            let told = GroupMsg::Watched {
+                bucket: created,
+                told,
+                taken,
+            };
+            let _ = self.member.send_message(told);
+        }
+    }
+
+    fn link_changed(&self, link: &Link, under_way: bool) -> Duration {
+        if under_way {
+            lock(&self.backoff).connection_lost();
+        }
+        let Link::Up { info, .. } = link else {
+            return Duration::ZERO;
+        };
+        self.bucket.store(info.epoch, Ordering::Relaxed);
+        lock(&self.backoff).reconnected().unwrap_or_default()
+    }
+
+    fn ends_with_link(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, error: Option<&StoreError>) -> Duration {
+        let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
+        let wait = lock(&self.backoff).ended(clock::now());
+        let text = error.map(ToString::to_string).unwrap_or_default();
+        if lock(&self.ends).is_due(&text, clock::now()).is_some() {
+            let (group, wait) = (&self.group, rounded(wait));
+            tracing::warn!(%group, error = text, %wait, "the watch on a group ended: watching again");
+        }
+        wait
+    }
+}
