@@ -1,7 +1,7 @@
 //! From a confirmed claim to promotion. The fence record gives the term its place in the order of
 //! terms.
 
-use super::effect::{Effect, TermStart};
+use super::effect::{Effect, TermStart, WriteKind};
 use super::input::Snapshot;
 use super::leading::Leadership;
 use super::machine::Election;
@@ -109,7 +109,17 @@ impl Election {
             return;
         };
         let (over, fence) = (fence_over, fence_over);
-        self.send(Purpose::Beside, held.term, held.secrets, over, fence);
+        self.send(
+            Purpose::Beside,
+            held.term,
+            held.secrets,
+            over,
+            fence,
+            |at, nonce| {
+                let fence = at.fence_record(held.secrets, nonce);
+                WriteKind::Fence { over, fence }
+            },
+        );
         mutated!(PromoteBeforeFence => self.promote(held, held.revision + 1));
     }
 

@@ -1,6 +1,6 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
-use super::effect::{Effect, Reply};
+use super::effect::{Effect, Reply, WriteKind};
 use super::input::Snapshot;
 use super::machine::Election;
 use super::phase::Phase;
@@ -17,7 +17,18 @@ impl Election {
             return;
         };
         self.renew_line();
-        self.send(Purpose::Renew, held.term, held.secrets, held.revision, 0);
+        let (over, heirs) = (held.revision, self.phase.heirs());
+        self.send(
+            Purpose::Renew,
+            held.term,
+            held.secrets,
+            over,
+            0,
+            |at, nonce| {
+                let record = at.record(held.secrets, nonce, heirs);
+                WriteKind::Renew { over, record }
+            },
+        );
     }
 
     /// Handles the answer to a heartbeat.

@@ -250,7 +250,7 @@ impl Election {
             return;
         };
         leadership.verify_at = next;
-        self.send_read();
+        self.send_read(false);
     }
 
     /// Handles a read of the keys while leading.

@@ -1,7 +1,5 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
-use uuid::Uuid;
-
 use super::acquiring::Acquisition;
 use super::leading::Leadership;
 use super::releasing::Releasing;
@@ -62,6 +60,11 @@ impl Phase {
         matches!(self, Self::Leading(_))
     }
 
+    /// Whether nothing is known of the role yet, and nothing of ours can depend on it.
+    pub fn looks_first(&self) -> bool {
+        matches!(self, Self::Waiting(waiting) if waiting.looks_first())
+    }
+
     /// Whether a term goes on or ends, or a claim is given back.
     pub const fn is_past_claim(&self) -> bool {
         matches!(
@@ -77,14 +80,6 @@ impl Phase {
             Self::WindingDown(winding_down) => winding_down.succession.line,
             Self::Releasing(releasing) => releasing.succession.line,
             Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => Heirs::NONE,
-        }
-    }
-
-    /// Whom the release names: an heir, or the line of succession.
-    pub fn named(&self) -> (Option<Uuid>, Heirs) {
-        match self {
-            Self::Releasing(releasing) => releasing.succession.named(),
-            _ => (None, Heirs::NONE),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::effect::Reply;
+use super::effect::{Reply, WriteKind};
 use super::input::Snapshot;
 use super::keeping::stored;
 use super::machine::Election;
@@ -17,7 +17,7 @@ use crate::handoff::Handoff;
 use crate::lease::{Asked, Attempt, Freeing, Held, Purpose, Replaced, Step, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
-use crate::record::Content;
+use crate::record::{Content, Nonce, Release};
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
@@ -58,6 +58,17 @@ impl Releasing {
             freeing: Freeing::new(held, replaced, give_up),
             term: None,
             succession: Succession::default(),
+        }
+    }
+
+    /// The release of this attempt. It names an heir, or the line of succession.
+    fn release(&self, nonce: Nonce) -> Release {
+        let (heir, line) = self.succession.named();
+        Release {
+            nonce: Some(nonce),
+            heir,
+            line,
+            secret: Some(self.freeing.held.secrets.release),
         }
     }
 
@@ -130,7 +141,18 @@ impl Election {
             return;
         };
         releasing.succession.close();
-        self.send(Purpose::Release, held.term, held.secrets, over, 0);
+        let releasing = releasing.clone();
+        self.send(
+            Purpose::Release,
+            held.term,
+            held.secrets,
+            over,
+            0,
+            |_, nonce| {
+                let release = releasing.release(nonce);
+                WriteKind::Release { over, release }
+            },
+        );
     }
 
     pub(super) fn release_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
@@ -144,7 +166,7 @@ impl Election {
         match outcome {
             WriteOutcome::Acked { revision } => {
                 let nonce = self.wire.attempts.nonce(write.beat);
-                let content = Content::Release(self.release_record(write.secrets, nonce));
+                let content = Content::Release(releasing.release(nonce));
                 self.observed_role.wrote(*revision, content, self.now);
             }
             WriteOutcome::Conflict { .. } => {}

@@ -2,10 +2,9 @@
 
 use super::effect::{Effect, Write, WriteKind};
 use super::machine::Election;
-use super::phase::Phase;
 use crate::heirs::Heirs;
 use crate::lease::{Purpose, Secrets, TermId};
-use crate::record::{Content, FenceRecord, Nonce, Record, Release, SeenRecord};
+use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
 impl Election {
     /// Sends one write over this sequence of its key, and remembers it. `fence` is that of the fence
@@ -17,27 +16,11 @@ impl Election {
         secrets: Secrets,
         over: u64,
         fence: u64,
+        kind: impl FnOnce(&Self, Nonce) -> WriteKind,
     ) {
         let now = self.now;
         let (op, within, nonce) = self.wire.send(purpose, term, secrets, over, fence, now);
-        let kind = match purpose {
-            Purpose::Claim => WriteKind::Claim {
-                over,
-                record: self.record(secrets, nonce),
-            },
-            Purpose::Beside => WriteKind::Fence {
-                over,
-                fence: self.fence_record(secrets, nonce),
-            },
-            Purpose::Renew => WriteKind::Renew {
-                over,
-                record: self.record(secrets, nonce),
-            },
-            Purpose::Release => WriteKind::Release {
-                over,
-                release: self.release_record(secrets, nonce),
-            },
-        };
+        let kind = kind(self, nonce);
         self.emit(Effect::Write(Write {
             op,
             term,
@@ -47,12 +30,8 @@ impl Election {
         }));
     }
 
-    pub(super) fn send_read(&mut self) {
+    pub(super) fn send_read(&mut self, may_wait: bool) {
         let (op, within) = self.wire.read(self.now);
-        let may_wait = match &self.phase {
-            Phase::Waiting(waiting) => waiting.looks_first() && self.stopping.is_none(),
-            _ => false,
-        };
         self.emit(Effect::Read {
             op,
             within,
@@ -60,7 +39,7 @@ impl Election {
         });
     }
 
-    fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
+    pub(super) fn record(&self, secrets: Secrets, nonce: Nonce, heirs: Heirs) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
@@ -72,7 +51,7 @@ impl Election {
             ttl: self.settings.ttl,
             nonce,
             release: secrets.release.hash(),
-            heirs: self.phase.heirs(),
+            heirs,
             proof: None,
             application: None,
             member: self
@@ -83,22 +62,12 @@ impl Election {
         }
     }
 
-    fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
+    pub(super) fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
             nonce,
             release: secrets.release.hash(),
-        }
-    }
-
-    pub(super) fn release_record(&self, secrets: Secrets, nonce: Nonce) -> Release {
-        let (heir, line) = self.phase.named();
-        Release {
-            nonce: Some(nonce),
-            heir,
-            line,
-            secret: Some(secrets.release),
         }
     }
 

@@ -70,7 +70,7 @@ impl Election {
         match task {
             Timer::Notice => {}
             Timer::EndCooldown => self.end_cooldown(),
-            Timer::Read => self.send_read(),
+            Timer::Read => self.send_read(self.phase.looks_first() && self.stopping.is_none()),
             Timer::Claim => self.claim(),
             Timer::AskLeader => self.ask_leader(),
             Timer::Leave => self.leave(),

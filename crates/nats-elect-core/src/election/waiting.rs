@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::effect::Reply;
+use super::effect::{Reply, WriteKind};
 use super::input::RequestId;
 use super::machine::Election;
 use super::phase::Phase;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
+use crate::heirs::Heirs;
 use crate::lease::{Asked, Attempt, Purpose, Secrets, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -273,7 +274,10 @@ impl Election {
         let fence = self.observed_role.fence_over();
         let vacancy = self.vacancy();
         self.tell(Event::ClaimBegan { vacancy });
-        self.send(Purpose::Claim, term, secrets, over, fence);
+        self.send(Purpose::Claim, term, secrets, over, fence, |at, nonce| {
+            let record = at.record(secrets, nonce, Heirs::NONE);
+            WriteKind::Claim { over, record }
+        });
     }
 
     /// How long the term that is claimed now is held against higher priorities: not at all, unless
