@@ -1,6 +1,7 @@
 //! From a confirmed claim to promotion. The fence record gives the term its place in the order of
 //! terms.
 
+use super::answers::Stake;
 use super::effect::{Effect, TermStart, WriteKind};
 use super::input::Snapshot;
 use super::leading::Leadership;
@@ -146,7 +147,7 @@ impl Election {
             WriteOutcome::Conflict { .. } => acquisition.step = Step::LookOnce,
             WriteOutcome::Failed(failure) => {
                 acquisition.step = Step::Look;
-                self.request_failed(BucketRequest::Fence, failure);
+                self.request_failed(BucketRequest::Fence, failure, Stake::Claim);
                 if !failure.is_transient() {
                     self.give_back();
                 }
@@ -246,11 +247,14 @@ impl Election {
         let claim = self.phase.held().map(|held| held.revision);
         // This check is a hint and protects nothing. Such a term would end at its first heartbeat.
         let overwritten = self.observed_role.revision() > claim;
-        let out_of_grace = self.grace_until().is_some_and(|end| end <= self.now);
-        let Phase::Acquiring(acquisition) = &mut self.phase else {
+        let Phase::Acquiring(acquisition) = &self.phase else {
             return;
         };
         let held = acquisition.held;
+        let out_of_grace = self.grace_until(&held).is_some_and(|end| end <= self.now);
+        let Phase::Acquiring(acquisition) = &mut self.phase else {
+            return;
+        };
         if !above {
             self.write_fence(fence.revision);
         } else if !acquisition.bucket_known || overwritten || out_of_grace {

@@ -11,6 +11,14 @@ use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 
+/// What an instance may lose by a request that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stake {
+    Nothing,
+    Claim,
+    Lease,
+}
+
 impl Election {
     pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
         let write = match self.wire.write_ended(op, outcome, self.now) {
@@ -55,7 +63,8 @@ impl Election {
         match outcome {
             Ok(snapshot) => self.has_read(&snapshot, sent),
             Err(failure) => {
-                self.request_failed(BucketRequest::Read, &failure);
+                let stake = self.phase.stake();
+                self.request_failed(BucketRequest::Read, &failure, stake);
                 if let Some(held) = self.phase.kept() {
                     held.could_not_read(self.now);
                 } else if matches!(self.phase, Phase::Waiting(_)) && self.stopping.is_some() {
@@ -155,7 +164,12 @@ impl Election {
 
     /// Reports a failed request and sets the time of the next attempt. Returns false if the request
     /// met another write under way and is due again at once.
-    pub(super) fn request_failed(&mut self, request: BucketRequest, failure: &Failure) -> bool {
+    pub(super) fn request_failed(
+        &mut self,
+        request: BucketRequest,
+        failure: &Failure,
+        stake: Stake,
+    ) -> bool {
         self.tell(Event::Failure {
             request: Some(request),
             kind: failure.kind,
@@ -164,8 +178,8 @@ impl Election {
         if failure.kind == FailureKind::BucketMissing {
             self.emit(Effect::Reopen);
         }
-        let holds = self.phase.is_past_claim();
-        let acquires = matches!(self.phase, Phase::Acquiring(_)) && failure.is_transient();
+        let holds = stake == Stake::Lease;
+        let acquires = stake == Stake::Claim && failure.is_transient();
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
         let (asked, chance) = (request.into(), self.fresh.chance);
         let retry = &mut self.wire.retry;

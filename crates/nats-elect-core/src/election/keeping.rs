@@ -1,5 +1,6 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
+use super::answers::Stake;
 use super::effect::{Effect, Reply, WriteKind};
 use super::input::Snapshot;
 use super::machine::Election;
@@ -74,7 +75,7 @@ impl Election {
             if let Some(held) = self.phase.kept() {
                 held.renew_at = self.now;
             }
-            if self.request_failed(BucketRequest::Heartbeat, failure) {
+            if self.request_failed(BucketRequest::Heartbeat, failure, Stake::Lease) {
                 self.refuse_proofs(beat, failure);
             }
             self.suspend(self.now);
@@ -88,7 +89,7 @@ impl Election {
             self.landed(attempt, revision);
             return;
         }
-        self.request_failed(BucketRequest::Heartbeat, failure);
+        self.request_failed(BucketRequest::Heartbeat, failure, Stake::Lease);
         self.suspend(self.now);
         self.refuse_proofs(beat, failure);
         if failure.ends_term() || mutated!(EndAtAnyRefusal) && !failure.is_transient() {
@@ -128,7 +129,10 @@ impl Election {
         if linked {
             self.suspended_since = None;
         }
-        let acting = self.acting_until().filter(|_| self.phase.is_leading());
+        let acting = match &self.phase {
+            Phase::Leading(leadership) => Some(leadership.acting_until(self)),
+            _ => None,
+        };
         self.emit_before_events(Effect::Extend {
             term: held.term,
             lease: held.until,
@@ -203,7 +207,9 @@ impl Election {
     /// Whether the deadline has passed or this instance has resigned. A confirmation then extends
     /// nothing.
     fn is_deadline_over(&self) -> bool {
-        self.acting_until().is_none_or(|until| self.now >= until)
+        self.phase
+            .acting_until(self)
+            .is_none_or(|until| self.now >= until)
     }
 
     /// Whether a heartbeat that is confirmed now is too late. After a term that ended in order it is
@@ -212,19 +218,6 @@ impl Election {
         match &self.phase {
             Phase::Leading(_) => self.is_deadline_over(),
             phase => phase.held().is_none_or(|held| self.now >= held.until),
-        }
-    }
-
-    /// Until when this instance may act on its lease: the end of the lease or, while it leads, of
-    /// the grace period, whichever comes first. `None` if it has resigned.
-    pub(super) fn acting_until(&self) -> Option<Moment> {
-        match &self.phase {
-            Phase::Leading(leadership) => {
-                let until = leadership.held.until;
-                Some(self.grace_until().map_or(until, |end| end.min(until)))
-            }
-            Phase::WindingDown(winding_down) => winding_down.acting_until(),
-            _ => None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::Event;
+use crate::lease::Held;
 use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 
@@ -29,14 +30,14 @@ impl Election {
     }
 
     /// When an outage outside of a term has lasted so long that the connection counts as lost.
-    pub(super) fn connection_lost_at(&self) -> Option<Moment> {
-        self.out_of_touch_since()
+    pub(super) fn connection_lost_at(&self, held: Option<&Held>) -> Option<Moment> {
+        self.out_of_touch_since(held)
             .map(|since| since + self.connection_grace())
             .filter(|lost_at| *lost_at > self.now)
     }
 
-    pub(super) fn connection(&self) -> ConnectionStatus {
-        match self.out_of_touch_since() {
+    pub(super) fn connection(&self, held: Option<&Held>) -> ConnectionStatus {
+        match self.out_of_touch_since(held) {
             None => ConnectionStatus::Connected,
             Some(since) if self.now < since + self.connection_grace() => {
                 ConnectionStatus::Suspended
@@ -75,7 +76,7 @@ impl Election {
             self.tell(Event::LeaderChanged(leader));
         }
         self.relabel_failing();
-        let connection = self.connection();
+        let connection = self.connection(self.phase.held());
         if connection != self.told_connection {
             self.told_connection = connection;
             self.tell(Event::ConnectionChanged(connection));

@@ -1,6 +1,7 @@
 //! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must
 //! end.
 
+use super::answers::Stake;
 use super::effect::{Effect, Reply};
 use super::input::{RequestId, Snapshot};
 use super::line::Line;
@@ -59,6 +60,13 @@ impl Leadership {
         }
     }
 
+    /// The end of the lease or of the grace period, whichever comes first.
+    pub fn acting_until(&self, at: &Election) -> Moment {
+        let until = self.held.until;
+        at.grace_until(&self.held)
+            .map_or(until, |end| end.min(until))
+    }
+
     /// Takes the callers that the attempt with this beat, or the lack of its answer, concerns: they
     /// asked for proof before it was sent.
     pub fn asked_before(&mut self, beat: u64) -> Vec<RequestId> {
@@ -71,7 +79,7 @@ impl Election {
     pub(super) fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
         let last_call = leadership.held.until - self.settings.stop_budget;
         let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
-        if let Some(grace_until) = self.grace_until() {
+        if let Some(grace_until) = self.grace_until(&leadership.held) {
             timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
         }
         // When the term has to end, a heartbeat would only make the others wait for longer.
@@ -119,17 +127,18 @@ impl Election {
     /// Has the shared deadline end with the grace period, if one runs.
     pub(super) fn tell_grace(&mut self) {
         if let Phase::Leading(leadership) = &self.phase
-            && let (Some(_), Some(acting)) = (self.grace_until(), self.acting_until())
+            && self.grace_until(&leadership.held).is_some()
         {
             let term = leadership.held.term;
+            let acting = leadership.acting_until(self);
             self.emit(Effect::Suspend { term, acting });
         }
     }
 
     /// When the grace period ends, if one runs.
-    pub(super) fn grace_until(&self) -> Option<Moment> {
+    pub(super) fn grace_until(&self, held: &Held) -> Option<Moment> {
         mutated!(LeaveGraceToMonitor => return None);
-        Some(self.out_of_touch_since()? + self.settings.grace?)
+        Some(self.out_of_touch_since(Some(held))? + self.settings.grace?)
     }
 
     pub(super) fn lease_over(&mut self, term: TermId) {
@@ -141,7 +150,7 @@ impl Election {
     /// Ends the term, because the fence key has moved on. Either another instance has the role, or
     /// the basis of this term's fenced writes is broken.
     pub(super) fn superseded(&mut self, term: TermId) {
-        if self.phase.is_past_claim() && self.phase.is_of(term) {
+        if self.phase.stake() == Stake::Lease && self.phase.is_of(term) {
             if self.phase.is_leading() {
                 self.tell(Event::ValidationFailed);
             }

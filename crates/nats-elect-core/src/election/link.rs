@@ -4,7 +4,7 @@ use super::effect::Effect;
 use super::machine::Election;
 use super::phase::Phase;
 use crate::event::{EndCause, FailureKind};
-use crate::lease::{Bucket, Failure, Link};
+use crate::lease::{Bucket, Failure, Held, Link};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
@@ -92,22 +92,22 @@ impl Election {
 
     /// Ends the term, because an outage has lasted for the whole grace period.
     pub(super) fn grace_over(&mut self, since: Moment) {
-        let is_over = self.not_before_proof(since) > since && !mutated!(ObeyOldGraceOver);
+        let is_over =
+            not_before_proof(since, self.phase.held()) > since && !mutated!(ObeyOldGraceOver);
         if !is_over {
             self.wind_down(EndCause::ConnectionLost);
         }
     }
 
     /// Since when there is no link, or heartbeats are late.
-    pub(super) fn out_of_touch_since(&self) -> Option<Moment> {
+    pub(super) fn out_of_touch_since(&self, held: Option<&Held>) -> Option<Moment> {
         self.suspended_since
-            .map(|since| self.not_before_proof(since))
+            .map(|since| not_before_proof(since, held))
     }
+}
 
-    /// This moment or, if it is later, the one when the last confirmed write was sent: an outage
-    /// from before that was over then.
-    fn not_before_proof(&self, since: Moment) -> Moment {
-        let held = self.phase.held();
-        held.map_or(since, |held| held.sent.max(since))
-    }
+/// This moment or, if it is later, the one when the last confirmed write was sent: an outage from
+/// before that was over then.
+fn not_before_proof(since: Moment, held: Option<&Held>) -> Moment {
+    held.map_or(since, |held| held.sent.max(since))
 }

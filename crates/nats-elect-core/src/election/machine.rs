@@ -199,7 +199,7 @@ impl Election {
             last_heartbeat: held.map(|held| held.sent),
             last_transition: self.last_transition,
             revision: self.observed_role.revision(),
-            connection: self.connection(),
+            connection: self.connection(held),
             lease_until: match &self.phase {
                 Phase::Leading(leadership) => Some(leadership.held.until),
                 Phase::WindingDown(winding_down) => winding_down.lease_until(),

@@ -1,13 +1,16 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
 use super::acquiring::Acquisition;
+use super::answers::Stake;
 use super::leading::Leadership;
+use super::machine::Election;
 use super::releasing::Releasing;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::heirs::Heirs;
 use crate::lease::{Held, TermId};
+use crate::moment::Moment;
 use crate::token::FencingToken;
 
 /// The phase of an election. A handler exists only in `Leading` and `WindingDown`.
@@ -60,17 +63,26 @@ impl Phase {
         matches!(self, Self::Leading(_))
     }
 
+    /// Until when this instance may act on its lease. `None` if it has resigned.
+    pub fn acting_until(&self, at: &Election) -> Option<Moment> {
+        match self {
+            Self::Leading(leadership) => Some(leadership.acting_until(at)),
+            Self::WindingDown(winding_down) => winding_down.acting_until(),
+            Self::Waiting(_) | Self::Acquiring(_) | Self::Releasing(_) | Self::Stopped => None,
+        }
+    }
+
+    pub const fn stake(&self) -> Stake {
+        match self {
+            Self::Waiting(_) | Self::Stopped => Stake::Nothing,
+            Self::Acquiring(_) => Stake::Claim,
+            Self::Leading(_) | Self::WindingDown(_) | Self::Releasing(_) => Stake::Lease,
+        }
+    }
+
     /// Whether nothing is known of the role yet, and nothing of ours can depend on it.
     pub fn looks_first(&self) -> bool {
         matches!(self, Self::Waiting(waiting) if waiting.looks_first())
-    }
-
-    /// Whether a term goes on or ends, or a claim is given back.
-    pub const fn is_past_claim(&self) -> bool {
-        matches!(
-            self,
-            Self::Leading(_) | Self::WindingDown(_) | Self::Releasing(_)
-        )
     }
 
     /// The candidates that should lead next.

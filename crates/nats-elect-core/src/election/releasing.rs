@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::answers::Stake;
 use super::effect::{Reply, WriteKind};
 use super::input::Snapshot;
 use super::keeping::stored;
@@ -171,7 +172,7 @@ impl Election {
             }
             WriteOutcome::Conflict { .. } => {}
             WriteOutcome::Failed(failure) => {
-                self.request_failed(BucketRequest::Release, failure);
+                self.request_failed(BucketRequest::Release, failure, Stake::Lease);
             }
         }
     }

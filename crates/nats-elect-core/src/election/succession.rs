@@ -196,7 +196,7 @@ impl Election {
             self.refused(request, None);
             return;
         }
-        let release = self.release_hash();
+        let release = Some(leadership.held.secrets.release.hash());
         let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
         let question = self.ask(PeerRequest::Ready {
             to: Some(to),
@@ -224,7 +224,8 @@ impl Election {
             return;
         }
         let among = leadership.line.to_ask();
-        let question = self.ask_candidates(among, false);
+        let release = leadership.held.secrets.release.hash();
+        let question = self.ask_candidates(release, among, false);
         if let Phase::Leading(leadership) = &mut self.phase {
             leadership.line.asked(question, among, self.now);
         }
@@ -249,7 +250,11 @@ impl Election {
         if !self.wire.is_up() || self.is_of_member() {
             return;
         }
-        let question = self.ask_candidates(Heirs::NONE, true);
+        let Some(held) = self.phase.held() else {
+            return;
+        };
+        let release = held.secrets.release.hash();
+        let question = self.ask_candidates(release, Heirs::NONE, true);
         let asked = self.now;
         let until = asked + self.settings.request_timeout / 5;
         if let Some(succession) = self.phase.succession() {
@@ -262,20 +267,19 @@ impl Election {
     }
 
     /// Asks candidates whether they could lead: these, or all if there are none.
-    fn ask_candidates(&mut self, among: Heirs, urgent: bool) -> PeerRequestId {
-        let release = self.release_hash();
+    fn ask_candidates(
+        &mut self,
+        release: ReleaseHash,
+        among: Heirs,
+        urgent: bool,
+    ) -> PeerRequestId {
         let question = PeerRequest::Ready {
             to: None,
-            release,
+            release: Some(release),
             hold_off_ms: None,
             urgent,
         };
         self.ask_among(question, among)
-    }
-
-    /// The hash that the release of the present term will prove.
-    fn release_hash(&self) -> Option<ReleaseHash> {
-        self.phase.held().map(|held| held.secrets.release.hash())
     }
 
     pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {

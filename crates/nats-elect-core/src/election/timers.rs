@@ -47,7 +47,8 @@ impl Election {
         };
         timers.extend(self.wire.reopen_at.map(|due| (due, Timer::Reopen)));
         if !self.phase.is_leading() {
-            timers.extend(self.connection_lost_at().map(|due| (due, Timer::Notice)));
+            let lost_at = self.connection_lost_at(self.phase.held());
+            timers.extend(lost_at.map(|due| (due, Timer::Notice)));
         }
         timers
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::answers::Stake;
 use super::effect::{Reply, WriteKind};
 use super::input::RequestId;
 use super::machine::Election;
@@ -322,7 +323,7 @@ impl Election {
                 self.must_read(read_at, false);
             }
             WriteOutcome::Failed(failure) => {
-                let failed = self.request_failed(BucketRequest::Claim, failure);
+                let failed = self.request_failed(BucketRequest::Claim, failure, Stake::Nothing);
                 // Where another write was stored meanwhile, the server takes writes.
                 let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
