@@ -2,9 +2,9 @@
 
 use super::effect::Effect;
 use super::input::Snapshot;
-use super::machine::Election;
 use super::observed_role::Reading;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind};
 use crate::lease::{Answered, Breaker, Failure, Link, OpId, Purpose, WriteOutcome};
 use crate::moment::Moment;
@@ -19,11 +19,11 @@ pub(super) enum Stake {
     Lease,
 }
 
-impl Election {
-    pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
-        let write = match self.wire.write_ended(op, outcome, self.now) {
+impl Phase {
+    pub fn write_ended(&mut self, at: &mut Scene, op: OpId, outcome: &WriteOutcome) {
+        let write = match at.wire.write_ended(op, outcome, at.now) {
             Answered::Write(write, breaker) => {
-                self.note_breaker(breaker);
+                at.note_breaker(breaker);
                 write
             }
             Answered::Ended => {
@@ -31,7 +31,7 @@ impl Election {
                 if let WriteOutcome::Failed(failure) = outcome
                     && failure.kind == FailureKind::PermissionDenied
                 {
-                    self.report(failure);
+                    at.report(failure);
                 }
                 return;
             }
@@ -42,116 +42,115 @@ impl Election {
             current: Some(current),
         } = outcome
             && write.purpose != Purpose::Beside
-            && let Some((was, is)) = self.observed_role.refused_at(*current, self.now)
+            && let Some((was, is)) = at.observed_role.refused_at(*current, at.now)
         {
-            self.regressed(was, is);
+            at.regressed(was, is);
         }
         match write.purpose {
-            Purpose::Claim => self.claim_ended(write, outcome),
-            Purpose::Beside => self.fence_ended(write, outcome),
-            Purpose::Renew => self.heartbeat_ended(write, outcome),
-            Purpose::Release => self.release_ended(write, outcome),
+            Purpose::Claim => self.claim_ended(at, write, outcome),
+            Purpose::Beside => self.fence_ended(at, write, outcome),
+            Purpose::Renew => self.heartbeat_ended(at, write, outcome),
+            Purpose::Release => self.release_ended(at, write, outcome),
         }
     }
 
-    pub(super) fn read_ended(&mut self, op: OpId, outcome: Result<Snapshot, Failure>) {
+    pub fn read_ended(&mut self, at: &mut Scene, op: OpId, outcome: Result<Snapshot, Failure>) {
         let failure = outcome.as_ref().err();
-        let Some((sent, breaker)) = self.wire.read_ended(op, failure, self.now) else {
+        let Some((sent, breaker)) = at.wire.read_ended(op, failure, at.now) else {
             return;
         };
-        self.note_breaker(breaker);
+        at.note_breaker(breaker);
         match outcome {
-            Ok(snapshot) => self.has_read(&snapshot, sent),
+            Ok(snapshot) => self.has_read(at, &snapshot, sent),
             Err(failure) => {
-                let stake = self.phase.stake();
-                self.request_failed(BucketRequest::Read, &failure, stake);
-                if let Some(held) = self.phase.kept() {
-                    held.could_not_read(self.now);
-                } else if matches!(self.phase, Phase::Waiting(_)) && self.stopping.is_some() {
-                    self.leave();
+                let stake = self.stake();
+                at.request_failed(BucketRequest::Read, &failure, stake);
+                if let Some(held) = self.kept() {
+                    held.could_not_read(at.now);
+                } else if matches!(self, Phase::Waiting(_)) && at.stopping.is_some() {
+                    self.leave(at);
                 }
             }
         }
     }
 
-    fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
-        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.wire.bucket)
+    fn has_read(&mut self, at: &mut Scene, snapshot: &Snapshot, sent: Moment) {
+        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, at.wire.bucket)
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
         {
-            self.link_changed(Link::Down { since: self.now });
-            self.reopen();
-            self.lost(EndCause::BucketLost, None);
+            self.link_changed(at, Link::Down { since: at.now });
+            at.reopen();
+            self.lost(at, EndCause::BucketLost, None);
             return;
         }
-        let own = snapshot
-            .role
-            .as_ref()
-            .is_some_and(|entry| self.is_own(entry));
-        self.in_touch();
-        let reading = self.observed_role.read(snapshot, own, sent, self.now);
+        let own = snapshot.role.as_ref().is_some_and(|entry| at.is_own(entry));
+        at.in_touch();
+        let reading = at.observed_role.read(snapshot, own, sent, at.now);
         match reading {
-            Reading::Regressed { was, is } => self.regressed(was, is),
-            Reading::Newer => self.others_write(),
+            Reading::Regressed { was, is } => at.regressed(was, is),
+            Reading::Newer => at.others_write(),
             Reading::Same => {}
         }
-        match &self.phase {
+        match self {
             Phase::Waiting(_) => {
-                self.waiting_has_read(reading != Reading::Same, sent);
+                self.waiting_has_read(at, reading != Reading::Same, sent);
                 if let Some(entry) = &snapshot.role {
-                    self.adopt_claim(entry, true);
+                    self.adopt_claim(at, entry, true);
                 }
             }
-            Phase::Acquiring(_) => self.acquiring_has_read(snapshot),
-            Phase::Leading(_) => self.leader_has_read(snapshot),
-            Phase::WindingDown(_) => self.winding_down_has_read(snapshot),
-            Phase::Releasing(_) => self.releasing_has_read(snapshot),
+            Phase::Acquiring(_) => self.acquiring_has_read(at, snapshot),
+            Phase::Leading(_) => self.leader_has_read(at, snapshot),
+            Phase::WindingDown(_) => self.winding_down_has_read(at, snapshot),
+            Phase::Releasing(_) => self.releasing_has_read(at, snapshot),
             Phase::Stopped => {}
         }
     }
 
     /// Handles a message that the watch showed under the role's key.
-    pub(super) fn observed(&mut self, entry: Entry) {
-        self.in_touch();
+    pub fn observed(&mut self, at: &mut Scene, entry: Entry) {
+        at.in_touch();
         let revision = entry.revision;
-        let own = self.is_own(&entry);
-        let ours = self.wire.attempts.find(entry.content.nonce());
+        let own = at.is_own(&entry);
+        let ours = at.wire.attempts.find(entry.content.nonce());
         let shown = entry.clone();
         if let Some(attempt) = ours.filter(|_| own) {
-            self.watch_showed_own(attempt);
+            self.watch_showed_own(at, attempt);
         }
-        if !self.observed_role.watched(entry, own, self.now) {
+        if !at.observed_role.watched(entry, own, at.now) {
             return;
         }
-        self.record_changed();
-        self.others_write();
-        if self.observed_role.shows_less() {
-            self.must_read(self.now, false);
+        self.record_changed(at);
+        at.others_write();
+        if at.observed_role.shows_less() {
+            self.must_read(at.now, false);
         }
         match ours {
             None => {
-                mutated!(ForgetHeartbeatsForAnyRecord => self.wire.operations.forget_heartbeats(revision));
-                self.suspect(revision);
+                mutated!(ForgetHeartbeatsForAnyRecord => at.wire.operations.forget_heartbeats(revision));
+                self.suspect(at, revision);
             }
             Some(attempt) if attempt.purpose == Purpose::Release => {
-                self.saw_release(attempt, revision);
+                self.saw_release(at, attempt, revision);
             }
             // The answer to this write will tell.
             Some(attempt)
-                if attempt.settled.is_some() || self.wire.operations.awaits(attempt.beat) => {}
+                if attempt.settled.is_some() || at.wire.operations.awaits(attempt.beat) => {}
             Some(attempt) => {
-                self.wire.operations.forget_reads();
+                at.wire.operations.forget_reads();
                 if attempt.purpose == Purpose::Claim {
-                    self.adopt_claim(&shown, self.is_of_bucket(revision));
+                    self.adopt_claim(at, &shown, at.is_of_bucket(revision));
                 } else {
-                    self.landed(attempt, revision);
+                    self.landed(at, attempt, revision);
                 }
             }
         }
     }
+}
 
+impl Scene {
     /// Whether this sequence can only be of the bucket whose creation time is known.
-    pub(super) fn is_of_bucket(&self, revision: u64) -> bool {
+    pub fn is_of_bucket(&self, revision: u64) -> bool {
         let known = self.observed_role.is_known_sequence(revision, self.now);
         self.wire.has_unique_sequences() && known
     }
@@ -164,7 +163,7 @@ impl Election {
 
     /// Reports a failed request and sets the time of the next attempt. Returns false if the request
     /// met another write under way and is due again at once.
-    pub(super) fn request_failed(
+    pub fn request_failed(
         &mut self,
         request: BucketRequest,
         failure: &Failure,
@@ -199,7 +198,7 @@ impl Election {
         self.note_breaker(breaker);
     }
 
-    pub(super) fn note_breaker(&mut self, breaker: Breaker) {
+    pub fn note_breaker(&mut self, breaker: Breaker) {
         match breaker {
             Breaker::Unchanged => {}
             Breaker::Opened => self.tell(Event::CircuitOpened),

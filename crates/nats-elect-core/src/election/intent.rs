@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::effect::Reply;
 use super::input::RequestId;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
 use crate::status::RoleState;
@@ -45,72 +45,72 @@ pub enum Intent {
     Abandon,
 }
 
-impl Election {
-    pub(super) fn intend(&mut self, request: RequestId, intent: Intent) {
+impl Phase {
+    pub fn intend(&mut self, at: &mut Scene, request: RequestId, intent: Intent) {
         match intent {
             Intent::Pause => {
-                self.set_paused(true);
-                self.reply(request, Reply::Noted);
+                self.set_paused(at, true);
+                at.reply(request, Reply::Noted);
             }
             Intent::Resume => {
-                self.set_paused(false);
-                self.forgive();
-                self.ordered_until = self.now;
-                self.reply(request, Reply::Noted);
+                self.set_paused(at, false);
+                at.forgive();
+                at.ordered_until = at.now;
+                at.reply(request, Reply::Noted);
             }
-            Intent::Cordon => self.cordon(request),
+            Intent::Cordon => self.cordon(at, request),
             Intent::StepDown {
                 to,
                 expected,
                 hold_off,
-            } => self.step_down(request, to, expected, hold_off),
-            Intent::Stop { release } => self.stop(release),
-            Intent::Abandon => self.abandon(),
+            } => self.step_down(at, request, to, expected, hold_off),
+            Intent::Stop { release } => self.stop(at, release),
+            Intent::Abandon => self.abandon(at),
         }
     }
 
     /// Until when this instance, which leads by an operator's order, keeps the role against higher
     /// priorities.
-    pub(super) fn kept_until(&self) -> Option<Moment> {
-        let kept = self.phase.is_leading() && self.now < self.ordered_until;
-        kept.then_some(self.ordered_until)
+    pub fn kept_until(&self, at: &Scene) -> Option<Moment> {
+        let kept = self.is_leading() && at.now < at.ordered_until;
+        kept.then_some(at.ordered_until)
     }
 
-    fn cordon(&mut self, request: RequestId) {
-        self.set_paused(true);
-        let leads = self.phase.is_leading();
-        self.wind_down(EndCause::Cordoned);
+    fn cordon(&mut self, at: &mut Scene, request: RequestId) {
+        self.set_paused(at, true);
+        let leads = self.is_leading();
+        self.wind_down(at, EndCause::Cordoned);
         if leads {
-            self.find_heir();
+            self.find_heir(at);
         }
-        self.answer_at_end(request);
+        self.answer_at_end(at, request);
     }
 
-    fn stop(&mut self, release: bool) {
-        let leads = self.phase.is_leading();
-        self.stopping.get_or_insert(release);
-        self.wind_down(EndCause::Stopped);
+    fn stop(&mut self, at: &mut Scene, release: bool) {
+        let leads = self.is_leading();
+        at.stopping.get_or_insert(release);
+        self.wind_down(at, EndCause::Stopped);
         if leads && release {
-            self.find_heir();
+            self.find_heir(at);
         }
         if !release {
             self.forgo_release();
         }
     }
 
-    fn abandon(&mut self) {
-        self.stopping = Some(false);
-        self.wind_down(EndCause::Abandoned);
+    fn abandon(&mut self, at: &mut Scene) {
+        at.stopping = Some(false);
+        self.wind_down(at, EndCause::Abandoned);
         self.forgo_release();
-        match &mut self.phase {
+        match self {
             Phase::WindingDown(winding_down) => winding_down.renew_no_more(),
-            Phase::Waiting(_) | Phase::Acquiring(_) => self.leave(),
+            Phase::Waiting(_) | Phase::Acquiring(_) => self.leave(at),
             Phase::Leading(_) | Phase::Releasing(_) | Phase::Stopped => {}
         }
     }
 
     fn forgo_release(&mut self) {
-        match &mut self.phase {
+        match self {
             Phase::WindingDown(winding_down) => winding_down.replaced = None,
             Phase::Releasing(releasing) => releasing.freeing.forgo(),
             _ => {}
@@ -118,19 +118,19 @@ impl Election {
     }
 
     /// Leaves the election. This instance holds nothing.
-    pub(super) fn leave(&mut self) {
-        self.phase = Phase::Stopped;
-        self.become_state(RoleState::Stopped);
+    pub fn leave(&mut self, at: &mut Scene) {
+        *self = Phase::Stopped;
+        at.become_state(RoleState::Stopped);
     }
 
-    fn set_paused(&mut self, paused: bool) {
-        if std::mem::replace(&mut self.paused, paused) == paused {
+    fn set_paused(&mut self, at: &mut Scene, paused: bool) {
+        if std::mem::replace(&mut at.paused, paused) == paused {
             return;
         }
         if paused {
             self.expect_no_handoff();
         }
-        self.tell(if paused {
+        at.tell(if paused {
             Event::Paused
         } else {
             Event::Resumed

@@ -1,21 +1,18 @@
-//! The state of one election, and the way through one step.
+//! The state machine of one election, and the way through one step.
 
 use uuid::Uuid;
 
-use super::effect::{Effect, Reply};
-use super::failing::Failing;
-use super::input::{Input, PeerRequestId, RequestId};
-use super::observed_role::ObservedRole;
+use super::effect::Effect;
+use super::input::Input;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
-use crate::event::Event;
-use crate::lease::{AdaptiveTimeout, Bequest, Failure, Fresh, TermId, Wire};
+use crate::event::Vacancy;
+use crate::lease::{Bequest, Failure, Fresh, Link};
 use crate::moment::Moment;
-use crate::mutation::mutated;
-use crate::release::ReleaseSecret;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
-use crate::token::{FencingToken, LeaseToken};
+use crate::token::FencingToken;
 
 /// A candidate for a role, with its settings.
 #[derive(Clone, Debug)]
@@ -68,32 +65,8 @@ pub struct CoreStatus {
 /// The [crate's front page](crate) tells how to drive it.
 #[derive(Clone, Debug)]
 pub struct Election {
-    pub(super) candidate: Candidate,
-    pub(super) settings: RoleSettings,
-    pub(super) wire: Wire,
     pub(super) phase: Phase,
-    pub(super) observed_role: ObservedRole,
-    /// The instance leaves the election. The value tells whether it frees the role.
-    pub(super) stopping: Option<bool>,
-    /// The instance takes part in no election until resumed.
-    pub(super) paused: bool,
-    pub(super) failures_in_a_row: u32,
-    /// The handoffs that leaders agreed to since this instance last led.
-    pub(super) handoffs_in_vain: u32,
-    pub(super) failing: Failing,
-    /// Until when a term of this instance is held against higher priorities, by order.
-    pub(super) ordered_until: Moment,
-    pub(super) state: RoleState,
-    pub(super) now: Moment,
-    pub(super) fresh: Fresh,
-    pub(super) last_transition: Moment,
-    /// Since when the link is not up, or a leader's heartbeats are late.
-    pub(super) suspended_since: Option<Moment>,
-    pub(super) leader: Option<LeaderInfo>,
-    pub(super) told_connection: ConnectionStatus,
-    pub(super) last_question: u64,
-    pub(super) last_term: u64,
-    pub(super) out: Vec<Effect>,
+    pub(super) scene: Scene,
 }
 
 impl CoreStatus {
@@ -119,43 +92,9 @@ impl CoreStatus {
 impl Election {
     /// An election that knows nothing yet. Its first input is the [`Link`](crate::Link) to the bucket.
     pub fn new(candidate: Candidate, now: Moment) -> Self {
-        let settings = candidate.settings.clone();
         Self {
-            wire: Wire::new(
-                candidate.incarnation,
-                candidate.first_beat,
-                settings.retry.clone(),
-                AdaptiveTimeout::new(settings.request_timeout, settings.ttl),
-                now,
-            ),
             phase: Phase::Waiting(Waiting::new()),
-            observed_role: ObservedRole::new(
-                candidate.incarnation,
-                settings.ttl,
-                settings.handoff_hold(),
-            ),
-            stopping: None,
-            paused: candidate.paused,
-            failures_in_a_row: 0,
-            handoffs_in_vain: 0,
-            failing: Failing::default(),
-            ordered_until: Moment::default(),
-            state: RoleState::Init,
-            now,
-            fresh: Fresh {
-                lease_token: LeaseToken::new(Uuid::nil()),
-                release_secret: ReleaseSecret::new(0),
-                chance: 0.5,
-            },
-            last_transition: now,
-            suspended_since: Some(now),
-            leader: None,
-            told_connection: ConnectionStatus::Suspended,
-            last_question: 0,
-            last_term: 0,
-            out: Vec::new(),
-            candidate,
-            settings,
+            scene: Scene::new(candidate, now),
         }
     }
 
@@ -164,21 +103,26 @@ impl Election {
     /// `now` must not go back between calls. If it does, the later time is used. `fresh` must be
     /// new at each call.
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
-        self.now = self.now.max(now);
-        self.fresh = fresh;
+        let Self { phase, scene: at } = self;
+        at.now = at.now.max(now);
+        at.fresh = fresh;
         #[cfg(feature = "__mutations")]
-        let input = self.disguise(input);
-        self.take(input);
-        self.update_takeover_request();
-        self.run_timers();
-        self.update_takeover_request();
-        self.relabel();
-        std::mem::take(&mut self.out)
+        let input = at.disguise(input);
+        phase.take(at, input);
+        phase.update_takeover_request(at);
+        phase.run_timers(at);
+        phase.update_takeover_request(at);
+        phase.relabel(at);
+        std::mem::take(&mut at.out)
     }
 
     /// When to step with [`Input::Tick`] next. `None` if only another input can change anything.
     pub fn next_wakeup(&self) -> Option<Moment> {
-        self.timers().into_iter().map(|(due, _)| due).min()
+        self.phase
+            .timers(&self.scene)
+            .into_iter()
+            .map(|(due, _)| due)
+            .min()
     }
 
     /// Whether the instance has left the election. Another step has no effect.
@@ -188,24 +132,25 @@ impl Election {
 
     /// The present status.
     pub fn status(&self) -> CoreStatus {
-        let held = self.phase.held();
+        let Self { phase, scene: at } = self;
+        let held = phase.held();
         CoreStatus {
-            state: self.state,
-            paused: self.paused,
-            failing_until: self.failing_until(),
-            kept_until: self.kept_until(),
-            leader: self.leader.clone(),
-            fencing_token: self.phase.fencing_token(),
+            state: at.state,
+            paused: at.paused,
+            failing_until: at.failing_until(),
+            kept_until: phase.kept_until(at),
+            leader: at.leader.clone(),
+            fencing_token: phase.fencing_token(),
             last_heartbeat: held.map(|held| held.sent),
-            last_transition: self.last_transition,
-            revision: self.observed_role.revision(),
-            connection: self.connection(held),
-            lease_until: match &self.phase {
+            last_transition: at.last_transition,
+            revision: at.observed_role.revision(),
+            connection: at.connection(held),
+            lease_until: match &phase {
                 Phase::Leading(leadership) => Some(leadership.held.until),
                 Phase::WindingDown(winding_down) => winding_down.lease_until(),
                 _ => None,
             },
-            overrun: matches!(&self.phase, Phase::WindingDown(it) if it.is_overrun()),
+            overrun: matches!(&phase, Phase::WindingDown(it) if it.is_overrun()),
         }
     }
 
@@ -219,85 +164,57 @@ impl Election {
             }
         };
         Some(Bequest {
-            incarnation: self.candidate.incarnation,
+            incarnation: self.scene.candidate.incarnation,
             fencing_token,
             revision: held.revision,
             secret: held.secrets.release,
             line: self.phase.heirs(),
-            lease: self.settings.ttl,
+            lease: self.scene.settings.ttl,
         })
     }
 
-    fn take(&mut self, input: Input) {
+    /// How the role became free, by what was seen last of its key.
+    pub fn vacancy(&self) -> Vacancy {
+        self.scene.vacancy()
+    }
+
+    /// Why the bucket cannot be used although NATS is connected. `None` if it can be, or if there
+    /// is no connection.
+    pub const fn link_failure(&self) -> Option<&Failure> {
+        match &self.scene.wire.link {
+            Link::Unusable(failure) => Some(failure),
+            Link::Down { .. } | Link::Up(_) => None,
+        }
+    }
+}
+
+impl Phase {
+    fn take(&mut self, at: &mut Scene, input: Input) {
         match input {
             Input::Tick => {}
             Input::Link(link) => {
-                self.wire.reopen_at = None;
-                self.link_changed(link);
+                at.wire.reopen_at = None;
+                self.link_changed(at, link);
             }
-            Input::GraceOver { since } => self.grace_over(since),
-            Input::Observed(entry) => self.observed(entry),
+            Input::GraceOver { since } => self.grace_over(at, since),
+            Input::Observed(entry) => self.observed(at, entry),
             Input::ObservedFence(fence) => {
-                self.observed_role.watched_fence(fence, self.now);
-                self.watch_showed_fence(fence);
+                at.observed_role.watched_fence(fence, at.now);
+                self.watch_showed_fence(at, fence);
             }
-            Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
-            Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
-            Input::HandlerEnding { term, end } => self.handler_ending(term, end),
-            Input::HandlerEnded { term, end } => self.handler_ended(term, end),
-            Input::LeaseOver { term } => self.lease_over(term),
-            Input::Superseded { term } => self.superseded(term),
-            Input::Health { term, healthy } => self.health_checked(term, healthy),
-            Input::Intend(request, intent) => self.intend(request, intent),
-            Input::PeerAsked { reply_to, question } => self.asked(reply_to, question),
-            Input::PeerReplied { question, answer } => self.answered(question, answer),
-            Input::Validate { request, term } => self.validate(request, term),
-            Input::EndLease { request, revision } => self.end_lease(request, revision),
-            Input::Tell(info) => self.tell_of_member(*info),
+            Input::WriteEnded { op, outcome } => self.write_ended(at, op, &outcome),
+            Input::ReadEnded { op, outcome } => self.read_ended(at, op, outcome),
+            Input::HandlerEnding { term, end } => self.handler_ending(at, term, end),
+            Input::HandlerEnded { term, end } => self.handler_ended(at, term, end),
+            Input::LeaseOver { term } => self.lease_over(at, term),
+            Input::Superseded { term } => self.superseded(at, term),
+            Input::Health { term, healthy } => self.health_checked(at, term, healthy),
+            Input::Intend(request, intent) => self.intend(at, request, intent),
+            Input::PeerAsked { reply_to, question } => self.asked(at, reply_to, question),
+            Input::PeerReplied { question, answer } => self.answered(at, question, answer),
+            Input::Validate { request, term } => self.validate(at, request, term),
+            Input::EndLease { request, revision } => self.end_lease(at, request, revision),
+            Input::Tell(info) => at.tell_of_member(*info),
         }
-    }
-
-    pub(super) fn emit(&mut self, effect: Effect) {
-        self.out.push(effect);
-    }
-
-    /// Emits an effect ahead of the events that this step ends with. So a slow subscriber or
-    /// exporter never delays it.
-    pub(super) fn emit_before_events(&mut self, effect: Effect) {
-        let is_told = |effect: &&Effect| matches!(effect, Effect::Event(_));
-        let events = self.out.iter().rev().take_while(is_told).count();
-        self.out.insert(self.out.len() - events, effect);
-    }
-
-    pub(super) fn tell(&mut self, event: Event) {
-        self.out.push(Effect::Event(event));
-    }
-
-    pub(super) fn reply(&mut self, request: RequestId, reply: Reply) {
-        self.out.push(Effect::Reply { request, reply });
-    }
-
-    pub(super) fn report(&mut self, failure: &Failure) {
-        self.tell(Event::Failure {
-            request: None,
-            kind: failure.kind,
-            detail: failure.detail.clone(),
-        });
-    }
-
-    pub(super) fn lease_until(&self, sent: Moment) -> Moment {
-        mutated!(NoDriftMargin => return sent + self.settings.ttl);
-        sent + self.settings.ttl - self.settings.drift_margin()
-    }
-
-    pub(super) fn next_question(&mut self) -> PeerRequestId {
-        self.last_question += 1;
-        PeerRequestId(self.last_question)
-    }
-
-    /// Numbers a new acquisition.
-    pub(super) fn next_term(&mut self) -> TermId {
-        self.last_term += 1;
-        TermId(self.last_term)
     }
 }

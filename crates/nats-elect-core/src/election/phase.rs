@@ -3,8 +3,8 @@
 use super::acquiring::Acquisition;
 use super::answers::Stake;
 use super::leading::Leadership;
-use super::machine::Election;
 use super::releasing::Releasing;
+use super::scene::Scene;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
@@ -64,7 +64,7 @@ impl Phase {
     }
 
     /// Until when this instance may act on its lease. `None` if it has resigned.
-    pub fn acting_until(&self, at: &Election) -> Option<Moment> {
+    pub fn acting_until(&self, at: &Scene) -> Option<Moment> {
         match self {
             Self::Leading(leadership) => Some(leadership.acting_until(at)),
             Self::WindingDown(winding_down) => winding_down.acting_until(),

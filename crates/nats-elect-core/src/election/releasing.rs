@@ -7,8 +7,8 @@ use super::answers::Stake;
 use super::effect::{Reply, WriteKind};
 use super::input::Snapshot;
 use super::keeping::stored;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
@@ -83,8 +83,135 @@ impl Releasing {
     }
 }
 
-impl Election {
-    pub(super) fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
+impl Phase {
+    pub fn release(&mut self, at: &mut Scene) {
+        let Phase::Releasing(releasing) = self else {
+            return;
+        };
+        let held = releasing.freeing.held;
+        let Some(over) = releasing.freeing.over() else {
+            return;
+        };
+        releasing.succession.close();
+        let releasing = releasing.clone();
+        at.send(
+            Purpose::Release,
+            held.term,
+            held.secrets,
+            over,
+            0,
+            |_, nonce| {
+                let release = releasing.release(nonce);
+                WriteKind::Release { over, release }
+            },
+        );
+    }
+
+    pub fn release_ended(&mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) {
+        let Phase::Releasing(releasing) = self else {
+            return;
+        };
+        if releasing.freeing.held.term != write.term {
+            return;
+        }
+        releasing.freeing.answered(outcome, at.now);
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                let nonce = at.wire.attempts.nonce(write.beat);
+                let content = Content::Release(releasing.release(nonce));
+                at.observed_role.wrote(*revision, content, at.now);
+            }
+            WriteOutcome::Conflict { .. } => {}
+            WriteOutcome::Failed(failure) => {
+                at.request_failed(BucketRequest::Release, failure, Stake::Lease);
+            }
+        }
+    }
+
+    /// The watch showed a release of ours.
+    pub fn saw_release(&mut self, at: &mut Scene, attempt: Attempt, marker: u64) {
+        if let Phase::Releasing(releasing) = self {
+            releasing
+                .freeing
+                .shown(attempt, marker, &mut at.wire, at.now);
+        }
+    }
+
+    /// Handles a read of the keys after the handler's end.
+    pub fn releasing_has_read(&mut self, at: &mut Scene, snapshot: &Snapshot) {
+        let Phase::Releasing(releasing) = self else {
+            return;
+        };
+        if releasing.freeing.replaced().is_none() {
+            releasing.succession.looked();
+        }
+        releasing.freeing.has_read(
+            snapshot.role.as_ref().map(stored),
+            &mut at.wire,
+            at.now,
+            at.settings.heartbeat,
+        );
+    }
+
+    /// The role is freed, or can't be.
+    pub fn finish_release(&mut self, at: &mut Scene) {
+        let stopped = at.stopping.is_some();
+        let Phase::Releasing(releasing) = self else {
+            return;
+        };
+        let marker = releasing.freeing.marker();
+        let released = marker.is_some();
+        let ended = releasing.term;
+        let was_term = ended.is_some();
+        let succession = std::mem::take(&mut releasing.succession);
+        let leaves = stopped || at.is_of_member();
+        if let Some(term) = ended {
+            let lasted = at.now.since(term.started);
+            at.failures_in_a_row = match term.cause.is_failure() {
+                true if lasted < at.settings.max_cooldown => at.failures_in_a_row.saturating_add(1),
+                true => 1,
+                false => 0,
+            };
+            at.count_own_term(term.cause, lasted);
+            let cooldown = at.cooldown(&succession);
+            at.tell(Event::TermEnded {
+                fencing_token: term.fencing_token,
+                cause: term.cause,
+                lasted,
+                released: released || mutated!(TellReleased),
+                cooldown: if leaves { Duration::ZERO } else { cooldown },
+            });
+        }
+        let freed_for = succession.heir().zip(marker);
+        let handoff = freed_for.map(|(heir, marker)| {
+            let seen = at.seen_after(heir, marker);
+            let awaited = !succession.callers.is_empty() && !stopped;
+            let outcome = seen.or(awaited.then_some(Handoff::TimedOut));
+            at.tell(Event::HandedOver { outcome });
+            seen.unwrap_or(Handoff::TimedOut)
+        });
+        for request in &succession.callers {
+            at.reply(*request, Reply::SteppedDown { released, handoff });
+        }
+        if leaves {
+            self.leave(at);
+            return;
+        }
+        if !was_term && !at.paused {
+            // A claim that can't become a term must not be tried again and again at the expense of
+            // others.
+            at.failures_in_a_row = at.failures_in_a_row.saturating_add(1);
+        }
+        let until = at.now + at.cooldown(&succession);
+        *self = Phase::Waiting(Waiting::cooling(until));
+        if was_term {
+            at.become_state(RoleState::Demoted);
+        }
+    }
+}
+
+impl Scene {
+    pub fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
         let retry_at = self.wire.retry.at(Asked::WriteKey);
         let next = match releasing.freeing.step {
             Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
@@ -131,133 +258,6 @@ impl Election {
             ));
         }
         timers
-    }
-
-    pub(super) fn release(&mut self) {
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        let held = releasing.freeing.held;
-        let Some(over) = releasing.freeing.over() else {
-            return;
-        };
-        releasing.succession.close();
-        let releasing = releasing.clone();
-        self.send(
-            Purpose::Release,
-            held.term,
-            held.secrets,
-            over,
-            0,
-            |_, nonce| {
-                let release = releasing.release(nonce);
-                WriteKind::Release { over, release }
-            },
-        );
-    }
-
-    pub(super) fn release_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        if releasing.freeing.held.term != write.term {
-            return;
-        }
-        releasing.freeing.answered(outcome, self.now);
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                let nonce = self.wire.attempts.nonce(write.beat);
-                let content = Content::Release(releasing.release(nonce));
-                self.observed_role.wrote(*revision, content, self.now);
-            }
-            WriteOutcome::Conflict { .. } => {}
-            WriteOutcome::Failed(failure) => {
-                self.request_failed(BucketRequest::Release, failure, Stake::Lease);
-            }
-        }
-    }
-
-    /// The watch showed a release of ours.
-    pub(super) fn saw_release(&mut self, attempt: Attempt, marker: u64) {
-        if let Phase::Releasing(releasing) = &mut self.phase {
-            releasing
-                .freeing
-                .shown(attempt, marker, &mut self.wire, self.now);
-        }
-    }
-
-    /// Handles a read of the keys after the handler's end.
-    pub(super) fn releasing_has_read(&mut self, snapshot: &Snapshot) {
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        if releasing.freeing.replaced().is_none() {
-            releasing.succession.looked();
-        }
-        releasing.freeing.has_read(
-            snapshot.role.as_ref().map(stored),
-            &mut self.wire,
-            self.now,
-            self.settings.heartbeat,
-        );
-    }
-
-    /// The role is freed, or can't be.
-    pub(super) fn finish_release(&mut self) {
-        let stopped = self.stopping.is_some();
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        let marker = releasing.freeing.marker();
-        let released = marker.is_some();
-        let ended = releasing.term;
-        let was_term = ended.is_some();
-        let succession = std::mem::take(&mut releasing.succession);
-        let leaves = stopped || self.is_of_member();
-        if let Some(term) = ended {
-            let lasted = self.now.since(term.started);
-            self.failures_in_a_row = match term.cause.is_failure() {
-                true if lasted < self.settings.max_cooldown => {
-                    self.failures_in_a_row.saturating_add(1)
-                }
-                true => 1,
-                false => 0,
-            };
-            self.count_own_term(term.cause, lasted);
-            let cooldown = self.cooldown(&succession);
-            self.tell(Event::TermEnded {
-                fencing_token: term.fencing_token,
-                cause: term.cause,
-                lasted,
-                released: released || mutated!(TellReleased),
-                cooldown: if leaves { Duration::ZERO } else { cooldown },
-            });
-        }
-        let freed_for = succession.heir().zip(marker);
-        let handoff = freed_for.map(|(heir, marker)| {
-            let seen = self.seen_after(heir, marker);
-            let awaited = !succession.callers.is_empty() && !stopped;
-            let outcome = seen.or(awaited.then_some(Handoff::TimedOut));
-            self.tell(Event::HandedOver { outcome });
-            seen.unwrap_or(Handoff::TimedOut)
-        });
-        for request in &succession.callers {
-            self.reply(*request, Reply::SteppedDown { released, handoff });
-        }
-        if leaves {
-            self.leave();
-            return;
-        }
-        if !was_term && !self.paused {
-            // A claim that can't become a term must not be tried again and again at the expense of
-            // others.
-            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-        }
-        let until = self.now + self.cooldown(&succession);
-        self.phase = Phase::Waiting(Waiting::cooling(until));
-        if was_term {
-            self.become_state(RoleState::Demoted);
-        }
     }
 
     /// How long this instance stays out after a term or a claim that was given back.

@@ -1,15 +1,15 @@
 //! The messages to the bucket: our writes, and the reads of both keys.
 
 use super::effect::{Effect, Write, WriteKind};
-use super::machine::Election;
+use super::scene::Scene;
 use crate::heirs::Heirs;
 use crate::lease::{Purpose, Secrets, TermId};
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
-impl Election {
+impl Scene {
     /// Sends one write over this sequence of its key, and remembers it. `fence` is that of the fence
     /// key when the role was judged free.
-    pub(super) fn send(
+    pub fn send(
         &mut self,
         purpose: Purpose,
         term: TermId,
@@ -30,7 +30,7 @@ impl Election {
         }));
     }
 
-    pub(super) fn send_read(&mut self, may_wait: bool) {
+    pub fn send_read(&mut self, may_wait: bool) {
         let (op, within) = self.wire.read(self.now);
         self.emit(Effect::Read {
             op,
@@ -39,7 +39,7 @@ impl Election {
         });
     }
 
-    pub(super) fn record(&self, secrets: Secrets, nonce: Nonce, heirs: Heirs) -> Record {
+    pub fn record(&self, secrets: Secrets, nonce: Nonce, heirs: Heirs) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
@@ -62,7 +62,7 @@ impl Election {
         }
     }
 
-    pub(super) fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
+    pub fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
@@ -72,7 +72,7 @@ impl Election {
     }
 
     /// Our record, as other instances see it.
-    pub(super) fn own_content(&self, beat: u64) -> Content {
+    pub fn own_content(&self, beat: u64) -> Content {
         let attempt = self.wire.attempts.find_beat(beat);
         Content::Record(Box::new(SeenRecord {
             id: self.candidate.instance_id.clone(),

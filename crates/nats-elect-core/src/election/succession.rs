@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::effect::{Effect, Reply};
 use super::input::{PeerRequestId, RequestId};
 use super::line::poll_interval;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::heirs::{Heirs, TURN};
@@ -149,62 +149,63 @@ impl Succession {
     }
 }
 
-impl Election {
-    pub(super) fn step_down(
+impl Phase {
+    pub fn step_down(
         &mut self,
+        at: &mut Scene,
         request: RequestId,
         to: Option<String>,
         expected: Option<FencingToken>,
         hold_off: Duration,
     ) {
-        if expected.is_some() && expected != self.phase.fencing_token() {
-            self.reply(request, Reply::NotLeader);
+        if expected.is_some() && expected != self.fencing_token() {
+            at.reply(request, Reply::NotLeader);
             return;
         }
         if let Some(to) = to {
-            self.hand_to(request, to, hold_off);
+            self.hand_to(at, request, to, hold_off);
             return;
         }
-        self.wind_down(EndCause::SteppedDown);
-        if let Some(succession) = self.phase.succession() {
+        self.wind_down(at, EndCause::SteppedDown);
+        if let Some(succession) = self.succession() {
             succession.hold_off = succession.hold_off.max(hold_off);
         }
-        self.answer_at_end(request);
+        self.answer_at_end(at, request);
     }
 
     /// Answers the caller that ended a term when its handler has ended and the role is freed, or
     /// can't be.
-    pub(super) fn answer_at_end(&mut self, request: RequestId) {
-        let is_term = self.phase.fencing_token().is_some();
-        match self.phase.succession() {
+    pub fn answer_at_end(&mut self, at: &mut Scene, request: RequestId) {
+        let is_term = self.fencing_token().is_some();
+        match self.succession() {
             Some(succession) if is_term => succession.callers.push(request),
-            _ => self.reply(request, Reply::NotLeader),
+            _ => at.reply(request, Reply::NotLeader),
         }
     }
 
     /// Asks the named successor first. The term ends only if it is there and ready.
-    fn hand_to(&mut self, request: RequestId, to: String, hold_off: Duration) {
-        let Phase::Leading(leadership) = &self.phase else {
-            self.reply(request, Reply::NotLeader);
+    fn hand_to(&mut self, at: &mut Scene, request: RequestId, to: String, hold_off: Duration) {
+        let Phase::Leading(leadership) = self else {
+            at.reply(request, Reply::NotLeader);
             return;
         };
         if leadership.handoff_asked.is_some() {
-            self.refused(request, Some(Refusal::Busy));
+            at.refused(request, Some(Refusal::Busy));
             return;
         }
-        if !self.wire.is_up() {
-            self.refused(request, None);
+        if !at.wire.is_up() {
+            at.refused(request, None);
             return;
         }
         let release = Some(leadership.held.secrets.release.hash());
         let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
-        let question = self.ask(PeerRequest::Ready {
+        let question = at.ask(PeerRequest::Ready {
             to: Some(to),
             release,
             hold_off_ms: (millis > 0).then_some(millis),
             urgent: false,
         });
-        if let Phase::Leading(leadership) = &mut self.phase {
+        if let Phase::Leading(leadership) = self {
             leadership.handoff_asked = Some(PendingHandoff {
                 question,
                 request,
@@ -214,10 +215,10 @@ impl Election {
     }
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
-    pub(super) fn renew_line(&mut self) {
-        let linked = self.wire.is_up() && !self.is_of_member();
-        let recently = self.now - poll_interval(&self.settings);
-        let Phase::Leading(leadership) = &self.phase else {
+    pub fn renew_line(&mut self, at: &mut Scene) {
+        let linked = at.wire.is_up() && !at.is_of_member();
+        let recently = at.now - poll_interval(&at.settings);
+        let Phase::Leading(leadership) = self else {
             return;
         };
         if !linked || leadership.line.asked.is_some_and(|at| at > recently) {
@@ -225,39 +226,39 @@ impl Election {
         }
         let among = leadership.line.to_ask();
         let release = leadership.held.secrets.release.hash();
-        let question = self.ask_candidates(release, among, false);
-        if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.line.asked(question, among, self.now);
+        let question = at.ask_candidates(release, among, false);
+        if let Phase::Leading(leadership) = self {
+            leadership.line.asked(question, among, at.now);
         }
     }
 
     /// Sees to it that the role is handed over and not left to a race: the candidates are asked
     /// which is ready while the handler winds down. A line of succession is good enough for a
     /// handler that ends at once, as most do. The question would only be in the way of the release.
-    pub(super) fn find_heir(&mut self) {
-        match self.phase.succession() {
+    pub fn find_heir(&mut self, at: &mut Scene) {
+        match self.succession() {
             Some(succession) if !succession.line.is_empty() => {
-                succession.search_at = Some(self.now + TURN);
+                succession.search_at = Some(at.now + TURN);
             }
-            _ => self.search_heir(),
+            _ => self.search_heir(at),
         }
     }
 
-    pub(super) fn search_heir(&mut self) {
-        if let Some(succession) = self.phase.succession() {
+    pub fn search_heir(&mut self, at: &mut Scene) {
+        if let Some(succession) = self.succession() {
             succession.search_at = None;
         }
-        if !self.wire.is_up() || self.is_of_member() {
+        if !at.wire.is_up() || at.is_of_member() {
             return;
         }
-        let Some(held) = self.phase.held() else {
+        let Some(held) = self.held() else {
             return;
         };
         let release = held.secrets.release.hash();
-        let question = self.ask_candidates(release, Heirs::NONE, true);
-        let asked = self.now;
-        let until = asked + self.settings.request_timeout / 5;
-        if let Some(succession) = self.phase.succession() {
+        let question = at.ask_candidates(release, Heirs::NONE, true);
+        let asked = at.now;
+        let until = asked + at.settings.request_timeout / 5;
+        if let Some(succession) = self.succession() {
             succession.search = Some(Search {
                 question,
                 asked,
@@ -266,6 +267,52 @@ impl Election {
         }
     }
 
+    pub fn answered(&mut self, at: &mut Scene, question: PeerRequestId, answer: Option<PeerReply>) {
+        if let Phase::Leading(leadership) = self {
+            let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
+            if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
+                self.successor_answered(at, handoff_asked, answer);
+                return;
+            }
+        }
+        if let Some(PeerReply::Ready { contender }) = &answer
+            && at.keeps_failing(&contender.id)
+        {
+            return;
+        }
+        match self {
+            Phase::Leading(leadership) => leadership.line.answered(question, answer),
+            Phase::Waiting(_) => self.leader_answered(at, question, answer.as_ref()),
+            phase => {
+                if let Some(succession) = phase.succession() {
+                    succession.answered(question, answer, at.now, at.settings.priority);
+                }
+            }
+        }
+    }
+
+    fn successor_answered(
+        &mut self,
+        at: &mut Scene,
+        handoff_asked: PendingHandoff,
+        answer: Option<PeerReply>,
+    ) {
+        match answer {
+            Some(PeerReply::Ready { contender }) => {
+                self.wind_down(at, EndCause::SteppedDown);
+                if let Some(succession) = self.succession() {
+                    succession.heir = Some(contender);
+                    succession.hold_off = handoff_asked.hold_off;
+                    succession.callers.push(handoff_asked.request);
+                }
+            }
+            Some(PeerReply::Refused { why }) => at.refused(handoff_asked.request, Some(why)),
+            Some(PeerReply::Yielding) | None => at.refused(handoff_asked.request, None),
+        }
+    }
+}
+
+impl Scene {
     /// Asks candidates whether they could lead: these, or all if there are none.
     fn ask_candidates(
         &mut self,
@@ -282,7 +329,7 @@ impl Election {
         self.ask_among(question, among)
     }
 
-    pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
+    pub fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
         self.ask_among(question, Heirs::NONE)
     }
 
@@ -302,45 +349,6 @@ impl Election {
         id
     }
 
-    pub(super) fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
-        if let Phase::Leading(leadership) = &mut self.phase {
-            let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
-            if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
-                self.successor_answered(handoff_asked, answer);
-                return;
-            }
-        }
-        if let Some(PeerReply::Ready { contender }) = &answer
-            && self.keeps_failing(&contender.id)
-        {
-            return;
-        }
-        match &mut self.phase {
-            Phase::Leading(leadership) => leadership.line.answered(question, answer),
-            Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
-            phase => {
-                if let Some(succession) = phase.succession() {
-                    succession.answered(question, answer, self.now, self.settings.priority);
-                }
-            }
-        }
-    }
-
-    fn successor_answered(&mut self, handoff_asked: PendingHandoff, answer: Option<PeerReply>) {
-        match answer {
-            Some(PeerReply::Ready { contender }) => {
-                self.wind_down(EndCause::SteppedDown);
-                if let Some(succession) = self.phase.succession() {
-                    succession.heir = Some(contender);
-                    succession.hold_off = handoff_asked.hold_off;
-                    succession.callers.push(handoff_asked.request);
-                }
-            }
-            Some(PeerReply::Refused { why }) => self.refused(handoff_asked.request, Some(why)),
-            Some(PeerReply::Yielding) | None => self.refused(handoff_asked.request, None),
-        }
-    }
-
     /// The named successor does not take the role. `why` is `None` if no instance of that name
     /// answered.
     fn refused(&mut self, request: RequestId, why: Option<Refusal>) {
@@ -351,7 +359,7 @@ impl Election {
 
     /// The outcome for a role that was freed for its heir by the marker at this revision. `None`
     /// while no instance has claimed it.
-    pub(super) fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
+    pub fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
         let entry = self
             .observed_role
             .seen()

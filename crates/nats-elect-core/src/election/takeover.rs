@@ -10,8 +10,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::input::PeerRequestId;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::waiting::Waiting;
 use crate::config::Takeover;
 use crate::moment::Moment;
@@ -34,21 +34,21 @@ pub(super) struct TakeoverRequest {
     pub agreed: bool,
 }
 
-impl Election {
+impl Phase {
     /// The living leader that this instance should take over from.
-    fn rival(&self) -> Option<&SeenRecord> {
-        let Phase::Waiting(waiting) = &self.phase else {
+    fn rival<'a>(&self, at: &'a Scene) -> Option<&'a SeenRecord> {
+        let Phase::Waiting(waiting) = self else {
             return None;
         };
-        let able = self.settings.takeover != Takeover::Never
-            && self.wire.is_up()
+        let able = at.settings.takeover != Takeover::Never
+            && at.wire.is_up()
             && waiting.cooling_until.is_none()
-            && self.stopping.is_none()
-            && !self.paused
-            && self.failing_until().is_none()
-            && self.followed();
-        match self.observed_role.foreign_content() {
-            Some(Content::Record(record)) if able && record.priority < self.settings.priority => {
+            && at.stopping.is_none()
+            && !at.paused
+            && at.failing_until().is_none()
+            && at.followed();
+        match at.observed_role.foreign_content() {
+            Some(Content::Record(record)) if able && record.priority < at.settings.priority => {
                 Some(record)
             }
             _ => None,
@@ -56,12 +56,12 @@ impl Election {
     }
 
     /// Begins, keeps or drops the takeover request.
-    pub(super) fn update_takeover_request(&mut self) {
+    pub fn update_takeover_request(&mut self, at: &mut Scene) {
         let rival = self
-            .rival()
+            .rival(at)
             .map(|record| (record.incarnation, record.id.clone()));
-        let ask_at = self.now + self.hysteresis();
-        let Phase::Waiting(waiting) = &mut self.phase else {
+        let ask_at = at.now + at.hysteresis();
+        let Phase::Waiting(waiting) = self else {
             return;
         };
         match rival {
@@ -82,50 +82,34 @@ impl Election {
         }
     }
 
-    /// How long a leader must have been followed before it is asked.
-    fn hysteresis(&self) -> Duration {
-        mutated!(AskAsOftenInVain => return self.settings.takeover_hysteresis);
-        let doublings = self.handoffs_in_vain.min(MOST_DOUBLINGS);
-        self.settings.takeover_hysteresis * (1 << doublings)
-    }
-
-    /// When to ask the leader next: not before its release would free the role for this instance.
-    ///
-    /// Until then another instance may lead, as far as this one has seen. The role would stand
-    /// empty and then go to somebody else, again and again. A leader of another library hears no
-    /// request, so it releases nothing.
-    pub(super) fn ask_leader_at(&self, waiting: &Waiting) -> Option<Moment> {
-        let takeover_request = waiting.takeover_request.as_ref()?;
-        let asks = takeover_request.asking.is_none();
-        mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
-        let is_heard = takeover_request.rival.0.is_some();
-        let free_at = is_heard.then(|| self.observed_role.free_if_handed_over());
-        asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
-    }
-
-    pub(super) fn ask_leader(&mut self) {
+    pub fn ask_leader(&mut self, at: &mut Scene) {
         // A leader of another library gets no requests.
-        let leader = self.rival().and_then(SeenRecord::nonce);
-        let by = self.contender();
-        let asking = leader.map(|leader| self.ask(PeerRequest::hand_over(leader, by)));
-        let again = self.now + self.hysteresis();
+        let leader = self.rival(at).and_then(SeenRecord::nonce);
+        let by = at.contender();
+        let asking = leader.map(|leader| at.ask(PeerRequest::hand_over(leader, by)));
+        let again = at.now + at.hysteresis();
         if let Phase::Waiting(Waiting {
             takeover_request: Some(takeover_request),
             ..
-        }) = &mut self.phase
+        }) = self
         {
             takeover_request.asking = asking;
             takeover_request.ask_at = again;
         }
     }
 
-    pub(super) fn leader_answered(&mut self, question: PeerRequestId, answer: Option<&PeerReply>) {
-        let soon = self.now + self.settings.heartbeat * 2;
-        let later = self.now + self.hysteresis();
+    pub fn leader_answered(
+        &mut self,
+        at: &mut Scene,
+        question: PeerRequestId,
+        answer: Option<&PeerReply>,
+    ) {
+        let soon = at.now + at.settings.heartbeat * 2;
+        let later = at.now + at.hysteresis();
         let Phase::Waiting(Waiting {
             takeover_request: Some(takeover_request),
             ..
-        }) = &mut self.phase
+        }) = self
         else {
             return;
         };
@@ -145,13 +129,36 @@ impl Election {
             if !takeover_request.agreed {
                 takeover_request.agreed = true;
                 // Until this instance leads.
-                self.handoffs_in_vain = self.handoffs_in_vain.saturating_add(1);
+                at.handoffs_in_vain = at.handoffs_in_vain.saturating_add(1);
             }
-            self.expect_handoff(None);
+            self.expect_handoff(at, None);
         }
         let why = Refusal::Failing;
         if answer == Some(&PeerReply::Refused { why }) {
-            self.told_to_be_failing();
+            at.told_to_be_failing();
         }
+    }
+}
+
+impl Scene {
+    /// How long a leader must have been followed before it is asked.
+    fn hysteresis(&self) -> Duration {
+        mutated!(AskAsOftenInVain => return self.settings.takeover_hysteresis);
+        let doublings = self.handoffs_in_vain.min(MOST_DOUBLINGS);
+        self.settings.takeover_hysteresis * (1 << doublings)
+    }
+
+    /// When to ask the leader next: not before its release would free the role for this instance.
+    ///
+    /// Until then another instance may lead, as far as this one has seen. The role would stand
+    /// empty and then go to somebody else, again and again. A leader of another library hears no
+    /// request, so it releases nothing.
+    pub fn ask_leader_at(&self, waiting: &Waiting) -> Option<Moment> {
+        let takeover_request = waiting.takeover_request.as_ref()?;
+        let asks = takeover_request.asking.is_none();
+        mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
+        let is_heard = takeover_request.rival.0.is_some();
+        let free_at = is_heard.then(|| self.observed_role.free_if_handed_over());
+        asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
     }
 }

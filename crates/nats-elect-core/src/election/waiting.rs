@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::answers::Stake;
 use super::effect::{Reply, WriteKind};
 use super::input::RequestId;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
@@ -80,8 +80,225 @@ impl Waiting {
     }
 }
 
-impl Election {
-    pub(super) fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
+impl Phase {
+    /// Handles a new message under the role's key.
+    pub fn record_changed(&mut self, at: &mut Scene) {
+        let claim_wait = at.claim_wait();
+        if let Phase::Waiting(waiting) = self {
+            waiting.claim_wait = claim_wait;
+            if waiting.in_doubt {
+                waiting.read_at = at.now;
+            } else {
+                waiting.unread &= !at.observed_role.was_read();
+            }
+        }
+    }
+
+    /// Notes that the keys were read, so the observed role is up to date.
+    pub fn waiting_has_read(&mut self, at: &mut Scene, news: bool, sent: Moment) {
+        let claim_wait = at.claim_wait();
+        let look_at = at.now + at.pause_between_looks();
+        if let Phase::Waiting(waiting) = self {
+            waiting.unread = false;
+            waiting.in_doubt = false;
+            waiting.checked_at = Some(at.now);
+            waiting.looked_at = Some(sent);
+            if let Some(promised) = &mut waiting.promised {
+                promised.look_at = look_at;
+            }
+            if news {
+                waiting.claim_wait = claim_wait;
+            }
+        }
+    }
+
+    /// Expects a handoff: the leader winds down to hand the role over to this instance.
+    pub fn expect_handoff(&mut self, at: &mut Scene, ordered: Option<Duration>) {
+        let look_at = at.now + at.pause_between_looks();
+        let until = at.now + at.settings.handoff_time();
+        if let Phase::Waiting(waiting) = self {
+            waiting.promised = Some(PromisedHandoff {
+                look_at,
+                until,
+                ordered,
+            });
+        }
+    }
+
+    /// Reads the keys once, because the leader's term was not seen yet, and at most four times a
+    /// heartbeat.
+    pub fn look_for_term(&mut self, at: &mut Scene) {
+        let pause = at.pause_between_looks();
+        let now = at.now;
+        if let Phase::Waiting(waiting) = self {
+            let look_at = waiting.looked_at.map_or(now, |at| now.max(at + pause));
+            let until = look_at + pause;
+            let promised = waiting.promised.get_or_insert(PromisedHandoff {
+                look_at,
+                until,
+                ordered: None,
+            });
+            promised.look_at = promised.look_at.min(look_at);
+            promised.until = promised.until.max(until);
+        }
+    }
+
+    /// Expects no handoff any more.
+    pub fn expect_no_handoff(&mut self) {
+        if let Phase::Waiting(waiting) = self {
+            waiting.promised = None;
+        }
+    }
+
+    /// Demands a new read of the keys, at `read_at` unless the watch shows them first.
+    pub fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
+        if let Phase::Waiting(waiting) = self {
+            waiting.unread = true;
+            waiting.read_at = read_at;
+            waiting.in_doubt |= in_doubt;
+        }
+    }
+
+    pub fn end_cooldown(&mut self, at: &mut Scene) {
+        if let Phase::Waiting(waiting) = self {
+            waiting.cooling_until = None;
+        }
+        at.become_state(RoleState::Candidate);
+    }
+
+    pub fn claim(&mut self, at: &mut Scene) {
+        let over = at.observed_role.claim_over();
+        if !at.may_claim(over) {
+            self.leave(at);
+            return;
+        }
+        at.become_state(RoleState::Candidate);
+        at.ordered_until = at.now + self.order_holds(at);
+        let term = at.next_term();
+        let member = at.settings.member.as_ref();
+        let secrets = Secrets {
+            token: at.fresh.lease_token,
+            release: member.map_or(at.fresh.release_secret, |member| member.secret),
+        };
+        let fence = at.observed_role.fence_over();
+        let vacancy = at.vacancy();
+        at.tell(Event::ClaimBegan { vacancy });
+        at.send(Purpose::Claim, term, secrets, over, fence, |at, nonce| {
+            let record = at.record(secrets, nonce, Heirs::NONE);
+            WriteKind::Claim { over, record }
+        });
+    }
+
+    /// How long the term that is claimed now is held against higher priorities: not at all, unless
+    /// the role is handed over by an order that names this instance.
+    fn order_holds(&self, at: &Scene) -> Duration {
+        mutated!(ForgetOrders => return Duration::ZERO);
+        let Phase::Waiting(waiting) = self else {
+            return Duration::ZERO;
+        };
+        let promised = waiting.promised.filter(|promised| {
+            at.observed_role.names_us() && at.now < promised.until + at.settings.ttl
+        });
+        promised.and_then(|it| it.ordered).unwrap_or_default()
+    }
+
+    /// Handles the answer to a claim.
+    pub fn claim_ended(&mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) {
+        let Phase::Waiting(waiting) = self else {
+            return;
+        };
+        let cooling = waiting.cooling_until.is_some();
+        at.tell(Event::ClaimEnded {
+            outcome: outcome.told(),
+        });
+        if cooling {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                let Some(attempt) = at.wire.attempts.find_beat(write.beat) else {
+                    return;
+                };
+                debug_assert!(
+                    attempt.term == write.term && attempt.sent == write.sent,
+                    "the attempt is remembered"
+                );
+                self.claimed(at, attempt, *revision, at.is_of_bucket(*revision));
+            }
+            WriteOutcome::Conflict { .. } => {
+                mutated!(CountFromErrorText => return);
+                let read_at = at.now + at.watch_timeout();
+                self.must_read(read_at, false);
+            }
+            WriteOutcome::Failed(failure) => {
+                let failed = at.request_failed(BucketRequest::Claim, failure, Stake::Nothing);
+                // Where another write was stored meanwhile, the server takes writes.
+                let taken = (at.observed_role.received()).is_some_and(|at| at > write.sent);
+                if failed && !taken {
+                    let next = write.sent + at.pause_between_claims();
+                    at.wire.retry.wait_until(Asked::WriteKey, next);
+                }
+                self.must_read(at.now, true);
+            }
+        }
+    }
+
+    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
+    /// from its sending.
+    pub fn adopt_claim(&mut self, at: &mut Scene, entry: &Entry, bucket_known: bool) {
+        let attempt = at.wire.attempts.find(entry.content.nonce());
+        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
+        let Some(claim) = attempt.filter(is_open) else {
+            return;
+        };
+        let Phase::Waiting(waiting) = self else {
+            return;
+        };
+        let cooling = waiting.cooling_until.is_some();
+        at.wire.attempts.settle(claim.beat, entry.revision);
+        if at.observed_role.fence_over() > claim.beside {
+            at.observed_role.overtaken(at.now);
+            return;
+        }
+        if !cooling && at.now < at.lease_until(claim.sent) - at.settings.stop_budget {
+            self.claimed(at, claim, entry.revision, bucket_known);
+        }
+    }
+
+    pub fn warn_of_wait(&mut self, at: &mut Scene) {
+        let (Some(received), Some(free_at)) =
+            (at.observed_role.received(), at.observed_role.free_at())
+        else {
+            return;
+        };
+        if let Phase::Waiting(waiting) = self {
+            waiting.warned = Some(received);
+        }
+        let wait = at.observed_role.wait();
+        at.tell(Event::WaitingForLease {
+            holder: wait.holder,
+            why: wait.why,
+            revision: at.observed_role.claim_over(),
+            waited: at.now.since(received),
+            left: free_at.since(at.now),
+        });
+    }
+
+    /// An operator says that the writer of the observed message no longer leads.
+    pub fn end_lease(&mut self, at: &mut Scene, request: RequestId, revision: u64) {
+        let waits = matches!(self, Phase::Waiting(_)) && at.observed_role.was_read();
+        let reply = if waits && at.observed_role.claim_over() == revision {
+            at.observed_role.end_lease(at.now);
+            Reply::Noted
+        } else {
+            Reply::Changed
+        };
+        at.reply(request, reply);
+    }
+}
+
+impl Scene {
+    pub fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
         let mut timers = Vec::new();
         if self.stopping.is_some() {
             if self.wire.operations.is_busy() {
@@ -168,171 +385,9 @@ impl Election {
         next.map_or(free_at, |next| next.max(free_at))
     }
 
-    /// Handles a new message under the role's key.
-    pub(super) fn record_changed(&mut self) {
-        let claim_wait = self.claim_wait();
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.claim_wait = claim_wait;
-            if waiting.in_doubt {
-                waiting.read_at = self.now;
-            } else {
-                waiting.unread &= !self.observed_role.was_read();
-            }
-        }
-    }
-
-    /// Notes that the keys were read, so the observed role is up to date.
-    pub(super) fn waiting_has_read(&mut self, news: bool, sent: Moment) {
-        let claim_wait = self.claim_wait();
-        let look_at = self.now + self.pause_between_looks();
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.unread = false;
-            waiting.in_doubt = false;
-            waiting.checked_at = Some(self.now);
-            waiting.looked_at = Some(sent);
-            if let Some(promised) = &mut waiting.promised {
-                promised.look_at = look_at;
-            }
-            if news {
-                waiting.claim_wait = claim_wait;
-            }
-        }
-    }
-
     /// The pause between two reads for a message that the watch should show at any moment.
     fn pause_between_looks(&self) -> Duration {
         self.settings.heartbeat / 4
-    }
-
-    /// Expects a handoff: the leader winds down to hand the role over to this instance.
-    pub(super) fn expect_handoff(&mut self, ordered: Option<Duration>) {
-        let look_at = self.now + self.pause_between_looks();
-        let until = self.now + self.settings.handoff_time();
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.promised = Some(PromisedHandoff {
-                look_at,
-                until,
-                ordered,
-            });
-        }
-    }
-
-    /// Reads the keys once, because the leader's term was not seen yet, and at most four times a
-    /// heartbeat.
-    pub(super) fn look_for_term(&mut self) {
-        let pause = self.pause_between_looks();
-        let now = self.now;
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            let look_at = waiting.looked_at.map_or(now, |at| now.max(at + pause));
-            let until = look_at + pause;
-            let promised = waiting.promised.get_or_insert(PromisedHandoff {
-                look_at,
-                until,
-                ordered: None,
-            });
-            promised.look_at = promised.look_at.min(look_at);
-            promised.until = promised.until.max(until);
-        }
-    }
-
-    /// Expects no handoff any more.
-    pub(super) fn expect_no_handoff(&mut self) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.promised = None;
-        }
-    }
-
-    /// Demands a new read of the keys, at `read_at` unless the watch shows them first.
-    pub(super) fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.unread = true;
-            waiting.read_at = read_at;
-            waiting.in_doubt |= in_doubt;
-        }
-    }
-
-    pub(super) fn end_cooldown(&mut self) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.cooling_until = None;
-        }
-        self.become_state(RoleState::Candidate);
-    }
-
-    pub(super) fn claim(&mut self) {
-        let over = self.observed_role.claim_over();
-        if !self.may_claim(over) {
-            self.leave();
-            return;
-        }
-        self.become_state(RoleState::Candidate);
-        self.ordered_until = self.now + self.order_holds();
-        let term = self.next_term();
-        let member = self.settings.member.as_ref();
-        let secrets = Secrets {
-            token: self.fresh.lease_token,
-            release: member.map_or(self.fresh.release_secret, |member| member.secret),
-        };
-        let fence = self.observed_role.fence_over();
-        let vacancy = self.vacancy();
-        self.tell(Event::ClaimBegan { vacancy });
-        self.send(Purpose::Claim, term, secrets, over, fence, |at, nonce| {
-            let record = at.record(secrets, nonce, Heirs::NONE);
-            WriteKind::Claim { over, record }
-        });
-    }
-
-    /// How long the term that is claimed now is held against higher priorities: not at all, unless
-    /// the role is handed over by an order that names this instance.
-    fn order_holds(&self) -> Duration {
-        mutated!(ForgetOrders => return Duration::ZERO);
-        let Phase::Waiting(waiting) = &self.phase else {
-            return Duration::ZERO;
-        };
-        let promised = waiting.promised.filter(|promised| {
-            self.observed_role.names_us() && self.now < promised.until + self.settings.ttl
-        });
-        promised.and_then(|it| it.ordered).unwrap_or_default()
-    }
-
-    /// Handles the answer to a claim.
-    pub(super) fn claim_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
-        let Phase::Waiting(waiting) = &self.phase else {
-            return;
-        };
-        let cooling = waiting.cooling_until.is_some();
-        self.tell(Event::ClaimEnded {
-            outcome: outcome.told(),
-        });
-        if cooling {
-            return;
-        }
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                let Some(attempt) = self.wire.attempts.find_beat(write.beat) else {
-                    return;
-                };
-                debug_assert!(
-                    attempt.term == write.term && attempt.sent == write.sent,
-                    "the attempt is remembered"
-                );
-                self.claimed(attempt, *revision, self.is_of_bucket(*revision));
-            }
-            WriteOutcome::Conflict { .. } => {
-                mutated!(CountFromErrorText => return);
-                let read_at = self.now + self.watch_timeout();
-                self.must_read(read_at, false);
-            }
-            WriteOutcome::Failed(failure) => {
-                let failed = self.request_failed(BucketRequest::Claim, failure, Stake::Nothing);
-                // Where another write was stored meanwhile, the server takes writes.
-                let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
-                if failed && !taken {
-                    let next = write.sent + self.pause_between_claims();
-                    self.wire.retry.wait_until(Asked::WriteKey, next);
-                }
-                self.must_read(self.now, true);
-            }
-        }
     }
 
     /// The least time from a claim that failed to the next one. A server that takes no writes has
@@ -341,28 +396,6 @@ impl Election {
         Duration::from_secs(1)
             .min(self.settings.ttl)
             .min(self.settings.retry.max_backoff)
-    }
-
-    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
-    /// from its sending.
-    pub(super) fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
-        let attempt = self.wire.attempts.find(entry.content.nonce());
-        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
-        let Some(claim) = attempt.filter(is_open) else {
-            return;
-        };
-        let Phase::Waiting(waiting) = &self.phase else {
-            return;
-        };
-        let cooling = waiting.cooling_until.is_some();
-        self.wire.attempts.settle(claim.beat, entry.revision);
-        if self.observed_role.fence_over() > claim.beside {
-            self.observed_role.overtaken(self.now);
-            return;
-        }
-        if !cooling && self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
-            self.claimed(claim, entry.revision, bucket_known);
-        }
     }
 
     /// How the role became free, by what was seen last of its key.
@@ -378,7 +411,7 @@ impl Election {
 
     /// When to report a long wait: a lease longer than ours is waited for, although its holder was
     /// not heard for our own ttl.
-    pub(super) fn warn_of_wait_at(&self, waiting: &Waiting) -> Option<Moment> {
+    pub fn warn_of_wait_at(&self, waiting: &Waiting) -> Option<Moment> {
         let received = self.observed_role.received()?;
         let due = received + self.settings.ttl + self.settings.heartbeat;
         let waits = self
@@ -388,40 +421,9 @@ impl Election {
         (waits && waiting.warned != Some(received)).then_some(due)
     }
 
-    pub(super) fn warn_of_wait(&mut self) {
-        let (Some(received), Some(free_at)) =
-            (self.observed_role.received(), self.observed_role.free_at())
-        else {
-            return;
-        };
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.warned = Some(received);
-        }
-        let wait = self.observed_role.wait();
-        self.tell(Event::WaitingForLease {
-            holder: wait.holder,
-            why: wait.why,
-            revision: self.observed_role.claim_over(),
-            waited: self.now.since(received),
-            left: free_at.since(self.now),
-        });
-    }
-
-    /// An operator says that the writer of the observed message no longer leads.
-    pub(super) fn end_lease(&mut self, request: RequestId, revision: u64) {
-        let waits = matches!(self.phase, Phase::Waiting(_)) && self.observed_role.was_read();
-        let reply = if waits && self.observed_role.claim_over() == revision {
-            self.observed_role.end_lease(self.now);
-            Reply::Noted
-        } else {
-            Reply::Changed
-        };
-        self.reply(request, reply);
-    }
-
     /// The pause between a lost claim and a read of the keys. In it the watch may show the winner's
     /// record.
-    pub(super) fn watch_timeout(&self) -> Duration {
+    pub fn watch_timeout(&self) -> Duration {
         (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
     }
 

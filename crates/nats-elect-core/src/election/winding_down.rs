@@ -3,9 +3,9 @@
 
 use super::effect::{Effect, Reply};
 use super::input::Snapshot;
-use super::machine::Election;
 use super::phase::Phase;
 use super::releasing::Releasing;
+use super::scene::Scene;
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
@@ -76,52 +76,30 @@ impl WindingDown {
     }
 }
 
-impl Election {
-    pub(super) fn winding_down_timers(&self, winding_down: &WindingDown) -> Vec<(Moment, Timer)> {
-        let allowance = self.settings.abort_allowance();
-        let (stop_by, until) = (winding_down.stop_by, winding_down.held.until);
-        let (abort_at, overrun_at) = if winding_down.lease == Lease::Revoked {
-            (stop_by, stop_by + allowance)
-        } else {
-            (stop_by.min(until - allowance), until)
-        };
-        let mut timers = match winding_down.handler {
-            Handler::Cancelled => vec![(abort_at, Timer::Abort)],
-            Handler::Aborted => vec![(overrun_at, Timer::NoteOverrun)],
-            Handler::Overrun => Vec::new(),
-        };
-        let search_at = winding_down.succession.search_at();
-        timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
-        let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
-        if renews && self.wire.may_send() {
-            timers.push(self.keeping_due(&winding_down.held));
-        }
-        timers
-    }
-
+impl Phase {
     /// Ends the term in good order: there is a lease to finish under.
-    pub(super) fn wind_down(&mut self, cause: EndCause) {
-        let Some(winding_down) = self.begin_winding_down(cause) else {
+    pub fn wind_down(&mut self, at: &mut Scene, cause: EndCause) {
+        let Some(winding_down) = self.begin_winding_down(at, cause) else {
             return;
         };
         let term = winding_down.held.term;
-        self.emit(Effect::Cancel { term });
-        mutated!(ReleaseBeforeHandlerEnds => self.begin_releasing());
+        at.emit(Effect::Cancel { term });
+        mutated!(ReleaseBeforeHandlerEnds => self.begin_releasing(at));
     }
 
     /// Ends the term at once, because the basis of its lease is gone.
     ///
     /// After a delete marker of another client the lease still lasts, because other instances wait
     /// a whole lease from the moment at which they see it.
-    pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
-        if let Some(winding_down) = self.begin_winding_down(cause) {
+    pub fn lost(&mut self, at: &mut Scene, cause: EndCause, marker: Option<u64>) {
+        if let Some(winding_down) = self.begin_winding_down(at, cause) {
             let term = winding_down.held.term;
-            self.emit(Effect::Cancel { term });
+            at.emit(Effect::Cancel { term });
         }
-        let now = self.now;
-        let hurried = now + self.settings.abort_allowance();
-        match &mut self.phase {
-            Phase::Acquiring(_) => self.abandon_claim(),
+        let now = at.now;
+        let hurried = now + at.settings.abort_allowance();
+        match self {
+            Phase::Acquiring(_) => self.abandon_claim(at),
             Phase::WindingDown(winding_down) => {
                 winding_down.renew_no_more();
                 let held = winding_down.held;
@@ -135,7 +113,7 @@ impl Election {
                 winding_down.replaced = None;
                 if winding_down.revoke() {
                     winding_down.stop_by = winding_down.stop_by.min(hurried);
-                    self.emit(Effect::Revoke { term: held.term });
+                    at.emit(Effect::Revoke { term: held.term });
                 }
             }
             Phase::Releasing(releasing) => releasing.freeing.forgo(),
@@ -144,10 +122,10 @@ impl Election {
     }
 
     /// Goes from leading to winding down, once. From here on the instance is not the leader.
-    fn begin_winding_down(&mut self, cause: EndCause) -> Option<&mut WindingDown> {
-        let stop_by = self.now + self.settings.stop_budget;
-        let release = self.stopping.unwrap_or(true);
-        let Phase::Leading(leadership) = &mut self.phase else {
+    fn begin_winding_down(&mut self, at: &mut Scene, cause: EndCause) -> Option<&mut WindingDown> {
+        let stop_by = at.now + at.settings.stop_budget;
+        let release = at.stopping.unwrap_or(true);
+        let Phase::Leading(leadership) = self else {
             return None;
         };
         let held = leadership.held;
@@ -170,37 +148,37 @@ impl Election {
             replaced: release.then_some(Replaced::OwnRecord),
             succession,
         };
-        self.phase = Phase::WindingDown(winding_down);
-        self.emit(Effect::Resign { term: held.term });
-        self.become_state(RoleState::Draining);
-        self.tell(Event::TermEnding {
+        *self = Phase::WindingDown(winding_down);
+        at.emit(Effect::Resign { term: held.term });
+        at.become_state(RoleState::Draining);
+        at.tell(Event::TermEnding {
             fencing_token,
             cause,
         });
         let proofs = proofs.into_iter().map(|(request, _)| request);
         for request in proofs.chain(handoff_asked.map(|asked| asked.request)) {
-            self.reply(request, Reply::NotLeader);
+            at.reply(request, Reply::NotLeader);
         }
-        match &mut self.phase {
+        match self {
             Phase::WindingDown(winding_down) => Some(winding_down),
             _ => None,
         }
     }
 
     /// The handler has ended. The tasks that it spawned wind down while the lease is renewed.
-    pub(super) fn handler_ending(&mut self, term: TermId, end: HandlerEnd) {
-        if self.phase.is_of(term) {
-            self.wind_down(cause_of(end));
+    pub fn handler_ending(&mut self, at: &mut Scene, term: TermId, end: HandlerEnd) {
+        if self.is_of(term) {
+            self.wind_down(at, cause_of(end));
         }
     }
 
     /// The handler and its tasks have ended.
-    pub(super) fn handler_ended(&mut self, term: TermId, end: HandlerEnd) {
-        if !self.phase.is_of(term) {
+    pub fn handler_ended(&mut self, at: &mut Scene, term: TermId, end: HandlerEnd) {
+        if !self.is_of(term) {
             return;
         }
-        self.begin_winding_down(cause_of(end));
-        let Phase::WindingDown(winding_down) = &mut self.phase else {
+        self.begin_winding_down(at, cause_of(end));
+        let Phase::WindingDown(winding_down) = self else {
             return;
         };
         if winding_down.is_overrun() {
@@ -208,59 +186,83 @@ impl Election {
             winding_down.replaced = None;
         }
         let revoke = winding_down.revoke() && !mutated!(ReleaseBeforeRevoke);
-        self.begin_releasing();
+        self.begin_releasing(at);
         if revoke {
-            self.emit(Effect::Revoke { term });
+            at.emit(Effect::Revoke { term });
         }
     }
 
-    fn begin_releasing(&mut self) {
-        let give_up = self.now + self.settings.request_timeout * 2;
-        if let Phase::WindingDown(winding_down) = &mut self.phase {
+    fn begin_releasing(&mut self, at: &mut Scene) {
+        let give_up = at.now + at.settings.request_timeout * 2;
+        if let Phase::WindingDown(winding_down) = self {
             let give_up = give_up.max(winding_down.held.until);
-            self.phase = Phase::Releasing(Releasing::of_term(winding_down, give_up));
+            *self = Phase::Releasing(Releasing::of_term(winding_down, give_up));
         }
     }
 
-    pub(super) fn abort_handler(&mut self) {
-        let Phase::WindingDown(winding_down) = &mut self.phase else {
+    pub fn abort_handler(&mut self, at: &mut Scene) {
+        let Phase::WindingDown(winding_down) = self else {
             return;
         };
         winding_down.handler = Handler::Aborted;
         winding_down.renew_no_more();
         let term = winding_down.held.term;
-        if self.now >= winding_down.held.until {
+        if at.now >= winding_down.held.until {
             // The process stood still until its lease was over, and so did its handler. It overruns
             // only if it outlives the abort. The others have waited for the lease already.
-            winding_down.stop_by = winding_down.stop_by.min(self.now);
+            winding_down.stop_by = winding_down.stop_by.min(at.now);
             winding_down.replaced = None;
             if winding_down.revoke() {
-                self.emit(Effect::Revoke { term });
+                at.emit(Effect::Revoke { term });
             }
         }
         mutated!(NeverAbort => return);
-        self.emit(Effect::Abort { term });
+        at.emit(Effect::Abort { term });
     }
 
-    pub(super) fn note_overrun(&mut self) {
-        let Phase::WindingDown(winding_down) = &mut self.phase else {
+    pub fn note_overrun(&mut self, at: &mut Scene) {
+        let Phase::WindingDown(winding_down) = self else {
             return;
         };
         winding_down.handler = Handler::Overrun;
         let term = winding_down.held.term;
         let fencing_token = winding_down.fencing_token;
         if winding_down.revoke() {
-            self.emit(Effect::Revoke { term });
+            at.emit(Effect::Revoke { term });
         }
-        self.tell(Event::HandlerOverrun { fencing_token });
+        at.tell(Event::HandlerOverrun { fencing_token });
     }
 
     /// Handles a read of the keys while the handler winds down.
-    pub(super) fn winding_down_has_read(&mut self, snapshot: &Snapshot) {
-        let in_doubt = self.phase.kept().is_some_and(|it| it.is_in_doubt());
+    pub fn winding_down_has_read(&mut self, at: &mut Scene, snapshot: &Snapshot) {
+        let in_doubt = self.kept().is_some_and(|it| it.is_in_doubt());
         if in_doubt {
-            self.keeping_has_read(snapshot);
+            self.keeping_has_read(at, snapshot);
         }
+    }
+}
+
+impl Scene {
+    pub fn winding_down_timers(&self, winding_down: &WindingDown) -> Vec<(Moment, Timer)> {
+        let allowance = self.settings.abort_allowance();
+        let (stop_by, until) = (winding_down.stop_by, winding_down.held.until);
+        let (abort_at, overrun_at) = if winding_down.lease == Lease::Revoked {
+            (stop_by, stop_by + allowance)
+        } else {
+            (stop_by.min(until - allowance), until)
+        };
+        let mut timers = match winding_down.handler {
+            Handler::Cancelled => vec![(abort_at, Timer::Abort)],
+            Handler::Aborted => vec![(overrun_at, Timer::NoteOverrun)],
+            Handler::Overrun => Vec::new(),
+        };
+        let search_at = winding_down.succession.search_at();
+        timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
+        let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
+        if renews && self.wire.may_send() {
+            timers.push(self.keeping_due(&winding_down.held));
+        }
+        timers
     }
 }
 
