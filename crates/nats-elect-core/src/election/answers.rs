@@ -20,7 +20,7 @@ pub(super) enum Stake {
 }
 
 impl Phase {
-    pub fn write_ended(&mut self, at: &mut Scene, op: OpId, outcome: &WriteOutcome) {
+    pub fn write_ended(self, at: &mut Scene, op: OpId, outcome: &WriteOutcome) -> Self {
         let write = match at.wire.write_ended(op, outcome, at.now) {
             Answered::Write(write, breaker) => {
                 at.note_breaker(breaker);
@@ -33,9 +33,9 @@ impl Phase {
                 {
                     at.report(failure);
                 }
-                return;
+                return self;
             }
-            Answered::Void => return,
+            Answered::Void => return self,
         };
         // The refusal of a fence record tells the sequence of the fence key.
         if let WriteOutcome::Conflict {
@@ -46,43 +46,49 @@ impl Phase {
         {
             at.regressed(was, is);
         }
-        match write.purpose {
-            Purpose::Claim => self.claim_ended(at, write, outcome),
-            Purpose::Beside => self.fence_ended(at, write, outcome),
-            Purpose::Renew => self.heartbeat_ended(at, write, outcome),
-            Purpose::Release => self.release_ended(at, write, outcome),
+        match (self, write.purpose) {
+            (Self::Waiting(it), Purpose::Claim) => it.claim_ended(at, write, outcome),
+            (Self::Acquiring(it), Purpose::Beside) => it.fence_ended(at, write, outcome),
+            (phase, Purpose::Renew) => phase.renew_ended(at, write, outcome),
+            (Self::Releasing(it), Purpose::Release) => it.release_ended(at, write, outcome),
+            (phase, Purpose::Claim | Purpose::Beside | Purpose::Release) => phase,
         }
     }
 
-    pub fn read_ended(&mut self, at: &mut Scene, op: OpId, outcome: Result<Snapshot, Failure>) {
+    pub fn read_ended(
+        mut self,
+        at: &mut Scene,
+        op: OpId,
+        outcome: Result<Snapshot, Failure>,
+    ) -> Self {
         let failure = outcome.as_ref().err();
         let Some((sent, breaker)) = at.wire.read_ended(op, failure, at.now) else {
-            return;
+            return self;
         };
         at.note_breaker(breaker);
         match outcome {
             Ok(snapshot) => self.has_read(at, &snapshot, sent),
             Err(failure) => {
-                let stake = self.stake();
-                at.request_failed(BucketRequest::Read, &failure, stake);
+                at.request_failed(BucketRequest::Read, &failure, self.stake());
                 if let Some(held) = self.kept() {
                     held.could_not_read(at.now);
-                } else if matches!(self, Phase::Waiting(_)) && at.stopping.is_some() {
-                    self.leave(at);
+                }
+                match self {
+                    Self::Waiting(_) if at.stopping.is_some() => at.leave(),
+                    phase => phase,
                 }
             }
         }
     }
 
-    fn has_read(&mut self, at: &mut Scene, snapshot: &Snapshot, sent: Moment) {
+    fn has_read(self, at: &mut Scene, snapshot: &Snapshot, sent: Moment) -> Self {
         if let (Some(epoch), Some(bucket)) = (snapshot.epoch, at.wire.bucket)
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
         {
-            self.link_changed(at, Link::Down { since: at.now });
+            let phase = self.link_changed(at, Link::Down { since: at.now });
             at.reopen();
-            self.lost(at, EndCause::BucketLost, None);
-            return;
+            return phase.lost(at, EndCause::BucketLost, None);
         }
         let own = snapshot.role.as_ref().is_some_and(|entry| at.is_own(entry));
         at.in_touch();
@@ -92,58 +98,55 @@ impl Phase {
             Reading::Newer => at.others_write(),
             Reading::Same => {}
         }
+        let news = reading != Reading::Same;
         match self {
-            Phase::Waiting(_) => {
-                self.waiting_has_read(at, reading != Reading::Same, sent);
-                if let Some(entry) = &snapshot.role {
-                    self.adopt_claim(at, entry, true);
-                }
-            }
-            Phase::Acquiring(_) => self.acquiring_has_read(at, snapshot),
-            Phase::Leading(_) => self.leader_has_read(at, snapshot),
-            Phase::WindingDown(_) => self.winding_down_has_read(at, snapshot),
-            Phase::Releasing(_) => self.releasing_has_read(at, snapshot),
-            Phase::Stopped => {}
+            Self::Waiting(it) => it.has_read(at, snapshot, news, sent),
+            Self::Acquiring(it) => it.has_read(at, snapshot),
+            Self::Leading(it) => it.has_read(at, snapshot),
+            Self::WindingDown(it) => it.has_read(at, snapshot),
+            Self::Releasing(it) => it.has_read(at, snapshot),
+            Self::Stopped => Self::Stopped,
         }
     }
 
     /// Handles a message that the watch showed under the role's key.
-    pub fn observed(&mut self, at: &mut Scene, entry: Entry) {
+    pub fn observed(mut self, at: &mut Scene, entry: Entry) -> Self {
         at.in_touch();
         let revision = entry.revision;
         let own = at.is_own(&entry);
         let ours = at.wire.attempts.find(entry.content.nonce());
         let shown = entry.clone();
-        if let Some(attempt) = ours.filter(|_| own) {
-            self.watch_showed_own(at, attempt);
+        if let (Self::Leading(it), Some(attempt), true) = (&mut self, ours, own) {
+            it.watch_showed_own(at, attempt);
         }
         if !at.observed_role.watched(entry, own, at.now) {
-            return;
+            return self;
         }
-        self.record_changed(at);
+        if let Self::Waiting(it) = &mut self {
+            it.record_changed(at);
+        }
         at.others_write();
-        if at.observed_role.shows_less() {
-            self.must_read(at.now, false);
+        let Some(attempt) = ours else {
+            mutated!(ForgetHeartbeatsForAnyRecord => at.wire.operations.forget_heartbeats(revision));
+            if let Some(held) = self.kept() {
+                held.suspect(revision, at.now);
+            }
+            return self;
+        };
+        if attempt.purpose == Purpose::Release {
+            if let Self::Releasing(it) = &mut self {
+                it.freeing.shown(attempt, revision, &mut at.wire, at.now);
+            }
+            return self;
         }
-        match ours {
-            None => {
-                mutated!(ForgetHeartbeatsForAnyRecord => at.wire.operations.forget_heartbeats(revision));
-                self.suspect(at, revision);
-            }
-            Some(attempt) if attempt.purpose == Purpose::Release => {
-                self.saw_release(at, attempt, revision);
-            }
+        if attempt.settled.is_some() || at.wire.operations.awaits(attempt.beat) {
             // The answer to this write will tell.
-            Some(attempt)
-                if attempt.settled.is_some() || at.wire.operations.awaits(attempt.beat) => {}
-            Some(attempt) => {
-                at.wire.operations.forget_reads();
-                if attempt.purpose == Purpose::Claim {
-                    self.adopt_claim(at, &shown, at.is_of_bucket(revision));
-                } else {
-                    self.landed(at, attempt, revision);
-                }
-            }
+            return self;
+        }
+        at.wire.operations.forget_reads();
+        match self {
+            Self::Waiting(it) => it.adopt_claim(at, &shown, at.is_of_bucket(revision)),
+            phase => phase.landed(at, attempt, revision),
         }
     }
 }

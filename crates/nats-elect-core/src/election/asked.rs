@@ -22,7 +22,7 @@ const LONGEST_ORDER: Duration = Duration::from_secs(86_400);
 
 impl Phase {
     /// Handles a peer request.
-    pub fn asked(&mut self, at: &mut Scene, reply_to: ReplyId, question: PeerRequest) {
+    pub fn asked(mut self, at: &mut Scene, reply_to: ReplyId, question: PeerRequest) -> Self {
         let can_wait = matches!(
             question,
             PeerRequest::Ready {
@@ -39,11 +39,13 @@ impl Phase {
                 urgent: _,
             } => {
                 let answer = self.readiness(at, to.as_deref(), release);
-                if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
-                    let hold_off = hold_off_ms.map_or(ORDER_HOLDS, Duration::from_millis);
-                    self.expect_handoff(at, Some(hold_off.min(LONGEST_ORDER)));
-                } else if at.is_behind(release) {
-                    self.look_for_term(at);
+                if let Self::Waiting(it) = &mut self {
+                    if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
+                        let hold_off = hold_off_ms.map_or(ORDER_HOLDS, Duration::from_millis);
+                        it.expect_handoff(at, Some(hold_off.min(LONGEST_ORDER)));
+                    } else if at.is_behind(release) {
+                        it.look_for_term(at);
+                    }
                 }
                 answer
             }
@@ -68,6 +70,7 @@ impl Phase {
                 after,
             });
         }
+        self
     }
 
     /// The reply to the question whether this instance could lead, if there is to be one.
@@ -117,20 +120,17 @@ impl Phase {
         if self.kept_until(at).is_some() {
             return refused(Refusal::Ordered);
         }
-        self.wind_down(at, EndCause::Preempted);
+        *self = std::mem::replace(self, Self::Stopped).wind_down(at, EndCause::Preempted);
         let (replaced, cause) = match self {
-            Phase::WindingDown(winding_down) => (winding_down.replaced, Some(winding_down.cause)),
-            Phase::Releasing(releasing) => (releasing.freeing.replaced(), releasing.cause()),
+            Self::WindingDown(it) => (it.replaced, Some(it.cause)),
+            Self::Releasing(it) => (it.freeing.replaced(), it.cause()),
             _ => return refused(Refusal::NotLeader),
         };
         let frees = replaced == Some(Replaced::OwnRecord);
         match self.succession() {
             Some(succession) if frees && succession.may_name_heir(cause) => {
-                if succession
-                    .heir
-                    .as_ref()
-                    .is_some_and(|heir| heir.priority >= by.priority && *heir != by)
-                {
+                let better = |heir: &Contender| heir.priority >= by.priority && *heir != by;
+                if succession.heir.as_ref().is_some_and(better) {
                     return refused(Refusal::PriorityNotHigher);
                 }
                 succession.heir = Some(by);

@@ -13,21 +13,19 @@ use crate::record::{Content, Entry};
 
 impl Phase {
     /// Extends the lease without any proof.
-    pub fn extend_unproved(&mut self, at: &mut Scene) {
+    pub fn extend_unproved(mut self, at: &mut Scene) -> Self {
         let (now, lease) = (at.now, at.lease_until(at.now));
-        let next = now + at.settings.heartbeat;
-        let Phase::Leading(leadership) = self else {
-            return;
-        };
-        let held = &mut leadership.held;
-        held.extend(held.revision, now, lease, next);
-        let term = held.term;
-        at.emit_before_events(Effect::Extend {
-            term,
-            lease,
-            acting: Some(lease),
-            proved: now,
-        });
+        if let Self::Leading(leadership) = &mut self {
+            let held = &mut leadership.held;
+            held.extend(held.revision, now, lease, now + at.settings.heartbeat);
+            at.emit_before_events(Effect::Extend {
+                term: held.term,
+                lease,
+                acting: Some(lease),
+                proved: now,
+            });
+        }
+        self
     }
 
     /// Whether a read shows a message where the last confirmed record was stored.

@@ -46,26 +46,50 @@ pub enum Intent {
 }
 
 impl Phase {
-    pub fn intend(&mut self, at: &mut Scene, request: RequestId, intent: Intent) {
+    pub fn intend(mut self, at: &mut Scene, request: RequestId, intent: Intent) -> Self {
         match intent {
             Intent::Pause => {
                 self.set_paused(at, true);
                 at.reply(request, Reply::Noted);
+                self
             }
             Intent::Resume => {
                 self.set_paused(at, false);
                 at.forgive();
                 at.ordered_until = at.now;
                 at.reply(request, Reply::Noted);
+                self
             }
-            Intent::Cordon => self.cordon(at, request),
+            Intent::Cordon => {
+                self.set_paused(at, true);
+                let mut phase = self.hand_over(at, EndCause::Cordoned);
+                phase.answer_at_end(at, request);
+                phase
+            }
             Intent::StepDown {
                 to,
                 expected,
                 hold_off,
             } => self.step_down(at, request, to, expected, hold_off),
-            Intent::Stop { release } => self.stop(at, release),
-            Intent::Abandon => self.abandon(at),
+            Intent::Stop { release } => {
+                at.stopping.get_or_insert(release);
+                if release {
+                    self.hand_over(at, EndCause::Stopped)
+                } else {
+                    self.wind_down(at, EndCause::Stopped).forgo_release()
+                }
+            }
+            Intent::Abandon => {
+                at.stopping = Some(false);
+                match self.wind_down(at, EndCause::Abandoned).forgo_release() {
+                    Self::Waiting(_) | Self::Acquiring(_) => at.leave(),
+                    Self::WindingDown(mut it) => {
+                        it.renew_no_more();
+                        Self::WindingDown(it)
+                    }
+                    phase => phase,
+                }
+            }
         }
     }
 
@@ -76,64 +100,36 @@ impl Phase {
         kept.then_some(at.ordered_until)
     }
 
-    fn cordon(&mut self, at: &mut Scene, request: RequestId) {
-        self.set_paused(at, true);
-        let leads = self.is_leading();
-        self.wind_down(at, EndCause::Cordoned);
-        if leads {
-            self.find_heir(at);
-        }
-        self.answer_at_end(at, request);
-    }
-
-    fn stop(&mut self, at: &mut Scene, release: bool) {
-        let leads = self.is_leading();
-        at.stopping.get_or_insert(release);
-        self.wind_down(at, EndCause::Stopped);
-        if leads && release {
-            self.find_heir(at);
-        }
-        if !release {
-            self.forgo_release();
-        }
-    }
-
-    fn abandon(&mut self, at: &mut Scene) {
-        at.stopping = Some(false);
-        self.wind_down(at, EndCause::Abandoned);
-        self.forgo_release();
-        match self {
-            Phase::WindingDown(winding_down) => winding_down.renew_no_more(),
-            Phase::Waiting(_) | Phase::Acquiring(_) => self.leave(at),
-            Phase::Leading(_) | Phase::Releasing(_) | Phase::Stopped => {}
-        }
-    }
-
-    fn forgo_release(&mut self) {
-        match self {
-            Phase::WindingDown(winding_down) => winding_down.replaced = None,
-            Phase::Releasing(releasing) => releasing.freeing.forgo(),
+    fn forgo_release(mut self) -> Self {
+        match &mut self {
+            Self::WindingDown(it) => it.replaced = None,
+            Self::Releasing(it) => it.freeing.forgo(),
             _ => {}
         }
-    }
-
-    /// Leaves the election. This instance holds nothing.
-    pub fn leave(&mut self, at: &mut Scene) {
-        *self = Phase::Stopped;
-        at.become_state(RoleState::Stopped);
+        self
     }
 
     fn set_paused(&mut self, at: &mut Scene, paused: bool) {
         if std::mem::replace(&mut at.paused, paused) == paused {
             return;
         }
-        if paused {
-            self.expect_no_handoff();
+        if let Self::Waiting(it) = self
+            && paused
+        {
+            it.promised = None;
         }
         at.tell(if paused {
             Event::Paused
         } else {
             Event::Resumed
         });
+    }
+}
+
+impl Scene {
+    /// Leaves the election. This instance holds nothing.
+    pub fn leave(&mut self) -> Phase {
+        self.become_state(RoleState::Stopped);
+        Phase::Stopped
     }
 }

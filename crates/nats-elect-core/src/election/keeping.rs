@@ -7,34 +7,15 @@ use super::phase::Phase;
 use super::scene::Scene;
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
+use crate::heirs::Heirs;
 use crate::lease::{Asked, Attempt, Failure, Found, Held, Kind, Purpose, Stored, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 
 impl Phase {
-    pub fn renew(&mut self, at: &mut Scene) {
-        let Some(held) = self.held().copied() else {
-            return;
-        };
-        self.renew_line(at);
-        let (over, heirs) = (held.revision, self.heirs());
-        at.send(
-            Purpose::Renew,
-            held.term,
-            held.secrets,
-            over,
-            0,
-            |at, nonce| {
-                let record = at.record(held.secrets, nonce, heirs);
-                WriteKind::Renew { over, record }
-            },
-        );
-    }
-
     /// Handles the answer to a heartbeat.
-    pub fn heartbeat_ended(&mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) {
-        let Attempt { beat, over, .. } = write;
+    pub fn renew_ended(mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) -> Self {
         at.tell(Event::HeartbeatEnded {
             outcome: match outcome {
                 WriteOutcome::Acked { .. } if self.is_answer_late(at) => Outcome::TooLate,
@@ -49,27 +30,24 @@ impl Phase {
             return self.extend_unproved(at);
         });
         if !self.is_of(write.term) {
-            return;
+            return self;
         }
         match outcome {
-            WriteOutcome::Acked { revision } => {
-                let attempt = at.wire.attempts.find_beat(beat);
-                if let Some(attempt) = attempt {
-                    self.confirmed(at, attempt, *revision);
+            WriteOutcome::Acked { revision } => match at.wire.attempts.find_beat(write.beat) {
+                Some(attempt) => self.confirmed(at, attempt, *revision),
+                None => self,
+            },
+            WriteOutcome::Conflict { .. } => {
+                if self.kept().is_some_and(|held| held.refused(write.over)) {
+                    self.suspend(at, at.now);
                 }
+                self
             }
-            WriteOutcome::Conflict { .. } => self.heartbeat_refused(at, over),
-            WriteOutcome::Failed(failure) => self.heartbeat_failed(at, beat, failure),
+            WriteOutcome::Failed(failure) => self.heartbeat_failed(at, write.beat, failure),
         }
     }
 
-    fn heartbeat_refused(&mut self, at: &mut Scene, over: u64) {
-        if self.kept().is_some_and(|held| held.refused(over)) {
-            self.suspend(at, at.now);
-        }
-    }
-
-    fn heartbeat_failed(&mut self, at: &mut Scene, beat: u64, failure: &Failure) {
+    fn heartbeat_failed(mut self, at: &mut Scene, beat: u64, failure: &Failure) -> Self {
         // If it is stored all the same, the next one is refused and finds that out.
         if failure.kind == FailureKind::Contended {
             if let Some(held) = self.kept() {
@@ -79,61 +57,57 @@ impl Phase {
                 self.refuse_proofs(at, beat, failure);
             }
             self.suspend(at, at.now);
-            return;
+            return self;
         }
         if let Some(held) = self.kept() {
             held.unanswered();
         }
         // The watch may have shown it meanwhile.
         if let Some((attempt, revision)) = at.shown(beat) {
-            self.landed(at, attempt, revision);
-            return;
+            return self.landed(at, attempt, revision);
         }
         at.request_failed(BucketRequest::Heartbeat, failure, Stake::Lease);
         self.suspend(at, at.now);
         self.refuse_proofs(at, beat, failure);
         if failure.ends_term() || mutated!(EndAtAnyRefusal) && !failure.is_transient() {
-            self.wind_down(at, EndCause::BucketLost);
+            return self.wind_down(at, EndCause::BucketLost);
         }
+        self
     }
 
     /// Handles a write of this term that is known to be stored, by its answer or by a read. The
     /// lease counts from its sending. If the old deadline has passed, it extends nothing, and only
     /// its revision is learnt.
-    fn confirmed(&mut self, at: &mut Scene, attempt: Attempt, revision: u64) {
+    fn confirmed(mut self, at: &mut Scene, attempt: Attempt, revision: u64) -> Self {
         let record = at.own_content(attempt.beat);
         at.observed_role.wrote(revision, record, at.now);
         at.wire.operations.forget_heartbeats(revision);
         let late = self.is_deadline_over(at) && !mutated!(ExtendOnLateAck);
-        let until = at.lease_until(attempt.sent);
-        let next = attempt.sent + at.settings.heartbeat;
-        let linked = at.wire.is_up();
-        if let Phase::Releasing(releasing) = self {
+        if let Self::Releasing(releasing) = &mut self {
             releasing.freeing.held.stored(revision);
         }
         let Some(held) = self.kept() else {
-            return;
+            return self;
         };
         if late {
             held.stored(revision);
             let expired = at.now >= held.until;
-            self.wind_down(
-                at,
-                if expired {
-                    EndCause::LeaseExpired
-                } else {
-                    EndCause::ConnectionLost
-                },
-            );
-            return;
+            let cause = if expired {
+                EndCause::LeaseExpired
+            } else {
+                EndCause::ConnectionLost
+            };
+            return self.wind_down(at, cause);
         }
+        let until = at.lease_until(attempt.sent);
+        let next = attempt.sent + at.settings.heartbeat;
         held.extend(revision, attempt.sent, until, next);
         let held = *held;
-        if linked {
+        if at.wire.is_up() {
             at.suspended_since = None;
         }
-        let acting = match self {
-            Phase::Leading(leadership) => Some(leadership.acting_until(at)),
+        let acting = match &self {
+            Self::Leading(leadership) => Some(leadership.acting_until(at)),
             _ => None,
         };
         at.emit_before_events(Effect::Extend {
@@ -142,49 +116,59 @@ impl Phase {
             acting,
             proved: held.sent,
         });
-        if let Phase::Leading(leadership) = self {
-            let fencing_token = leadership.fencing_token;
-            for request in leadership.asked_before(attempt.beat) {
-                at.reply(request, Reply::Proved(fencing_token));
-            }
+        if let Self::Leading(leadership) = &mut self {
+            let proved = Reply::Proved(leadership.fencing_token);
+            leadership.answer_proofs(at, attempt.beat, &proved);
         }
+        self
     }
 
     /// Handles a read of the keys, mostly because of a doubtful heartbeat.
-    pub fn keeping_has_read(&mut self, at: &mut Scene, snapshot: &Snapshot) {
+    pub fn keeping_has_read(mut self, at: &mut Scene, snapshot: &Snapshot) -> Self {
         mutated!(ReadIsProof => if self.shows_held(snapshot) { return self.extend_unproved(at); });
         let Some(held) = self.kept() else {
-            return;
+            return self;
         };
         let stored = snapshot.role.as_ref().map(stored);
         match held.has_read(stored, &at.wire.attempts, at.now) {
-            Found::Undecided => {}
+            Found::Undecided => self,
             Found::Landed(attempt, revision) => self.landed(at, attempt, revision),
             Found::Lost(cause, marker) => {
                 if cause == EndCause::Superseded {
                     at.tell(Event::ValidationFailed);
                 }
-                self.lost(at, cause, marker);
+                self.lost(at, cause, marker)
             }
         }
     }
 
     /// Handles a heartbeat of ours that was never answered but stands in the role's key.
-    pub fn landed(&mut self, at: &mut Scene, attempt: Attempt, revision: u64) {
+    pub fn landed(self, at: &mut Scene, attempt: Attempt, revision: u64) -> Self {
         let held = self
             .held()
             .is_some_and(|held| held.term == attempt.term && held.revision < revision);
         if held && attempt.purpose == Purpose::Renew {
             at.wire.attempts.settle(attempt.beat, revision);
-            self.confirmed(at, attempt, revision);
+            return self.confirmed(at, attempt, revision);
+        }
+        self
+    }
+
+    /// Notes since when the connection is lost or a heartbeat is late.
+    pub fn suspend(&self, at: &mut Scene, since: Moment) {
+        if at.suspended_since.is_none_or(|known| since < known) {
+            at.suspended_since = Some(since);
+            if let Self::Leading(leadership) = self {
+                leadership.tell_grace(at);
+            }
         }
     }
 
-    /// Asks for proof at once, because the watch showed a message at this revision that is not
-    /// ours.
-    pub fn suspect(&mut self, at: &mut Scene, revision: u64) {
-        if let Some(held) = self.kept() {
-            held.suspect(revision, at.now);
+    /// Tells the callers that wait for the proof of this beat, or of an earlier one, that there is
+    /// none for now.
+    pub fn refuse_proofs(&mut self, at: &mut Scene, beat: u64, failure: &Failure) {
+        if let Self::Leading(leadership) = self {
+            leadership.answer_proofs(at, beat, &Reply::Unproven(failure.clone()));
         }
     }
 
@@ -198,13 +182,24 @@ impl Phase {
     /// not, although nothing rests on it any more.
     fn is_answer_late(&self, at: &Scene) -> bool {
         match self {
-            Phase::Leading(_) => self.is_deadline_over(at),
+            Self::Leading(_) => self.is_deadline_over(at),
             phase => phase.held().is_none_or(|held| at.now >= held.until),
         }
     }
 }
 
 impl Scene {
+    pub fn renew(&mut self, held: &Held, heirs: Heirs) {
+        let record = self.record(held.secrets, heirs);
+        let over = held.revision;
+        self.send(
+            held.term,
+            held.secrets,
+            0,
+            WriteKind::Renew { over, record },
+        );
+    }
+
     /// The attempt with this beat and its revision, if it was the message last seen.
     fn shown(&self, beat: u64) -> Option<(Attempt, u64)> {
         let own = Some(self.wire.attempts.nonce(beat));

@@ -11,12 +11,12 @@ use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 
 impl Phase {
     /// Brings the reported values in line with this step, and reports changes.
-    pub fn relabel(&mut self, at: &mut Scene) {
+    pub fn relabel(&self, at: &mut Scene) {
         // Outside of a term the link alone counts.
         if at.wire.is_up() && !self.is_leading() {
             at.suspended_since = None;
         }
-        if let Phase::Waiting(waiting) = self {
+        if let Self::Waiting(waiting) = self {
             let followed = at.followed();
             if waiting.cooling_until.is_some() && at.state == RoleState::Demoted {
                 // An instance in its cool-down stays `Demoted`, even if another one leads.

@@ -1,7 +1,6 @@
 //! Leading: heartbeats, proofs on demand, health checks, and the conditions under which a term must
 //! end.
 
-use super::answers::Stake;
 use super::effect::{Effect, Reply};
 use super::input::{RequestId, Snapshot};
 use super::line::Line;
@@ -9,9 +8,10 @@ use super::phase::Phase;
 use super::scene::Scene;
 use super::succession::PendingHandoff;
 use super::timers::Timer;
+use super::winding_down::WindingDown;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Failure, Held, TermId};
+use crate::lease::{Asked, Attempt, Failure, HandlerEnd, Held};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::FenceEntry;
@@ -67,129 +67,166 @@ impl Leadership {
             .map_or(until, |end| end.min(until))
     }
 
-    /// Takes the callers that the attempt with this beat, or the lack of its answer, concerns: they
-    /// asked for proof before it was sent.
-    pub fn asked_before(&mut self, beat: u64) -> Vec<RequestId> {
-        let asked = self.proofs.extract_if(.., |(_, first)| *first <= beat);
-        asked.map(|(request, _)| request).collect()
-    }
-}
-
-impl Phase {
-    /// Notes since when the connection is lost or a heartbeat is late.
-    pub fn suspend(&mut self, at: &mut Scene, since: Moment) {
-        if at.suspended_since.is_none_or(|known| since < known) {
-            at.suspended_since = Some(since);
-            self.tell_grace(at);
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
+        let last_call = self.held.until - at.settings.stop_budget;
+        let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
+        if let Some(grace_until) = at.grace_until(&self.held) {
+            timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
         }
-    }
-
-    /// Has the shared deadline end with the grace period, if one runs.
-    pub fn tell_grace(&mut self, at: &mut Scene) {
-        if let Phase::Leading(leadership) = self
-            && at.grace_until(&leadership.held).is_some()
-        {
-            let term = leadership.held.term;
-            let acting = leadership.acting_until(at);
-            at.emit(Effect::Suspend { term, acting });
+        // When the term has to end, a heartbeat would only make the others wait for longer.
+        let too_late = timers.iter().any(|(due, _)| *due <= at.now);
+        if !self.checking {
+            timers.push((self.check_at, Timer::CheckHealth));
         }
+        if at.wire.may_send() && !too_late {
+            let (due, task) = at.keeping_due(&self.held);
+            // A read of the fence must not delay a heartbeat, let alone a late one.
+            let verify_at = self
+                .verify_at
+                .max(at.wire.retry.at(Asked::ReadKeys))
+                .max(at.now);
+            let takes = at.wire.operations.read_takes();
+            // On a slow network it never fits between two heartbeats. Then the lease must have room
+            // for it and for two more.
+            let overdue = self.verify_at + at.settings.validation_interval <= at.now
+                && at.now + takes * 2 <= last_call;
+            if !at.is_of_member() && task == Timer::Renew && (verify_at + takes <= due || overdue) {
+                timers.push((verify_at, Timer::VerifyFence));
+            }
+            let asked = !self.proofs.is_empty() && task == Timer::Renew;
+            timers.push((
+                if asked {
+                    at.wire.retry.at(Asked::WriteKey)
+                } else {
+                    due
+                },
+                task,
+            ));
+        }
+        timers
     }
 
-    pub fn lease_over(&mut self, at: &mut Scene, term: TermId) {
-        if self.is_of(term) {
-            self.lost(at, EndCause::LeaseExpired, None);
+    /// Ends the term in good order: there is a lease to finish under.
+    pub fn wind_down(self, at: &mut Scene, cause: EndCause) -> Phase {
+        let winding_down = self.resign(at, cause);
+        mutated!(ReleaseBeforeHandlerEnds => return winding_down.release(at));
+        Phase::WindingDown(winding_down)
+    }
+
+    /// Ends the term at once, because the basis of its lease is gone.
+    pub fn lost(self, at: &mut Scene, cause: EndCause, marker: Option<u64>) -> Phase {
+        self.resign(at, cause).lost(at, cause, marker)
+    }
+
+    fn resign(self, at: &mut Scene, cause: EndCause) -> WindingDown {
+        let term = self.held.term;
+        let winding_down = WindingDown::begin(self, at, cause);
+        at.emit(Effect::Cancel { term });
+        winding_down
+    }
+
+    /// The handler has ended. The tasks that it spawned wind down while the lease is renewed.
+    pub fn handler_ending(self, at: &mut Scene, end: HandlerEnd) -> Phase {
+        self.wind_down(at, cause_of(end))
+    }
+
+    /// The handler and its tasks have ended.
+    pub fn handler_ended(self, at: &mut Scene, end: HandlerEnd) -> Phase {
+        WindingDown::begin(self, at, cause_of(end)).handler_ended(at)
+    }
+
+    /// Ends the term, because an outage has lasted for the whole grace period.
+    pub fn grace_over(self, at: &mut Scene, since: Moment) -> Phase {
+        let is_over = self.held.sent > since && !mutated!(ObeyOldGraceOver);
+        if is_over {
+            Phase::Leading(self)
+        } else {
+            self.wind_down(at, EndCause::ConnectionLost)
         }
     }
 
     /// Ends the term, because the fence key has moved on. Either another instance has the role, or
     /// the basis of this term's fenced writes is broken.
-    pub fn superseded(&mut self, at: &mut Scene, term: TermId) {
-        if self.stake() == Stake::Lease && self.is_of(term) {
-            if self.is_leading() {
-                at.tell(Event::ValidationFailed);
-            }
-            self.lost(at, EndCause::Superseded, None);
+    pub fn superseded(self, at: &mut Scene) -> Phase {
+        at.tell(Event::ValidationFailed);
+        self.lost(at, EndCause::Superseded, None)
+    }
+
+    /// Has the shared deadline end with the grace period, if one runs.
+    pub fn tell_grace(&self, at: &mut Scene) {
+        if at.grace_until(&self.held).is_some() {
+            let term = self.held.term;
+            let acting = self.acting_until(at);
+            at.emit(Effect::Suspend { term, acting });
         }
     }
 
-    pub fn validate(&mut self, at: &mut Scene, request: RequestId, term: Option<TermId>) {
-        let next_beat = at.wire.attempts.next_beat();
-        let linked = at.wire.is_up();
-        match self {
-            Phase::Leading(leadership) if term.is_none_or(|term| term == leadership.held.term) => {
-                if linked {
-                    leadership.proofs.push((request, next_beat));
-                    return;
-                }
-                let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
-                at.reply(request, Reply::Unproven(failure));
-            }
-            _ => at.reply(request, Reply::NotLeader),
+    pub fn renew(mut self, at: &mut Scene) -> Phase {
+        self.renew_line(at);
+        at.renew(&self.held, self.line.heirs());
+        Phase::Leading(self)
+    }
+
+    pub fn validate(mut self, at: &mut Scene, request: RequestId) -> Phase {
+        if at.wire.is_up() {
+            self.proofs.push((request, at.wire.attempts.next_beat()));
+        } else {
+            let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
+            at.reply(request, Reply::Unproven(failure));
+        }
+        Phase::Leading(self)
+    }
+
+    /// Answers the callers that the attempt with this beat, or the lack of its answer, concerns:
+    /// they asked for proof before it was sent.
+    pub fn answer_proofs(&mut self, at: &mut Scene, beat: u64, reply: &Reply) {
+        for (request, _) in self.proofs.extract_if(.., |(_, first)| *first <= beat) {
+            at.reply(request, reply.clone());
         }
     }
 
-    /// Tells the callers that wait for the proof of this beat, or of an earlier one, that there is
-    /// none for now.
-    pub fn refuse_proofs(&mut self, at: &mut Scene, beat: u64, failure: &Failure) {
-        let Phase::Leading(leadership) = self else {
-            return;
-        };
-        for request in leadership.asked_before(beat) {
-            at.reply(request, Reply::Unproven(failure.clone()));
-        }
-    }
-
-    pub fn check_health(&mut self, at: &mut Scene) {
-        let Phase::Leading(leadership) = self else {
-            return;
-        };
-        leadership.checking = true;
-        let term = leadership.held.term;
+    pub fn check_health(mut self, at: &mut Scene) -> Phase {
+        self.checking = true;
+        let term = self.held.term;
         at.emit(Effect::CheckHealth { term });
+        Phase::Leading(self)
     }
 
-    pub fn health_checked(&mut self, at: &mut Scene, term: TermId, healthy: bool) {
-        let next = at.now + at.settings.health.interval;
-        let Phase::Leading(leadership) = self else {
-            return;
-        };
-        if leadership.held.term != term || !leadership.checking {
-            return;
+    pub fn health_checked(mut self, at: &mut Scene, healthy: bool) -> Phase {
+        if !self.checking {
+            return Phase::Leading(self);
         }
-        leadership.checking = false;
-        leadership.check_at = next;
+        self.checking = false;
+        self.check_at = at.now + at.settings.health.interval;
         if healthy {
-            leadership.failed_checks = 0;
-            return;
+            self.failed_checks = 0;
+            return Phase::Leading(self);
         }
-        leadership.failed_checks += 1;
-        let consecutive = leadership.failed_checks;
+        self.failed_checks += 1;
+        let consecutive = self.failed_checks;
         at.tell(Event::HealthCheckFailed { consecutive });
         if consecutive >= at.settings.health.max_consecutive_failures {
-            self.wind_down(at, EndCause::Unhealthy);
+            return self.wind_down(at, EndCause::Unhealthy);
         }
+        Phase::Leading(self)
     }
 
     /// Takes an own record that the watch showed. A watch that shows these shows fence records too,
     /// soon, unless the server that sends those alone is behind.
-    pub fn watch_showed_own(&mut self, at: &mut Scene, attempt: Attempt) {
+    pub fn watch_showed_own(&mut self, at: &Scene, attempt: Attempt) {
         let next = attempt.sent + at.settings.validation_interval;
-        if let Phase::Leading(leadership) = self
-            && leadership.held.term == attempt.term
-            && !leadership.fence_in_doubt
-        {
-            leadership.verify_at = leadership.verify_at.max(next);
+        if self.held.term == attempt.term && !self.fence_in_doubt {
+            self.verify_at = self.verify_at.max(next);
         }
     }
 
     /// Takes a fence record that the watch showed. One above our own is looked for at once.
-    pub fn watch_showed_fence(&mut self, at: &mut Scene, fence: FenceEntry) {
-        if self.outranks(at, fence)
-            && let Phase::Leading(leadership) = self
-        {
-            leadership.fence_in_doubt = true;
-            leadership.verify_at = at.now;
+    pub fn watch_showed_fence(mut self, at: &Scene, fence: FenceEntry) -> Phase {
+        if self.outranks(at, fence) {
+            self.fence_in_doubt = true;
+            self.verify_at = at.now;
         }
+        Phase::Leading(self)
     }
 
     /// Whether this fence record ends our term.
@@ -200,82 +237,41 @@ impl Phase {
         // A fence record without a nonce was written by hand; fenced writes are no longer
         // protected.
         let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
-        let token = self.fencing_token();
-        token.is_some_and(|token| fence.revision > token.sequence)
-            && anothers.unwrap_or(max_age.is_none())
+        fence.revision > self.fencing_token.sequence && anothers.unwrap_or(max_age.is_none())
     }
 
     /// Reads the fence record, if the watch has not shown for a while that it is as it was.
     /// Heartbeats prove only the lease.
-    pub fn verify_fence(&mut self, at: &mut Scene) {
-        let next = at.now + at.settings.validation_interval;
-        let Phase::Leading(leadership) = self else {
-            return;
-        };
-        leadership.verify_at = next;
+    pub fn verify_fence(mut self, at: &mut Scene) -> Phase {
+        self.verify_at = at.now + at.settings.validation_interval;
         at.send_read(false);
+        Phase::Leading(self)
     }
 
     /// Handles a read of the keys while leading.
-    pub fn leader_has_read(&mut self, at: &mut Scene, snapshot: &Snapshot) {
+    pub fn has_read(mut self, at: &mut Scene, snapshot: &Snapshot) -> Phase {
+        self.fence_in_doubt = false;
         // A read above our fence record is not stale.
-        let outranked = snapshot.fence.is_some_and(|fence| self.outranks(at, fence));
-        if let Phase::Leading(leadership) = self {
-            leadership.fence_in_doubt = false;
-        }
-        if outranked {
+        if snapshot.fence.is_some_and(|fence| self.outranks(at, fence)) {
             at.tell(Event::ValidationFailed);
-            self.wind_down(at, EndCause::Superseded);
-        } else {
-            self.keeping_has_read(at, snapshot);
+            return self.wind_down(at, EndCause::Superseded);
         }
+        Phase::Leading(self).keeping_has_read(at, snapshot)
     }
 }
 
 impl Scene {
-    pub fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
-        let last_call = leadership.held.until - self.settings.stop_budget;
-        let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
-        if let Some(grace_until) = self.grace_until(&leadership.held) {
-            timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
-        }
-        // When the term has to end, a heartbeat would only make the others wait for longer.
-        let too_late = timers.iter().any(|(due, _)| *due <= self.now);
-        if !leadership.checking {
-            timers.push((leadership.check_at, Timer::CheckHealth));
-        }
-        if self.wire.may_send() && !too_late {
-            let (due, task) = self.keeping_due(&leadership.held);
-            // A read of the fence must not delay a heartbeat, let alone a late one.
-            let verify_at = leadership
-                .verify_at
-                .max(self.wire.retry.at(Asked::ReadKeys))
-                .max(self.now);
-            let takes = self.wire.operations.read_takes();
-            // On a slow network it never fits between two heartbeats. Then the lease must have room
-            // for it and for two more.
-            let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
-                && self.now + takes * 2 <= last_call;
-            if !self.is_of_member() && task == Timer::Renew && (verify_at + takes <= due || overdue)
-            {
-                timers.push((verify_at, Timer::VerifyFence));
-            }
-            let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
-            timers.push((
-                if asked {
-                    self.wire.retry.at(Asked::WriteKey)
-                } else {
-                    due
-                },
-                task,
-            ));
-        }
-        timers
-    }
-
     /// When the grace period ends, if one runs.
     pub fn grace_until(&self, held: &Held) -> Option<Moment> {
         mutated!(LeaveGraceToMonitor => return None);
         Some(self.out_of_touch_since(Some(held))? + self.settings.grace?)
+    }
+}
+
+const fn cause_of(end: HandlerEnd) -> EndCause {
+    match end {
+        HandlerEnd::Returned => EndCause::Returned,
+        HandlerEnd::Panicked => EndCause::Panicked,
+        HandlerEnd::Failed | HandlerEnd::Aborted => EndCause::Failed,
     }
 }

@@ -9,7 +9,7 @@ use crate::moment::Moment;
 use crate::mutation::mutated;
 
 impl Phase {
-    pub fn link_changed(&mut self, at: &mut Scene, link: Link) {
+    pub fn link_changed(mut self, at: &mut Scene, link: Link) -> Self {
         if !matches!(link, Link::Up(_)) {
             at.out_of_touch();
         }
@@ -24,25 +24,27 @@ impl Phase {
                 self.suspend(at, since);
                 let why = "the connection to NATS broke";
                 self.refuse_proofs(at, u64::MAX, &Failure::new(FailureKind::Unavailable, why));
+                self
             }
             Link::Unusable(failure) => {
                 self.suspend(at, at.now);
                 at.report(failure);
                 let failure = failure.clone();
                 at.wire.link = link;
-                self.bucket_unusable(at, &failure);
-                self.refuse_proofs(at, u64::MAX, &failure);
+                let mut phase = self.bucket_unusable(at, &failure);
+                phase.refuse_proofs(at, u64::MAX, &failure);
+                phase
             }
             Link::Up(bucket) => self.bucket_ready(at, *bucket),
         }
     }
 
-    fn bucket_ready(&mut self, at: &mut Scene, bucket: Bucket) {
+    fn bucket_ready(self, at: &mut Scene, bucket: Bucket) -> Self {
         if let Some(failure) = bucket.unfit_for(at.settings.ttl) {
-            self.link_changed(at, Link::Unusable(failure));
+            let phase = self.link_changed(at, Link::Unusable(failure));
             // No other part finds the bucket unfit, so no other part looks at it again.
             at.wire.reopen_later(at.now);
-            return;
+            return phase;
         }
         let (replaced, breaker) = at.wire.linked(bucket);
         at.note_breaker(breaker);
@@ -50,35 +52,28 @@ impl Phase {
             at.observed_role.bucket_replaced(at.now);
         }
         at.observed_role.bucket_max_age(bucket.max_age);
-        self.linked(at, replaced);
+        self.linked(at, replaced)
     }
 
     /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
-    fn linked(&mut self, at: &mut Scene, replaced: bool) {
-        mutated!(ForgetDeadlineOnReconnect => self.extend_unproved(at));
-        match self {
-            Phase::Waiting(_) => self.must_read(at.now, false),
-            _ if replaced => self.lost(at, EndCause::BucketLost, None),
-            Phase::Leading(leadership) => leadership.held.renew_at = at.now,
+    fn linked(mut self, at: &mut Scene, replaced: bool) -> Self {
+        mutated!(ForgetDeadlineOnReconnect => self = self.extend_unproved(at));
+        match &mut self {
+            Self::Waiting(it) => it.must_read(at.now, false),
+            _ if replaced => return self.lost(at, EndCause::BucketLost, None),
+            Self::Leading(it) => it.held.renew_at = at.now,
             _ => {}
         }
+        self
     }
 
-    fn bucket_unusable(&mut self, at: &mut Scene, failure: &Failure) {
+    fn bucket_unusable(self, at: &mut Scene, failure: &Failure) -> Self {
         match failure.kind {
             FailureKind::BucketMissing | FailureKind::BucketUnfit => {
-                self.lost(at, EndCause::BucketLost, None);
+                self.lost(at, EndCause::BucketLost, None)
             }
             _ if failure.ends_term() => self.wind_down(at, EndCause::BucketLost),
-            _ => {}
-        }
-    }
-
-    /// Ends the term, because an outage has lasted for the whole grace period.
-    pub fn grace_over(&mut self, at: &mut Scene, since: Moment) {
-        let is_over = not_before_proof(since, self.held()) > since && !mutated!(ObeyOldGraceOver);
-        if !is_over {
-            self.wind_down(at, EndCause::ConnectionLost);
+            _ => self,
         }
     }
 }
@@ -91,15 +86,11 @@ impl Scene {
         self.wire.reopen_later(self.now);
     }
 
-    /// Since when there is no link, or heartbeats are late.
+    /// Since when there is no link, or heartbeats are late. An outage from before the last confirmed
+    /// write was over when that was sent.
     pub fn out_of_touch_since(&self, held: Option<&Held>) -> Option<Moment> {
+        let proved = held.map(|held| held.sent);
         self.suspended_since
-            .map(|since| not_before_proof(since, held))
+            .map(|since| since.max(proved.unwrap_or_default()))
     }
-}
-
-/// This moment or, if it is later, the one when the last confirmed write was sent: an outage from
-/// before that was over then.
-fn not_before_proof(since: Moment, held: Option<&Held>) -> Moment {
-    held.map_or(since, |held| held.sent.max(since))
 }

@@ -2,13 +2,13 @@
 
 use uuid::Uuid;
 
-use super::effect::Effect;
+use super::effect::{Effect, Reply};
 use super::input::Input;
 use super::phase::Phase;
 use super::scene::Scene;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
-use crate::event::Vacancy;
+use crate::event::{EndCause, Vacancy};
 use crate::lease::{Bequest, Failure, Fresh, Link};
 use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
@@ -108,10 +108,9 @@ impl Election {
         at.fresh = fresh;
         #[cfg(feature = "__mutations")]
         let input = at.disguise(input);
-        phase.take(at, input);
-        phase.update_takeover_request(at);
-        phase.run_timers(at);
-        phase.update_takeover_request(at);
+        let taken = std::mem::replace(phase, Phase::Stopped).take(at, input);
+        let done = taken.update_takeover_request(at).run_timers(at);
+        *phase = done.update_takeover_request(at);
         phase.relabel(at);
         std::mem::take(&mut at.out)
     }
@@ -156,19 +155,17 @@ impl Election {
 
     /// What a companion must know to release the present term, if there is one.
     pub fn bequest(&self) -> Option<Bequest> {
-        let (held, fencing_token) = match &self.phase {
-            Phase::Leading(it) => (it.held, it.fencing_token),
-            Phase::WindingDown(it) => (it.held, it.fencing_token),
-            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
-                return None;
-            }
+        let (held, fencing_token, line) = match &self.phase {
+            Phase::Leading(it) => (it.held, it.fencing_token, it.line.heirs()),
+            Phase::WindingDown(it) => (it.held, it.fencing_token, it.succession.line),
+            _ => return None,
         };
         Some(Bequest {
             incarnation: self.scene.candidate.incarnation,
             fencing_token,
             revision: held.revision,
             secret: held.secrets.release,
-            line: self.phase.heirs(),
+            line,
             lease: self.scene.settings.ttl,
         })
     }
@@ -189,32 +186,67 @@ impl Election {
 }
 
 impl Phase {
-    fn take(&mut self, at: &mut Scene, input: Input) {
-        match input {
-            Input::Tick => {}
-            Input::Link(link) => {
+    fn take(self, at: &mut Scene, input: Input) -> Self {
+        match (self, input) {
+            (phase, Input::Link(link)) => {
                 at.wire.reopen_at = None;
-                self.link_changed(at, link);
+                phase.link_changed(at, link)
             }
-            Input::GraceOver { since } => self.grace_over(at, since),
-            Input::Observed(entry) => self.observed(at, entry),
-            Input::ObservedFence(fence) => {
+            (phase, Input::Observed(entry)) => phase.observed(at, entry),
+            (phase, Input::ObservedFence(fence)) => {
                 at.observed_role.watched_fence(fence, at.now);
-                self.watch_showed_fence(at, fence);
+                match phase {
+                    Self::Leading(it) => it.watch_showed_fence(at, fence),
+                    phase => phase,
+                }
             }
-            Input::WriteEnded { op, outcome } => self.write_ended(at, op, &outcome),
-            Input::ReadEnded { op, outcome } => self.read_ended(at, op, outcome),
-            Input::HandlerEnding { term, end } => self.handler_ending(at, term, end),
-            Input::HandlerEnded { term, end } => self.handler_ended(at, term, end),
-            Input::LeaseOver { term } => self.lease_over(at, term),
-            Input::Superseded { term } => self.superseded(at, term),
-            Input::Health { term, healthy } => self.health_checked(at, term, healthy),
-            Input::Intend(request, intent) => self.intend(at, request, intent),
-            Input::PeerAsked { reply_to, question } => self.asked(at, reply_to, question),
-            Input::PeerReplied { question, answer } => self.answered(at, question, answer),
-            Input::Validate { request, term } => self.validate(at, request, term),
-            Input::EndLease { request, revision } => self.end_lease(at, request, revision),
-            Input::Tell(info) => at.tell_of_member(*info),
+            (phase, Input::WriteEnded { op, outcome }) => phase.write_ended(at, op, &outcome),
+            (phase, Input::ReadEnded { op, outcome }) => phase.read_ended(at, op, outcome),
+            (phase, Input::Intend(request, intent)) => phase.intend(at, request, intent),
+            (phase, Input::PeerAsked { reply_to, question }) => phase.asked(at, reply_to, question),
+            (phase, Input::PeerReplied { question, answer }) => {
+                phase.answered(at, question, answer)
+            }
+            (phase, Input::Tell(info)) => {
+                at.tell_of_member(*info);
+                phase
+            }
+            (Self::Waiting(it), Input::EndLease { request, revision }) => {
+                it.end_lease(at, request, revision)
+            }
+            (phase, Input::EndLease { request, .. }) => {
+                at.reply(request, Reply::Changed);
+                phase
+            }
+            (Self::Leading(it), Input::Validate { request, term })
+                if term.is_none_or(|term| term == it.held.term) =>
+            {
+                it.validate(at, request)
+            }
+            (phase, Input::Validate { request, .. }) => {
+                at.reply(request, Reply::NotLeader);
+                phase
+            }
+            (Self::Leading(it), Input::GraceOver { since }) => it.grace_over(at, since),
+            (
+                phase,
+                Input::HandlerEnding { term, .. }
+                | Input::HandlerEnded { term, .. }
+                | Input::LeaseOver { term }
+                | Input::Superseded { term }
+                | Input::Health { term, .. },
+            ) if !phase.is_of(term) => phase,
+            (phase, Input::LeaseOver { .. }) => phase.lost(at, EndCause::LeaseExpired, None),
+            (Self::Leading(it), Input::HandlerEnding { end, .. }) => it.handler_ending(at, end),
+            (Self::Leading(it), Input::HandlerEnded { end, .. }) => it.handler_ended(at, end),
+            (Self::WindingDown(it), Input::HandlerEnded { .. }) => it.handler_ended(at),
+            (Self::Leading(it), Input::Health { healthy, .. }) => it.health_checked(at, healthy),
+            (Self::Leading(it), Input::Superseded { .. }) => it.superseded(at),
+            (phase @ (Self::WindingDown(_) | Self::Releasing(_)), Input::Superseded { .. }) => {
+                phase.lost(at, EndCause::Superseded, None)
+            }
+            // The input has no meaning in this phase.
+            (phase, _) => phase,
         }
     }
 }

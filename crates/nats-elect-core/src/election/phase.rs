@@ -8,7 +8,7 @@ use super::scene::Scene;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
-use crate::heirs::Heirs;
+use crate::event::EndCause;
 use crate::lease::{Held, TermId};
 use crate::moment::Moment;
 use crate::token::FencingToken;
@@ -72,6 +72,37 @@ impl Phase {
         }
     }
 
+    /// Ends the term in good order, if one goes on: there is a lease to finish under.
+    pub fn wind_down(self, at: &mut Scene, cause: EndCause) -> Self {
+        match self {
+            Self::Leading(it) => it.wind_down(at, cause),
+            phase => phase,
+        }
+    }
+
+    /// Ends the claim or the term at once, because the basis of its lease is gone. If another client
+    /// deleted the key, the revision of its `marker` is given.
+    pub fn lost(self, at: &mut Scene, cause: EndCause, marker: Option<u64>) -> Self {
+        match self {
+            Self::Acquiring(_) => at.abandon_claim(),
+            Self::Leading(it) => it.lost(at, cause, marker),
+            Self::WindingDown(it) => it.lost(at, cause, marker),
+            Self::Releasing(mut it) => {
+                it.freeing.forgo();
+                Self::Releasing(it)
+            }
+            phase @ (Self::Waiting(_) | Self::Stopped) => phase,
+        }
+    }
+
+    /// Begins, keeps or drops the takeover request.
+    pub fn update_takeover_request(mut self, at: &Scene) -> Self {
+        if let Self::Waiting(it) = &mut self {
+            it.update_takeover_request(at);
+        }
+        self
+    }
+
     pub const fn stake(&self) -> Stake {
         match self {
             Self::Waiting(_) | Self::Stopped => Stake::Nothing,
@@ -83,16 +114,6 @@ impl Phase {
     /// Whether nothing is known of the role yet, and nothing of ours can depend on it.
     pub fn looks_first(&self) -> bool {
         matches!(self, Self::Waiting(waiting) if waiting.looks_first())
-    }
-
-    /// The candidates that should lead next.
-    pub fn heirs(&self) -> Heirs {
-        match self {
-            Self::Leading(leadership) => leadership.line.heirs(),
-            Self::WindingDown(winding_down) => winding_down.succession.line,
-            Self::Releasing(releasing) => releasing.succession.line,
-            Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => Heirs::NONE,
-        }
     }
 
     /// How a term that comes to its end hands the role over.

@@ -15,7 +15,7 @@ use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
-use crate::lease::{Asked, Attempt, Freeing, Held, Purpose, Replaced, Step, WriteOutcome};
+use crate::lease::{Asked, Attempt, Freeing, Held, Replaced, Step, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Nonce, Release};
@@ -40,7 +40,7 @@ struct EndedTerm {
 
 impl Releasing {
     /// Frees the role after the handler's end.
-    pub fn of_term(winding_down: &mut WindingDown, give_up: Moment) -> Self {
+    pub fn of_term(winding_down: WindingDown, give_up: Moment) -> Self {
         Self {
             freeing: Freeing::new(winding_down.held, winding_down.replaced, give_up),
             term: Some(EndedTerm {
@@ -48,7 +48,7 @@ impl Releasing {
                 started: winding_down.started,
                 cause: winding_down.cause,
             }),
-            succession: std::mem::take(&mut winding_down.succession),
+            succession: winding_down.succession,
         }
     }
 
@@ -81,91 +81,108 @@ impl Releasing {
     pub fn cause(&self) -> Option<EndCause> {
         self.term.map(|term| term.cause)
     }
-}
 
-impl Phase {
-    pub fn release(&mut self, at: &mut Scene) {
-        let Phase::Releasing(releasing) = self else {
-            return;
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
+        let retry_at = at.wire.retry.at(Asked::WriteKey);
+        let next = match self.freeing.step {
+            Step::Forgone => return vec![(at.now, Timer::FinishRelease)],
+            Step::Released { marker, at: since } => {
+                return self.accepting_timers(at, marker, since);
+            }
+            Step::Look(_) => (at.wire.retry.at(Asked::ReadKeys), Timer::Read),
+            Step::Write(_) => {
+                let searched = self.succession.search_until();
+                let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
+                (release_at, Timer::Release)
+            }
         };
-        let held = releasing.freeing.held;
-        let Some(over) = releasing.freeing.over() else {
-            return;
-        };
-        releasing.succession.close();
-        let releasing = releasing.clone();
-        at.send(
-            Purpose::Release,
-            held.term,
-            held.secrets,
-            over,
-            0,
-            |_, nonce| {
-                let release = releasing.release(nonce);
-                WriteKind::Release { over, release }
-            },
-        );
+        let mut timers = vec![(self.freeing.give_up, Timer::FinishRelease)];
+        if at.wire.may_send() {
+            timers.push(next);
+        }
+        timers
     }
 
-    pub fn release_ended(&mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) {
-        let Phase::Releasing(releasing) = self else {
-            return;
-        };
-        if releasing.freeing.held.term != write.term {
-            return;
+    /// The role is free. If a caller asked for a handoff, this instance waits to see whether the
+    /// heir takes it.
+    fn accepting_timers(&self, at: &Scene, marker: u64, since: Moment) -> Vec<(Moment, Timer)> {
+        let succession = &self.succession;
+        let awaited = succession
+            .heir()
+            .filter(|_| !succession.callers.is_empty() && at.stopping.is_none());
+        if awaited.is_none_or(|heir| at.seen_after(heir, marker).is_some()) {
+            return vec![(at.now, Timer::FinishRelease)];
         }
-        releasing.freeing.answered(outcome, at.now);
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                let nonce = at.wire.attempts.nonce(write.beat);
-                let content = Content::Release(releasing.release(nonce));
-                at.observed_role.wrote(*revision, content, at.now);
-            }
-            WriteOutcome::Conflict { .. } => {}
-            WriteOutcome::Failed(failure) => {
-                at.request_failed(BucketRequest::Release, failure, Stake::Lease);
-            }
+        let look_at = since + at.settings.handoff_hold();
+        let give_up = look_at + at.settings.request_timeout;
+        let mut timers = vec![(give_up, Timer::FinishRelease)];
+        if at.wire.may_send() && !succession.has_looked() {
+            timers.push((look_at.max(at.wire.retry.at(Asked::ReadKeys)), Timer::Read));
         }
+        timers
     }
 
-    /// The watch showed a release of ours.
-    pub fn saw_release(&mut self, at: &mut Scene, attempt: Attempt, marker: u64) {
-        if let Phase::Releasing(releasing) = self {
-            releasing
-                .freeing
-                .shown(attempt, marker, &mut at.wire, at.now);
+    pub fn send(mut self, at: &mut Scene) -> Phase {
+        if let Some(over) = self.freeing.over() {
+            self.succession.close();
+            let held = self.freeing.held;
+            let release = self.release(at.next_nonce());
+            at.send(
+                held.term,
+                held.secrets,
+                0,
+                WriteKind::Release { over, release },
+            );
         }
+        Phase::Releasing(self)
+    }
+
+    /// Handles the answer to a release.
+    pub fn release_ended(
+        mut self,
+        at: &mut Scene,
+        write: Attempt,
+        outcome: &WriteOutcome,
+    ) -> Phase {
+        if self.freeing.held.term == write.term {
+            self.freeing.answered(outcome, at.now);
+            match outcome {
+                WriteOutcome::Acked { revision } => {
+                    let nonce = at.wire.attempts.nonce(write.beat);
+                    let content = Content::Release(self.release(nonce));
+                    at.observed_role.wrote(*revision, content, at.now);
+                }
+                WriteOutcome::Conflict { .. } => {}
+                WriteOutcome::Failed(failure) => {
+                    at.request_failed(BucketRequest::Release, failure, Stake::Lease);
+                }
+            }
+        }
+        Phase::Releasing(self)
     }
 
     /// Handles a read of the keys after the handler's end.
-    pub fn releasing_has_read(&mut self, at: &mut Scene, snapshot: &Snapshot) {
-        let Phase::Releasing(releasing) = self else {
-            return;
-        };
-        if releasing.freeing.replaced().is_none() {
-            releasing.succession.looked();
+    pub fn has_read(mut self, at: &mut Scene, snapshot: &Snapshot) -> Phase {
+        if self.freeing.replaced().is_none() {
+            self.succession.looked();
         }
-        releasing.freeing.has_read(
+        self.freeing.has_read(
             snapshot.role.as_ref().map(stored),
             &mut at.wire,
             at.now,
             at.settings.heartbeat,
         );
+        Phase::Releasing(self)
     }
 
     /// The role is freed, or can't be.
-    pub fn finish_release(&mut self, at: &mut Scene) {
-        let stopped = at.stopping.is_some();
-        let Phase::Releasing(releasing) = self else {
-            return;
-        };
-        let marker = releasing.freeing.marker();
+    pub fn finish(self, at: &mut Scene) -> Phase {
+        let succession = &self.succession;
+        let marker = self.freeing.marker();
         let released = marker.is_some();
-        let ended = releasing.term;
-        let was_term = ended.is_some();
-        let succession = std::mem::take(&mut releasing.succession);
+        let stopped = at.stopping.is_some();
         let leaves = stopped || at.is_of_member();
-        if let Some(term) = ended {
+        if let Some(term) = self.term {
             let lasted = at.now.since(term.started);
             at.failures_in_a_row = match term.cause.is_failure() {
                 true if lasted < at.settings.max_cooldown => at.failures_in_a_row.saturating_add(1),
@@ -173,7 +190,7 @@ impl Phase {
                 false => 0,
             };
             at.count_own_term(term.cause, lasted);
-            let cooldown = at.cooldown(&succession);
+            let cooldown = at.cooldown(succession);
             at.tell(Event::TermEnded {
                 fencing_token: term.fencing_token,
                 cause: term.cause,
@@ -194,72 +211,21 @@ impl Phase {
             at.reply(*request, Reply::SteppedDown { released, handoff });
         }
         if leaves {
-            self.leave(at);
-            return;
+            return at.leave();
         }
-        if !was_term && !at.paused {
+        if self.term.is_none() && !at.paused {
             // A claim that can't become a term must not be tried again and again at the expense of
             // others.
             at.failures_in_a_row = at.failures_in_a_row.saturating_add(1);
         }
-        let until = at.now + at.cooldown(&succession);
-        *self = Phase::Waiting(Waiting::cooling(until));
-        if was_term {
+        if self.term.is_some() {
             at.become_state(RoleState::Demoted);
         }
+        Phase::Waiting(Waiting::cooling(at.now + at.cooldown(succession)))
     }
 }
 
 impl Scene {
-    pub fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
-        let retry_at = self.wire.retry.at(Asked::WriteKey);
-        let next = match releasing.freeing.step {
-            Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
-            Step::Released { marker, at } => return self.accepting_timers(releasing, marker, at),
-            Step::Look(_) => (self.wire.retry.at(Asked::ReadKeys), Timer::Read),
-            Step::Write(_) => {
-                let searched = releasing.succession.search_until();
-                let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
-                (release_at, Timer::Release)
-            }
-        };
-        let mut timers = vec![(releasing.freeing.give_up, Timer::FinishRelease)];
-        if self.wire.may_send() {
-            timers.push(next);
-        }
-        timers
-    }
-
-    /// The role is free. If a caller asked for a handoff, this instance waits to see whether the
-    /// heir takes it.
-    fn accepting_timers(
-        &self,
-        releasing: &Releasing,
-        marker: u64,
-        at: Moment,
-    ) -> Vec<(Moment, Timer)> {
-        let succession = &releasing.succession;
-        let awaited = succession
-            .heir()
-            .filter(|_| !succession.callers.is_empty() && self.stopping.is_none());
-        let Some(heir) = awaited else {
-            return vec![(self.now, Timer::FinishRelease)];
-        };
-        if self.seen_after(heir, marker).is_some() {
-            return vec![(self.now, Timer::FinishRelease)];
-        }
-        let look_at = at + self.settings.handoff_hold();
-        let give_up = look_at + self.settings.request_timeout;
-        let mut timers = vec![(give_up, Timer::FinishRelease)];
-        if self.wire.may_send() && !succession.has_looked() {
-            timers.push((
-                look_at.max(self.wire.retry.at(Asked::ReadKeys)),
-                Timer::Read,
-            ));
-        }
-        timers
-    }
-
     /// How long this instance stays out after a term or a claim that was given back.
     fn cooldown(&self, succession: &Succession) -> Duration {
         let doublings = self.failures_in_a_row.saturating_sub(1).min(31);

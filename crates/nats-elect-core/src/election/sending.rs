@@ -7,20 +7,17 @@ use crate::lease::{Purpose, Secrets, TermId};
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
 impl Scene {
-    /// Sends one write over this sequence of its key, and remembers it. `fence` is that of the fence
-    /// key when the role was judged free.
-    pub fn send(
-        &mut self,
-        purpose: Purpose,
-        term: TermId,
-        secrets: Secrets,
-        over: u64,
-        fence: u64,
-        kind: impl FnOnce(&Self, Nonce) -> WriteKind,
-    ) {
+    /// Sends one write, and remembers it. `fence` is the sequence of the fence key when the role was
+    /// judged free.
+    pub fn send(&mut self, term: TermId, secrets: Secrets, fence: u64, kind: WriteKind) {
+        let (purpose, over) = match kind {
+            WriteKind::Claim { over, .. } => (Purpose::Claim, over),
+            WriteKind::Fence { over, .. } => (Purpose::Beside, over),
+            WriteKind::Renew { over, .. } => (Purpose::Renew, over),
+            WriteKind::Release { over, .. } => (Purpose::Release, over),
+        };
         let now = self.now;
         let (op, within, nonce) = self.wire.send(purpose, term, secrets, over, fence, now);
-        let kind = kind(self, nonce);
         self.emit(Effect::Write(Write {
             op,
             term,
@@ -39,7 +36,14 @@ impl Scene {
         });
     }
 
-    pub fn record(&self, secrets: Secrets, nonce: Nonce, heirs: Heirs) -> Record {
+    /// The nonce of the write that is sent next.
+    pub const fn next_nonce(&self) -> Nonce {
+        let attempts = &self.wire.attempts;
+        attempts.nonce(attempts.next_beat())
+    }
+
+    /// The record that is sent next.
+    pub fn record(&self, secrets: Secrets, heirs: Heirs) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
@@ -49,7 +53,7 @@ impl Scene {
             #[cfg(not(feature = "__mutations"))]
             meta: self.settings.meta.clone(),
             ttl: self.settings.ttl,
-            nonce,
+            nonce: self.next_nonce(),
             release: secrets.release.hash(),
             heirs,
             proof: None,
@@ -62,11 +66,12 @@ impl Scene {
         }
     }
 
-    pub fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
+    /// The fence record that is sent next.
+    pub fn fence_record(&self, secrets: Secrets) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
-            nonce,
+            nonce: self.next_nonce(),
             release: secrets.release.hash(),
         }
     }

@@ -34,15 +34,12 @@ pub(super) struct TakeoverRequest {
     pub agreed: bool,
 }
 
-impl Phase {
+impl Waiting {
     /// The living leader that this instance should take over from.
     fn rival<'a>(&self, at: &'a Scene) -> Option<&'a SeenRecord> {
-        let Phase::Waiting(waiting) = self else {
-            return None;
-        };
         let able = at.settings.takeover != Takeover::Never
             && at.wire.is_up()
-            && waiting.cooling_until.is_none()
+            && self.cooling_until.is_none()
             && at.stopping.is_none()
             && !at.paused
             && at.failing_until().is_none()
@@ -56,46 +53,45 @@ impl Phase {
     }
 
     /// Begins, keeps or drops the takeover request.
-    pub fn update_takeover_request(&mut self, at: &mut Scene) {
+    pub fn update_takeover_request(&mut self, at: &Scene) {
         let rival = self
             .rival(at)
             .map(|record| (record.incarnation, record.id.clone()));
-        let ask_at = at.now + at.hysteresis();
-        let Phase::Waiting(waiting) = self else {
-            return;
-        };
-        match rival {
-            None => waiting.takeover_request = None,
-            Some(rival)
-                if waiting
-                    .takeover_request
-                    .as_ref()
-                    .is_some_and(|takeover_request| takeover_request.rival == rival) => {}
-            Some(rival) => {
-                waiting.takeover_request = Some(TakeoverRequest {
-                    rival,
-                    ask_at,
-                    asking: None,
-                    agreed: false,
-                });
-            }
+        let known = self.takeover_request.as_ref().map(|it| &it.rival);
+        if known != rival.as_ref() {
+            self.takeover_request = rival.map(|rival| TakeoverRequest {
+                rival,
+                ask_at: at.now + at.hysteresis(),
+                asking: None,
+                agreed: false,
+            });
         }
     }
 
-    pub fn ask_leader(&mut self, at: &mut Scene) {
+    /// When to ask the leader next: not before its release would free the role for this instance.
+    ///
+    /// Until then another instance may lead, as far as this one has seen. The role would stand
+    /// empty and then go to somebody else, again and again. A leader of another library hears no
+    /// request, so it releases nothing.
+    pub fn ask_leader_at(&self, at: &Scene) -> Option<Moment> {
+        let takeover_request = self.takeover_request.as_ref()?;
+        let asks = takeover_request.asking.is_none();
+        mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
+        let is_heard = takeover_request.rival.0.is_some();
+        let free_at = is_heard.then(|| at.observed_role.free_if_handed_over());
+        asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
+    }
+
+    pub fn ask_leader(mut self, at: &mut Scene) -> Phase {
         // A leader of another library gets no requests.
         let leader = self.rival(at).and_then(SeenRecord::nonce);
         let by = at.contender();
         let asking = leader.map(|leader| at.ask(PeerRequest::hand_over(leader, by)));
-        let again = at.now + at.hysteresis();
-        if let Phase::Waiting(Waiting {
-            takeover_request: Some(takeover_request),
-            ..
-        }) = self
-        {
+        if let Some(takeover_request) = &mut self.takeover_request {
             takeover_request.asking = asking;
-            takeover_request.ask_at = again;
+            takeover_request.ask_at = at.now + at.hysteresis();
         }
+        Phase::Waiting(self)
     }
 
     pub fn leader_answered(
@@ -104,26 +100,15 @@ impl Phase {
         question: PeerRequestId,
         answer: Option<&PeerReply>,
     ) {
-        let soon = at.now + at.settings.heartbeat * 2;
-        let later = at.now + at.hysteresis();
-        let Phase::Waiting(Waiting {
-            takeover_request: Some(takeover_request),
-            ..
-        }) = self
-        else {
+        let asked = |it: &&mut TakeoverRequest| it.asking == Some(question);
+        let Some(takeover_request) = self.takeover_request.as_mut().filter(asked) else {
             return;
         };
-        if takeover_request
-            .asking
-            .take_if(|asked| *asked == question)
-            .is_none()
-        {
-            return;
-        }
+        takeover_request.asking = None;
         takeover_request.ask_at = match answer {
             // The request or its reply may have been lost.
-            None => soon,
-            Some(_) => later,
+            None => at.now + at.settings.heartbeat * 2,
+            Some(_) => at.now + at.hysteresis(),
         };
         if answer == Some(&PeerReply::Yielding) {
             if !takeover_request.agreed {
@@ -146,19 +131,5 @@ impl Scene {
         mutated!(AskAsOftenInVain => return self.settings.takeover_hysteresis);
         let doublings = self.handoffs_in_vain.min(MOST_DOUBLINGS);
         self.settings.takeover_hysteresis * (1 << doublings)
-    }
-
-    /// When to ask the leader next: not before its release would free the role for this instance.
-    ///
-    /// Until then another instance may lead, as far as this one has seen. The role would stand
-    /// empty and then go to somebody else, again and again. A leader of another library hears no
-    /// request, so it releases nothing.
-    pub fn ask_leader_at(&self, waiting: &Waiting) -> Option<Moment> {
-        let takeover_request = waiting.takeover_request.as_ref()?;
-        let asks = takeover_request.asking.is_none();
-        mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
-        let is_heard = takeover_request.rival.0.is_some();
-        let free_at = is_heard.then(|| self.observed_role.free_if_handed_over());
-        asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
     }
 }

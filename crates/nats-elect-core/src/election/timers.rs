@@ -38,12 +38,12 @@ const MOST_TIMERS_A_STEP: usize = 32;
 impl Phase {
     pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
         let mut timers = match self {
-            Phase::Waiting(waiting) => at.waiting_timers(waiting),
-            Phase::Acquiring(acquisition) => at.acquiring_timers(acquisition),
-            Phase::Leading(leadership) => at.leading_timers(leadership),
-            Phase::WindingDown(winding_down) => at.winding_down_timers(winding_down),
-            Phase::Releasing(releasing) => at.releasing_timers(releasing),
-            Phase::Stopped => return Vec::new(),
+            Self::Waiting(it) => it.timers(at),
+            Self::Acquiring(it) => it.timers(at),
+            Self::Leading(it) => it.timers(at),
+            Self::WindingDown(it) => it.timers(at),
+            Self::Releasing(it) => it.timers(at),
+            Self::Stopped => return Vec::new(),
         };
         timers.extend(at.wire.reopen_at.map(|due| (due, Timer::Reopen)));
         if !self.is_leading() {
@@ -54,40 +54,47 @@ impl Phase {
     }
 
     /// Does everything that is due now, the earliest first.
-    pub fn run_timers(&mut self, at: &mut Scene) {
+    pub fn run_timers(mut self, at: &mut Scene) -> Self {
         for _ in 0..MOST_TIMERS_A_STEP {
             let due = self
                 .timers(at)
                 .into_iter()
                 .filter(|(due, _)| *due <= at.now)
                 .min_by_key(|(due, _)| *due);
-            let Some((_, task)) = due else { return };
-            self.perform(at, task);
+            let Some((_, task)) = due else { return self };
+            self = self.perform(at, task);
         }
         debug_assert!(false, "a due task does not get done: {:?}", self.timers(at));
+        self
     }
 
-    fn perform(&mut self, at: &mut Scene, task: Timer) {
-        match task {
-            Timer::Notice => {}
-            Timer::EndCooldown => self.end_cooldown(at),
-            Timer::Read => at.send_read(self.looks_first() && at.stopping.is_none()),
-            Timer::Claim => self.claim(at),
-            Timer::AskLeader => self.ask_leader(at),
-            Timer::Leave => self.leave(at),
-            Timer::Reopen => at.reopen(),
-            Timer::WarnOfWait => self.warn_of_wait(at),
-            Timer::Fence => self.fence(at),
-            Timer::GiveBack => self.give_back(at),
-            Timer::Renew => self.renew(at),
-            Timer::WindDown(cause) => self.wind_down(at, cause),
-            Timer::CheckHealth => self.check_health(at),
-            Timer::VerifyFence => self.verify_fence(at),
-            Timer::Abort => self.abort_handler(at),
-            Timer::NoteOverrun => self.note_overrun(at),
-            Timer::SearchHeir => self.search_heir(at),
-            Timer::Release => self.release(at),
-            Timer::FinishRelease => self.finish_release(at),
+    fn perform(self, at: &mut Scene, task: Timer) -> Self {
+        match (self, task) {
+            (Self::Waiting(it), Timer::EndCooldown) => it.end_cooldown(at),
+            (Self::Waiting(it), Timer::Claim) => it.claim(at),
+            (Self::Waiting(it), Timer::AskLeader) => it.ask_leader(at),
+            (Self::Waiting(it), Timer::WarnOfWait) => it.warn_of_wait(at),
+            (Self::Waiting(_), Timer::Leave) => at.leave(),
+            (Self::Acquiring(it), Timer::Fence) => it.fence(at),
+            (Self::Acquiring(it), Timer::GiveBack) => it.give_back(at),
+            (Self::Leading(it), Timer::Renew) => it.renew(at),
+            (Self::Leading(it), Timer::WindDown(cause)) => it.wind_down(at, cause),
+            (Self::Leading(it), Timer::CheckHealth) => it.check_health(at),
+            (Self::Leading(it), Timer::VerifyFence) => it.verify_fence(at),
+            (Self::WindingDown(it), Timer::Renew) => it.renew(at),
+            (Self::WindingDown(it), Timer::Abort) => it.abort_handler(at),
+            (Self::WindingDown(it), Timer::NoteOverrun) => it.note_overrun(at),
+            (Self::WindingDown(it), Timer::SearchHeir) => it.search_heir(at),
+            (Self::Releasing(it), Timer::Release) => it.send(at),
+            (Self::Releasing(it), Timer::FinishRelease) => it.finish(at),
+            (phase, task) => {
+                match task {
+                    Timer::Read => at.send_read(phase.looks_first() && at.stopping.is_none()),
+                    Timer::Reopen => at.reopen(),
+                    _ => {}
+                }
+                phase
+            }
         }
     }
 }
