@@ -228,6 +228,7 @@ impl Phase {
                 phase
             }
             (Self::Leading(it), Input::GraceOver { since }) => it.grace_over(at, since),
+            // It is about a term that is over.
             (
                 phase,
                 Input::HandlerEnding { term, .. }
@@ -245,7 +246,7 @@ impl Phase {
             (phase @ (Self::WindingDown(_) | Self::Releasing(_)), Input::Superseded { .. }) => {
                 phase.lost(at, EndCause::Superseded, None)
             }
-            // The input has no meaning in this phase.
+            // A tick, or an input that means nothing in this phase.
             (phase, _) => phase,
         }
     }
