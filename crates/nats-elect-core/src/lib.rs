@@ -140,6 +140,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `machine.rs` | [`Election`], and the way through one step |
+//! | `scene.rs` | everything of an election but its phase |
 //! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
 //! | `phase.rs` | the phases, each with a file for all that can happen in it |
 //! | `waiting.rs` | waiting for a free role, and the claim |

@@ -2,20 +2,28 @@
 
 use super::effect::Effect;
 use super::input::Snapshot;
-use super::machine::Election;
 use super::observed_role::Reading;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind};
 use crate::lease::{Answered, Breaker, Failure, Link, OpId, Purpose, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 
-impl Election {
-    pub(super) fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
-        let write = match self.wire.write_ended(op, outcome, self.now) {
+/// What an instance may lose by a request that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stake {
+    Nothing,
+    Claim,
+    Lease,
+}
+
+impl Phase {
+    pub fn write_ended(self, at: &mut Scene, op: OpId, outcome: &WriteOutcome) -> Self {
+        let write = match at.wire.write_ended(op, outcome, at.now) {
             Answered::Write(write, breaker) => {
-                self.note_breaker(breaker);
+                at.note_breaker(breaker);
                 write
             }
             Answered::Ended => {
@@ -23,126 +31,129 @@ impl Election {
                 if let WriteOutcome::Failed(failure) = outcome
                     && failure.kind == FailureKind::PermissionDenied
                 {
-                    self.report(failure);
+                    at.report(failure);
                 }
-                return;
+                return self;
             }
-            Answered::Void => return,
+            Answered::Void => return self,
         };
         // The refusal of a fence record tells the sequence of the fence key.
         if let WriteOutcome::Conflict {
             current: Some(current),
         } = outcome
             && write.purpose != Purpose::Beside
-            && let Some((was, is)) = self.observed_role.refused_at(*current, self.now)
+            && let Some((was, is)) = at.observed_role.refused_at(*current, at.now)
         {
-            self.regressed(was, is);
+            at.regressed(was, is);
         }
-        match write.purpose {
-            Purpose::Claim => self.claim_ended(write, outcome),
-            Purpose::Beside => self.fence_ended(write, outcome),
-            Purpose::Renew => self.heartbeat_ended(write, outcome),
-            Purpose::Release => self.release_ended(write, outcome),
+        match (self, write.purpose) {
+            (Self::Waiting(it), Purpose::Claim) => it.claim_ended(at, write, outcome),
+            (Self::Acquiring(it), Purpose::Beside) => it.fence_ended(at, write, outcome),
+            (phase, Purpose::Renew) => phase.renew_ended(at, write, outcome),
+            (Self::Releasing(it), Purpose::Release) => it.release_ended(at, write, outcome),
+            (phase, Purpose::Claim | Purpose::Beside | Purpose::Release) => phase,
         }
     }
 
-    pub(super) fn read_ended(&mut self, op: OpId, outcome: Result<Snapshot, Failure>) {
+    pub fn read_ended(
+        mut self,
+        at: &mut Scene,
+        op: OpId,
+        outcome: Result<Snapshot, Failure>,
+    ) -> Self {
         let failure = outcome.as_ref().err();
-        let Some((sent, breaker)) = self.wire.read_ended(op, failure, self.now) else {
-            return;
+        let Some((sent, breaker)) = at.wire.read_ended(op, failure, at.now) else {
+            return self;
         };
-        self.note_breaker(breaker);
+        at.note_breaker(breaker);
         match outcome {
-            Ok(snapshot) => self.has_read(&snapshot, sent),
+            Ok(snapshot) => self.has_read(at, &snapshot, sent),
             Err(failure) => {
-                self.request_failed(BucketRequest::Read, &failure);
-                if let Some(held) = self.phase.kept() {
-                    held.could_not_read(self.now);
-                } else if matches!(self.phase, Phase::Waiting(_)) && self.stopping.is_some() {
-                    self.leave();
+                at.request_failed(BucketRequest::Read, &failure, self.stake());
+                if let Some(held) = self.kept() {
+                    held.could_not_read(at.now);
+                }
+                match self {
+                    Self::Waiting(_) if at.stopping.is_some() => at.leave(),
+                    phase => phase,
                 }
             }
         }
     }
 
-    fn has_read(&mut self, snapshot: &Snapshot, sent: Moment) {
-        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, self.wire.bucket)
+    fn has_read(self, at: &mut Scene, snapshot: &Snapshot, sent: Moment) -> Self {
+        if let (Some(epoch), Some(bucket)) = (snapshot.epoch, at.wire.bucket)
             && epoch != bucket.epoch
             && !mutated!(IgnoreEpoch)
         {
-            self.link_changed(Link::Down { since: self.now });
-            self.reopen();
-            self.lost(EndCause::BucketLost, None);
-            return;
+            let phase = self.link_changed(at, Link::Down { since: at.now });
+            at.reopen();
+            return phase.lost(at, EndCause::BucketLost, None);
         }
-        let own = snapshot
-            .role
-            .as_ref()
-            .is_some_and(|entry| self.is_own(entry));
-        self.in_touch();
-        let reading = self.observed_role.read(snapshot, own, sent, self.now);
+        let own = snapshot.role.as_ref().is_some_and(|entry| at.is_own(entry));
+        at.in_touch();
+        let reading = at.observed_role.read(snapshot, own, sent, at.now);
         match reading {
-            Reading::Regressed { was, is } => self.regressed(was, is),
-            Reading::Newer => self.others_write(),
+            Reading::Regressed { was, is } => at.regressed(was, is),
+            Reading::Newer => at.others_write(),
             Reading::Same => {}
         }
-        match &self.phase {
-            Phase::Waiting(_) => {
-                self.waiting_has_read(reading != Reading::Same, sent);
-                if let Some(entry) = &snapshot.role {
-                    self.adopt_claim(entry, true);
-                }
-            }
-            Phase::Acquiring(_) => self.acquiring_has_read(snapshot),
-            Phase::Leading(_) => self.leader_has_read(snapshot),
-            Phase::WindingDown(_) => self.winding_down_has_read(snapshot),
-            Phase::Releasing(_) => self.releasing_has_read(snapshot),
-            Phase::Stopped => {}
+        let news = reading != Reading::Same;
+        match self {
+            Self::Waiting(it) => it.has_read(at, snapshot, news, sent),
+            Self::Acquiring(it) => it.has_read(at, snapshot),
+            Self::Leading(it) => it.has_read(at, snapshot),
+            Self::WindingDown(it) => it.has_read(at, snapshot),
+            Self::Releasing(it) => it.has_read(at, snapshot),
+            Self::Stopped => Self::Stopped,
         }
     }
 
     /// Handles a message that the watch showed under the role's key.
-    pub(super) fn observed(&mut self, entry: Entry) {
-        self.in_touch();
+    pub fn observed(mut self, at: &mut Scene, entry: Entry) -> Self {
+        at.in_touch();
         let revision = entry.revision;
-        let own = self.is_own(&entry);
-        let ours = self.wire.attempts.find(entry.content.nonce());
+        let own = at.is_own(&entry);
+        let ours = at.wire.attempts.find(entry.content.nonce());
         let shown = entry.clone();
-        if let Some(attempt) = ours.filter(|_| own) {
-            self.watch_showed_own(attempt);
+        if let (Self::Leading(it), Some(attempt), true) = (&mut self, ours, own) {
+            it.watch_showed_own(at, attempt);
         }
-        if !self.observed_role.watched(entry, own, self.now) {
-            return;
+        if !at.observed_role.watched(entry, own, at.now) {
+            return self;
         }
-        self.record_changed();
-        self.others_write();
-        if self.observed_role.shows_less() {
-            self.must_read(self.now, false);
+        if let Self::Waiting(it) = &mut self {
+            it.record_changed(at);
         }
-        match ours {
-            None => {
-                mutated!(ForgetHeartbeatsForAnyRecord => self.wire.operations.forget_heartbeats(revision));
-                self.suspect(revision);
+        at.others_write();
+        let Some(attempt) = ours else {
+            mutated!(ForgetHeartbeatsForAnyRecord => at.wire.operations.forget_heartbeats(revision));
+            if let Some(held) = self.kept() {
+                held.suspect(revision, at.now);
             }
-            Some(attempt) if attempt.purpose == Purpose::Release => {
-                self.saw_release(attempt, revision);
+            return self;
+        };
+        if attempt.purpose == Purpose::Release {
+            if let Self::Releasing(it) = &mut self {
+                it.freeing.shown(attempt, revision, &mut at.wire, at.now);
             }
+            return self;
+        }
+        if attempt.settled.is_some() || at.wire.operations.awaits(attempt.beat) {
             // The answer to this write will tell.
-            Some(attempt)
-                if attempt.settled.is_some() || self.wire.operations.awaits(attempt.beat) => {}
-            Some(attempt) => {
-                self.wire.operations.forget_reads();
-                if attempt.purpose == Purpose::Claim {
-                    self.adopt_claim(&shown, self.is_of_bucket(revision));
-                } else {
-                    self.landed(attempt, revision);
-                }
-            }
+            return self;
+        }
+        at.wire.operations.forget_reads();
+        match self {
+            Self::Waiting(it) => it.adopt_claim(at, &shown, at.is_of_bucket(revision)),
+            phase => phase.landed(at, attempt, revision),
         }
     }
+}
 
+impl Scene {
     /// Whether this sequence can only be of the bucket whose creation time is known.
-    pub(super) fn is_of_bucket(&self, revision: u64) -> bool {
+    pub fn is_of_bucket(&self, revision: u64) -> bool {
         let known = self.observed_role.is_known_sequence(revision, self.now);
         self.wire.has_unique_sequences() && known
     }
@@ -155,7 +166,12 @@ impl Election {
 
     /// Reports a failed request and sets the time of the next attempt. Returns false if the request
     /// met another write under way and is due again at once.
-    pub(super) fn request_failed(&mut self, request: BucketRequest, failure: &Failure) -> bool {
+    pub fn request_failed(
+        &mut self,
+        request: BucketRequest,
+        failure: &Failure,
+        stake: Stake,
+    ) -> bool {
         self.tell(Event::Failure {
             request: Some(request),
             kind: failure.kind,
@@ -164,8 +180,8 @@ impl Election {
         if failure.kind == FailureKind::BucketMissing {
             self.emit(Effect::Reopen);
         }
-        let holds = self.phase.is_past_claim();
-        let acquires = matches!(self.phase, Phase::Acquiring(_)) && failure.is_transient();
+        let holds = stake == Stake::Lease;
+        let acquires = stake == Stake::Claim && failure.is_transient();
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
         let (asked, chance) = (request.into(), self.fresh.chance);
         let retry = &mut self.wire.retry;
@@ -185,7 +201,7 @@ impl Election {
         self.note_breaker(breaker);
     }
 
-    pub(super) fn note_breaker(&mut self, breaker: Breaker) {
+    pub fn note_breaker(&mut self, breaker: Breaker) {
         match breaker {
             Breaker::Unchanged => {}
             Breaker::Opened => self.tell(Event::CircuitOpened),

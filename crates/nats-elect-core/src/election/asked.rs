@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::effect::Effect;
 use super::input::ReplyId;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::EndCause;
 use crate::lease::{Asked, Replaced};
 use crate::mutation::mutated;
@@ -20,9 +20,9 @@ const ORDER_HOLDS: Duration = Duration::from_secs(3600);
 /// The longest hold-off.
 const LONGEST_ORDER: Duration = Duration::from_secs(86_400);
 
-impl Election {
+impl Phase {
     /// Handles a peer request.
-    pub(super) fn asked(&mut self, reply_to: ReplyId, question: PeerRequest) {
+    pub fn asked(mut self, at: &mut Scene, reply_to: ReplyId, question: PeerRequest) -> Self {
         let can_wait = matches!(
             question,
             PeerRequest::Ready {
@@ -38,38 +38,110 @@ impl Election {
                 hold_off_ms,
                 urgent: _,
             } => {
-                let answer = self.readiness(to.as_deref(), release);
-                if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
-                    let hold_off = hold_off_ms.map_or(ORDER_HOLDS, Duration::from_millis);
-                    self.expect_handoff(Some(hold_off.min(LONGEST_ORDER)));
-                } else if self.is_behind(release) {
-                    self.look_for_term();
+                let answer = self.readiness(at, to.as_deref(), release);
+                if let Self::Waiting(it) = &mut self {
+                    if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
+                        let hold_off = hold_off_ms.map_or(ORDER_HOLDS, Duration::from_millis);
+                        it.expect_handoff(at, Some(hold_off.min(LONGEST_ORDER)));
+                    } else if at.is_behind(release) {
+                        it.look_for_term(at);
+                    }
                 }
                 answer
             }
-            PeerRequest::Yield { incarnation, .. } if incarnation != self.candidate.incarnation => {
+            PeerRequest::Yield { incarnation, .. } if incarnation != at.candidate.incarnation => {
                 None
             }
             PeerRequest::Yield {
                 incarnation,
                 beat,
                 by,
-            } => Some(self.yield_to(Nonce { incarnation, beat }, by)),
+            } => Some(self.yield_to(at, Nonce { incarnation, beat }, by)),
         };
         if let Some(answer) = answer {
             let after = if can_wait {
-                self.answer_wait()
+                at.answer_wait()
             } else {
                 Duration::ZERO
             };
-            self.emit(Effect::AnswerPeer {
+            at.emit(Effect::AnswerPeer {
                 reply_to,
                 answer,
                 after,
             });
         }
+        self
     }
 
+    /// The reply to the question whether this instance could lead, if there is to be one.
+    fn readiness(
+        &self,
+        at: &Scene,
+        to: Option<&str>,
+        release: Option<ReleaseHash>,
+    ) -> Option<PeerReply> {
+        let named = to.is_some_and(|to| to == at.candidate.instance_id);
+        if to.is_some() && !named {
+            return None;
+        }
+        let why = match self {
+            // Another process of the same name may be meant.
+            Phase::Leading(_) | Phase::Stopped => return None,
+            Phase::Waiting(_) if at.stopping.is_some() => Refusal::Leaving,
+            _ if at.paused => Refusal::Paused,
+            Phase::Waiting(waiting) if waiting.cooling_until.is_some() => Refusal::CoolingDown,
+            Phase::Waiting(_) if at.failing_until().is_some() => Refusal::Failing,
+            Phase::Waiting(_) if !at.could_claim_soon() => Refusal::Disconnected,
+            Phase::Waiting(_) if at.is_behind(release) => Refusal::Behind,
+            Phase::Waiting(_) => {
+                let contender = at.contender();
+                return Some(PeerReply::Ready { contender });
+            }
+            Phase::Acquiring(_) | Phase::WindingDown(_) | Phase::Releasing(_) => Refusal::Busy,
+        };
+        named.then_some(PeerReply::Refused { why })
+    }
+
+    /// The reply to a candidate that wants the role from the writer of this record. A late request,
+    /// about an earlier term, is refused.
+    fn yield_to(&mut self, at: &mut Scene, record: Nonce, by: Contender) -> PeerReply {
+        let refused = |why| PeerReply::Refused { why };
+        let attempt = at.wire.attempts.find(Some(record));
+        let current = attempt.is_some_and(|attempt| self.is_of(attempt.term));
+        if !current && !mutated!(YieldToOldRequests) {
+            return refused(Refusal::NotLeader);
+        }
+        if by.priority <= at.settings.priority {
+            return refused(Refusal::PriorityNotHigher);
+        }
+        if at.keeps_failing(&by.id) {
+            return refused(Refusal::Failing);
+        }
+        if self.kept_until(at).is_some() {
+            return refused(Refusal::Ordered);
+        }
+        *self = std::mem::replace(self, Self::Stopped).wind_down(at, EndCause::Preempted);
+        let (replaced, cause) = match self {
+            Self::WindingDown(it) => (it.replaced, Some(it.cause)),
+            Self::Releasing(it) => (it.freeing.replaced(), it.cause()),
+            _ => return refused(Refusal::NotLeader),
+        };
+        let frees = replaced == Some(Replaced::OwnRecord);
+        match self.succession() {
+            Some(succession) if frees && succession.may_name_heir(cause) => {
+                let better = |heir: &Contender| heir.priority >= by.priority && *heir != by;
+                if succession.heir.as_ref().is_some_and(better) {
+                    return refused(Refusal::PriorityNotHigher);
+                }
+                succession.heir = Some(by);
+                PeerReply::Yielding
+            }
+            _ => refused(Refusal::Busy),
+        }
+    }
+}
+
+impl Scene {
     /// How long the answer to a question to all candidates waits, unless the asker's term is ending.
     /// Behind a full line there may be hundreds of them: the heirs answer at once, and the others
     /// each at random.
@@ -80,30 +152,6 @@ impl Election {
         } else {
             Duration::ZERO
         }
-    }
-
-    /// The reply to the question whether this instance could lead, if there is to be one.
-    fn readiness(&self, to: Option<&str>, release: Option<ReleaseHash>) -> Option<PeerReply> {
-        let named = to.is_some_and(|to| to == self.candidate.instance_id);
-        if to.is_some() && !named {
-            return None;
-        }
-        let why = match &self.phase {
-            // Another process of the same name may be meant.
-            Phase::Leading(_) | Phase::Stopped => return None,
-            Phase::Waiting(_) if self.stopping.is_some() => Refusal::Leaving,
-            _ if self.paused => Refusal::Paused,
-            Phase::Waiting(waiting) if waiting.cooling_until.is_some() => Refusal::CoolingDown,
-            Phase::Waiting(_) if self.failing_until().is_some() => Refusal::Failing,
-            Phase::Waiting(_) if !self.could_claim_soon() => Refusal::Disconnected,
-            Phase::Waiting(_) if self.is_behind(release) => Refusal::Behind,
-            Phase::Waiting(_) => {
-                let contender = self.contender();
-                return Some(PeerReply::Ready { contender });
-            }
-            Phase::Acquiring(_) | Phase::WindingDown(_) | Phase::Releasing(_) => Refusal::Busy,
-        };
-        named.then_some(PeerReply::Refused { why })
     }
 
     /// Whether the release of that term would not free the role at once, by all that was seen.
@@ -124,48 +172,7 @@ impl Election {
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 
-    /// The reply to a candidate that wants the role from the writer of this record. A late request,
-    /// about an earlier term, is refused.
-    fn yield_to(&mut self, record: Nonce, by: Contender) -> PeerReply {
-        let refused = |why| PeerReply::Refused { why };
-        let attempt = self.wire.attempts.find(Some(record));
-        let current = attempt.is_some_and(|attempt| self.phase.is_of(attempt.term));
-        if !current && !mutated!(YieldToOldRequests) {
-            return refused(Refusal::NotLeader);
-        }
-        if by.priority <= self.settings.priority {
-            return refused(Refusal::PriorityNotHigher);
-        }
-        if self.keeps_failing(&by.id) {
-            return refused(Refusal::Failing);
-        }
-        if self.kept_until().is_some() {
-            return refused(Refusal::Ordered);
-        }
-        self.wind_down(EndCause::Preempted);
-        let (replaced, cause) = match &self.phase {
-            Phase::WindingDown(winding_down) => (winding_down.replaced, Some(winding_down.cause)),
-            Phase::Releasing(releasing) => (releasing.freeing.replaced(), releasing.cause()),
-            _ => return refused(Refusal::NotLeader),
-        };
-        let frees = replaced == Some(Replaced::OwnRecord);
-        match self.phase.succession() {
-            Some(succession) if frees && succession.may_name_heir(cause) => {
-                if succession
-                    .heir
-                    .as_ref()
-                    .is_some_and(|heir| heir.priority >= by.priority && *heir != by)
-                {
-                    return refused(Refusal::PriorityNotHigher);
-                }
-                succession.heir = Some(by);
-                PeerReply::Yielding
-            }
-            _ => refused(Refusal::Busy),
-        }
-    }
-
-    pub(super) fn contender(&self) -> Contender {
+    pub fn contender(&self) -> Contender {
         Contender {
             id: self.candidate.instance_id.clone(),
             incarnation: self.candidate.incarnation,

@@ -5,39 +5,39 @@ use std::time::Duration;
 
 use super::effect::Effect;
 use super::input::{Input, Snapshot};
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::moment::Moment;
 use crate::mutation::Mutation;
 use crate::record::{Content, Entry};
 
-impl Election {
+impl Phase {
     /// Extends the lease without any proof.
-    pub(super) fn extend_unproved(&mut self) {
-        let (now, lease) = (self.now, self.lease_until(self.now));
-        let next = now + self.settings.heartbeat;
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        let held = &mut leadership.held;
-        held.extend(held.revision, now, lease, next);
-        let term = held.term;
-        self.emit_before_events(Effect::Extend {
-            term,
-            lease,
-            acting: Some(lease),
-            proved: now,
-        });
+    pub fn extend_unproved(mut self, at: &mut Scene) -> Self {
+        let (now, lease) = (at.now, at.lease_until(at.now));
+        if let Self::Leading(leadership) = &mut self {
+            let held = &mut leadership.held;
+            held.extend(held.revision, now, lease, now + at.settings.heartbeat);
+            at.emit_before_events(Effect::Extend {
+                term: held.term,
+                lease,
+                acting: Some(lease),
+                proved: now,
+            });
+        }
+        self
     }
 
     /// Whether a read shows a message where the last confirmed record was stored.
-    pub(super) fn shows_held(&self, snapshot: &Snapshot) -> bool {
+    pub fn shows_held(&self, snapshot: &Snapshot) -> bool {
         let shown = snapshot.role.as_ref().map(|entry| entry.revision);
-        shown.is_some() && shown == self.phase.held().map(|held| held.revision)
+        shown.is_some() && shown == self.held().map(|held| held.revision)
     }
+}
 
+impl Scene {
     /// Changes records of the own id into records of the own incarnation.
-    pub(super) fn disguise(&self, mut input: Input) -> Input {
+    pub fn disguise(&self, mut input: Input) -> Input {
         let seen = match &mut input {
             Input::Observed(entry) => Some(entry),
             Input::ReadEnded {
@@ -59,7 +59,7 @@ impl Election {
     }
 
     /// The record's metadata, with the time on its writer's clock.
-    pub(super) fn stamped_meta(&self) -> BTreeMap<String, String> {
+    pub fn stamped_meta(&self) -> BTreeMap<String, String> {
         let mut meta = self.settings.meta.clone();
         if Mutation::CountFromTimestamp.is_on() {
             meta.insert("at".to_owned(), self.now.as_nanos().to_string());

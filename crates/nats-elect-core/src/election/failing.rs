@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::machine::Election;
+use super::scene::Scene;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
@@ -94,15 +94,15 @@ fn pause_after(terms: u32, settings: &RoleSettings) -> Duration {
         .saturating_mul(times.min(LONGEST_PAUSE))
 }
 
-impl Election {
+impl Scene {
     /// Until when this instance counts as one whose terms keep failing, if it does.
-    pub(super) fn failing_until(&self) -> Option<Moment> {
+    pub fn failing_until(&self) -> Option<Moment> {
         let until = self.failing.own.until;
         (self.now < until).then_some(until)
     }
 
     /// Counts a term of this instance that has ended.
-    pub(super) fn count_own_term(&mut self, cause: EndCause, lasted: Duration) {
+    pub fn count_own_term(&mut self, cause: EndCause, lasted: Duration) {
         mutated!(ForgetOwnFailures => return);
         let own = &mut self.failing.own;
         if lasted >= short(&self.settings) {
@@ -114,7 +114,7 @@ impl Election {
     }
 
     /// A leader told that processes of this id kept failing: this one goes on with their count.
-    pub(super) fn told_to_be_failing(&mut self) {
+    pub fn told_to_be_failing(&mut self) {
         let own = &mut self.failing.own;
         own.terms = own.terms.max(2);
         let until = self.now + pause_after(2, &self.settings);
@@ -122,12 +122,12 @@ impl Election {
     }
 
     /// An operator says that this instance can lead.
-    pub(super) fn forgive(&mut self) {
+    pub fn forgive(&mut self) {
         self.failing.own = Streak::default();
     }
 
     /// Reports that this instance keeps failing, or gets another chance.
-    pub(super) fn relabel_failing(&mut self) {
+    pub fn relabel_failing(&mut self) {
         let until = self.failing_until();
         if self.failing.told == until {
             return;
@@ -144,25 +144,25 @@ impl Election {
     }
 
     /// Whether processes of this id kept dying soon after they had come to lead.
-    pub(super) fn keeps_failing(&self, id: &str) -> bool {
+    pub fn keeps_failing(&self, id: &str) -> bool {
         mutated!(ForgetShortTerms => return false);
         let known = self.failing.others.get(id);
         known.is_some_and(|known| self.now < known.streak.until)
     }
 
     /// Notes that the role's keys were seen.
-    pub(super) fn in_touch(&mut self) {
+    pub fn in_touch(&mut self) {
         self.failing.in_touch.get_or_insert(self.now);
     }
 
     /// Notes that the role's keys can't be seen. What leads now may end, and another begin.
-    pub(super) fn out_of_touch(&mut self) {
+    pub fn out_of_touch(&mut self) {
         self.failing.in_touch = None;
         self.failing.led = None;
     }
 
     /// Notes that another leader is known now, or none.
-    pub(super) fn leader_seen(&mut self, leader: Option<&LeaderInfo>) {
+    pub fn leader_seen(&mut self, leader: Option<&LeaderInfo>) {
         let now = self.now;
         let Some(leader) = leader else {
             if self.was_released() {

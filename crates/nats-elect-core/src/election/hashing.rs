@@ -12,6 +12,7 @@ use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::takeover::TakeoverRequest;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
@@ -28,10 +29,10 @@ impl Election {
     /// Two machines that feed the same, up to a shift of time, behave the same. It is for model
     /// checkers, which must tell new situations from known ones.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let Self {
+        let Self { phase, scene } = self;
+        let Scene {
             settings,
             wire,
-            phase,
             observed_role,
             stopping,
             paused,
@@ -53,7 +54,7 @@ impl Election {
             // These only need to be greater than the ones in use.
             last_question: _,
             last_term: _,
-        } = self;
+        } = scene;
         let read_sent = wire.operations.read_sent().unwrap_or(now);
         let mut phase = phase.clone();
         match &mut phase {

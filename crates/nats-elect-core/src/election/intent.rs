@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::effect::Reply;
 use super::input::RequestId;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
 use crate::status::RoleState;
@@ -45,95 +45,91 @@ pub enum Intent {
     Abandon,
 }
 
-impl Election {
-    pub(super) fn intend(&mut self, request: RequestId, intent: Intent) {
+impl Phase {
+    pub fn intend(mut self, at: &mut Scene, request: RequestId, intent: Intent) -> Self {
         match intent {
             Intent::Pause => {
-                self.set_paused(true);
-                self.reply(request, Reply::Noted);
+                self.set_paused(at, true);
+                at.reply(request, Reply::Noted);
+                self
             }
             Intent::Resume => {
-                self.set_paused(false);
-                self.forgive();
-                self.ordered_until = self.now;
-                self.reply(request, Reply::Noted);
+                self.set_paused(at, false);
+                at.forgive();
+                at.ordered_until = at.now;
+                at.reply(request, Reply::Noted);
+                self
             }
-            Intent::Cordon => self.cordon(request),
+            Intent::Cordon => {
+                self.set_paused(at, true);
+                let mut phase = self.hand_over(at, EndCause::Cordoned);
+                phase.answer_at_end(at, request);
+                phase
+            }
             Intent::StepDown {
                 to,
                 expected,
                 hold_off,
-            } => self.step_down(request, to, expected, hold_off),
-            Intent::Stop { release } => self.stop(release),
-            Intent::Abandon => self.abandon(),
+            } => self.step_down(at, request, to, expected, hold_off),
+            Intent::Stop { release } => {
+                at.stopping.get_or_insert(release);
+                if release {
+                    self.hand_over(at, EndCause::Stopped)
+                } else {
+                    self.wind_down(at, EndCause::Stopped).forgo_release()
+                }
+            }
+            Intent::Abandon => {
+                at.stopping = Some(false);
+                match self.wind_down(at, EndCause::Abandoned).forgo_release() {
+                    Self::Waiting(_) | Self::Acquiring(_) => at.leave(),
+                    Self::WindingDown(mut it) => {
+                        it.renew_no_more();
+                        Self::WindingDown(it)
+                    }
+                    phase => phase,
+                }
+            }
         }
     }
 
     /// Until when this instance, which leads by an operator's order, keeps the role against higher
     /// priorities.
-    pub(super) fn kept_until(&self) -> Option<Moment> {
-        let kept = self.phase.is_leading() && self.now < self.ordered_until;
-        kept.then_some(self.ordered_until)
+    pub fn kept_until(&self, at: &Scene) -> Option<Moment> {
+        let kept = self.is_leading() && at.now < at.ordered_until;
+        kept.then_some(at.ordered_until)
     }
 
-    fn cordon(&mut self, request: RequestId) {
-        self.set_paused(true);
-        let leads = self.phase.is_leading();
-        self.wind_down(EndCause::Cordoned);
-        if leads {
-            self.find_heir();
-        }
-        self.answer_at_end(request);
-    }
-
-    fn stop(&mut self, release: bool) {
-        let leads = self.phase.is_leading();
-        self.stopping.get_or_insert(release);
-        self.wind_down(EndCause::Stopped);
-        if leads && release {
-            self.find_heir();
-        }
-        if !release {
-            self.forgo_release();
-        }
-    }
-
-    fn abandon(&mut self) {
-        self.stopping = Some(false);
-        self.wind_down(EndCause::Abandoned);
-        self.forgo_release();
-        match &mut self.phase {
-            Phase::WindingDown(winding_down) => winding_down.renew_no_more(),
-            Phase::Waiting(_) | Phase::Acquiring(_) => self.leave(),
-            Phase::Leading(_) | Phase::Releasing(_) | Phase::Stopped => {}
-        }
-    }
-
-    fn forgo_release(&mut self) {
-        match &mut self.phase {
-            Phase::WindingDown(winding_down) => winding_down.replaced = None,
-            Phase::Releasing(releasing) => releasing.freeing.forgo(),
+    fn forgo_release(mut self) -> Self {
+        match &mut self {
+            Self::WindingDown(it) => it.replaced = None,
+            Self::Releasing(it) => it.freeing.forgo(),
             _ => {}
         }
+        self
     }
 
-    /// Leaves the election. This instance holds nothing.
-    pub(super) fn leave(&mut self) {
-        self.phase = Phase::Stopped;
-        self.become_state(RoleState::Stopped);
-    }
-
-    fn set_paused(&mut self, paused: bool) {
-        if std::mem::replace(&mut self.paused, paused) == paused {
+    fn set_paused(&mut self, at: &mut Scene, paused: bool) {
+        if std::mem::replace(&mut at.paused, paused) == paused {
             return;
         }
-        if paused {
-            self.expect_no_handoff();
+        if let Self::Waiting(it) = self
+            && paused
+        {
+            it.promised = None;
         }
-        self.tell(if paused {
+        at.tell(if paused {
             Event::Paused
         } else {
             Event::Resumed
         });
+    }
+}
+
+impl Scene {
+    /// Leaves the election. This instance holds nothing.
+    pub fn leave(&mut self) -> Phase {
+        self.become_state(RoleState::Stopped);
+        Phase::Stopped
     }
 }

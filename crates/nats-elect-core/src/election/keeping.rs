@@ -1,154 +1,203 @@
 //! Keeping the held lease: heartbeats, and what follows from one that is not simply confirmed.
 
-use super::effect::{Effect, Reply};
+use super::answers::Stake;
+use super::effect::{Effect, Reply, WriteKind};
 use super::input::Snapshot;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
+use crate::heirs::Heirs;
 use crate::lease::{Asked, Attempt, Failure, Found, Held, Kind, Purpose, Stored, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
 
-impl Election {
-    pub(super) fn renew(&mut self) {
-        let Some(held) = self.phase.held().copied() else {
-            return;
-        };
-        self.renew_line();
-        self.send(Purpose::Renew, held.term, held.secrets, held.revision, 0);
-    }
-
+impl Phase {
     /// Handles the answer to a heartbeat.
-    pub(super) fn heartbeat_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
-        let Attempt { beat, over, .. } = write;
-        self.tell(Event::HeartbeatEnded {
+    pub fn renew_ended(mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) -> Self {
+        at.tell(Event::HeartbeatEnded {
             outcome: match outcome {
-                WriteOutcome::Acked { .. } if self.is_answer_late() => Outcome::TooLate,
+                WriteOutcome::Acked { .. } if self.is_answer_late(at) => Outcome::TooLate,
                 outcome => outcome.told(),
             },
-            took: self.now.since(write.sent),
+            took: at.now.since(write.sent),
         });
         mutated!(ConflictIsAck => if let WriteOutcome::Conflict { .. } = outcome {
-            return self.extend_unproved();
+            return self.extend_unproved(at);
         });
         mutated!(TimeoutIsAck => if let WriteOutcome::Failed(_) = outcome {
-            return self.extend_unproved();
+            return self.extend_unproved(at);
         });
-        if !self.phase.is_of(write.term) {
-            return;
+        if !self.is_of(write.term) {
+            return self;
         }
         match outcome {
-            WriteOutcome::Acked { revision } => {
-                let attempt = self.wire.attempts.find_beat(beat);
-                if let Some(attempt) = attempt {
-                    self.confirmed(attempt, *revision);
+            WriteOutcome::Acked { revision } => match at.wire.attempts.find_beat(write.beat) {
+                Some(attempt) => self.confirmed(at, attempt, *revision),
+                None => self,
+            },
+            WriteOutcome::Conflict { .. } => {
+                if self.kept().is_some_and(|held| held.refused(write.over)) {
+                    self.suspend(at, at.now);
                 }
+                self
             }
-            WriteOutcome::Conflict { .. } => self.heartbeat_refused(over),
-            WriteOutcome::Failed(failure) => self.heartbeat_failed(beat, failure),
+            WriteOutcome::Failed(failure) => self.heartbeat_failed(at, write.beat, failure),
         }
     }
 
-    fn heartbeat_refused(&mut self, over: u64) {
-        if self.phase.kept().is_some_and(|held| held.refused(over)) {
-            self.suspend(self.now);
-        }
-    }
-
-    fn heartbeat_failed(&mut self, beat: u64, failure: &Failure) {
+    fn heartbeat_failed(mut self, at: &mut Scene, beat: u64, failure: &Failure) -> Self {
         // If it is stored all the same, the next one is refused and finds that out.
         if failure.kind == FailureKind::Contended {
-            if let Some(held) = self.phase.kept() {
-                held.renew_at = self.now;
+            if let Some(held) = self.kept() {
+                held.renew_at = at.now;
             }
-            if self.request_failed(BucketRequest::Heartbeat, failure) {
-                self.refuse_proofs(beat, failure);
+            if at.request_failed(BucketRequest::Heartbeat, failure, Stake::Lease) {
+                self.refuse_proofs(at, beat, failure);
             }
-            self.suspend(self.now);
-            return;
+            self.suspend(at, at.now);
+            return self;
         }
-        if let Some(held) = self.phase.kept() {
+        if let Some(held) = self.kept() {
             held.unanswered();
         }
         // The watch may have shown it meanwhile.
-        if let Some((attempt, revision)) = self.shown(beat) {
-            self.landed(attempt, revision);
-            return;
+        if let Some((attempt, revision)) = at.shown(beat) {
+            return self.landed(at, attempt, revision);
         }
-        self.request_failed(BucketRequest::Heartbeat, failure);
-        self.suspend(self.now);
-        self.refuse_proofs(beat, failure);
+        at.request_failed(BucketRequest::Heartbeat, failure, Stake::Lease);
+        self.suspend(at, at.now);
+        self.refuse_proofs(at, beat, failure);
         if failure.ends_term() || mutated!(EndAtAnyRefusal) && !failure.is_transient() {
-            self.wind_down(EndCause::BucketLost);
+            return self.wind_down(at, EndCause::BucketLost);
         }
+        self
     }
 
     /// Handles a write of this term that is known to be stored, by its answer or by a read. The
     /// lease counts from its sending. If the old deadline has passed, it extends nothing, and only
     /// its revision is learnt.
-    fn confirmed(&mut self, attempt: Attempt, revision: u64) {
-        let record = self.own_content(attempt.beat);
-        self.observed_role.wrote(revision, record, self.now);
-        self.wire.operations.forget_heartbeats(revision);
-        let late = self.is_deadline_over() && !mutated!(ExtendOnLateAck);
-        let until = self.lease_until(attempt.sent);
-        let next = attempt.sent + self.settings.heartbeat;
-        let linked = self.wire.is_up();
-        if let Phase::Releasing(releasing) = &mut self.phase {
+    fn confirmed(mut self, at: &mut Scene, attempt: Attempt, revision: u64) -> Self {
+        let record = at.own_content(attempt.beat);
+        at.observed_role.wrote(revision, record, at.now);
+        at.wire.operations.forget_heartbeats(revision);
+        let late = self.is_deadline_over(at) && !mutated!(ExtendOnLateAck);
+        if let Self::Releasing(releasing) = &mut self {
             releasing.freeing.held.stored(revision);
         }
-        let Some(held) = self.phase.kept() else {
-            return;
+        let Some(held) = self.kept() else {
+            return self;
         };
         if late {
             held.stored(revision);
-            let expired = self.now >= held.until;
-            self.wind_down(if expired {
+            let expired = at.now >= held.until;
+            let cause = if expired {
                 EndCause::LeaseExpired
             } else {
                 EndCause::ConnectionLost
-            });
-            return;
+            };
+            return self.wind_down(at, cause);
         }
+        let until = at.lease_until(attempt.sent);
+        let next = attempt.sent + at.settings.heartbeat;
         held.extend(revision, attempt.sent, until, next);
         let held = *held;
-        if linked {
-            self.suspended_since = None;
+        if at.wire.is_up() {
+            at.suspended_since = None;
         }
-        let acting = self.acting_until().filter(|_| self.phase.is_leading());
-        self.emit_before_events(Effect::Extend {
+        let acting = match &self {
+            Self::Leading(leadership) => Some(leadership.acting_until(at)),
+            _ => None,
+        };
+        at.emit_before_events(Effect::Extend {
             term: held.term,
             lease: held.until,
             acting,
             proved: held.sent,
         });
-        if let Phase::Leading(leadership) = &mut self.phase {
-            let fencing_token = leadership.fencing_token;
-            for request in leadership.asked_before(attempt.beat) {
-                self.reply(request, Reply::Proved(fencing_token));
+        if let Self::Leading(leadership) = &mut self {
+            let proved = Reply::Proved(leadership.fencing_token);
+            leadership.answer_proofs(at, attempt.beat, &proved);
+        }
+        self
+    }
+
+    /// Handles a read of the keys, mostly because of a doubtful heartbeat.
+    pub fn keeping_has_read(mut self, at: &mut Scene, snapshot: &Snapshot) -> Self {
+        mutated!(ReadIsProof => if self.shows_held(snapshot) { return self.extend_unproved(at); });
+        let Some(held) = self.kept() else {
+            return self;
+        };
+        let stored = snapshot.role.as_ref().map(stored);
+        match held.has_read(stored, &at.wire.attempts, at.now) {
+            Found::Undecided => self,
+            Found::Landed(attempt, revision) => self.landed(at, attempt, revision),
+            Found::Lost(cause, marker) => {
+                if cause == EndCause::Superseded {
+                    at.tell(Event::ValidationFailed);
+                }
+                self.lost(at, cause, marker)
             }
         }
     }
 
-    /// Handles a read of the keys, mostly because of a doubtful heartbeat.
-    pub(super) fn keeping_has_read(&mut self, snapshot: &Snapshot) {
-        mutated!(ReadIsProof => if self.shows_held(snapshot) { return self.extend_unproved(); });
-        let Some(held) = self.phase.kept() else {
-            return;
-        };
-        let stored = snapshot.role.as_ref().map(stored);
-        match held.has_read(stored, &self.wire.attempts, self.now) {
-            Found::Undecided => {}
-            Found::Landed(attempt, revision) => self.landed(attempt, revision),
-            Found::Lost(cause, marker) => {
-                if cause == EndCause::Superseded {
-                    self.tell(Event::ValidationFailed);
-                }
-                self.lost(cause, marker);
+    /// Handles a heartbeat of ours that was never answered but stands in the role's key.
+    pub fn landed(self, at: &mut Scene, attempt: Attempt, revision: u64) -> Self {
+        let held = self
+            .held()
+            .is_some_and(|held| held.term == attempt.term && held.revision < revision);
+        if held && attempt.purpose == Purpose::Renew {
+            at.wire.attempts.settle(attempt.beat, revision);
+            return self.confirmed(at, attempt, revision);
+        }
+        self
+    }
+
+    /// Notes since when the connection is lost or a heartbeat is late.
+    pub fn suspend(&self, at: &mut Scene, since: Moment) {
+        if at.suspended_since.is_none_or(|known| since < known) {
+            at.suspended_since = Some(since);
+            if let Self::Leading(leadership) = self {
+                leadership.tell_grace(at);
             }
         }
+    }
+
+    /// Tells the callers that wait for the proof of this beat, or of an earlier one, that there is
+    /// none for now.
+    pub fn refuse_proofs(&mut self, at: &mut Scene, beat: u64, failure: &Failure) {
+        if let Self::Leading(leadership) = self {
+            leadership.answer_proofs(at, beat, &Reply::Unproven(failure.clone()));
+        }
+    }
+
+    /// Whether the deadline has passed or this instance has resigned. A confirmation then extends
+    /// nothing.
+    fn is_deadline_over(&self, at: &Scene) -> bool {
+        self.acting_until(at).is_none_or(|until| at.now >= until)
+    }
+
+    /// Whether a heartbeat that is confirmed now is too late. After a term that ended in order it is
+    /// not, although nothing rests on it any more.
+    fn is_answer_late(&self, at: &Scene) -> bool {
+        match self {
+            Self::Leading(_) => self.is_deadline_over(at),
+            phase => phase.held().is_none_or(|held| at.now >= held.until),
+        }
+    }
+}
+
+impl Scene {
+    pub fn renew(&mut self, held: &Held, heirs: Heirs) {
+        let record = self.record(held.secrets, heirs);
+        let over = held.revision;
+        self.send(
+            held.term,
+            held.secrets,
+            0,
+            WriteKind::Renew { over, record },
+        );
     }
 
     /// The attempt with this beat and its revision, if it was the message last seen.
@@ -159,61 +208,13 @@ impl Election {
         (seen.content.nonce() == own).then_some((attempt, seen.revision))
     }
 
-    /// Handles a heartbeat of ours that was never answered but stands in the role's key.
-    pub(super) fn landed(&mut self, attempt: Attempt, revision: u64) {
-        let held = self
-            .phase
-            .held()
-            .is_some_and(|held| held.term == attempt.term && held.revision < revision);
-        if held && attempt.purpose == Purpose::Renew {
-            self.wire.attempts.settle(attempt.beat, revision);
-            self.confirmed(attempt, revision);
-        }
-    }
-
-    /// Asks for proof at once, because the watch showed a message at this revision that is not
-    /// ours.
-    pub(super) fn suspect(&mut self, revision: u64) {
-        if let Some(held) = self.phase.kept() {
-            held.suspect(revision, self.now);
-        }
-    }
-
     /// When the lease needs a heartbeat, or a read that ends the doubt about the last one.
-    pub(super) fn keeping_due(&self, held: &Held) -> (Moment, Timer) {
+    pub fn keeping_due(&self, held: &Held) -> (Moment, Timer) {
         let retry = &self.wire.retry;
         if held.is_in_doubt() {
             (retry.at(Asked::ReadKeys), Timer::Read)
         } else {
             (held.renew_at.max(retry.at(Asked::WriteKey)), Timer::Renew)
-        }
-    }
-
-    /// Whether the deadline has passed or this instance has resigned. A confirmation then extends
-    /// nothing.
-    fn is_deadline_over(&self) -> bool {
-        self.acting_until().is_none_or(|until| self.now >= until)
-    }
-
-    /// Whether a heartbeat that is confirmed now is too late. After a term that ended in order it is
-    /// not, although nothing rests on it any more.
-    fn is_answer_late(&self) -> bool {
-        match &self.phase {
-            Phase::Leading(_) => self.is_deadline_over(),
-            phase => phase.held().is_none_or(|held| self.now >= held.until),
-        }
-    }
-
-    /// Until when this instance may act on its lease: the end of the lease or, while it leads, of
-    /// the grace period, whichever comes first. `None` if it has resigned.
-    pub(super) fn acting_until(&self) -> Option<Moment> {
-        match &self.phase {
-            Phase::Leading(leadership) => {
-                let until = leadership.held.until;
-                Some(self.grace_until().map_or(until, |end| end.min(until)))
-            }
-            Phase::WindingDown(winding_down) => winding_down.acting_until(),
-            _ => None,
         }
     }
 }

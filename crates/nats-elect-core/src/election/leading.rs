@@ -4,13 +4,14 @@
 use super::effect::{Effect, Reply};
 use super::input::{RequestId, Snapshot};
 use super::line::Line;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::succession::PendingHandoff;
 use super::timers::Timer;
+use super::winding_down::WindingDown;
 use crate::config::RoleSettings;
 use crate::event::{EndCause, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Failure, Held, TermId};
+use crate::lease::{Asked, Attempt, Failure, HandlerEnd, Held};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::FenceEntry;
@@ -59,46 +60,43 @@ impl Leadership {
         }
     }
 
-    /// Takes the callers that the attempt with this beat, or the lack of its answer, concerns: they
-    /// asked for proof before it was sent.
-    pub fn asked_before(&mut self, beat: u64) -> Vec<RequestId> {
-        let asked = self.proofs.extract_if(.., |(_, first)| *first <= beat);
-        asked.map(|(request, _)| request).collect()
+    /// The end of the lease or of the grace period, whichever comes first.
+    pub fn acting_until(&self, at: &Scene) -> Moment {
+        let until = self.held.until;
+        at.grace_until(&self.held)
+            .map_or(until, |end| end.min(until))
     }
-}
 
-impl Election {
-    pub(super) fn leading_timers(&self, leadership: &Leadership) -> Vec<(Moment, Timer)> {
-        let last_call = leadership.held.until - self.settings.stop_budget;
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
+        let last_call = self.held.until - at.settings.stop_budget;
         let mut timers = vec![(last_call, Timer::WindDown(EndCause::LeaseExpired))];
-        if let Some(grace_until) = self.grace_until() {
+        if let Some(grace_until) = at.grace_until(&self.held) {
             timers.push((grace_until, Timer::WindDown(EndCause::ConnectionLost)));
         }
         // When the term has to end, a heartbeat would only make the others wait for longer.
-        let too_late = timers.iter().any(|(due, _)| *due <= self.now);
-        if !leadership.checking {
-            timers.push((leadership.check_at, Timer::CheckHealth));
+        let too_late = timers.iter().any(|(due, _)| *due <= at.now);
+        if !self.checking {
+            timers.push((self.check_at, Timer::CheckHealth));
         }
-        if self.wire.may_send() && !too_late {
-            let (due, task) = self.keeping_due(&leadership.held);
+        if at.wire.may_send() && !too_late {
+            let (due, task) = at.keeping_due(&self.held);
             // A read of the fence must not delay a heartbeat, let alone a late one.
-            let verify_at = leadership
+            let verify_at = self
                 .verify_at
-                .max(self.wire.retry.at(Asked::ReadKeys))
-                .max(self.now);
-            let takes = self.wire.operations.read_takes();
+                .max(at.wire.retry.at(Asked::ReadKeys))
+                .max(at.now);
+            let takes = at.wire.operations.read_takes();
             // On a slow network it never fits between two heartbeats. Then the lease must have room
             // for it and for two more.
-            let overdue = leadership.verify_at + self.settings.validation_interval <= self.now
-                && self.now + takes * 2 <= last_call;
-            if !self.is_of_member() && task == Timer::Renew && (verify_at + takes <= due || overdue)
-            {
+            let overdue = self.verify_at + at.settings.validation_interval <= at.now
+                && at.now + takes * 2 <= last_call;
+            if !at.is_of_member() && task == Timer::Renew && (verify_at + takes <= due || overdue) {
                 timers.push((verify_at, Timer::VerifyFence));
             }
-            let asked = !leadership.proofs.is_empty() && task == Timer::Renew;
+            let asked = !self.proofs.is_empty() && task == Timer::Renew;
             timers.push((
                 if asked {
-                    self.wire.retry.at(Asked::WriteKey)
+                    at.wire.retry.at(Asked::WriteKey)
                 } else {
                     due
                 },
@@ -108,163 +106,172 @@ impl Election {
         timers
     }
 
-    /// Notes since when the connection is lost or a heartbeat is late.
-    pub(super) fn suspend(&mut self, since: Moment) {
-        if self.suspended_since.is_none_or(|known| since < known) {
-            self.suspended_since = Some(since);
-            self.tell_grace();
-        }
+    /// Ends the term in good order: there is a lease to finish under.
+    pub fn wind_down(self, at: &mut Scene, cause: EndCause) -> Phase {
+        let winding_down = self.resign(at, cause);
+        mutated!(ReleaseBeforeHandlerEnds => return winding_down.release(at));
+        Phase::WindingDown(winding_down)
     }
 
-    /// Has the shared deadline end with the grace period, if one runs.
-    pub(super) fn tell_grace(&mut self) {
-        if let Phase::Leading(leadership) = &self.phase
-            && let (Some(_), Some(acting)) = (self.grace_until(), self.acting_until())
-        {
-            let term = leadership.held.term;
-            self.emit(Effect::Suspend { term, acting });
-        }
+    /// Ends the term at once, because the basis of its lease is gone.
+    pub fn lost(self, at: &mut Scene, cause: EndCause, marker: Option<u64>) -> Phase {
+        self.resign(at, cause).lost(at, cause, marker)
     }
 
-    /// When the grace period ends, if one runs.
-    pub(super) fn grace_until(&self) -> Option<Moment> {
-        mutated!(LeaveGraceToMonitor => return None);
-        Some(self.out_of_touch_since()? + self.settings.grace?)
+    fn resign(self, at: &mut Scene, cause: EndCause) -> WindingDown {
+        let term = self.held.term;
+        let winding_down = WindingDown::begin(self, at, cause);
+        at.emit(Effect::Cancel { term });
+        winding_down
     }
 
-    pub(super) fn lease_over(&mut self, term: TermId) {
-        if self.phase.is_of(term) {
-            self.lost(EndCause::LeaseExpired, None);
+    /// The handler has ended. The tasks that it spawned wind down while the lease is renewed.
+    pub fn handler_ending(self, at: &mut Scene, end: HandlerEnd) -> Phase {
+        self.wind_down(at, cause_of(end))
+    }
+
+    /// The handler and its tasks have ended.
+    pub fn handler_ended(self, at: &mut Scene, end: HandlerEnd) -> Phase {
+        WindingDown::begin(self, at, cause_of(end)).handler_ended(at)
+    }
+
+    /// Ends the term, because an outage has lasted for the whole grace period.
+    pub fn grace_over(self, at: &mut Scene, since: Moment) -> Phase {
+        let is_over = self.held.sent > since && !mutated!(ObeyOldGraceOver);
+        if is_over {
+            Phase::Leading(self)
+        } else {
+            self.wind_down(at, EndCause::ConnectionLost)
         }
     }
 
     /// Ends the term, because the fence key has moved on. Either another instance has the role, or
     /// the basis of this term's fenced writes is broken.
-    pub(super) fn superseded(&mut self, term: TermId) {
-        if self.phase.is_past_claim() && self.phase.is_of(term) {
-            if self.phase.is_leading() {
-                self.tell(Event::ValidationFailed);
-            }
-            self.lost(EndCause::Superseded, None);
+    pub fn superseded(self, at: &mut Scene) -> Phase {
+        at.tell(Event::ValidationFailed);
+        self.lost(at, EndCause::Superseded, None)
+    }
+
+    /// Has the shared deadline end with the grace period, if one runs.
+    pub fn tell_grace(&self, at: &mut Scene) {
+        if at.grace_until(&self.held).is_some() {
+            let term = self.held.term;
+            let acting = self.acting_until(at);
+            at.emit(Effect::Suspend { term, acting });
         }
     }
 
-    pub(super) fn validate(&mut self, request: RequestId, term: Option<TermId>) {
-        let next_beat = self.wire.attempts.next_beat();
-        let linked = self.wire.is_up();
-        match &mut self.phase {
-            Phase::Leading(leadership) if term.is_none_or(|term| term == leadership.held.term) => {
-                if linked {
-                    leadership.proofs.push((request, next_beat));
-                    return;
-                }
-                let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
-                self.reply(request, Reply::Unproven(failure));
-            }
-            _ => self.reply(request, Reply::NotLeader),
+    pub fn renew(mut self, at: &mut Scene) -> Phase {
+        self.renew_line(at);
+        at.renew(&self.held, self.line.heirs());
+        Phase::Leading(self)
+    }
+
+    pub fn validate(mut self, at: &mut Scene, request: RequestId) -> Phase {
+        if at.wire.is_up() {
+            self.proofs.push((request, at.wire.attempts.next_beat()));
+        } else {
+            let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
+            at.reply(request, Reply::Unproven(failure));
+        }
+        Phase::Leading(self)
+    }
+
+    /// Answers the callers that the attempt with this beat, or the lack of its answer, concerns:
+    /// they asked for proof before it was sent.
+    pub fn answer_proofs(&mut self, at: &mut Scene, beat: u64, reply: &Reply) {
+        for (request, _) in self.proofs.extract_if(.., |(_, first)| *first <= beat) {
+            at.reply(request, reply.clone());
         }
     }
 
-    /// Tells the callers that wait for the proof of this beat, or of an earlier one, that there is
-    /// none for now.
-    pub(super) fn refuse_proofs(&mut self, beat: u64, failure: &Failure) {
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        for request in leadership.asked_before(beat) {
-            self.reply(request, Reply::Unproven(failure.clone()));
-        }
+    pub fn check_health(mut self, at: &mut Scene) -> Phase {
+        self.checking = true;
+        let term = self.held.term;
+        at.emit(Effect::CheckHealth { term });
+        Phase::Leading(self)
     }
 
-    pub(super) fn check_health(&mut self) {
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        leadership.checking = true;
-        let term = leadership.held.term;
-        self.emit(Effect::CheckHealth { term });
-    }
-
-    pub(super) fn health_checked(&mut self, term: TermId, healthy: bool) {
-        let next = self.now + self.settings.health.interval;
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        if leadership.held.term != term || !leadership.checking {
-            return;
+    pub fn health_checked(mut self, at: &mut Scene, healthy: bool) -> Phase {
+        if !self.checking {
+            return Phase::Leading(self);
         }
-        leadership.checking = false;
-        leadership.check_at = next;
+        self.checking = false;
+        self.check_at = at.now + at.settings.health.interval;
         if healthy {
-            leadership.failed_checks = 0;
-            return;
+            self.failed_checks = 0;
+            return Phase::Leading(self);
         }
-        leadership.failed_checks += 1;
-        let consecutive = leadership.failed_checks;
-        self.tell(Event::HealthCheckFailed { consecutive });
-        if consecutive >= self.settings.health.max_consecutive_failures {
-            self.wind_down(EndCause::Unhealthy);
+        self.failed_checks += 1;
+        let consecutive = self.failed_checks;
+        at.tell(Event::HealthCheckFailed { consecutive });
+        if consecutive >= at.settings.health.max_consecutive_failures {
+            return self.wind_down(at, EndCause::Unhealthy);
         }
+        Phase::Leading(self)
     }
 
     /// Takes an own record that the watch showed. A watch that shows these shows fence records too,
     /// soon, unless the server that sends those alone is behind.
-    pub(super) fn watch_showed_own(&mut self, attempt: Attempt) {
-        let next = attempt.sent + self.settings.validation_interval;
-        if let Phase::Leading(leadership) = &mut self.phase
-            && leadership.held.term == attempt.term
-            && !leadership.fence_in_doubt
-        {
-            leadership.verify_at = leadership.verify_at.max(next);
+    pub fn watch_showed_own(&mut self, at: &Scene, attempt: Attempt) {
+        let next = attempt.sent + at.settings.validation_interval;
+        if self.held.term == attempt.term && !self.fence_in_doubt {
+            self.verify_at = self.verify_at.max(next);
         }
     }
 
     /// Takes a fence record that the watch showed. One above our own is looked for at once.
-    pub(super) fn watch_showed_fence(&mut self, fence: FenceEntry) {
-        if self.outranks(fence)
-            && let Phase::Leading(leadership) = &mut self.phase
-        {
-            leadership.fence_in_doubt = true;
-            leadership.verify_at = self.now;
+    pub fn watch_showed_fence(mut self, at: &Scene, fence: FenceEntry) -> Phase {
+        if self.outranks(at, fence) {
+            self.fence_in_doubt = true;
+            self.verify_at = at.now;
         }
+        Phase::Leading(self)
     }
 
     /// Whether this fence record ends our term.
-    fn outranks(&self, fence: FenceEntry) -> bool {
-        let own = self.candidate.incarnation;
+    fn outranks(&self, at: &Scene, fence: FenceEntry) -> bool {
+        let own = at.candidate.incarnation;
         // Where keys expire it may be the server's own marker.
-        let max_age = self.wire.bucket.and_then(|bucket| bucket.max_age);
+        let max_age = at.wire.bucket.and_then(|bucket| bucket.max_age);
         // A fence record without a nonce was written by hand; fenced writes are no longer
         // protected.
         let anothers = fence.nonce().map(|nonce| nonce.incarnation != own);
-        let token = self.phase.fencing_token();
-        token.is_some_and(|token| fence.revision > token.sequence)
-            && anothers.unwrap_or(max_age.is_none())
+        fence.revision > self.fencing_token.sequence && anothers.unwrap_or(max_age.is_none())
     }
 
     /// Reads the fence record, if the watch has not shown for a while that it is as it was.
     /// Heartbeats prove only the lease.
-    pub(super) fn verify_fence(&mut self) {
-        let next = self.now + self.settings.validation_interval;
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return;
-        };
-        leadership.verify_at = next;
-        self.send_read();
+    pub fn verify_fence(mut self, at: &mut Scene) -> Phase {
+        self.verify_at = at.now + at.settings.validation_interval;
+        at.send_read(false);
+        Phase::Leading(self)
     }
 
     /// Handles a read of the keys while leading.
-    pub(super) fn leader_has_read(&mut self, snapshot: &Snapshot) {
+    pub fn has_read(mut self, at: &mut Scene, snapshot: &Snapshot) -> Phase {
+        self.fence_in_doubt = false;
         // A read above our fence record is not stale.
-        let outranked = snapshot.fence.is_some_and(|fence| self.outranks(fence));
-        if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.fence_in_doubt = false;
+        if snapshot.fence.is_some_and(|fence| self.outranks(at, fence)) {
+            at.tell(Event::ValidationFailed);
+            return self.wind_down(at, EndCause::Superseded);
         }
-        if outranked {
-            self.tell(Event::ValidationFailed);
-            self.wind_down(EndCause::Superseded);
-        } else {
-            self.keeping_has_read(snapshot);
-        }
+        Phase::Leading(self).keeping_has_read(at, snapshot)
+    }
+}
+
+impl Scene {
+    /// When the grace period ends, if one runs.
+    pub fn grace_until(&self, held: &Held) -> Option<Moment> {
+        mutated!(LeaveGraceToMonitor => return None);
+        Some(self.out_of_touch_since(Some(held))? + self.settings.grace?)
+    }
+}
+
+const fn cause_of(end: HandlerEnd) -> EndCause {
+    match end {
+        HandlerEnd::Returned => EndCause::Returned,
+        HandlerEnd::Panicked => EndCause::Panicked,
+        HandlerEnd::Failed | HandlerEnd::Aborted => EndCause::Failed,
     }
 }

@@ -1,113 +1,96 @@
 //! The link to the bucket: lost, unusable, new, or to another bucket than before.
 
 use super::effect::Effect;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{EndCause, FailureKind};
-use crate::lease::{Bucket, Failure, Link};
+use crate::lease::{Bucket, Failure, Held, Link};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
-impl Election {
-    /// Why the bucket cannot be used although NATS is connected. `None` if it can be, or if there
-    /// is no connection.
-    pub const fn link_failure(&self) -> Option<&Failure> {
-        match &self.wire.link {
-            Link::Unusable(failure) => Some(failure),
-            Link::Down { .. } | Link::Up(_) => None,
-        }
-    }
-
-    pub(super) fn link_changed(&mut self, link: Link) {
+impl Phase {
+    pub fn link_changed(mut self, at: &mut Scene, link: Link) -> Self {
         if !matches!(link, Link::Up(_)) {
-            self.out_of_touch();
+            at.out_of_touch();
         }
         match &link {
             Link::Down { since } => {
                 let since = if mutated!(CountGraceFromHearing) {
-                    self.now
+                    at.now
                 } else {
                     *since
                 };
-                self.wire.link = link;
-                self.suspend(since);
+                at.wire.link = link;
+                self.suspend(at, since);
                 let why = "the connection to NATS broke";
-                self.refuse_proofs(u64::MAX, &Failure::new(FailureKind::Unavailable, why));
+                self.refuse_proofs(at, u64::MAX, &Failure::new(FailureKind::Unavailable, why));
+                self
             }
             Link::Unusable(failure) => {
-                self.suspend(self.now);
-                self.report(failure);
+                self.suspend(at, at.now);
+                at.report(failure);
                 let failure = failure.clone();
-                self.wire.link = link;
-                self.bucket_unusable(&failure);
-                self.refuse_proofs(u64::MAX, &failure);
+                at.wire.link = link;
+                let mut phase = self.bucket_unusable(at, &failure);
+                phase.refuse_proofs(at, u64::MAX, &failure);
+                phase
             }
-            Link::Up(bucket) => self.bucket_ready(*bucket),
+            Link::Up(bucket) => self.bucket_ready(at, *bucket),
         }
     }
 
-    fn bucket_ready(&mut self, bucket: Bucket) {
-        if let Some(failure) = bucket.unfit_for(self.settings.ttl) {
-            self.link_changed(Link::Unusable(failure));
+    fn bucket_ready(self, at: &mut Scene, bucket: Bucket) -> Self {
+        if let Some(failure) = bucket.unfit_for(at.settings.ttl) {
+            let phase = self.link_changed(at, Link::Unusable(failure));
             // No other part finds the bucket unfit, so no other part looks at it again.
-            self.wire.reopen_later(self.now);
-            return;
+            at.wire.reopen_later(at.now);
+            return phase;
         }
-        let (replaced, breaker) = self.wire.linked(bucket);
-        self.note_breaker(breaker);
+        let (replaced, breaker) = at.wire.linked(bucket);
+        at.note_breaker(breaker);
         if replaced {
-            self.observed_role.bucket_replaced(self.now);
+            at.observed_role.bucket_replaced(at.now);
         }
-        self.observed_role.bucket_max_age(bucket.max_age);
-        self.linked(replaced);
+        at.observed_role.bucket_max_age(bucket.max_age);
+        self.linked(at, replaced)
     }
 
+    /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
+    fn linked(mut self, at: &mut Scene, replaced: bool) -> Self {
+        mutated!(ForgetDeadlineOnReconnect => self = self.extend_unproved(at));
+        match &mut self {
+            Self::Waiting(it) => it.must_read(at.now, false),
+            _ if replaced => return self.lost(at, EndCause::BucketLost, None),
+            Self::Leading(it) => it.held.renew_at = at.now,
+            _ => {}
+        }
+        self
+    }
+
+    fn bucket_unusable(self, at: &mut Scene, failure: &Failure) -> Self {
+        match failure.kind {
+            FailureKind::BucketMissing | FailureKind::BucketUnfit => {
+                self.lost(at, EndCause::BucketLost, None)
+            }
+            _ if failure.ends_term() => self.wind_down(at, EndCause::BucketLost),
+            _ => self,
+        }
+    }
+}
+
+impl Scene {
     /// Asks for a look at the bucket, because this machine can't use the one that it was told of.
     /// It asks again until it is told of another.
-    pub(super) fn reopen(&mut self) {
+    pub fn reopen(&mut self) {
         self.emit(Effect::Reopen);
         self.wire.reopen_later(self.now);
     }
 
-    /// Handles a new link to the bucket. A leader proves itself by a heartbeat before it goes on.
-    fn linked(&mut self, replaced: bool) {
-        mutated!(ForgetDeadlineOnReconnect => self.extend_unproved());
-        match &mut self.phase {
-            Phase::Waiting(_) => self.must_read(self.now, false),
-            _ if replaced => self.lost(EndCause::BucketLost, None),
-            Phase::Leading(leadership) => leadership.held.renew_at = self.now,
-            _ => {}
-        }
-    }
-
-    fn bucket_unusable(&mut self, failure: &Failure) {
-        match failure.kind {
-            FailureKind::BucketMissing | FailureKind::BucketUnfit => {
-                self.lost(EndCause::BucketLost, None);
-            }
-            _ if failure.ends_term() => self.wind_down(EndCause::BucketLost),
-            _ => {}
-        }
-    }
-
-    /// Ends the term, because an outage has lasted for the whole grace period.
-    pub(super) fn grace_over(&mut self, since: Moment) {
-        let is_over = self.not_before_proof(since) > since && !mutated!(ObeyOldGraceOver);
-        if !is_over {
-            self.wind_down(EndCause::ConnectionLost);
-        }
-    }
-
-    /// Since when there is no link, or heartbeats are late.
-    pub(super) fn out_of_touch_since(&self) -> Option<Moment> {
+    /// Since when there is no link, or heartbeats are late. An outage from before the last confirmed
+    /// write was over when that was sent.
+    pub fn out_of_touch_since(&self, held: Option<&Held>) -> Option<Moment> {
+        let proved = held.map(|held| held.sent);
         self.suspended_since
-            .map(|since| self.not_before_proof(since))
-    }
-
-    /// This moment or, if it is later, the one when the last confirmed write was sent: an outage
-    /// from before that was over then.
-    fn not_before_proof(&self, since: Moment) -> Moment {
-        let held = self.phase.held();
-        held.map_or(since, |held| held.sent.max(since))
+            .map(|since| since.max(proved.unwrap_or_default()))
     }
 }

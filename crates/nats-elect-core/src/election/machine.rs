@@ -1,21 +1,18 @@
-//! The state of one election, and the way through one step.
+//! The state machine of one election, and the way through one step.
 
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
-use super::failing::Failing;
-use super::input::{Input, PeerRequestId, RequestId};
-use super::observed_role::ObservedRole;
+use super::input::Input;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;
-use crate::event::Event;
-use crate::lease::{AdaptiveTimeout, Bequest, Failure, Fresh, TermId, Wire};
+use crate::event::{EndCause, Vacancy};
+use crate::lease::{Bequest, Failure, Fresh, Link};
 use crate::moment::Moment;
-use crate::mutation::mutated;
-use crate::release::ReleaseSecret;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
-use crate::token::{FencingToken, LeaseToken};
+use crate::token::FencingToken;
 
 /// A candidate for a role, with its settings.
 #[derive(Clone, Debug)]
@@ -68,32 +65,8 @@ pub struct CoreStatus {
 /// The [crate's front page](crate) tells how to drive it.
 #[derive(Clone, Debug)]
 pub struct Election {
-    pub(super) candidate: Candidate,
-    pub(super) settings: RoleSettings,
-    pub(super) wire: Wire,
     pub(super) phase: Phase,
-    pub(super) observed_role: ObservedRole,
-    /// The instance leaves the election. The value tells whether it frees the role.
-    pub(super) stopping: Option<bool>,
-    /// The instance takes part in no election until resumed.
-    pub(super) paused: bool,
-    pub(super) failures_in_a_row: u32,
-    /// The handoffs that leaders agreed to since this instance last led.
-    pub(super) handoffs_in_vain: u32,
-    pub(super) failing: Failing,
-    /// Until when a term of this instance is held against higher priorities, by order.
-    pub(super) ordered_until: Moment,
-    pub(super) state: RoleState,
-    pub(super) now: Moment,
-    pub(super) fresh: Fresh,
-    pub(super) last_transition: Moment,
-    /// Since when the link is not up, or a leader's heartbeats are late.
-    pub(super) suspended_since: Option<Moment>,
-    pub(super) leader: Option<LeaderInfo>,
-    pub(super) told_connection: ConnectionStatus,
-    pub(super) last_question: u64,
-    pub(super) last_term: u64,
-    pub(super) out: Vec<Effect>,
+    pub(super) scene: Scene,
 }
 
 impl CoreStatus {
@@ -119,43 +92,9 @@ impl CoreStatus {
 impl Election {
     /// An election that knows nothing yet. Its first input is the [`Link`](crate::Link) to the bucket.
     pub fn new(candidate: Candidate, now: Moment) -> Self {
-        let settings = candidate.settings.clone();
         Self {
-            wire: Wire::new(
-                candidate.incarnation,
-                candidate.first_beat,
-                settings.retry.clone(),
-                AdaptiveTimeout::new(settings.request_timeout, settings.ttl),
-                now,
-            ),
             phase: Phase::Waiting(Waiting::new()),
-            observed_role: ObservedRole::new(
-                candidate.incarnation,
-                settings.ttl,
-                settings.handoff_hold(),
-            ),
-            stopping: None,
-            paused: candidate.paused,
-            failures_in_a_row: 0,
-            handoffs_in_vain: 0,
-            failing: Failing::default(),
-            ordered_until: Moment::default(),
-            state: RoleState::Init,
-            now,
-            fresh: Fresh {
-                lease_token: LeaseToken::new(Uuid::nil()),
-                release_secret: ReleaseSecret::new(0),
-                chance: 0.5,
-            },
-            last_transition: now,
-            suspended_since: Some(now),
-            leader: None,
-            told_connection: ConnectionStatus::Suspended,
-            last_question: 0,
-            last_term: 0,
-            out: Vec::new(),
-            candidate,
-            settings,
+            scene: Scene::new(candidate, now),
         }
     }
 
@@ -164,21 +103,25 @@ impl Election {
     /// `now` must not go back between calls. If it does, the later time is used. `fresh` must be
     /// new at each call.
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
-        self.now = self.now.max(now);
-        self.fresh = fresh;
+        let Self { phase, scene: at } = self;
+        at.now = at.now.max(now);
+        at.fresh = fresh;
         #[cfg(feature = "__mutations")]
-        let input = self.disguise(input);
-        self.take(input);
-        self.update_takeover_request();
-        self.run_timers();
-        self.update_takeover_request();
-        self.relabel();
-        std::mem::take(&mut self.out)
+        let input = at.disguise(input);
+        let taken = std::mem::replace(phase, Phase::Stopped).take(at, input);
+        let done = taken.update_takeover_request(at).run_timers(at);
+        *phase = done.update_takeover_request(at);
+        phase.relabel(at);
+        std::mem::take(&mut at.out)
     }
 
     /// When to step with [`Input::Tick`] next. `None` if only another input can change anything.
     pub fn next_wakeup(&self) -> Option<Moment> {
-        self.timers().into_iter().map(|(due, _)| due).min()
+        self.phase
+            .timers(&self.scene)
+            .into_iter()
+            .map(|(due, _)| due)
+            .min()
     }
 
     /// Whether the instance has left the election. Another step has no effect.
@@ -188,116 +131,123 @@ impl Election {
 
     /// The present status.
     pub fn status(&self) -> CoreStatus {
-        let held = self.phase.held();
+        let Self { phase, scene: at } = self;
+        let held = phase.held();
         CoreStatus {
-            state: self.state,
-            paused: self.paused,
-            failing_until: self.failing_until(),
-            kept_until: self.kept_until(),
-            leader: self.leader.clone(),
-            fencing_token: self.phase.fencing_token(),
+            state: at.state,
+            paused: at.paused,
+            failing_until: at.failing_until(),
+            kept_until: phase.kept_until(at),
+            leader: at.leader.clone(),
+            fencing_token: phase.fencing_token(),
             last_heartbeat: held.map(|held| held.sent),
-            last_transition: self.last_transition,
-            revision: self.observed_role.revision(),
-            connection: self.connection(),
-            lease_until: match &self.phase {
+            last_transition: at.last_transition,
+            revision: at.observed_role.revision(),
+            connection: at.connection(held),
+            lease_until: match &phase {
                 Phase::Leading(leadership) => Some(leadership.held.until),
                 Phase::WindingDown(winding_down) => winding_down.lease_until(),
                 _ => None,
             },
-            overrun: matches!(&self.phase, Phase::WindingDown(it) if it.is_overrun()),
+            overrun: matches!(&phase, Phase::WindingDown(it) if it.is_overrun()),
         }
     }
 
     /// What a companion must know to release the present term, if there is one.
     pub fn bequest(&self) -> Option<Bequest> {
-        let (held, fencing_token) = match &self.phase {
-            Phase::Leading(it) => (it.held, it.fencing_token),
-            Phase::WindingDown(it) => (it.held, it.fencing_token),
-            Phase::Waiting(_) | Phase::Acquiring(_) | Phase::Releasing(_) | Phase::Stopped => {
-                return None;
-            }
+        let (held, fencing_token, line) = match &self.phase {
+            Phase::Leading(it) => (it.held, it.fencing_token, it.line.heirs()),
+            Phase::WindingDown(it) => (it.held, it.fencing_token, it.succession.line),
+            _ => return None,
         };
         Some(Bequest {
-            incarnation: self.candidate.incarnation,
+            incarnation: self.scene.candidate.incarnation,
             fencing_token,
             revision: held.revision,
             secret: held.secrets.release,
-            line: self.phase.heirs(),
-            lease: self.settings.ttl,
+            line,
+            lease: self.scene.settings.ttl,
         })
     }
 
-    fn take(&mut self, input: Input) {
-        match input {
-            Input::Tick => {}
-            Input::Link(link) => {
-                self.wire.reopen_at = None;
-                self.link_changed(link);
-            }
-            Input::GraceOver { since } => self.grace_over(since),
-            Input::Observed(entry) => self.observed(entry),
-            Input::ObservedFence(fence) => {
-                self.observed_role.watched_fence(fence, self.now);
-                self.watch_showed_fence(fence);
-            }
-            Input::WriteEnded { op, outcome } => self.write_ended(op, &outcome),
-            Input::ReadEnded { op, outcome } => self.read_ended(op, outcome),
-            Input::HandlerEnding { term, end } => self.handler_ending(term, end),
-            Input::HandlerEnded { term, end } => self.handler_ended(term, end),
-            Input::LeaseOver { term } => self.lease_over(term),
-            Input::Superseded { term } => self.superseded(term),
-            Input::Health { term, healthy } => self.health_checked(term, healthy),
-            Input::Intend(request, intent) => self.intend(request, intent),
-            Input::PeerAsked { reply_to, question } => self.asked(reply_to, question),
-            Input::PeerReplied { question, answer } => self.answered(question, answer),
-            Input::Validate { request, term } => self.validate(request, term),
-            Input::EndLease { request, revision } => self.end_lease(request, revision),
-            Input::Tell(info) => self.tell_of_member(*info),
+    /// How the role became free, by what was seen last of its key.
+    pub fn vacancy(&self) -> Vacancy {
+        self.scene.vacancy()
+    }
+
+    /// Why the bucket cannot be used although NATS is connected. `None` if it can be, or if there
+    /// is no connection.
+    pub const fn link_failure(&self) -> Option<&Failure> {
+        match &self.scene.wire.link {
+            Link::Unusable(failure) => Some(failure),
+            Link::Down { .. } | Link::Up(_) => None,
         }
     }
+}
 
-    pub(super) fn emit(&mut self, effect: Effect) {
-        self.out.push(effect);
-    }
-
-    /// Emits an effect ahead of the events that this step ends with. So a slow subscriber or
-    /// exporter never delays it.
-    pub(super) fn emit_before_events(&mut self, effect: Effect) {
-        let is_told = |effect: &&Effect| matches!(effect, Effect::Event(_));
-        let events = self.out.iter().rev().take_while(is_told).count();
-        self.out.insert(self.out.len() - events, effect);
-    }
-
-    pub(super) fn tell(&mut self, event: Event) {
-        self.out.push(Effect::Event(event));
-    }
-
-    pub(super) fn reply(&mut self, request: RequestId, reply: Reply) {
-        self.out.push(Effect::Reply { request, reply });
-    }
-
-    pub(super) fn report(&mut self, failure: &Failure) {
-        self.tell(Event::Failure {
-            request: None,
-            kind: failure.kind,
-            detail: failure.detail.clone(),
-        });
-    }
-
-    pub(super) fn lease_until(&self, sent: Moment) -> Moment {
-        mutated!(NoDriftMargin => return sent + self.settings.ttl);
-        sent + self.settings.ttl - self.settings.drift_margin()
-    }
-
-    pub(super) fn next_question(&mut self) -> PeerRequestId {
-        self.last_question += 1;
-        PeerRequestId(self.last_question)
-    }
-
-    /// Numbers a new acquisition.
-    pub(super) fn next_term(&mut self) -> TermId {
-        self.last_term += 1;
-        TermId(self.last_term)
+impl Phase {
+    fn take(self, at: &mut Scene, input: Input) -> Self {
+        match (self, input) {
+            (phase, Input::Link(link)) => {
+                at.wire.reopen_at = None;
+                phase.link_changed(at, link)
+            }
+            (phase, Input::Observed(entry)) => phase.observed(at, entry),
+            (phase, Input::ObservedFence(fence)) => {
+                at.observed_role.watched_fence(fence, at.now);
+                match phase {
+                    Self::Leading(it) => it.watch_showed_fence(at, fence),
+                    phase => phase,
+                }
+            }
+            (phase, Input::WriteEnded { op, outcome }) => phase.write_ended(at, op, &outcome),
+            (phase, Input::ReadEnded { op, outcome }) => phase.read_ended(at, op, outcome),
+            (phase, Input::Intend(request, intent)) => phase.intend(at, request, intent),
+            (phase, Input::PeerAsked { reply_to, question }) => phase.asked(at, reply_to, question),
+            (phase, Input::PeerReplied { question, answer }) => {
+                phase.answered(at, question, answer)
+            }
+            (phase, Input::Tell(info)) => {
+                at.tell_of_member(*info);
+                phase
+            }
+            (Self::Waiting(it), Input::EndLease { request, revision }) => {
+                it.end_lease(at, request, revision)
+            }
+            (phase, Input::EndLease { request, .. }) => {
+                at.reply(request, Reply::Changed);
+                phase
+            }
+            (Self::Leading(it), Input::Validate { request, term })
+                if term.is_none_or(|term| term == it.held.term) =>
+            {
+                it.validate(at, request)
+            }
+            (phase, Input::Validate { request, .. }) => {
+                at.reply(request, Reply::NotLeader);
+                phase
+            }
+            (Self::Leading(it), Input::GraceOver { since }) => it.grace_over(at, since),
+            // It is about a term that is over.
+            (
+                phase,
+                Input::HandlerEnding { term, .. }
+                | Input::HandlerEnded { term, .. }
+                | Input::LeaseOver { term }
+                | Input::Superseded { term }
+                | Input::Health { term, .. },
+            ) if !phase.is_of(term) => phase,
+            (phase, Input::LeaseOver { .. }) => phase.lost(at, EndCause::LeaseExpired, None),
+            (Self::Leading(it), Input::HandlerEnding { end, .. }) => it.handler_ending(at, end),
+            (Self::Leading(it), Input::HandlerEnded { end, .. }) => it.handler_ended(at, end),
+            (Self::WindingDown(it), Input::HandlerEnded { .. }) => it.handler_ended(at),
+            (Self::Leading(it), Input::Health { healthy, .. }) => it.health_checked(at, healthy),
+            (Self::Leading(it), Input::Superseded { .. }) => it.superseded(at),
+            (phase @ (Self::WindingDown(_) | Self::Releasing(_)), Input::Superseded { .. }) => {
+                phase.lost(at, EndCause::Superseded, None)
+            }
+            // A tick, or an input that means nothing in this phase.
+            (phase, _) => phase,
+        }
     }
 }

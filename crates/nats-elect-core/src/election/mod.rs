@@ -21,6 +21,7 @@ mod observed_record;
 mod observed_role;
 mod phase;
 mod releasing;
+mod scene;
 mod sending;
 mod succession;
 mod takeover;

@@ -1,15 +1,16 @@
 //! Where an election is in its cycle. Each phase has a file with all that can happen in it.
 
-use uuid::Uuid;
-
 use super::acquiring::Acquisition;
+use super::answers::Stake;
 use super::leading::Leadership;
 use super::releasing::Releasing;
+use super::scene::Scene;
 use super::succession::Succession;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
-use crate::heirs::Heirs;
+use crate::event::EndCause;
 use crate::lease::{Held, TermId};
+use crate::moment::Moment;
 use crate::token::FencingToken;
 
 /// The phase of an election. A handler exists only in `Leading` and `WindingDown`.
@@ -62,30 +63,57 @@ impl Phase {
         matches!(self, Self::Leading(_))
     }
 
-    /// Whether a term goes on or ends, or a claim is given back.
-    pub const fn is_past_claim(&self) -> bool {
-        matches!(
-            self,
-            Self::Leading(_) | Self::WindingDown(_) | Self::Releasing(_)
-        )
-    }
-
-    /// The candidates that should lead next.
-    pub fn heirs(&self) -> Heirs {
+    /// Until when this instance may act on its lease. `None` if it has resigned.
+    pub fn acting_until(&self, at: &Scene) -> Option<Moment> {
         match self {
-            Self::Leading(leadership) => leadership.line.heirs(),
-            Self::WindingDown(winding_down) => winding_down.succession.line,
-            Self::Releasing(releasing) => releasing.succession.line,
-            Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => Heirs::NONE,
+            Self::Leading(leadership) => Some(leadership.acting_until(at)),
+            Self::WindingDown(winding_down) => winding_down.acting_until(),
+            Self::Waiting(_) | Self::Acquiring(_) | Self::Releasing(_) | Self::Stopped => None,
         }
     }
 
-    /// Whom the release names: an heir, or the line of succession.
-    pub fn named(&self) -> (Option<Uuid>, Heirs) {
+    /// Ends the term in good order, if one goes on: there is a lease to finish under.
+    pub fn wind_down(self, at: &mut Scene, cause: EndCause) -> Self {
         match self {
-            Self::Releasing(releasing) => releasing.succession.named(),
-            _ => (None, Heirs::NONE),
+            Self::Leading(it) => it.wind_down(at, cause),
+            phase => phase,
         }
+    }
+
+    /// Ends the claim or the term at once, because the basis of its lease is gone. If another client
+    /// deleted the key, the revision of its `marker` is given.
+    pub fn lost(self, at: &mut Scene, cause: EndCause, marker: Option<u64>) -> Self {
+        match self {
+            Self::Acquiring(_) => at.abandon_claim(),
+            Self::Leading(it) => it.lost(at, cause, marker),
+            Self::WindingDown(it) => it.lost(at, cause, marker),
+            Self::Releasing(mut it) => {
+                it.freeing.forgo();
+                Self::Releasing(it)
+            }
+            phase @ (Self::Waiting(_) | Self::Stopped) => phase,
+        }
+    }
+
+    /// Begins, keeps or drops the takeover request.
+    pub fn update_takeover_request(mut self, at: &Scene) -> Self {
+        if let Self::Waiting(it) = &mut self {
+            it.update_takeover_request(at);
+        }
+        self
+    }
+
+    pub const fn stake(&self) -> Stake {
+        match self {
+            Self::Waiting(_) | Self::Stopped => Stake::Nothing,
+            Self::Acquiring(_) => Stake::Claim,
+            Self::Leading(_) | Self::WindingDown(_) | Self::Releasing(_) => Stake::Lease,
+        }
+    }
+
+    /// Whether nothing is known of the role yet, and nothing of ours can depend on it.
+    pub fn looks_first(&self) -> bool {
+        matches!(self, Self::Waiting(waiting) if waiting.looks_first())
     }
 
     /// How a term that comes to its end hands the role over.

@@ -3,21 +3,22 @@
 
 use std::time::Duration;
 
-use super::effect::Reply;
+use super::answers::Stake;
+use super::effect::{Reply, WriteKind};
 use super::input::Snapshot;
 use super::keeping::stored;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
-use crate::lease::{Asked, Attempt, Freeing, Held, Purpose, Replaced, Step, WriteOutcome};
+use crate::lease::{Asked, Attempt, Freeing, Held, Replaced, Step, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
-use crate::record::Content;
+use crate::record::{Content, Nonce, Release};
 use crate::status::RoleState;
 use crate::token::FencingToken;
 
@@ -39,7 +40,7 @@ struct EndedTerm {
 
 impl Releasing {
     /// Frees the role after the handler's end.
-    pub fn of_term(winding_down: &mut WindingDown, give_up: Moment) -> Self {
+    pub fn of_term(winding_down: WindingDown, give_up: Moment) -> Self {
         Self {
             freeing: Freeing::new(winding_down.held, winding_down.replaced, give_up),
             term: Some(EndedTerm {
@@ -47,7 +48,7 @@ impl Releasing {
                 started: winding_down.started,
                 cause: winding_down.cause,
             }),
-            succession: std::mem::take(&mut winding_down.succession),
+            succession: winding_down.succession,
         }
     }
 
@@ -61,6 +62,17 @@ impl Releasing {
         }
     }
 
+    /// The release of this attempt. It names an heir, or the line of succession.
+    fn release(&self, nonce: Nonce) -> Release {
+        let (heir, line) = self.succession.named();
+        Release {
+            nonce: Some(nonce),
+            heir,
+            line,
+            secret: Some(self.freeing.held.secrets.release),
+        }
+    }
+
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.term.map(|term| term.fencing_token)
     }
@@ -69,23 +81,23 @@ impl Releasing {
     pub fn cause(&self) -> Option<EndCause> {
         self.term.map(|term| term.cause)
     }
-}
 
-impl Election {
-    pub(super) fn releasing_timers(&self, releasing: &Releasing) -> Vec<(Moment, Timer)> {
-        let retry_at = self.wire.retry.at(Asked::WriteKey);
-        let next = match releasing.freeing.step {
-            Step::Forgone => return vec![(self.now, Timer::FinishRelease)],
-            Step::Released { marker, at } => return self.accepting_timers(releasing, marker, at),
-            Step::Look(_) => (self.wire.retry.at(Asked::ReadKeys), Timer::Read),
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
+        let retry_at = at.wire.retry.at(Asked::WriteKey);
+        let next = match self.freeing.step {
+            Step::Forgone => return vec![(at.now, Timer::FinishRelease)],
+            Step::Released { marker, at: since } => {
+                return self.accepting_timers(at, marker, since);
+            }
+            Step::Look(_) => (at.wire.retry.at(Asked::ReadKeys), Timer::Read),
             Step::Write(_) => {
-                let searched = releasing.succession.search_until();
+                let searched = self.succession.search_until();
                 let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
                 (release_at, Timer::Release)
             }
         };
-        let mut timers = vec![(releasing.freeing.give_up, Timer::FinishRelease)];
-        if self.wire.may_send() {
+        let mut timers = vec![(self.freeing.give_up, Timer::FinishRelease)];
+        if at.wire.may_send() {
             timers.push(next);
         }
         timers
@@ -93,116 +105,93 @@ impl Election {
 
     /// The role is free. If a caller asked for a handoff, this instance waits to see whether the
     /// heir takes it.
-    fn accepting_timers(
-        &self,
-        releasing: &Releasing,
-        marker: u64,
-        at: Moment,
-    ) -> Vec<(Moment, Timer)> {
-        let succession = &releasing.succession;
+    fn accepting_timers(&self, at: &Scene, marker: u64, since: Moment) -> Vec<(Moment, Timer)> {
+        let succession = &self.succession;
         let awaited = succession
             .heir()
-            .filter(|_| !succession.callers.is_empty() && self.stopping.is_none());
-        let Some(heir) = awaited else {
-            return vec![(self.now, Timer::FinishRelease)];
-        };
-        if self.seen_after(heir, marker).is_some() {
-            return vec![(self.now, Timer::FinishRelease)];
+            .filter(|_| !succession.callers.is_empty() && at.stopping.is_none());
+        if awaited.is_none_or(|heir| at.seen_after(heir, marker).is_some()) {
+            return vec![(at.now, Timer::FinishRelease)];
         }
-        let look_at = at + self.settings.handoff_hold();
-        let give_up = look_at + self.settings.request_timeout;
+        let look_at = since + at.settings.handoff_hold();
+        let give_up = look_at + at.settings.request_timeout;
         let mut timers = vec![(give_up, Timer::FinishRelease)];
-        if self.wire.may_send() && !succession.has_looked() {
-            timers.push((
-                look_at.max(self.wire.retry.at(Asked::ReadKeys)),
-                Timer::Read,
-            ));
+        if at.wire.may_send() && !succession.has_looked() {
+            timers.push((look_at.max(at.wire.retry.at(Asked::ReadKeys)), Timer::Read));
         }
         timers
     }
 
-    pub(super) fn release(&mut self) {
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        let held = releasing.freeing.held;
-        let Some(over) = releasing.freeing.over() else {
-            return;
-        };
-        releasing.succession.close();
-        self.send(Purpose::Release, held.term, held.secrets, over, 0);
+    pub fn send(mut self, at: &mut Scene) -> Phase {
+        if let Some(over) = self.freeing.over() {
+            self.succession.close();
+            let held = self.freeing.held;
+            let release = self.release(at.next_nonce());
+            at.send(
+                held.term,
+                held.secrets,
+                0,
+                WriteKind::Release { over, release },
+            );
+        }
+        Phase::Releasing(self)
     }
 
-    pub(super) fn release_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        if releasing.freeing.held.term != write.term {
-            return;
-        }
-        releasing.freeing.answered(outcome, self.now);
-        match outcome {
-            WriteOutcome::Acked { revision } => {
-                let nonce = self.wire.attempts.nonce(write.beat);
-                let content = Content::Release(self.release_record(write.secrets, nonce));
-                self.observed_role.wrote(*revision, content, self.now);
+    /// Handles the answer to a release.
+    pub fn release_ended(
+        mut self,
+        at: &mut Scene,
+        write: Attempt,
+        outcome: &WriteOutcome,
+    ) -> Phase {
+        if self.freeing.held.term == write.term {
+            self.freeing.answered(outcome, at.now);
+            match outcome {
+                WriteOutcome::Acked { revision } => {
+                    let nonce = at.wire.attempts.nonce(write.beat);
+                    let content = Content::Release(self.release(nonce));
+                    at.observed_role.wrote(*revision, content, at.now);
+                }
+                WriteOutcome::Conflict { .. } => {}
+                WriteOutcome::Failed(failure) => {
+                    at.request_failed(BucketRequest::Release, failure, Stake::Lease);
+                }
             }
-            WriteOutcome::Conflict { .. } => {}
-            WriteOutcome::Failed(failure) => {
-                self.request_failed(BucketRequest::Release, failure);
-            }
         }
-    }
-
-    /// The watch showed a release of ours.
-    pub(super) fn saw_release(&mut self, attempt: Attempt, marker: u64) {
-        if let Phase::Releasing(releasing) = &mut self.phase {
-            releasing
-                .freeing
-                .shown(attempt, marker, &mut self.wire, self.now);
-        }
+        Phase::Releasing(self)
     }
 
     /// Handles a read of the keys after the handler's end.
-    pub(super) fn releasing_has_read(&mut self, snapshot: &Snapshot) {
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        if releasing.freeing.replaced().is_none() {
-            releasing.succession.looked();
+    pub fn has_read(mut self, at: &mut Scene, snapshot: &Snapshot) -> Phase {
+        if self.freeing.replaced().is_none() {
+            self.succession.looked();
         }
-        releasing.freeing.has_read(
+        self.freeing.has_read(
             snapshot.role.as_ref().map(stored),
-            &mut self.wire,
-            self.now,
-            self.settings.heartbeat,
+            &mut at.wire,
+            at.now,
+            at.settings.heartbeat,
         );
+        Phase::Releasing(self)
     }
 
     /// The role is freed, or can't be.
-    pub(super) fn finish_release(&mut self) {
-        let stopped = self.stopping.is_some();
-        let Phase::Releasing(releasing) = &mut self.phase else {
-            return;
-        };
-        let marker = releasing.freeing.marker();
+    pub fn finish(self, at: &mut Scene) -> Phase {
+        let succession = &self.succession;
+        let marker = self.freeing.marker();
         let released = marker.is_some();
-        let ended = releasing.term;
-        let was_term = ended.is_some();
-        let succession = std::mem::take(&mut releasing.succession);
-        let leaves = stopped || self.is_of_member();
-        if let Some(term) = ended {
-            let lasted = self.now.since(term.started);
-            self.failures_in_a_row = match term.cause.is_failure() {
-                true if lasted < self.settings.max_cooldown => {
-                    self.failures_in_a_row.saturating_add(1)
-                }
+        let stopped = at.stopping.is_some();
+        let leaves = stopped || at.is_of_member();
+        if let Some(term) = self.term {
+            let lasted = at.now.since(term.started);
+            at.failures_in_a_row = match term.cause.is_failure() {
+                true if lasted < at.settings.max_cooldown => at.failures_in_a_row.saturating_add(1),
                 true => 1,
                 false => 0,
             };
-            self.count_own_term(term.cause, lasted);
-            let cooldown = self.cooldown(&succession);
-            self.tell(Event::TermEnded {
+            at.count_own_term(term.cause, lasted);
+            let cooldown = at.cooldown(succession);
+            at.tell(Event::TermEnded {
                 fencing_token: term.fencing_token,
                 cause: term.cause,
                 lasted,
@@ -212,31 +201,31 @@ impl Election {
         }
         let freed_for = succession.heir().zip(marker);
         let handoff = freed_for.map(|(heir, marker)| {
-            let seen = self.seen_after(heir, marker);
+            let seen = at.seen_after(heir, marker);
             let awaited = !succession.callers.is_empty() && !stopped;
             let outcome = seen.or(awaited.then_some(Handoff::TimedOut));
-            self.tell(Event::HandedOver { outcome });
+            at.tell(Event::HandedOver { outcome });
             seen.unwrap_or(Handoff::TimedOut)
         });
         for request in &succession.callers {
-            self.reply(*request, Reply::SteppedDown { released, handoff });
+            at.reply(*request, Reply::SteppedDown { released, handoff });
         }
         if leaves {
-            self.leave();
-            return;
+            return at.leave();
         }
-        if !was_term && !self.paused {
+        if self.term.is_none() && !at.paused {
             // A claim that can't become a term must not be tried again and again at the expense of
             // others.
-            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+            at.failures_in_a_row = at.failures_in_a_row.saturating_add(1);
         }
-        let until = self.now + self.cooldown(&succession);
-        self.phase = Phase::Waiting(Waiting::cooling(until));
-        if was_term {
-            self.become_state(RoleState::Demoted);
+        if self.term.is_some() {
+            at.become_state(RoleState::Demoted);
         }
+        Phase::Waiting(Waiting::cooling(at.now + at.cooldown(succession)))
     }
+}
 
+impl Scene {
     /// How long this instance stays out after a term or a claim that was given back.
     fn cooldown(&self, succession: &Succession) -> Duration {
         let doublings = self.failures_in_a_row.saturating_sub(1).min(31);

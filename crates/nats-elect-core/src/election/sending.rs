@@ -1,43 +1,23 @@
 //! The messages to the bucket: our writes, and the reads of both keys.
 
 use super::effect::{Effect, Write, WriteKind};
-use super::machine::Election;
-use super::phase::Phase;
+use super::scene::Scene;
 use crate::heirs::Heirs;
 use crate::lease::{Purpose, Secrets, TermId};
-use crate::record::{Content, FenceRecord, Nonce, Record, Release, SeenRecord};
+use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
-impl Election {
-    /// Sends one write over this sequence of its key, and remembers it. `fence` is that of the fence
-    /// key when the role was judged free.
-    pub(super) fn send(
-        &mut self,
-        purpose: Purpose,
-        term: TermId,
-        secrets: Secrets,
-        over: u64,
-        fence: u64,
-    ) {
+impl Scene {
+    /// Sends one write, and remembers it. `fence` is the sequence of the fence key when the role was
+    /// judged free.
+    pub fn send(&mut self, term: TermId, secrets: Secrets, fence: u64, kind: WriteKind) {
+        let (purpose, over) = match kind {
+            WriteKind::Claim { over, .. } => (Purpose::Claim, over),
+            WriteKind::Fence { over, .. } => (Purpose::Beside, over),
+            WriteKind::Renew { over, .. } => (Purpose::Renew, over),
+            WriteKind::Release { over, .. } => (Purpose::Release, over),
+        };
         let now = self.now;
         let (op, within, nonce) = self.wire.send(purpose, term, secrets, over, fence, now);
-        let kind = match purpose {
-            Purpose::Claim => WriteKind::Claim {
-                over,
-                record: self.record(secrets, nonce),
-            },
-            Purpose::Beside => WriteKind::Fence {
-                over,
-                fence: self.fence_record(secrets, nonce),
-            },
-            Purpose::Renew => WriteKind::Renew {
-                over,
-                record: self.record(secrets, nonce),
-            },
-            Purpose::Release => WriteKind::Release {
-                over,
-                release: self.release_record(secrets, nonce),
-            },
-        };
         self.emit(Effect::Write(Write {
             op,
             term,
@@ -47,12 +27,8 @@ impl Election {
         }));
     }
 
-    pub(super) fn send_read(&mut self) {
+    pub fn send_read(&mut self, may_wait: bool) {
         let (op, within) = self.wire.read(self.now);
-        let may_wait = match &self.phase {
-            Phase::Waiting(waiting) => waiting.looks_first() && self.stopping.is_none(),
-            _ => false,
-        };
         self.emit(Effect::Read {
             op,
             within,
@@ -60,7 +36,14 @@ impl Election {
         });
     }
 
-    fn record(&self, secrets: Secrets, nonce: Nonce) -> Record {
+    /// The nonce of the write that is sent next.
+    pub const fn next_nonce(&self) -> Nonce {
+        let attempts = &self.wire.attempts;
+        attempts.nonce(attempts.next_beat())
+    }
+
+    /// The record that is sent next.
+    pub fn record(&self, secrets: Secrets, heirs: Heirs) -> Record {
         Record {
             id: self.candidate.instance_id.clone(),
             token: secrets.token,
@@ -70,9 +53,9 @@ impl Election {
             #[cfg(not(feature = "__mutations"))]
             meta: self.settings.meta.clone(),
             ttl: self.settings.ttl,
-            nonce,
+            nonce: self.next_nonce(),
             release: secrets.release.hash(),
-            heirs: self.phase.heirs(),
+            heirs,
             proof: None,
             application: None,
             member: self
@@ -83,27 +66,18 @@ impl Election {
         }
     }
 
-    fn fence_record(&self, secrets: Secrets, nonce: Nonce) -> FenceRecord {
+    /// The fence record that is sent next.
+    pub fn fence_record(&self, secrets: Secrets) -> FenceRecord {
         FenceRecord {
             id: self.candidate.instance_id.clone(),
             ttl: self.settings.ttl,
-            nonce,
+            nonce: self.next_nonce(),
             release: secrets.release.hash(),
         }
     }
 
-    pub(super) fn release_record(&self, secrets: Secrets, nonce: Nonce) -> Release {
-        let (heir, line) = self.phase.named();
-        Release {
-            nonce: Some(nonce),
-            heir,
-            line,
-            secret: Some(secrets.release),
-        }
-    }
-
     /// Our record, as other instances see it.
-    pub(super) fn own_content(&self, beat: u64) -> Content {
+    pub fn own_content(&self, beat: u64) -> Content {
         let attempt = self.wire.attempts.find_beat(beat);
         Content::Record(Box::new(SeenRecord {
             id: self.candidate.instance_id.clone(),

@@ -11,16 +11,17 @@ use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
 use super::input::{PeerRequestId, RequestId};
+use super::leading::Leadership;
 use super::line::poll_interval;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::heirs::{Heirs, TURN};
+use crate::lease::Held;
 use crate::moment::Moment;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Content;
-use crate::release::ReleaseHash;
 use crate::token::FencingToken;
 
 /// A named successor is asked whether it is ready. The term goes on meanwhile.
@@ -112,6 +113,28 @@ impl Succession {
         !self.closed && (self.heir.is_none() || cause == Some(EndCause::Preempted))
     }
 
+    /// The candidates are asked which is ready while the handler winds down. A line of succession is
+    /// good enough for a handler that ends at once, as most do. The question would only be in the
+    /// way of the release.
+    fn find_heir(&mut self, at: &mut Scene, held: &Held) {
+        if self.line.is_empty() {
+            self.search_heir(at, held);
+        } else {
+            self.search_at = Some(at.now + TURN);
+        }
+    }
+
+    pub fn search_heir(&mut self, at: &mut Scene, held: &Held) {
+        self.search_at = None;
+        if at.wire.is_up() && !at.is_of_member() {
+            self.search = Some(Search {
+                question: at.ask_candidates(held, Heirs::NONE, true),
+                asked: at.now,
+                until: at.now + at.settings.request_timeout / 5,
+            });
+        }
+    }
+
     /// Takes a reply. Of several candidates that are ready, the one of the highest priority is
     /// chosen, and of equal ones the first.
     fn answered(
@@ -149,136 +172,163 @@ impl Succession {
     }
 }
 
-impl Election {
-    pub(super) fn step_down(
-        &mut self,
+impl Phase {
+    pub fn step_down(
+        self,
+        at: &mut Scene,
         request: RequestId,
         to: Option<String>,
         expected: Option<FencingToken>,
         hold_off: Duration,
-    ) {
-        if expected.is_some() && expected != self.phase.fencing_token() {
-            self.reply(request, Reply::NotLeader);
-            return;
+    ) -> Self {
+        let is_meant = expected.is_none() || expected == self.fencing_token();
+        match (self, to) {
+            (Self::Leading(it), Some(to)) if is_meant => it.hand_to(at, request, to, hold_off),
+            (phase, None) if is_meant => {
+                let mut phase = phase.wind_down(at, EndCause::SteppedDown);
+                if let Some(succession) = phase.succession() {
+                    succession.hold_off = succession.hold_off.max(hold_off);
+                }
+                phase.answer_at_end(at, request);
+                phase
+            }
+            (phase, _) => {
+                at.reply(request, Reply::NotLeader);
+                phase
+            }
         }
-        if let Some(to) = to {
-            self.hand_to(request, to, hold_off);
-            return;
-        }
-        self.wind_down(EndCause::SteppedDown);
-        if let Some(succession) = self.phase.succession() {
-            succession.hold_off = succession.hold_off.max(hold_off);
-        }
-        self.answer_at_end(request);
     }
 
     /// Answers the caller that ended a term when its handler has ended and the role is freed, or
     /// can't be.
-    pub(super) fn answer_at_end(&mut self, request: RequestId) {
-        let is_term = self.phase.fencing_token().is_some();
-        match self.phase.succession() {
+    pub fn answer_at_end(&mut self, at: &mut Scene, request: RequestId) {
+        let is_term = self.fencing_token().is_some();
+        match self.succession() {
             Some(succession) if is_term => succession.callers.push(request),
-            _ => self.reply(request, Reply::NotLeader),
+            _ => at.reply(request, Reply::NotLeader),
         }
     }
 
-    /// Asks the named successor first. The term ends only if it is there and ready.
-    fn hand_to(&mut self, request: RequestId, to: String, hold_off: Duration) {
-        let Phase::Leading(leadership) = &self.phase else {
-            self.reply(request, Reply::NotLeader);
-            return;
+    /// Ends the term in good order, and sees to it that the role is handed over and not left to a
+    /// race.
+    pub fn hand_over(self, at: &mut Scene, cause: EndCause) -> Self {
+        let leads = self.is_leading();
+        let mut phase = self.wind_down(at, cause);
+        if let Self::WindingDown(it) = &mut phase
+            && leads
+        {
+            it.succession.find_heir(at, &it.held);
+        }
+        phase
+    }
+
+    pub fn answered(
+        mut self,
+        at: &mut Scene,
+        question: PeerRequestId,
+        answer: Option<PeerReply>,
+    ) -> Self {
+        if let Self::Leading(it) = &mut self
+            && let Some(asked) = it.handoff_asked.take_if(|it| it.question == question)
+        {
+            return self.successor_answered(at, asked, answer);
+        }
+        if let Some(PeerReply::Ready { contender }) = &answer
+            && at.keeps_failing(&contender.id)
+        {
+            return self;
+        }
+        match &mut self {
+            Self::Waiting(it) => it.leader_answered(at, question, answer.as_ref()),
+            Self::Leading(it) => it.line.answered(question, answer),
+            phase => {
+                if let Some(succession) = phase.succession() {
+                    succession.answered(question, answer, at.now, at.settings.priority);
+                }
+            }
+        }
+        self
+    }
+
+    fn successor_answered(
+        self,
+        at: &mut Scene,
+        handoff_asked: PendingHandoff,
+        answer: Option<PeerReply>,
+    ) -> Self {
+        let why = match answer {
+            Some(PeerReply::Ready { contender }) => {
+                let mut phase = self.wind_down(at, EndCause::SteppedDown);
+                if let Some(succession) = phase.succession() {
+                    succession.heir = Some(contender);
+                    succession.hold_off = handoff_asked.hold_off;
+                    succession.callers.push(handoff_asked.request);
+                }
+                return phase;
+            }
+            Some(PeerReply::Refused { why }) => Some(why),
+            Some(PeerReply::Yielding) | None => None,
         };
-        if leadership.handoff_asked.is_some() {
-            self.refused(request, Some(Refusal::Busy));
-            return;
-        }
-        if !self.wire.is_up() {
-            self.refused(request, None);
-            return;
-        }
-        let release = self.release_hash();
-        let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
-        let question = self.ask(PeerRequest::Ready {
-            to: Some(to),
-            release,
-            hold_off_ms: (millis > 0).then_some(millis),
-            urgent: false,
-        });
-        if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.handoff_asked = Some(PendingHandoff {
+        at.refused(handoff_asked.request, why);
+        self
+    }
+}
+
+impl Leadership {
+    /// Asks the named successor first. The term ends only if it is there and ready.
+    fn hand_to(
+        mut self,
+        at: &mut Scene,
+        request: RequestId,
+        to: String,
+        hold_off: Duration,
+    ) -> Phase {
+        if self.handoff_asked.is_some() {
+            at.refused(request, Some(Refusal::Busy));
+        } else if !at.wire.is_up() {
+            at.refused(request, None);
+        } else {
+            let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
+            let question = at.ask(PeerRequest::Ready {
+                to: Some(to),
+                release: Some(self.held.secrets.release.hash()),
+                hold_off_ms: (millis > 0).then_some(millis),
+                urgent: false,
+            });
+            self.handoff_asked = Some(PendingHandoff {
                 question,
                 request,
                 hold_off,
             });
         }
+        Phase::Leading(self)
     }
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
-    pub(super) fn renew_line(&mut self) {
-        let linked = self.wire.is_up() && !self.is_of_member();
-        let recently = self.now - poll_interval(&self.settings);
-        let Phase::Leading(leadership) = &self.phase else {
-            return;
-        };
-        if !linked || leadership.line.asked.is_some_and(|at| at > recently) {
-            return;
-        }
-        let among = leadership.line.to_ask();
-        let question = self.ask_candidates(among, false);
-        if let Phase::Leading(leadership) = &mut self.phase {
-            leadership.line.asked(question, among, self.now);
+    pub fn renew_line(&mut self, at: &mut Scene) {
+        let linked = at.wire.is_up() && !at.is_of_member();
+        let recently = at.now - poll_interval(&at.settings);
+        if linked && self.line.asked.is_none_or(|asked| asked <= recently) {
+            let among = self.line.to_ask();
+            let question = at.ask_candidates(&self.held, among, false);
+            self.line.asked(question, among, at.now);
         }
     }
+}
 
-    /// Sees to it that the role is handed over and not left to a race: the candidates are asked
-    /// which is ready while the handler winds down. A line of succession is good enough for a
-    /// handler that ends at once, as most do. The question would only be in the way of the release.
-    pub(super) fn find_heir(&mut self) {
-        match self.phase.succession() {
-            Some(succession) if !succession.line.is_empty() => {
-                succession.search_at = Some(self.now + TURN);
-            }
-            _ => self.search_heir(),
-        }
-    }
-
-    pub(super) fn search_heir(&mut self) {
-        if let Some(succession) = self.phase.succession() {
-            succession.search_at = None;
-        }
-        if !self.wire.is_up() || self.is_of_member() {
-            return;
-        }
-        let question = self.ask_candidates(Heirs::NONE, true);
-        let asked = self.now;
-        let until = asked + self.settings.request_timeout / 5;
-        if let Some(succession) = self.phase.succession() {
-            succession.search = Some(Search {
-                question,
-                asked,
-                until,
-            });
-        }
-    }
-
+impl Scene {
     /// Asks candidates whether they could lead: these, or all if there are none.
-    fn ask_candidates(&mut self, among: Heirs, urgent: bool) -> PeerRequestId {
-        let release = self.release_hash();
+    fn ask_candidates(&mut self, held: &Held, among: Heirs, urgent: bool) -> PeerRequestId {
         let question = PeerRequest::Ready {
             to: None,
-            release,
+            release: Some(held.secrets.release.hash()),
             hold_off_ms: None,
             urgent,
         };
         self.ask_among(question, among)
     }
 
-    /// The hash that the release of the present term will prove.
-    fn release_hash(&self) -> Option<ReleaseHash> {
-        self.phase.held().map(|held| held.secrets.release.hash())
-    }
-
-    pub(super) fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
+    pub fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
         self.ask_among(question, Heirs::NONE)
     }
 
@@ -298,45 +348,6 @@ impl Election {
         id
     }
 
-    pub(super) fn answered(&mut self, question: PeerRequestId, answer: Option<PeerReply>) {
-        if let Phase::Leading(leadership) = &mut self.phase {
-            let asked = |handoff_asked: &mut PendingHandoff| handoff_asked.question == question;
-            if let Some(handoff_asked) = leadership.handoff_asked.take_if(asked) {
-                self.successor_answered(handoff_asked, answer);
-                return;
-            }
-        }
-        if let Some(PeerReply::Ready { contender }) = &answer
-            && self.keeps_failing(&contender.id)
-        {
-            return;
-        }
-        match &mut self.phase {
-            Phase::Leading(leadership) => leadership.line.answered(question, answer),
-            Phase::Waiting(_) => self.leader_answered(question, answer.as_ref()),
-            phase => {
-                if let Some(succession) = phase.succession() {
-                    succession.answered(question, answer, self.now, self.settings.priority);
-                }
-            }
-        }
-    }
-
-    fn successor_answered(&mut self, handoff_asked: PendingHandoff, answer: Option<PeerReply>) {
-        match answer {
-            Some(PeerReply::Ready { contender }) => {
-                self.wind_down(EndCause::SteppedDown);
-                if let Some(succession) = self.phase.succession() {
-                    succession.heir = Some(contender);
-                    succession.hold_off = handoff_asked.hold_off;
-                    succession.callers.push(handoff_asked.request);
-                }
-            }
-            Some(PeerReply::Refused { why }) => self.refused(handoff_asked.request, Some(why)),
-            Some(PeerReply::Yielding) | None => self.refused(handoff_asked.request, None),
-        }
-    }
-
     /// The named successor does not take the role. `why` is `None` if no instance of that name
     /// answered.
     fn refused(&mut self, request: RequestId, why: Option<Refusal>) {
@@ -347,7 +358,7 @@ impl Election {
 
     /// The outcome for a role that was freed for its heir by the marker at this revision. `None`
     /// while no instance has claimed it.
-    pub(super) fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
+    pub fn seen_after(&self, heir: &Contender, marker: u64) -> Option<Handoff> {
         let entry = self
             .observed_role
             .seen()

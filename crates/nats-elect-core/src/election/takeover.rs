@@ -10,8 +10,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::input::PeerRequestId;
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use super::waiting::Waiting;
 use crate::config::Takeover;
 use crate::moment::Moment;
@@ -34,21 +34,18 @@ pub(super) struct TakeoverRequest {
     pub agreed: bool,
 }
 
-impl Election {
+impl Waiting {
     /// The living leader that this instance should take over from.
-    fn rival(&self) -> Option<&SeenRecord> {
-        let Phase::Waiting(waiting) = &self.phase else {
-            return None;
-        };
-        let able = self.settings.takeover != Takeover::Never
-            && self.wire.is_up()
-            && waiting.cooling_until.is_none()
-            && self.stopping.is_none()
-            && !self.paused
-            && self.failing_until().is_none()
-            && self.followed();
-        match self.observed_role.foreign_content() {
-            Some(Content::Record(record)) if able && record.priority < self.settings.priority => {
+    fn rival<'a>(&self, at: &'a Scene) -> Option<&'a SeenRecord> {
+        let able = at.settings.takeover != Takeover::Never
+            && at.wire.is_up()
+            && self.cooling_until.is_none()
+            && at.stopping.is_none()
+            && !at.paused
+            && at.failing_until().is_none()
+            && at.followed();
+        match at.observed_role.foreign_content() {
+            Some(Content::Record(record)) if able && record.priority < at.settings.priority => {
                 Some(record)
             }
             _ => None,
@@ -56,37 +53,19 @@ impl Election {
     }
 
     /// Begins, keeps or drops the takeover request.
-    pub(super) fn update_takeover_request(&mut self) {
+    pub fn update_takeover_request(&mut self, at: &Scene) {
         let rival = self
-            .rival()
+            .rival(at)
             .map(|record| (record.incarnation, record.id.clone()));
-        let ask_at = self.now + self.hysteresis();
-        let Phase::Waiting(waiting) = &mut self.phase else {
-            return;
-        };
-        match rival {
-            None => waiting.takeover_request = None,
-            Some(rival)
-                if waiting
-                    .takeover_request
-                    .as_ref()
-                    .is_some_and(|takeover_request| takeover_request.rival == rival) => {}
-            Some(rival) => {
-                waiting.takeover_request = Some(TakeoverRequest {
-                    rival,
-                    ask_at,
-                    asking: None,
-                    agreed: false,
-                });
-            }
+        let known = self.takeover_request.as_ref().map(|it| &it.rival);
+        if known != rival.as_ref() {
+            self.takeover_request = rival.map(|rival| TakeoverRequest {
+                rival,
+                ask_at: at.now + at.hysteresis(),
+                asking: None,
+                agreed: false,
+            });
         }
-    }
-
-    /// How long a leader must have been followed before it is asked.
-    fn hysteresis(&self) -> Duration {
-        mutated!(AskAsOftenInVain => return self.settings.takeover_hysteresis);
-        let doublings = self.handoffs_in_vain.min(MOST_DOUBLINGS);
-        self.settings.takeover_hysteresis * (1 << doublings)
     }
 
     /// When to ask the leader next: not before its release would free the role for this instance.
@@ -94,64 +73,63 @@ impl Election {
     /// Until then another instance may lead, as far as this one has seen. The role would stand
     /// empty and then go to somebody else, again and again. A leader of another library hears no
     /// request, so it releases nothing.
-    pub(super) fn ask_leader_at(&self, waiting: &Waiting) -> Option<Moment> {
-        let takeover_request = waiting.takeover_request.as_ref()?;
+    pub fn ask_leader_at(&self, at: &Scene) -> Option<Moment> {
+        let takeover_request = self.takeover_request.as_ref()?;
         let asks = takeover_request.asking.is_none();
         mutated!(AskForWhatIsNotFree => return asks.then_some(takeover_request.ask_at));
         let is_heard = takeover_request.rival.0.is_some();
-        let free_at = is_heard.then(|| self.observed_role.free_if_handed_over());
+        let free_at = is_heard.then(|| at.observed_role.free_if_handed_over());
         asks.then(|| takeover_request.ask_at.max(free_at.unwrap_or_default()))
     }
 
-    pub(super) fn ask_leader(&mut self) {
+    pub fn ask_leader(mut self, at: &mut Scene) -> Phase {
         // A leader of another library gets no requests.
-        let leader = self.rival().and_then(SeenRecord::nonce);
-        let by = self.contender();
-        let asking = leader.map(|leader| self.ask(PeerRequest::hand_over(leader, by)));
-        let again = self.now + self.hysteresis();
-        if let Phase::Waiting(Waiting {
-            takeover_request: Some(takeover_request),
-            ..
-        }) = &mut self.phase
-        {
+        let leader = self.rival(at).and_then(SeenRecord::nonce);
+        let by = at.contender();
+        let asking = leader.map(|leader| at.ask(PeerRequest::hand_over(leader, by)));
+        if let Some(takeover_request) = &mut self.takeover_request {
             takeover_request.asking = asking;
-            takeover_request.ask_at = again;
+            takeover_request.ask_at = at.now + at.hysteresis();
         }
+        Phase::Waiting(self)
     }
 
-    pub(super) fn leader_answered(&mut self, question: PeerRequestId, answer: Option<&PeerReply>) {
-        let soon = self.now + self.settings.heartbeat * 2;
-        let later = self.now + self.hysteresis();
-        let Phase::Waiting(Waiting {
-            takeover_request: Some(takeover_request),
-            ..
-        }) = &mut self.phase
-        else {
+    pub fn leader_answered(
+        &mut self,
+        at: &mut Scene,
+        question: PeerRequestId,
+        answer: Option<&PeerReply>,
+    ) {
+        let asked = |it: &&mut TakeoverRequest| it.asking == Some(question);
+        let Some(takeover_request) = self.takeover_request.as_mut().filter(asked) else {
             return;
         };
-        if takeover_request
-            .asking
-            .take_if(|asked| *asked == question)
-            .is_none()
-        {
-            return;
-        }
+        takeover_request.asking = None;
         takeover_request.ask_at = match answer {
             // The request or its reply may have been lost.
-            None => soon,
-            Some(_) => later,
+            None => at.now + at.settings.heartbeat * 2,
+            Some(_) => at.now + at.hysteresis(),
         };
         if answer == Some(&PeerReply::Yielding) {
             if !takeover_request.agreed {
                 takeover_request.agreed = true;
                 // Until this instance leads.
-                self.handoffs_in_vain = self.handoffs_in_vain.saturating_add(1);
+                at.handoffs_in_vain = at.handoffs_in_vain.saturating_add(1);
             }
-            self.expect_handoff(None);
+            self.expect_handoff(at, None);
         }
         let why = Refusal::Failing;
         if answer == Some(&PeerReply::Refused { why }) {
-            self.told_to_be_failing();
+            at.told_to_be_failing();
         }
+    }
+}
+
+impl Scene {
+    /// How long a leader must have been followed before it is asked.
+    fn hysteresis(&self) -> Duration {
+        mutated!(AskAsOftenInVain => return self.settings.takeover_hysteresis);
+        let doublings = self.handoffs_in_vain.min(MOST_DOUBLINGS);
+        self.settings.takeover_hysteresis * (1 << doublings)
     }
 }

@@ -1,8 +1,8 @@
 //! The table of everything that is due. It serves both the wakeup and the work, so nothing that is
 //! due can be missed.
 
-use super::machine::Election;
 use super::phase::Phase;
+use super::scene::Scene;
 use crate::event::EndCause;
 use crate::moment::Moment;
 
@@ -32,61 +32,66 @@ pub(super) enum Timer {
     FinishRelease,
 }
 
-/// The most tasks in one step. If more are due, one of them does not get done.
-const MOST_TIMERS_A_STEP: usize = 32;
-
-impl Election {
-    pub(super) fn timers(&self) -> Vec<(Moment, Timer)> {
-        let mut timers = match &self.phase {
-            Phase::Waiting(waiting) => self.waiting_timers(waiting),
-            Phase::Acquiring(acquisition) => self.acquiring_timers(acquisition),
-            Phase::Leading(leadership) => self.leading_timers(leadership),
-            Phase::WindingDown(winding_down) => self.winding_down_timers(winding_down),
-            Phase::Releasing(releasing) => self.releasing_timers(releasing),
-            Phase::Stopped => return Vec::new(),
+impl Phase {
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
+        let mut timers = match self {
+            Self::Waiting(it) => it.timers(at),
+            Self::Acquiring(it) => it.timers(at),
+            Self::Leading(it) => it.timers(at),
+            Self::WindingDown(it) => it.timers(at),
+            Self::Releasing(it) => it.timers(at),
+            Self::Stopped => return Vec::new(),
         };
-        timers.extend(self.wire.reopen_at.map(|due| (due, Timer::Reopen)));
-        if !self.phase.is_leading() {
-            timers.extend(self.connection_lost_at().map(|due| (due, Timer::Notice)));
+        timers.extend(at.wire.reopen_at.map(|due| (due, Timer::Reopen)));
+        if !self.is_leading() {
+            let lost_at = at.connection_lost_at(self.held());
+            timers.extend(lost_at.map(|due| (due, Timer::Notice)));
         }
         timers
     }
 
-    /// Does everything that is due now, the earliest first.
-    pub(super) fn run_timers(&mut self) {
-        for _ in 0..MOST_TIMERS_A_STEP {
+    /// Does everything that is due now, the earliest first, and each task once.
+    pub fn run_timers(mut self, at: &mut Scene) -> Self {
+        let mut done = Vec::new();
+        loop {
             let due = self
-                .timers()
+                .timers(at)
                 .into_iter()
-                .filter(|(due, _)| *due <= self.now)
+                .filter(|(due, task)| *due <= at.now && !done.contains(task))
                 .min_by_key(|(due, _)| *due);
-            let Some((_, task)) = due else { return };
-            self.perform(task);
+            let Some((_, task)) = due else { return self };
+            done.push(task);
+            self = self.perform(at, task);
         }
-        debug_assert!(false, "a due task does not get done: {:?}", self.timers());
     }
 
-    fn perform(&mut self, task: Timer) {
-        match task {
-            Timer::Notice => {}
-            Timer::EndCooldown => self.end_cooldown(),
-            Timer::Read => self.send_read(),
-            Timer::Claim => self.claim(),
-            Timer::AskLeader => self.ask_leader(),
-            Timer::Leave => self.leave(),
-            Timer::Reopen => self.reopen(),
-            Timer::WarnOfWait => self.warn_of_wait(),
-            Timer::Fence => self.fence(),
-            Timer::GiveBack => self.give_back(),
-            Timer::Renew => self.renew(),
-            Timer::WindDown(cause) => self.wind_down(cause),
-            Timer::CheckHealth => self.check_health(),
-            Timer::VerifyFence => self.verify_fence(),
-            Timer::Abort => self.abort_handler(),
-            Timer::NoteOverrun => self.note_overrun(),
-            Timer::SearchHeir => self.search_heir(),
-            Timer::Release => self.release(),
-            Timer::FinishRelease => self.finish_release(),
+    fn perform(self, at: &mut Scene, task: Timer) -> Self {
+        match (self, task) {
+            (Self::Waiting(it), Timer::EndCooldown) => it.end_cooldown(at),
+            (Self::Waiting(it), Timer::Claim) => it.claim(at),
+            (Self::Waiting(it), Timer::AskLeader) => it.ask_leader(at),
+            (Self::Waiting(it), Timer::WarnOfWait) => it.warn_of_wait(at),
+            (Self::Waiting(_), Timer::Leave) => at.leave(),
+            (Self::Acquiring(it), Timer::Fence) => it.fence(at),
+            (Self::Acquiring(it), Timer::GiveBack) => it.give_back(at),
+            (Self::Leading(it), Timer::Renew) => it.renew(at),
+            (Self::Leading(it), Timer::WindDown(cause)) => it.wind_down(at, cause),
+            (Self::Leading(it), Timer::CheckHealth) => it.check_health(at),
+            (Self::Leading(it), Timer::VerifyFence) => it.verify_fence(at),
+            (Self::WindingDown(it), Timer::Renew) => it.renew(at),
+            (Self::WindingDown(it), Timer::Abort) => it.abort_handler(at),
+            (Self::WindingDown(it), Timer::NoteOverrun) => it.note_overrun(at),
+            (Self::WindingDown(it), Timer::SearchHeir) => it.search_heir(at),
+            (Self::Releasing(it), Timer::Release) => it.send(at),
+            (Self::Releasing(it), Timer::FinishRelease) => it.finish(at),
+            (phase, task) => {
+                match task {
+                    Timer::Read => at.send_read(phase.looks_first() && at.stopping.is_none()),
+                    Timer::Reopen => at.reopen(),
+                    _ => {}
+                }
+                phase
+            }
         }
     }
 }

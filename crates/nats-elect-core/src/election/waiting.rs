@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use super::effect::Reply;
-use super::input::RequestId;
-use super::machine::Election;
+use super::acquiring::Acquisition;
+use super::answers::Stake;
+use super::effect::{Reply, WriteKind};
+use super::input::{RequestId, Snapshot};
 use super::phase::Phase;
+use super::scene::Scene;
 use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
+use crate::heirs::Heirs;
 use crate::lease::{Asked, Attempt, Purpose, Secrets, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -78,63 +81,59 @@ impl Waiting {
     }
 }
 
-impl Election {
-    pub(super) fn waiting_timers(&self, waiting: &Waiting) -> Vec<(Moment, Timer)> {
+impl Waiting {
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
         let mut timers = Vec::new();
-        if self.stopping.is_some() {
-            if self.wire.operations.is_busy() {
+        if at.stopping.is_some() {
+            if at.wire.operations.is_busy() {
                 return timers;
             }
             // A claim that may have been stored is looked for once, to give it back.
-            let task = if waiting.in_doubt && self.wire.may_send() {
+            let task = if self.in_doubt && at.wire.may_send() {
                 Timer::Read
             } else {
                 Timer::Leave
             };
-            timers.push((self.now, task));
+            timers.push((at.now, task));
             return timers;
         }
-        let free_at = self.observed_role.free_at();
-        if let Some(free_at) = free_at.filter(|free_at| *free_at > self.now) {
+        let free_at = at.observed_role.free_at();
+        if let Some(free_at) = free_at.filter(|free_at| *free_at > at.now) {
             timers.push((free_at, Timer::Notice));
         }
-        timers.extend(
-            self.warn_of_wait_at(waiting)
-                .map(|due| (due, Timer::WarnOfWait)),
-        );
-        timers.extend(self.failing_until().map(|until| (until, Timer::Notice)));
-        if let Some(until) = waiting.cooling_until {
+        let warn_at = self.warn_of_wait_at(at);
+        timers.extend(warn_at.map(|due| (due, Timer::WarnOfWait)));
+        timers.extend(at.failing_until().map(|until| (until, Timer::Notice)));
+        if let Some(until) = self.cooling_until {
             timers.push((until, Timer::EndCooldown));
             return timers;
         }
-        timers.extend(
-            self.ask_leader_at(waiting)
-                .map(|due| (due, Timer::AskLeader)),
-        );
-        if !self.wire.may_send() {
+        let ask_at = self.ask_leader_at(at);
+        timers.extend(ask_at.map(|due| (due, Timer::AskLeader)));
+        if !at.wire.may_send() {
             return timers;
         }
-        let retry_at = self.wire.retry.at(Asked::ReadKeys);
-        if let Some(promised) = waiting.promised.filter(|it| self.now < it.until) {
+        let retry_at = at.wire.retry.at(Asked::ReadKeys);
+        if let Some(promised) = self.promised.filter(|it| at.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
-        if waiting.unread {
-            timers.push((waiting.read_at.max(retry_at), Timer::Read));
-        } else if let Some(look_at) = self.look_for_fence_at(waiting) {
+        if self.unread {
+            timers.push((self.read_at.max(retry_at), Timer::Read));
+        } else if let Some(look_at) = self.look_for_fence_at(at) {
             timers.push((look_at.max(retry_at), Timer::Read));
-        } else if self.paused && !mutated!(ClaimWhilePaused) {
+        } else if at.paused && !mutated!(ClaimWhilePaused) {
             timers.extend(free_at.map(|free_at| {
-                let look_at = self.look_again_at(waiting, free_at);
+                let look_at = self.look_again_at(at, free_at);
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let claim_at = (free_at + waiting.claim_wait).max(self.wire.retry.at(Asked::WriteKey));
+            let claim_at = (free_at + self.claim_wait).max(at.wire.retry.at(Asked::WriteKey));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
-            let tells = self.wire.has_unique_sequences() && self.observed_role.is_vouched();
-            let recently = self.now - self.settings.heartbeat;
+            let tells = at.wire.has_unique_sequences() && at.observed_role.is_vouched();
+            let recently = at.now - at.settings.heartbeat;
             let checked = tells
-                || waiting
+                || self
                     .checked_at
                     .is_some_and(|at| at >= free_at && at >= recently);
             timers.push(if checked {
@@ -148,186 +147,257 @@ impl Election {
 
     /// When to read the fence record again, before waiting for a lease that only the fence record
     /// shows. It may be the one of the term before.
-    fn look_for_fence_at(&self, waiting: &Waiting) -> Option<Moment> {
+    fn look_for_fence_at(&self, at: &Scene) -> Option<Moment> {
         mutated!(BelieveOldFence => return None);
-        let shown = self.observed_role.free_by_record()?;
-        let waits = self
+        let shown = at.observed_role.free_by_record()?;
+        let waits = at
             .observed_role
             .free_at()
             .is_some_and(|free_at| shown < free_at);
-        let looked = waiting.looked_at.is_some_and(|sent| sent >= shown);
+        let looked = self.looked_at.is_some_and(|sent| sent >= shown);
         (waits && !looked).then_some(shown)
     }
 
     /// When a paused instance reads the keys to find out who leads, if the watch is silent: when
     /// the role seems free, and once a lease from then on. Other instances find out by claiming.
-    fn look_again_at(&self, waiting: &Waiting, free_at: Moment) -> Moment {
-        let next = waiting.checked_at.map(|at| at + self.settings.ttl);
+    fn look_again_at(&self, at: &Scene, free_at: Moment) -> Moment {
+        let next = self.checked_at.map(|checked| checked + at.settings.ttl);
         next.map_or(free_at, |next| next.max(free_at))
     }
 
     /// Handles a new message under the role's key.
-    pub(super) fn record_changed(&mut self) {
-        let claim_wait = self.claim_wait();
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.claim_wait = claim_wait;
-            if waiting.in_doubt {
-                waiting.read_at = self.now;
-            } else {
-                waiting.unread &= !self.observed_role.was_read();
-            }
+    pub fn record_changed(&mut self, at: &Scene) {
+        self.claim_wait = at.claim_wait();
+        if self.in_doubt {
+            self.read_at = at.now;
+        } else {
+            self.unread &= !at.observed_role.was_read();
+        }
+        if at.observed_role.shows_less() {
+            self.must_read(at.now, false);
         }
     }
 
-    /// Notes that the keys were read, so the observed role is up to date.
-    pub(super) fn waiting_has_read(&mut self, news: bool, sent: Moment) {
-        let claim_wait = self.claim_wait();
-        let look_at = self.now + self.pause_between_looks();
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.unread = false;
-            waiting.in_doubt = false;
-            waiting.checked_at = Some(self.now);
-            waiting.looked_at = Some(sent);
-            if let Some(promised) = &mut waiting.promised {
-                promised.look_at = look_at;
-            }
-            if news {
-                waiting.claim_wait = claim_wait;
-            }
+    /// Handles a read of both keys. The observed role is up to date.
+    pub fn has_read(
+        mut self,
+        at: &mut Scene,
+        snapshot: &Snapshot,
+        news: bool,
+        sent: Moment,
+    ) -> Phase {
+        self.unread = false;
+        self.in_doubt = false;
+        self.checked_at = Some(at.now);
+        self.looked_at = Some(sent);
+        if let Some(promised) = &mut self.promised {
+            promised.look_at = at.now + at.pause_between_looks();
         }
-    }
-
-    /// The pause between two reads for a message that the watch should show at any moment.
-    fn pause_between_looks(&self) -> Duration {
-        self.settings.heartbeat / 4
+        if news {
+            self.claim_wait = at.claim_wait();
+        }
+        match &snapshot.role {
+            Some(entry) => self.adopt_claim(at, entry, true),
+            None => Phase::Waiting(self),
+        }
     }
 
     /// Expects a handoff: the leader winds down to hand the role over to this instance.
-    pub(super) fn expect_handoff(&mut self, ordered: Option<Duration>) {
-        let look_at = self.now + self.pause_between_looks();
-        let until = self.now + self.settings.handoff_time();
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.promised = Some(PromisedHandoff {
-                look_at,
-                until,
-                ordered,
-            });
-        }
+    pub fn expect_handoff(&mut self, at: &Scene, ordered: Option<Duration>) {
+        self.promised = Some(PromisedHandoff {
+            look_at: at.now + at.pause_between_looks(),
+            until: at.now + at.settings.handoff_time(),
+            ordered,
+        });
     }
 
     /// Reads the keys once, because the leader's term was not seen yet, and at most four times a
     /// heartbeat.
-    pub(super) fn look_for_term(&mut self) {
-        let pause = self.pause_between_looks();
-        let now = self.now;
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            let look_at = waiting.looked_at.map_or(now, |at| now.max(at + pause));
-            let until = look_at + pause;
-            let promised = waiting.promised.get_or_insert(PromisedHandoff {
-                look_at,
-                until,
-                ordered: None,
-            });
-            promised.look_at = promised.look_at.min(look_at);
-            promised.until = promised.until.max(until);
-        }
-    }
-
-    /// Expects no handoff any more.
-    pub(super) fn expect_no_handoff(&mut self) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.promised = None;
-        }
+    pub fn look_for_term(&mut self, at: &Scene) {
+        let (now, pause) = (at.now, at.pause_between_looks());
+        let look_at = self.looked_at.map_or(now, |at| now.max(at + pause));
+        let until = look_at + pause;
+        let promised = self.promised.get_or_insert(PromisedHandoff {
+            look_at,
+            until,
+            ordered: None,
+        });
+        promised.look_at = promised.look_at.min(look_at);
+        promised.until = promised.until.max(until);
     }
 
     /// Demands a new read of the keys, at `read_at` unless the watch shows them first.
-    pub(super) fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.unread = true;
-            waiting.read_at = read_at;
-            waiting.in_doubt |= in_doubt;
-        }
+    pub fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
+        self.unread = true;
+        self.read_at = read_at;
+        self.in_doubt |= in_doubt;
     }
 
-    pub(super) fn end_cooldown(&mut self) {
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.cooling_until = None;
-        }
-        self.become_state(RoleState::Candidate);
+    pub fn end_cooldown(mut self, at: &mut Scene) -> Phase {
+        self.cooling_until = None;
+        at.become_state(RoleState::Candidate);
+        Phase::Waiting(self)
     }
 
-    pub(super) fn claim(&mut self) {
-        let over = self.observed_role.claim_over();
-        if !self.may_claim(over) {
-            self.leave();
-            return;
+    pub fn claim(self, at: &mut Scene) -> Phase {
+        let over = at.observed_role.claim_over();
+        if !at.may_claim(over) {
+            return at.leave();
         }
-        self.become_state(RoleState::Candidate);
-        self.ordered_until = self.now + self.order_holds();
-        let term = self.next_term();
-        let member = self.settings.member.as_ref();
+        at.become_state(RoleState::Candidate);
+        at.ordered_until = at.now + self.order_holds(at);
+        let term = at.next_term();
+        let member = at.settings.member.as_ref();
         let secrets = Secrets {
-            token: self.fresh.lease_token,
-            release: member.map_or(self.fresh.release_secret, |member| member.secret),
+            token: at.fresh.lease_token,
+            release: member.map_or(at.fresh.release_secret, |member| member.secret),
         };
-        let fence = self.observed_role.fence_over();
-        let vacancy = self.vacancy();
-        self.tell(Event::ClaimBegan { vacancy });
-        self.send(Purpose::Claim, term, secrets, over, fence);
+        let fence = at.observed_role.fence_over();
+        let vacancy = at.vacancy();
+        at.tell(Event::ClaimBegan { vacancy });
+        let record = at.record(secrets, Heirs::NONE);
+        at.send(term, secrets, fence, WriteKind::Claim { over, record });
+        Phase::Waiting(self)
     }
 
     /// How long the term that is claimed now is held against higher priorities: not at all, unless
     /// the role is handed over by an order that names this instance.
-    fn order_holds(&self) -> Duration {
+    fn order_holds(&self, at: &Scene) -> Duration {
         mutated!(ForgetOrders => return Duration::ZERO);
-        let Phase::Waiting(waiting) = &self.phase else {
-            return Duration::ZERO;
-        };
-        let promised = waiting.promised.filter(|promised| {
-            self.observed_role.names_us() && self.now < promised.until + self.settings.ttl
+        let promised = self.promised.filter(|promised| {
+            at.observed_role.names_us() && at.now < promised.until + at.settings.ttl
         });
         promised.and_then(|it| it.ordered).unwrap_or_default()
     }
 
     /// Handles the answer to a claim.
-    pub(super) fn claim_ended(&mut self, write: Attempt, outcome: &WriteOutcome) {
-        let Phase::Waiting(waiting) = &self.phase else {
-            return;
-        };
-        let cooling = waiting.cooling_until.is_some();
-        self.tell(Event::ClaimEnded {
+    pub fn claim_ended(mut self, at: &mut Scene, write: Attempt, outcome: &WriteOutcome) -> Phase {
+        at.tell(Event::ClaimEnded {
             outcome: outcome.told(),
         });
-        if cooling {
-            return;
-        }
         match outcome {
+            _ if self.cooling_until.is_some() => {}
             WriteOutcome::Acked { revision } => {
-                let Some(attempt) = self.wire.attempts.find_beat(write.beat) else {
-                    return;
-                };
-                debug_assert!(
-                    attempt.term == write.term && attempt.sent == write.sent,
-                    "the attempt is remembered"
-                );
-                self.claimed(attempt, *revision, self.is_of_bucket(*revision));
+                if let Some(attempt) = at.wire.attempts.find_beat(write.beat) {
+                    debug_assert!(
+                        attempt.term == write.term && attempt.sent == write.sent,
+                        "the attempt is remembered"
+                    );
+                    return self.claimed(at, attempt, *revision, at.is_of_bucket(*revision));
+                }
             }
             WriteOutcome::Conflict { .. } => {
-                mutated!(CountFromErrorText => return);
-                let read_at = self.now + self.watch_timeout();
-                self.must_read(read_at, false);
+                if !mutated!(CountFromErrorText) {
+                    self.must_read(at.now + at.watch_timeout(), false);
+                }
             }
             WriteOutcome::Failed(failure) => {
-                let failed = self.request_failed(BucketRequest::Claim, failure);
+                let failed = at.request_failed(BucketRequest::Claim, failure, Stake::Nothing);
                 // Where another write was stored meanwhile, the server takes writes.
-                let taken = (self.observed_role.received()).is_some_and(|at| at > write.sent);
+                let taken = (at.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
-                    let next = write.sent + self.pause_between_claims();
-                    self.wire.retry.wait_until(Asked::WriteKey, next);
+                    let next = write.sent + at.pause_between_claims();
+                    at.wire.retry.wait_until(Asked::WriteKey, next);
                 }
-                self.must_read(self.now, true);
+                self.must_read(at.now, true);
             }
         }
+        Phase::Waiting(self)
+    }
+
+    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
+    /// from its sending.
+    pub fn adopt_claim(self, at: &mut Scene, entry: &Entry, bucket_known: bool) -> Phase {
+        let attempt = at.wire.attempts.find(entry.content.nonce());
+        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
+        let Some(claim) = attempt.filter(is_open) else {
+            return Phase::Waiting(self);
+        };
+        at.wire.attempts.settle(claim.beat, entry.revision);
+        let last_call = at.lease_until(claim.sent) - at.settings.stop_budget;
+        if at.observed_role.fence_over() > claim.beside {
+            at.observed_role.overtaken(at.now);
+        } else if self.cooling_until.is_none() && at.now < last_call {
+            return self.claimed(at, claim, entry.revision, bucket_known);
+        }
+        Phase::Waiting(self)
+    }
+
+    /// An answer or a read showed that a claim of ours stands in the bucket.
+    fn claimed(
+        mut self,
+        at: &mut Scene,
+        claim: Attempt,
+        revision: u64,
+        bucket_known: bool,
+    ) -> Phase {
+        // The role was free at the claim's sequence. If another lease was seen since, the stream
+        // has given sequences again.
+        let contested = !at.observed_role.shows_own_record()
+            && at
+                .observed_role
+                .free_at()
+                .is_some_and(|free_at| at.now < free_at);
+        if !contested && at.observed_role.fence_over() == claim.beside {
+            at.observed_role.note_end();
+        }
+        let record = at.own_content(claim.beat);
+        at.observed_role.wrote(revision, record, at.now);
+        if contested {
+            self.must_read(at.now, false);
+            return Phase::Waiting(self);
+        }
+        at.wire.operations.forget_reads();
+        Acquisition::begin(at, claim, revision, bucket_known)
+    }
+
+    /// When to report a long wait: a lease longer than ours is waited for, although its holder was
+    /// not heard for our own ttl.
+    fn warn_of_wait_at(&self, at: &Scene) -> Option<Moment> {
+        let received = at.observed_role.received()?;
+        let due = received + at.settings.ttl + at.settings.heartbeat;
+        let waits = at
+            .observed_role
+            .free_at()
+            .is_some_and(|free_at| due < free_at);
+        (waits && self.warned != Some(received)).then_some(due)
+    }
+
+    pub fn warn_of_wait(mut self, at: &mut Scene) -> Phase {
+        if let Some(received) = at.observed_role.received()
+            && let Some(free_at) = at.observed_role.free_at()
+        {
+            self.warned = Some(received);
+            let wait = at.observed_role.wait();
+            at.tell(Event::WaitingForLease {
+                holder: wait.holder,
+                why: wait.why,
+                revision: at.observed_role.claim_over(),
+                waited: at.now.since(received),
+                left: free_at.since(at.now),
+            });
+        }
+        Phase::Waiting(self)
+    }
+
+    /// An operator says that the writer of the observed message no longer leads.
+    pub fn end_lease(self, at: &mut Scene, request: RequestId, revision: u64) -> Phase {
+        let observed_role = &mut at.observed_role;
+        let reply = if observed_role.was_read() && observed_role.claim_over() == revision {
+            observed_role.end_lease(at.now);
+            Reply::Noted
+        } else {
+            Reply::Changed
+        };
+        at.reply(request, reply);
+        Phase::Waiting(self)
+    }
+}
+
+impl Scene {
+    /// The pause between two reads for a message that the watch should show at any moment.
+    fn pause_between_looks(&self) -> Duration {
+        self.settings.heartbeat / 4
     }
 
     /// The least time from a claim that failed to the next one. A server that takes no writes has
@@ -336,28 +406,6 @@ impl Election {
         Duration::from_secs(1)
             .min(self.settings.ttl)
             .min(self.settings.retry.max_backoff)
-    }
-
-    /// Adopts a claim of ours that was never answered but stands in the bucket. Its lease counts
-    /// from its sending.
-    pub(super) fn adopt_claim(&mut self, entry: &Entry, bucket_known: bool) {
-        let attempt = self.wire.attempts.find(entry.content.nonce());
-        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
-        let Some(claim) = attempt.filter(is_open) else {
-            return;
-        };
-        let Phase::Waiting(waiting) = &self.phase else {
-            return;
-        };
-        let cooling = waiting.cooling_until.is_some();
-        self.wire.attempts.settle(claim.beat, entry.revision);
-        if self.observed_role.fence_over() > claim.beside {
-            self.observed_role.overtaken(self.now);
-            return;
-        }
-        if !cooling && self.now < self.lease_until(claim.sent) - self.settings.stop_budget {
-            self.claimed(claim, entry.revision, bucket_known);
-        }
     }
 
     /// How the role became free, by what was seen last of its key.
@@ -371,52 +419,9 @@ impl Election {
         }
     }
 
-    /// When to report a long wait: a lease longer than ours is waited for, although its holder was
-    /// not heard for our own ttl.
-    pub(super) fn warn_of_wait_at(&self, waiting: &Waiting) -> Option<Moment> {
-        let received = self.observed_role.received()?;
-        let due = received + self.settings.ttl + self.settings.heartbeat;
-        let waits = self
-            .observed_role
-            .free_at()
-            .is_some_and(|free_at| due < free_at);
-        (waits && waiting.warned != Some(received)).then_some(due)
-    }
-
-    pub(super) fn warn_of_wait(&mut self) {
-        let (Some(received), Some(free_at)) =
-            (self.observed_role.received(), self.observed_role.free_at())
-        else {
-            return;
-        };
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            waiting.warned = Some(received);
-        }
-        let wait = self.observed_role.wait();
-        self.tell(Event::WaitingForLease {
-            holder: wait.holder,
-            why: wait.why,
-            revision: self.observed_role.claim_over(),
-            waited: self.now.since(received),
-            left: free_at.since(self.now),
-        });
-    }
-
-    /// An operator says that the writer of the observed message no longer leads.
-    pub(super) fn end_lease(&mut self, request: RequestId, revision: u64) {
-        let waits = matches!(self.phase, Phase::Waiting(_)) && self.observed_role.was_read();
-        let reply = if waits && self.observed_role.claim_over() == revision {
-            self.observed_role.end_lease(self.now);
-            Reply::Noted
-        } else {
-            Reply::Changed
-        };
-        self.reply(request, reply);
-    }
-
     /// The pause between a lost claim and a read of the keys. In it the watch may show the winner's
     /// record.
-    pub(super) fn watch_timeout(&self) -> Duration {
+    pub fn watch_timeout(&self) -> Duration {
         (self.settings.heartbeat / 2).mul_f64(0.5 + self.fresh.chance / 2.0)
     }
 

@@ -3,13 +3,14 @@
 
 use super::effect::{Effect, Reply};
 use super::input::Snapshot;
-use super::machine::Election;
+use super::leading::Leadership;
 use super::phase::Phase;
 use super::releasing::Releasing;
+use super::scene::Scene;
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
-use crate::lease::{HandlerEnd, Held, Replaced, TermId};
+use crate::lease::{Held, Replaced};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::status::RoleState;
@@ -70,92 +71,53 @@ impl WindingDown {
         }
     }
 
-    /// Revokes the lease. Returns whether it was not revoked before.
-    fn revoke(&mut self) -> bool {
-        std::mem::replace(&mut self.lease, Lease::Revoked) != Lease::Revoked
+    /// Revokes the lease, unless it was revoked before. Returns whether it did.
+    fn revoke(&mut self, at: &mut Scene) -> bool {
+        let term = self.held.term;
+        let revokes = std::mem::replace(&mut self.lease, Lease::Revoked) != Lease::Revoked;
+        if revokes {
+            at.emit(Effect::Revoke { term });
+        }
+        revokes
     }
-}
 
-impl Election {
-    pub(super) fn winding_down_timers(&self, winding_down: &WindingDown) -> Vec<(Moment, Timer)> {
-        let allowance = self.settings.abort_allowance();
-        let (stop_by, until) = (winding_down.stop_by, winding_down.held.until);
-        let (abort_at, overrun_at) = if winding_down.lease == Lease::Revoked {
+    pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
+        let allowance = at.settings.abort_allowance();
+        let (stop_by, until) = (self.stop_by, self.held.until);
+        let (abort_at, overrun_at) = if self.lease == Lease::Revoked {
             (stop_by, stop_by + allowance)
         } else {
             (stop_by.min(until - allowance), until)
         };
-        let mut timers = match winding_down.handler {
+        let mut timers = match self.handler {
             Handler::Cancelled => vec![(abort_at, Timer::Abort)],
             Handler::Aborted => vec![(overrun_at, Timer::NoteOverrun)],
             Handler::Overrun => Vec::new(),
         };
-        let search_at = winding_down.succession.search_at();
+        let search_at = self.succession.search_at();
         timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
-        let renews = winding_down.lease == Lease::Renewed && self.now < abort_at;
-        if renews && self.wire.may_send() {
-            timers.push(self.keeping_due(&winding_down.held));
+        let renews = self.lease == Lease::Renewed && at.now < abort_at;
+        if renews && at.wire.may_send() {
+            timers.push(at.keeping_due(&self.held));
         }
         timers
     }
 
-    /// Ends the term in good order: there is a lease to finish under.
-    pub(super) fn wind_down(&mut self, cause: EndCause) {
-        let Some(winding_down) = self.begin_winding_down(cause) else {
-            return;
-        };
-        let term = winding_down.held.term;
-        self.emit(Effect::Cancel { term });
-        mutated!(ReleaseBeforeHandlerEnds => self.begin_releasing());
-    }
-
-    /// Ends the term at once, because the basis of its lease is gone.
-    ///
-    /// After a delete marker of another client the lease still lasts, because other instances wait
-    /// a whole lease from the moment at which they see it.
-    pub(super) fn lost(&mut self, cause: EndCause, marker: Option<u64>) {
-        if let Some(winding_down) = self.begin_winding_down(cause) {
-            let term = winding_down.held.term;
-            self.emit(Effect::Cancel { term });
+    /// Ends a term that is led, once. From here on the instance is not the leader.
+    pub fn begin(leadership: Leadership, at: &mut Scene, cause: EndCause) -> Self {
+        let (held, fencing_token) = (leadership.held, leadership.fencing_token);
+        let release = at.stopping.unwrap_or(true);
+        at.emit(Effect::Resign { term: held.term });
+        at.become_state(RoleState::Draining);
+        at.tell(Event::TermEnding {
+            fencing_token,
+            cause,
+        });
+        let proofs = leadership.proofs.into_iter().map(|(request, _)| request);
+        for request in proofs.chain(leadership.handoff_asked.map(|asked| asked.request)) {
+            at.reply(request, Reply::NotLeader);
         }
-        let now = self.now;
-        let hurried = now + self.settings.abort_allowance();
-        match &mut self.phase {
-            Phase::Acquiring(_) => self.abandon_claim(),
-            Phase::WindingDown(winding_down) => {
-                winding_down.renew_no_more();
-                let held = winding_down.held;
-                if cause == EndCause::Deleted && marker.is_some() && now < held.until {
-                    // The delete asked for another leader. It is passed on as a release, but only
-                    // within the lease: later it might end another leader's term.
-                    let replaced = winding_down.replaced.and(marker);
-                    winding_down.replaced = replaced.map(Replaced::Marker);
-                    return;
-                }
-                winding_down.replaced = None;
-                if winding_down.revoke() {
-                    winding_down.stop_by = winding_down.stop_by.min(hurried);
-                    self.emit(Effect::Revoke { term: held.term });
-                }
-            }
-            Phase::Releasing(releasing) => releasing.freeing.forgo(),
-            Phase::Waiting(_) | Phase::Leading(_) | Phase::Stopped => {}
-        }
-    }
-
-    /// Goes from leading to winding down, once. From here on the instance is not the leader.
-    fn begin_winding_down(&mut self, cause: EndCause) -> Option<&mut WindingDown> {
-        let stop_by = self.now + self.settings.stop_budget;
-        let release = self.stopping.unwrap_or(true);
-        let Phase::Leading(leadership) = &mut self.phase else {
-            return None;
-        };
-        let held = leadership.held;
-        let fencing_token = leadership.fencing_token;
-        let proofs = std::mem::take(&mut leadership.proofs);
-        let handoff_asked = leadership.handoff_asked.take();
-        let succession = Succession::of(leadership.line.heirs());
-        let winding_down = WindingDown {
+        Self {
             held,
             cause,
             fencing_token,
@@ -166,100 +128,93 @@ impl Election {
                 Lease::RunningOut
             },
             handler: Handler::Cancelled,
-            stop_by,
+            stop_by: at.now + at.settings.stop_budget,
             replaced: release.then_some(Replaced::OwnRecord),
-            succession,
-        };
-        self.phase = Phase::WindingDown(winding_down);
-        self.emit(Effect::Resign { term: held.term });
-        self.become_state(RoleState::Draining);
-        self.tell(Event::TermEnding {
-            fencing_token,
-            cause,
-        });
-        let proofs = proofs.into_iter().map(|(request, _)| request);
-        for request in proofs.chain(handoff_asked.map(|asked| asked.request)) {
-            self.reply(request, Reply::NotLeader);
-        }
-        match &mut self.phase {
-            Phase::WindingDown(winding_down) => Some(winding_down),
-            _ => None,
+            succession: Succession::of(leadership.line.heirs()),
         }
     }
 
-    /// The handler has ended. The tasks that it spawned wind down while the lease is renewed.
-    pub(super) fn handler_ending(&mut self, term: TermId, end: HandlerEnd) {
-        if self.phase.is_of(term) {
-            self.wind_down(cause_of(end));
+    /// The basis of the lease is gone.
+    ///
+    /// After a delete marker of another client the lease still lasts, because other instances wait
+    /// a whole lease from the moment at which they see it.
+    pub fn lost(mut self, at: &mut Scene, cause: EndCause, marker: Option<u64>) -> Phase {
+        self.renew_no_more();
+        if cause == EndCause::Deleted && marker.is_some() && at.now < self.held.until {
+            // The delete asked for another leader. It is passed on as a release, but only within
+            // the lease: later it might end another leader's term.
+            self.replaced = self.replaced.and(marker).map(Replaced::Marker);
+            return Phase::WindingDown(self);
         }
+        self.replaced = None;
+        if self.revoke(at) {
+            let hurried = at.now + at.settings.abort_allowance();
+            self.stop_by = self.stop_by.min(hurried);
+        }
+        Phase::WindingDown(self)
     }
 
     /// The handler and its tasks have ended.
-    pub(super) fn handler_ended(&mut self, term: TermId, end: HandlerEnd) {
-        if !self.phase.is_of(term) {
-            return;
-        }
-        self.begin_winding_down(cause_of(end));
-        let Phase::WindingDown(winding_down) = &mut self.phase else {
-            return;
-        };
-        if winding_down.is_overrun() {
+    pub fn handler_ended(mut self, at: &mut Scene) -> Phase {
+        if self.is_overrun() {
             // Its lease ended while the handler ran. The others have waited for the lease already.
-            winding_down.replaced = None;
+            self.replaced = None;
         }
-        let revoke = winding_down.revoke() && !mutated!(ReleaseBeforeRevoke);
-        self.begin_releasing();
-        if revoke {
-            self.emit(Effect::Revoke { term });
-        }
+        mutated!(ReleaseBeforeRevoke => return self.release(at));
+        self.revoke(at);
+        self.release(at)
     }
 
-    fn begin_releasing(&mut self) {
-        let give_up = self.now + self.settings.request_timeout * 2;
-        if let Phase::WindingDown(winding_down) = &mut self.phase {
-            let give_up = give_up.max(winding_down.held.until);
-            self.phase = Phase::Releasing(Releasing::of_term(winding_down, give_up));
-        }
+    /// Goes on to free the role.
+    pub fn release(self, at: &Scene) -> Phase {
+        let give_up = at.now + at.settings.request_timeout * 2;
+        let give_up = give_up.max(self.held.until);
+        Phase::Releasing(Releasing::of_term(self, give_up))
     }
 
-    pub(super) fn abort_handler(&mut self) {
-        let Phase::WindingDown(winding_down) = &mut self.phase else {
-            return;
-        };
-        winding_down.handler = Handler::Aborted;
-        winding_down.renew_no_more();
-        let term = winding_down.held.term;
-        if self.now >= winding_down.held.until {
+    pub fn abort_handler(mut self, at: &mut Scene) -> Phase {
+        self.handler = Handler::Aborted;
+        self.renew_no_more();
+        if at.now >= self.held.until {
             // The process stood still until its lease was over, and so did its handler. It overruns
             // only if it outlives the abort. The others have waited for the lease already.
-            winding_down.stop_by = winding_down.stop_by.min(self.now);
-            winding_down.replaced = None;
-            if winding_down.revoke() {
-                self.emit(Effect::Revoke { term });
-            }
+            self.stop_by = self.stop_by.min(at.now);
+            self.replaced = None;
+            self.revoke(at);
         }
-        mutated!(NeverAbort => return);
-        self.emit(Effect::Abort { term });
+        if !mutated!(NeverAbort) {
+            let term = self.held.term;
+            at.emit(Effect::Abort { term });
+        }
+        Phase::WindingDown(self)
     }
 
-    pub(super) fn note_overrun(&mut self) {
-        let Phase::WindingDown(winding_down) = &mut self.phase else {
-            return;
-        };
-        winding_down.handler = Handler::Overrun;
-        let term = winding_down.held.term;
-        let fencing_token = winding_down.fencing_token;
-        if winding_down.revoke() {
-            self.emit(Effect::Revoke { term });
-        }
-        self.tell(Event::HandlerOverrun { fencing_token });
+    pub fn note_overrun(mut self, at: &mut Scene) -> Phase {
+        self.handler = Handler::Overrun;
+        self.revoke(at);
+        let fencing_token = self.fencing_token;
+        at.tell(Event::HandlerOverrun { fencing_token });
+        Phase::WindingDown(self)
+    }
+
+    pub fn renew(self, at: &mut Scene) -> Phase {
+        at.renew(&self.held, self.succession.line);
+        Phase::WindingDown(self)
+    }
+
+    pub fn search_heir(mut self, at: &mut Scene) -> Phase {
+        self.succession.search_heir(at, &self.held);
+        Phase::WindingDown(self)
     }
 
     /// Handles a read of the keys while the handler winds down.
-    pub(super) fn winding_down_has_read(&mut self, snapshot: &Snapshot) {
-        let in_doubt = self.phase.kept().is_some_and(|it| it.is_in_doubt());
+    pub fn has_read(self, at: &mut Scene, snapshot: &Snapshot) -> Phase {
+        let in_doubt = self.held.is_in_doubt();
+        let phase = Phase::WindingDown(self);
         if in_doubt {
-            self.keeping_has_read(snapshot);
+            phase.keeping_has_read(at, snapshot)
+        } else {
+            phase
         }
     }
 }
@@ -277,12 +232,4 @@ const fn is_renewed_after(cause: EndCause) -> bool {
             | EndCause::Failed
             | EndCause::Panicked
     )
-}
-
-const fn cause_of(end: HandlerEnd) -> EndCause {
-    match end {
-        HandlerEnd::Returned => EndCause::Returned,
-        HandlerEnd::Panicked => EndCause::Panicked,
-        HandlerEnd::Failed | HandlerEnd::Aborted => EndCause::Failed,
-    }
 }
