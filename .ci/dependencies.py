@@ -21,8 +21,14 @@ MAY_KNOW = {
 }
 # Modules of the core that others must not use; what is not named here are values. (Some of them use `group` until the
 # groups of today are gone.)
-ABOVE = {"election": set(), "group": {"election"}, "lease": {"election", "group"}, "lib": set()}
-ABOVE_VALUES = {"election", "lease"}
+ABOVE = {
+    "election": {"member"},
+    "group": {"election", "member"},
+    "member": {"election", "group"},
+    "lease": {"election", "group", "member"},
+    "lib": set(),
+}
+ABOVE_VALUES = {"election", "lease", "member"}
 
 
 def version(text):
