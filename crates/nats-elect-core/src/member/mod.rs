@@ -1,8 +1,8 @@
 //! One member of one group by the rules of `docs/decisions/0010-a-group-is-one-map.md`, as a
 //! deterministic state machine.
 //!
-//! Nothing uses it yet but its own tests: [`group`](crate::group) still is what runs. Numbers of rules
-//! are those of the decision record.
+//! Only groups whose settings say `by_one_map` run by it. All others run by the module `group`, which
+//! it will replace. Numbers of rules are those of the decision record.
 //!
 //! A [`Member`] does no I/O, reads no clock and draws no random number. Its driver
 //!
