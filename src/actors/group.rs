@@ -6,11 +6,12 @@ mod requests;
 mod units;
 mod watching;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::oneshot;
 
 use self::units::{Proof, Running};
 use self::watching::GroupWatch;
@@ -21,11 +22,12 @@ use super::linked::LinkedActor;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::model::config::{RoleSettings, Seat};
-use crate::role::{GroupScope, Instance};
+use crate::role::{GroupRequest, GroupScope, Instance};
 use crate::store::AssignmentDelivery;
+use nats_elect_core::RequestId;
 use nats_elect_core::assignment::{Profile, Units};
 use nats_elect_core::group::Units as Configured;
-use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, UnitId};
+use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
 use nats_elect_core::status::ConnectionStatus;
 
 pub(super) struct GroupActor;
@@ -58,6 +60,9 @@ pub(super) struct GroupState {
     planner: LatestTask,
     running: BTreeMap<UnitId, Running>,
     proofs: Vec<Proof>,
+    /// Who waits for an order to be carried out.
+    orders: HashMap<RequestId, oneshot::Sender<Reply>>,
+    last_order: u64,
     /// The sequence of the map that is on the board.
     shown: u64,
     /// Whether a handler has begun or ends since the board was written.
@@ -152,6 +157,8 @@ impl Actor for GroupActor {
             planner: LatestTask::default(),
             running: BTreeMap::new(),
             proofs: Vec::new(),
+            orders: HashMap::new(),
+            last_order: 0,
             shown: 0,
             is_stirred: false,
             stopping: None,
@@ -168,6 +175,19 @@ impl Actor for GroupActor {
         let span = state.instance.span();
         span.in_scope(|| state.take(&myself, message));
         Ok(())
+    }
+
+    /// Without its watch this actor knows nothing: it crashes as well, and both begin anew.
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<GroupMsg>,
+        event: SupervisionEvent,
+        _: &mut GroupState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(_, error) => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -197,6 +217,7 @@ impl GroupState {
             GroupMsg::Answered(input) => self.step(myself, *input),
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
+            GroupMsg::AskGroup(request) => self.asked_group(myself, request),
         }
         self.give_up_proofs();
         self.show();
@@ -260,8 +281,12 @@ impl GroupState {
             Effect::Start { unit, token, until } => return self.start(myself, unit, token, until),
             Effect::Cancel { unit, until } => self.cancel(&unit, until),
             Effect::Extend { until, proved } => self.extend(until, proved),
-            // Operators' orders do not come this way yet.
-            Effect::Reply(..) => {}
+            Effect::Reply(request, reply) => {
+                // Who asked may have gone.
+                if let Some(asker) = self.orders.remove(&request) {
+                    let _ = asker.send(reply);
+                }
+            }
             Effect::Left => self.has_left = true,
         }
         None
@@ -284,6 +309,16 @@ impl GroupState {
         }
         let _ = self.watch.send_message(LinkedMsg::LinkChanged(link));
         self.step(myself, Input::Link(self.link.to_core()));
+    }
+
+    fn asked_group(&mut self, myself: &ActorRef<GroupMsg>, request: GroupRequest) {
+        // The others are of groups that are no map.
+        if let GroupRequest::Order(order, reply) = request {
+            self.last_order += 1;
+            let number = RequestId(self.last_order);
+            self.orders.insert(number, reply);
+            self.step(myself, Input::Order(number, order));
+        }
     }
 
     fn watched(&mut self, myself: &ActorRef<GroupMsg>, told: AssignmentDelivery) {

@@ -149,6 +149,10 @@ impl Membership {
             };
             let above = supervisor.get_cell();
             let (actor, _) = Actor::spawn_linked(None, GroupActor, setup, above).await?;
+            let asked = actor.clone();
+            scope.asks(Arc::new(move |request| {
+                let _ = asked.send_message(GroupMsg::AskGroup(request));
+            }));
             self.actor = Some(MemberRef::OfOne(actor));
         }
         Ok(())

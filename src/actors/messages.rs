@@ -233,6 +233,8 @@ pub(crate) enum GroupMsg {
     Handler(UnitId, HandlerReport),
     /// A request of the handler of this unit, in the term of this sequence.
     Ask(UnitId, u64, Request),
+    /// A request about the group.
+    AskGroup(GroupRequest),
 }
 
 /// Messages to the actor of this instance as a member of groups.

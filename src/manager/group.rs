@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::Stream;
 
@@ -11,7 +12,9 @@ use crate::broadcasts::until_ended;
 use crate::model::group_plan::GroupPlan;
 use crate::model::unit_explanation::UnitExplanation;
 use crate::role::{GroupEvent, GroupScope, MoveError, Taker, UnitOwner};
+use nats_elect_core::assignment::Units;
 use nats_elect_core::group::policy::shard_of;
+use nats_elect_core::member::{Order, Reply};
 use nats_elect_core::name::UnitName;
 
 /// One group on this instance. A handle is cheap to clone.
@@ -139,6 +142,13 @@ impl GroupHandle {
         self.scope
             .move_unit(unit, Taker::Instance(instance_id))
             .await
+    }
+
+    /// Gives the group another number of shards. Returns whether a map says so, within so long.
+    #[doc(hidden)]
+    pub async fn resize(&self, shards: u32, within: Duration) -> bool {
+        let order = Order::Resize(Units::Shards(shards));
+        self.scope.resize(order, within).await == Some(Reply::Done)
     }
 
     /// Waits until what is known fulfils a condition, which is checked at each change. Returns as well

@@ -14,6 +14,7 @@ use nats_elect_core::Moment;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::group::Epoch;
 use nats_elect_core::group::policy::{Cause, Fleet, Member, Policy, Round, Standing};
+use nats_elect_core::member::{Order, Reply as OrderReply};
 use nats_elect_core::name::{GroupName, UnitName};
 
 /// A request to the actor of the member about one group.
@@ -23,6 +24,8 @@ pub(crate) enum GroupRequest {
     View(oneshot::Sender<Option<GroupView>>),
     /// Have the unit given to this epoch. It may be lost.
     Move { unit: UnitName, to: Epoch },
+    /// Change the map of a group that is one.
+    Order(Order, oneshot::Sender<OrderReply>),
 }
 
 /// A group as a member sees it.
@@ -192,6 +195,9 @@ impl GroupScope {
 
     /// Has a unit given to a member, and waits until its record says so.
     pub async fn move_unit(&self, unit: &str, taker: Taker<'_>) -> Result<UnitOwner, MoveError> {
+        if self.read(|board| board.is_one_map) {
+            return self.move_in_map(unit, taker).await;
+        }
         let unknown = || MoveError::UnknownUnit {
             group: self.name.to_string(),
             unit: unit.to_owned(),

@@ -89,6 +89,8 @@ pub(crate) struct Board {
     pub takes_units: bool,
     /// Whether this instance can own units.
     pub joined: bool,
+    /// Whether the group is one map.
+    pub is_one_map: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

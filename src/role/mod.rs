@@ -8,6 +8,7 @@ mod group_scope;
 mod handler;
 mod health_check;
 mod instance;
+mod map_orders;
 mod orders;
 mod polls;
 mod registry;

@@ -1,7 +1,7 @@
 //! Groups by one map: each shard has one owner at a time, whatever becomes of the instances and of the
 //! map.
 
-use nats_elect::{Group, RoleManager};
+use nats_elect::{Group, MoveError, RoleManager};
 use nats_elect_testing::{NatsServer, TcpProxy};
 
 use crate::support::bucket::Stranger;
@@ -90,6 +90,39 @@ async fn a_map_that_is_overwritten_and_deleted_by_hand_is_collected() {
     for shard in 0..8 {
         let terms = journal.terms(&format!("{GROUP}/{shard}"));
         assert!(terms.len() <= 2, "shard {shard}: {terms:?}");
+    }
+    stop(b).await;
+    stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_moves_on_demand_and_a_group_grows_and_shrinks() {
+    let (server, journal) = served();
+    let a = member(&server.url(), "a", 4, &journal).await;
+    let b = member(&server.url(), "b", 4, &journal).await;
+    let even = async |shards: usize| {
+        comes_true("as many shards on each", async || {
+            [&a, &b]
+                .iter()
+                .all(|it| group(it).mine().len() == shards / 2)
+        })
+        .await;
+    };
+    even(4).await;
+    let shard = group(&a).mine().remove(0);
+    let moved = group(&a).move_unit(&shard, "b").await.expect("moved");
+    assert_eq!(moved.instance_id, "b");
+    let nobody = group(&a).move_unit(&shard, "c").await.expect_err("nobody");
+    assert!(matches!(nobody, MoveError::NotAMember { .. }), "{nobody}");
+    let unknown = group(&a).move_unit("4", "a").await.expect_err("no unit");
+    assert!(
+        matches!(unknown, MoveError::UnknownUnit { .. }),
+        "{unknown}"
+    );
+    for shards in [16, 6] {
+        assert!(group(&b).resize(shards, LEASE).await);
+        even(shards as usize).await;
+        assert_eq!(group(&a).shards(), Some(shards));
     }
     stop(b).await;
     stop(a).await;

@@ -32,9 +32,11 @@ impl GroupState {
                 board.units.clear();
             }
             (board.shards, board.generation, board.own) = (shards, generation, own);
-            for (epoch, id) in self.member.instances() {
-                board.members.insert(epoch, id.as_str().into());
-            }
+            board.is_one_map = true;
+            let members = self.member.instances();
+            board.members = members
+                .map(|(epoch, id)| (epoch, id.as_str().into()))
+                .collect();
         });
         let acting = self.member.acts_on(clock::now()).into_iter();
         let acting: BTreeMap<_, _> = acting.collect();

@@ -20,6 +20,7 @@ impl MemberState {
                 let _ = reply.send(self.view_of(group));
             }
             GroupRequest::Move { unit, to } => self.pass_on(group, unit, to, steps),
+            GroupRequest::Order(..) => {}
         }
     }
 

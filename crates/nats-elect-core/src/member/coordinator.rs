@@ -282,9 +282,16 @@ impl Member {
             return Some(Reply::Done);
         }
         let unit = UnitId::at(map, place);
-        let takes = |it: &Candidate| it.epoch == to && it.standing == Standing::Takes;
-        if !self.candidates(map).iter().any(takes) || !self.can_run(to, unit.as_ref()) {
-            return Some(Reply::NoMember);
+        let candidates = self.candidates(map).into_iter();
+        let mut able = candidates.filter(|it| self.can_run(it.epoch, unit.as_ref()));
+        match able.find(|it| it.epoch == to).map(|it| it.standing) {
+            Some(Standing::Takes) => {}
+            // Its next heartbeat tells more.
+            Some(Standing::Waits) if self.peers.is_behind(to, map.sequence()) => {
+                self.coordinator.cause = Some(self.now + TURN);
+                return None;
+            }
+            _ => return Some(Reply::NoMember),
         }
         let is_new = |it: &Epoch| !map.members().contains(it);
         let changes = Changes {
@@ -393,7 +400,9 @@ impl Member {
             let record = self.peers.record(epoch).cloned();
             let standing = match &record {
                 Some(it) if it.leaves => Standing::Leaves,
-                Some(it) if it.waits || it.follows < map.sequence() => Standing::Waits,
+                Some(it) if it.waits || self.peers.is_behind(epoch, map.sequence()) => {
+                    Standing::Waits
+                }
                 Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
                 Some(it) if it.profile.cordoned => Standing::Cordoned,
                 Some(_) => Standing::Takes,

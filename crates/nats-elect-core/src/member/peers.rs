@@ -140,6 +140,13 @@ impl Peers {
         self.is_over(epoch) || record.is_some_and(|it| it.is_clear_of_all(number))
     }
 
+    /// Whether the epoch told since the map of this sequence that it does not follow it.
+    pub fn is_behind(&self, epoch: Epoch, number: u64) -> bool {
+        let peer = self.known.get(&epoch);
+        let follows = |it: &Peer| it.record.as_ref().map_or(0, |it| it.follows);
+        peer.is_some_and(|it| it.sequence > number && follows(it) < number)
+    }
+
     /// Whether two heartbeats of the epoch are missing, or more.
     pub fn is_quiet(&self, epoch: Epoch, now: Moment) -> bool {
         let peer = self.known.get(&epoch);
