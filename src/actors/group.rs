@@ -6,7 +6,7 @@ mod requests;
 mod units;
 mod watching;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::model::config::{RoleSettings, Seat};
 use crate::role::{GroupRequest, GroupScope, Instance};
 use crate::store::AssignmentDelivery;
 use nats_elect_core::RequestId;
-use nats_elect_core::assignment::{Profile, Units};
+use nats_elect_core::assignment::{Map, Profile, Units};
 use nats_elect_core::group::Units as Configured;
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
 use nats_elect_core::status::ConnectionStatus;
@@ -63,10 +63,10 @@ pub(super) struct GroupState {
     /// Who waits for an order to be carried out.
     orders: HashMap<RequestId, oneshot::Sender<Reply>>,
     last_order: u64,
-    /// The sequence of the map that is on the board.
-    shown: u64,
-    /// Whether a handler has begun or ends since the board was written.
-    is_stirred: bool,
+    /// The map that is on the board.
+    shown: Option<Arc<Map>>,
+    /// Units whose handlers have begun or end since the board was written.
+    stirred: BTreeSet<UnitId>,
     stopping: Option<Stopping>,
     has_left: bool,
 }
@@ -159,8 +159,8 @@ impl Actor for GroupActor {
             proofs: Vec::new(),
             orders: HashMap::new(),
             last_order: 0,
-            shown: 0,
-            is_stirred: false,
+            shown: None,
+            stirred: BTreeSet::new(),
             stopping: None,
             has_left: false,
         })
@@ -254,7 +254,9 @@ impl GroupState {
 
     /// Does what the machine wants. Returns what it is to be told at once.
     fn carry_out(&mut self, myself: &ActorRef<GroupMsg>, effect: Effect) -> Option<Input> {
-        self.is_stirred |= matches!(effect, Effect::Start { .. } | Effect::Cancel { .. });
+        if let Effect::Start { unit, .. } | Effect::Cancel { unit, .. } = &effect {
+            self.stirred.insert(unit.clone());
+        }
         match effect {
             Effect::Beat {
                 op,

@@ -1,53 +1,85 @@
 //! What handles are told of a group.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::GroupState;
 use crate::clock;
-use crate::role::UnitOnBoard;
-use nats_elect_core::assignment::Units;
+use crate::role::{Board, UnitOnBoard};
+use nats_elect_core::assignment::{Map, Units};
 use nats_elect_core::member::UnitId;
 
 impl GroupState {
     /// Enters what has changed on the board.
     pub(super) fn show(&mut self) {
         let can_own = self.member.epoch().is_some() && self.stopping.is_none();
-        self.scope
-            .set_joined(can_own && self.member.map().is_some());
-        let Some(map) = self.member.map() else {
+        let map = self.member.map().cloned();
+        self.scope.set_joined(can_own && map.is_some());
+        let Some(map) = map else {
+            // What was known is of another bucket.
+            if self.shown.take().is_some() {
+                self.scope.reset(|board| {
+                    *board = Board {
+                        bucket_epoch: board.bucket_epoch,
+                        is_one_map: true,
+                        ..Board::default()
+                    };
+                });
+            }
             return;
         };
-        let shards = match map.units() {
-            Units::Shards(count) => Some(*count),
-            Units::Names(_) => None,
-        };
-        let generation = map.generation();
-        let own = self.member.epoch();
-        let is_same = std::mem::replace(&mut self.shown, map.sequence()) == map.sequence();
-        if is_same && !std::mem::take(&mut self.is_stirred) {
-            return;
+        let mut stirred = std::mem::take(&mut self.stirred);
+        let before = self.shown.replace(Arc::clone(&map));
+        let before = before.filter(|it| it.generation() == map.generation());
+        if before
+            .as_ref()
+            .is_none_or(|it| it.sequence() != map.sequence())
+        {
+            self.show_map(&map, before.is_none());
+            let places = 0..map.units().count();
+            let changed = places.filter(|place| {
+                before.as_ref().is_none_or(|it| {
+                    *place >= it.units().count() || it.owner(*place) != map.owner(*place)
+                })
+            });
+            stirred.extend(changed.filter_map(|place| UnitId::at(&map, place)));
         }
-        self.scope.write(|board| {
-            if board.generation != generation {
+        self.show_units(&map, stirred);
+    }
+
+    fn show_map(&self, map: &Map, is_another: bool) {
+        let enter = |board: &mut Board| {
+            if is_another {
                 board.units.clear();
             }
-            (board.shards, board.generation, board.own) = (shards, generation, own);
             board.is_one_map = true;
+            board.own = self.member.epoch();
+            board.generation = map.generation();
+            board.shards = match map.units() {
+                Units::Shards(count) => Some(*count),
+                Units::Names(_) => None,
+            };
             let members = self.member.instances();
-            board.members = members
-                .map(|(epoch, id)| (epoch, id.as_str().into()))
-                .collect();
-        });
-        let acting = self.member.acts_on(clock::now()).into_iter();
-        let acting: BTreeMap<_, _> = acting.collect();
-        for place in 0..map.units().count() {
-            let Some(unit) = UnitId::at(map, place) else {
+            let members = members.map(|(epoch, id)| (epoch, id.as_str().into()));
+            board.members = members.collect();
+        };
+        if is_another && self.scope.read(|board| board.generation > 0) {
+            self.scope.reset(enter);
+        } else {
+            self.scope.write(enter);
+        }
+    }
+
+    fn show_units(&self, map: &Map, units: BTreeSet<UnitId>) {
+        let now = clock::now();
+        for unit in units {
+            let Some(place) = unit.place_in(map) else {
                 continue;
             };
             let (name, owner) = (unit.unit().name(), map.owner(place));
             let known = self.scope.read(|board| board.units.get(&name).copied());
             let since = known.filter(|it| it.owner == owner).map(|it| it.sequence);
-            let acts = acting.get(&unit).copied();
+            let acts = self.member.acts(&unit, now);
             let entered = UnitOnBoard {
                 sequence: acts.or(since).unwrap_or(map.sequence()),
                 owner,

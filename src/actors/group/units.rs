@@ -124,7 +124,7 @@ impl GroupState {
                     && let Some(running) = self.running.remove(unit)
                 {
                     running.term.revoke();
-                    self.is_stirred = true;
+                    self.stirred.insert(unit.clone());
                     self.scope.ended(&unit.unit().name());
                     self.step(myself, Input::HandlerEnded(unit.clone()));
                 }

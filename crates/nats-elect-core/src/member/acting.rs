@@ -218,10 +218,10 @@ impl Acting {
         sets(&self.overrun)
     }
 
-    /// The units whose handlers were not told to end, with the tokens of their terms.
-    pub fn running(&self) -> impl Iterator<Item = (&UnitId, u64)> {
-        let running = self.terms.iter().filter(|(_, term)| term.ending.is_none());
-        running.map(|(unit, term)| (unit, term.token))
+    /// The token of a unit's term, if its handler runs and was not told to end.
+    pub fn token(&self, unit: &UnitId) -> Option<u64> {
+        let term = self.terms.get(unit).filter(|it| it.ending.is_none());
+        term.map(|it| it.token)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state of one member, and the way through one step.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -13,6 +14,7 @@ use super::following::{Following, Next};
 use super::input::{Fresh, Input};
 use super::keeping::Keeping;
 use super::peers::{AGAIN, Chore, News, Peers};
+use super::unit::UnitId;
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Profile, Units, Value, ended};
 use crate::lease::{Attempt, Link, OpId, WriteOutcome};
 use crate::moment::Moment;
@@ -120,8 +122,8 @@ impl Member {
     }
 
     /// The newest map that it could follow.
-    pub fn map(&self) -> Option<&Map> {
-        self.following.map().map(AsRef::as_ref)
+    pub const fn map(&self) -> Option<&Arc<Map>> {
+        self.following.map()
     }
 
     /// The ids of the instances of all epochs that tell one and are not over.
@@ -130,11 +132,10 @@ impl Member {
         living.filter_map(|it| Some((it, &self.peers.record(it)?.id)))
     }
 
-    /// The units on which it acts, each with the sequence in its token. Empty without a valid lease.
-    pub fn acts_on(&self, now: Moment) -> Vec<(&super::UnitId, u64)> {
+    /// The sequence in the token of a unit's term, while its handler may act and was not told to end.
+    pub fn acts(&self, unit: &UnitId, now: Moment) -> Option<u64> {
         let is_valid = self.keeping.lease().is_some_and(|(_, until)| now < until);
-        let running = self.acting.running();
-        running.filter(|_| is_valid).collect()
+        self.acting.token(unit).filter(|_| is_valid)
     }
 
     /// Takes an input. `now` never goes back, and `fresh` is drawn for each step. After

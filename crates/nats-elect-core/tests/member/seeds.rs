@@ -56,7 +56,7 @@ impl World {
     /// The newest map that anybody follows.
     pub fn newest_map(&self) -> Option<&Map> {
         let maps = self.nodes.iter().filter_map(|it| it.member.as_ref()?.map());
-        maps.max_by_key(|it| it.sequence())
+        maps.map(AsRef::as_ref).max_by_key(|it| it.sequence())
     }
 
     /// Why things are not as they should be without faults.
