@@ -80,3 +80,13 @@ fn thirty_members_share_ten_thousand_units() {
     // The first one, the owners, and those of who died.
     assert!(world.maps <= 4, "{} maps", world.maps);
 }
+
+#[test]
+fn many_members_that_join_at_once_share_units_by_few_maps() {
+    let mut world = World::new(1, 64, Units::Shards(256));
+    (0..64).for_each(|node| world.start(node));
+    world.goes_well(secs(4));
+    let acts = world.acts();
+    assert!(acts.iter().all(|it| *it == 4), "{acts:?}");
+    assert!(world.maps <= 12, "{} maps", world.maps);
+}
