@@ -1,6 +1,7 @@
 //! State of a role, kept beside its election, that only the newest term can change.
 
 mod allowance;
+mod attempts;
 mod batch;
 mod data_bucket;
 mod entry;
