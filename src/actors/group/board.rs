@@ -46,6 +46,7 @@ impl GroupState {
             let known = self.scope.read(|board| board.units.get(&name).copied());
             let since = known.filter(|it| it.owner == owner).map(|it| it.sequence);
             let acts = acting.get(&unit).copied();
+            let acts = acts.filter(|_| !self.is_revoked(&unit));
             let entered = UnitOnBoard {
                 sequence: acts.or(since).unwrap_or(map.sequence()),
                 owner,

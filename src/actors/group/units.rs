@@ -162,16 +162,34 @@ impl GroupState {
         sequence: u64,
         request: Request,
     ) {
-        if let Request::Validate { reply, .. } = request {
-            let asked = clock::now();
-            self.proofs.push(Proof {
-                unit,
-                sequence,
-                asked,
-                reply,
-            });
-            self.step(myself, Input::Prove);
+        match request {
+            Request::Validate { reply, .. } => {
+                let asked = clock::now();
+                self.proofs.push(Proof {
+                    unit,
+                    sequence,
+                    asked,
+                    reply,
+                });
+                self.step(myself, Input::Prove);
+            }
+            Request::Superseded { .. } => {
+                let running = self.running.get(&unit);
+                if let Some(running) = running.filter(|it| it.sequence == sequence) {
+                    // The machine is told when the handler has ended.
+                    running.term.revoke();
+                    running.term.abort();
+                    self.is_stirred = true;
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// Whether a unit's term is over that the machine still counts.
+    pub(super) fn is_revoked(&self, unit: &UnitId) -> bool {
+        let running = self.running.get(unit);
+        running.is_some_and(|it| it.term.remaining().is_zero())
     }
 
     /// Answers those who have waited for too long, or whose term is over.
