@@ -79,7 +79,10 @@ impl GroupState {
             let (name, owner) = (unit.unit().name(), map.owner(place));
             let known = self.scope.read(|board| board.units.get(&name).copied());
             let since = known.filter(|it| it.owner == owner).map(|it| it.sequence);
-            let acts = self.member.acts(&unit, now);
+            let acts = self
+                .member
+                .acts(&unit, now)
+                .filter(|_| !self.is_revoked(&unit));
             let entered = UnitOnBoard {
                 sequence: acts.or(since).unwrap_or(map.sequence()),
                 owner,

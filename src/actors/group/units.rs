@@ -10,6 +10,7 @@ use super::GroupState;
 use crate::actors::messages::GroupMsg;
 use crate::clock;
 use crate::role::{Ask, HandlerReport, Request, RunningTerm};
+use crate::store::FencedBy;
 use nats_elect_core::assignment::Units;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::UnitKey;
@@ -77,9 +78,10 @@ impl GroupState {
             Units::Shards(count) => Some(*count),
             Units::Names(_) => None,
         });
+        let of = (&key, FencedBy::Fence);
         let started = self
             .scope
-            .start(&key, shards, &start, (id, span), ask, report);
+            .start(of, shards, &start, (id, span), ask, report);
         let Some(term) = started else {
             return Some(Input::HandlerEnded(unit));
         };
@@ -162,16 +164,34 @@ impl GroupState {
         sequence: u64,
         request: Request,
     ) {
-        if let Request::Validate { reply, .. } = request {
-            let asked = clock::now();
-            self.proofs.push(Proof {
-                unit,
-                sequence,
-                asked,
-                reply,
-            });
-            self.step(myself, Input::Prove);
+        match request {
+            Request::Validate { reply, .. } => {
+                let asked = clock::now();
+                self.proofs.push(Proof {
+                    unit,
+                    sequence,
+                    asked,
+                    reply,
+                });
+                self.step(myself, Input::Prove);
+            }
+            Request::Superseded { .. } => {
+                let running = self.running.get(&unit);
+                if let Some(running) = running.filter(|it| it.sequence == sequence) {
+                    // The machine is told when the handler has ended.
+                    running.term.revoke();
+                    running.term.abort();
+                    self.stirred.insert(unit);
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// Whether a unit's term is over that the machine still counts.
+    pub(super) fn is_revoked(&self, unit: &UnitId) -> bool {
+        let running = self.running.get(unit);
+        running.is_some_and(|it| it.term.remaining().is_zero())
     }
 
     /// Answers those who have waited for too long, or whose term is over.

@@ -1,12 +1,14 @@
 //! State of a role, kept beside its election, that only the newest term can change.
 
 mod allowance;
+mod attempts;
 mod batch;
 mod data_bucket;
 mod entry;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
+mod opening;
 #[cfg(any(test, feature = "testing"))]
 mod test_store;
 #[cfg(all(test, unix))]
@@ -31,6 +33,7 @@ pub use self::error::FencedError;
 pub(super) use self::memory::MemoryBucket;
 #[cfg(any(test, feature = "testing"))]
 pub use self::memory::WriteFault;
+use self::opening::Fence;
 #[cfg(any(test, feature = "testing"))]
 pub use self::test_store::TestStore;
 use self::writing::wound_down;
@@ -140,6 +143,7 @@ pub(super) struct Access {
     pub owner: DataOwner,
     pub data: DataSource,
     pub labels: Labels,
+    fence: Fence,
     /// Writes of the term under way.
     lanes: Semaphore,
     /// The allowance of data, if there is a limit.
@@ -158,6 +162,7 @@ impl Access {
             owner,
             data: data.into(),
             labels,
+            fence: Fence::default(),
             lanes,
             allowance: data_limit.map(Allowance::new),
         })
@@ -293,12 +298,13 @@ impl FencedStore {
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn get(&self, key: &str) -> Result<Option<FencedEntry>, FencedError> {
         let key = DataKey::new(key)?;
-        let bucket = self.bucket()?;
-        let reading = pin!(bucket.data(&self.access().owner, &key, self.timeout));
-        let data = self.in_time(reading).await.ok_or_else(wound_down)?;
-        Ok(data
-            .map_err(|error| unread(&error))?
-            .and_then(|entry| FencedEntry::of(&key, entry)))
+        let reading = pin!(async {
+            let bucket = self.opened().await?;
+            let data = bucket.data(&self.access().owner, &key, self.timeout);
+            data.await.map_err(|error| unread(&error))
+        });
+        let data = self.in_time(reading).await.ok_or_else(wound_down)??;
+        Ok(data.and_then(|entry| FencedEntry::of(&key, entry)))
     }
 
     /// Returns the role's keys, sorted, without deleted ones.
@@ -317,10 +323,12 @@ impl FencedStore {
     ///
     /// The same as [`get`](Self::get).
     pub async fn list(&self) -> Result<Vec<String>, FencedError> {
-        let bucket = self.bucket()?;
-        let listing = pin!(bucket.data_keys(&self.access().owner, self.timeout));
-        let keys = self.in_time(listing).await.ok_or_else(wound_down)?;
-        keys.map_err(|error| unread(&error))
+        let listing = pin!(async {
+            let bucket = self.opened().await?;
+            let keys = bucket.data_keys(&self.access().owner, self.timeout);
+            keys.await.map_err(|error| unread(&error))
+        });
+        self.in_time(listing).await.ok_or_else(wound_down)?
     }
 
     async fn write_one(&self, change: Result<Change, FencedError>) -> Result<u64, FencedError> {

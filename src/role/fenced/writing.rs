@@ -1,23 +1,18 @@
-//! The course of one write call: attempts, pauses between them, and the meaning of a refusal.
+//! The course of one write call, and the meaning of a refusal.
 
 use std::pin::{Pin, pin};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 
+use super::attempts::Attempts;
 use super::batch::{Change, Requires};
 use super::data_bucket::DataBucket;
 use super::entry::FencedEntry;
 use super::error::FencedError;
 use super::{FencedStore, LANES};
-use crate::backoff::Backoff;
 use crate::clock;
 use crate::role::scope::Request;
 use crate::store::{DataWrite, StoreError, is_closed, is_unsent};
-use nats_elect_core::Moment;
-
-/// The pauses between two attempts. They double from the first value to the second.
-const PAUSE: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(200));
 
 /// The reason why a call was given up.
 const WOUND_DOWN: &str =
@@ -26,7 +21,7 @@ const WOUND_DOWN: &str =
 const BEHIND: &str = "refused by a server that may be behind";
 
 /// The next step after an attempt.
-enum Next {
+pub(super) enum Next {
     /// Try again after a pause. The attempt stored nothing.
     Pause(String),
     /// Try again after a pause. The attempt may have been stored, by another server than the one
@@ -50,6 +45,8 @@ impl FencedStore {
     async fn call(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
         let access = self.access();
+        let opening = pin!(self.open(until));
+        let fence = self.in_time(opening).await.ok_or_else(wound_down)??;
         let reserved = match &access.allowance {
             Some(allowance) => {
                 self.may_send()?;
@@ -62,10 +59,10 @@ impl FencedStore {
         };
         let mut call = Call {
             store: self,
+            fence,
             changes,
             writes: changes.iter().map(as_write).collect(),
-            until,
-            pauses: 0,
+            attempts: Attempts::new(self, until),
             doubt: None,
             is_sent: false,
         };
@@ -96,24 +93,52 @@ impl FencedStore {
         }
     }
 
-    fn may_send(&self) -> Result<(), FencedError> {
+    pub(super) fn may_send(&self) -> Result<(), FencedError> {
         if self.term.is_valid() || self.unchecked {
             Ok(())
         } else {
             Err(FencedError::NotLeader)
         }
     }
+
+    /// Returns the bucket, if this term may write and there is a connection.
+    pub(super) fn usable(&self) -> Result<Option<DataBucket>, FencedError> {
+        self.may_send()?;
+        let Some(bucket) = self.access().data.bucket() else {
+            return Ok(None);
+        };
+        let Some(traits) = bucket.traits() else {
+            return Ok(None);
+        };
+        if traits.epoch != self.term.0.fencing_token.epoch {
+            // The election learns of it too. In this bucket the term's fence means nothing.
+            return Err(FencedError::NotLeader);
+        }
+        Ok(Some(bucket))
+    }
+
+    /// Ends the term, whose fence is at this other sequence.
+    pub(super) fn superseded(&self, fence: u64) -> FencedError {
+        // A term that is over has nothing left to end. After a crash of its election another term
+        // may have its number.
+        if self.term.is_valid() {
+            (self.term.0.ask)(Request::Superseded {
+                term: self.term.0.id,
+            });
+        }
+        FencedError::Superseded { fence }
+    }
 }
 
 /// One call, from its first attempt to its last.
 struct Call<'a> {
     store: &'a FencedStore,
+    /// The sequence at which the term's fence stands.
+    fence: u64,
     changes: &'a [Change],
     /// The changes as they are sent, in the same order.
     writes: Vec<DataWrite>,
-    until: Moment,
-    /// The number of pauses so far.
-    pauses: u32,
+    attempts: Attempts<'a>,
     /// The reason why an attempt before the last may have been stored.
     doubt: Option<String>,
     /// Whether an attempt is under way that may be stored.
@@ -125,7 +150,7 @@ impl Call<'_> {
     async fn try_on(&mut self) -> Result<Vec<u64>, FencedError> {
         loop {
             let Some(bucket) = self.may_write()? else {
-                self.pause("not connected").await?;
+                self.attempts.pause("not connected").await?;
                 continue;
             };
             self.is_sent = true;
@@ -136,10 +161,10 @@ impl Call<'_> {
                 Err(error) => error,
             };
             match self.judge(&bucket, error).await {
-                Next::Pause(reason) => self.pause(&reason).await?,
+                Next::Pause(reason) => self.attempts.pause(&reason).await?,
                 Next::Doubt(reason) => {
                     self.doubt = Some(reason.clone());
-                    self.pause(&reason).await?;
+                    self.attempts.pause(&reason).await?;
                 }
                 Next::Mended => {}
                 Next::GiveUp(error) => return Err(error),
@@ -149,17 +174,12 @@ impl Call<'_> {
 
     /// Returns the bucket, if anything may be sent now.
     fn may_write(&self) -> Result<Option<DataBucket>, FencedError> {
-        self.store.may_send()?;
-        let Some(bucket) = self.store.access().data.bucket() else {
+        let Some(bucket) = self.store.usable()? else {
             return Ok(None);
         };
         let Some(traits) = bucket.traits() else {
             return Ok(None);
         };
-        if traits.epoch != self.store.term.0.fencing_token.epoch {
-            // The election learns of it too. In this bucket the term's fence means nothing.
-            return Err(FencedError::NotLeader);
-        }
         if traits.max_age.is_some() {
             return Err(unsupported(
                 "keys of this bucket expire (max age), fence records among them: use a bucket without a max age, as \
@@ -174,7 +194,7 @@ impl Call<'_> {
         }
         let owner = &self.store.access().owner;
         let batched = !is_single(&self.writes);
-        let most = bucket.largest_value(owner, self.fence(), batched);
+        let most = bucket.largest_value(owner, self.fence, batched);
         for write in &self.writes {
             let bytes = write.value.as_ref().map_or(0, Vec::len);
             if bytes > most {
@@ -192,15 +212,15 @@ impl Call<'_> {
         let lanes = if is_replicated(bucket) { LANES } else { 1 };
         let lanes = access.lanes.acquire_many(lanes);
         let busy = || StoreError::Unavailable("other writes of this term are under way".into());
-        let _lanes = tokio::time::timeout(self.until.since(clock::now()), lanes)
+        let _lanes = tokio::time::timeout(self.attempts.until.since(clock::now()), lanes)
             .await
             .map_err(|_| busy())?
             .map_err(|_| busy())?;
-        let left = self.left();
+        let left = self.attempts.left();
         if left.is_zero() {
             return Err(busy());
         }
-        let fence = self.fence();
+        let fence = self.fence;
         match &self.writes[..] {
             [write] if write.over.is_none() => {
                 let value = write.value.as_deref();
@@ -215,21 +235,6 @@ impl Call<'_> {
                 Ok((first..=last).collect())
             }
         }
-    }
-
-    /// Returns the time left of the call and of the lease, whichever is shorter.
-    fn left(&self) -> Duration {
-        let left = self.until.since(clock::now());
-        if self.store.unchecked {
-            left
-        } else {
-            left.min(self.store.term.remaining())
-        }
-    }
-
-    /// Returns the sequence at which the term's fence stands.
-    fn fence(&self) -> u64 {
-        self.store.term.0.fencing_token.sequence
     }
 
     async fn judge(&mut self, bucket: &DataBucket, error: StoreError) -> Next {
@@ -269,13 +274,13 @@ impl Call<'_> {
     /// whether the fence has really gone back.
     async fn refused(&mut self, bucket: &DataBucket, told: Option<u64>) -> Next {
         let owner = &self.store.access().owner;
-        let ours = self.fence();
-        let fence = match bucket.fence_sequence(owner, reading(self.until)).await {
+        let ours = self.fence;
+        let fence = match bucket.fence_sequence(owner, self.attempts.reading()).await {
             Ok(fence) => fence,
             Err(error) => return self.unexplained(bucket, told, &error),
         };
         if fence > ours {
-            return Next::GiveUp(self.superseded(fence));
+            return Next::GiveUp(self.store.superseded(fence));
         }
         if fence < ours {
             let stale =
@@ -283,9 +288,11 @@ impl Call<'_> {
             if told != Some(fence) {
                 return stale();
             }
-            let proved = bucket.prove_fence(owner, fence, reading(self.until)).await;
+            let proved = bucket
+                .prove_fence(owner, fence, self.attempts.reading())
+                .await;
             return match proved {
-                Ok(()) => Next::GiveUp(self.superseded(fence)),
+                Ok(()) => Next::GiveUp(self.store.superseded(fence)),
                 Err(error @ StoreError::PermissionDenied(_)) => {
                     self.unexplained(bucket, told, &error)
                 }
@@ -312,16 +319,6 @@ impl Call<'_> {
         }
     }
 
-    fn superseded(&self, fence: u64) -> FencedError {
-        // A term that is over has nothing left to end. After a crash of its election another term
-        // may have its number.
-        let term = &self.store.term;
-        if term.is_valid() {
-            (term.0.ask)(Request::Superseded { term: term.0.id });
-        }
-        FencedError::Superseded { fence }
-    }
-
     /// Finds the key that is not as its write requires. The fence holds.
     async fn find_unmet(
         &mut self,
@@ -335,11 +332,14 @@ impl Call<'_> {
             if change.requires == Requires::Nothing {
                 continue;
             }
-            let standing = bucket.data(owner, &change.key, reading(self.until)).await?;
+            let standing = bucket
+                .data(owner, &change.key, self.attempts.reading())
+                .await?;
             let revision = standing.as_ref().map_or(0, |entry| entry.revision);
             let current = standing.and_then(|entry| FencedEntry::of(&change.key, entry));
             if may_be_stale && write.over.is_some_and(|over| revision < over) {
-                let proving = bucket.prove_data(owner, &change.key, revision, reading(self.until));
+                let proving =
+                    bucket.prove_data(owner, &change.key, revision, self.attempts.reading());
                 match proving.await {
                     Ok(()) => {}
                     Err(error @ StoreError::PermissionDenied(_)) => return Err(error),
@@ -373,21 +373,9 @@ impl Call<'_> {
     /// Returns whether a refusal with this sequence may come from a server that does not have the
     /// required data yet.
     fn may_be_stale(&self, told: Option<u64>) -> bool {
-        let ours = self.fence();
+        let ours = self.fence;
         let newest = self.writes.iter().filter_map(|write| write.over).max();
         told.is_none_or(|told| told < newest.map_or(ours, |newest| newest.max(ours)))
-    }
-
-    async fn pause(&mut self, reason: &str) -> Result<(), FencedError> {
-        let pause = PAUSE.spread_after(self.pauses);
-        self.pauses += 1;
-        if self.left() <= pause {
-            self.store.may_send()?;
-            let reason = reason.to_owned();
-            return Err(FencedError::Unavailable { reason });
-        }
-        tokio::time::sleep(pause).await;
-        Ok(())
     }
 }
 
@@ -409,12 +397,6 @@ fn in_doubt(error: FencedError, doubt: Option<String>) -> FencedError {
 
 fn is_replicated(bucket: &DataBucket) -> bool {
     bucket.traits().is_some_and(|traits| traits.replicated)
-}
-
-/// Returns the time for a read that examines a refusal: as long as the call may take, and a moment
-/// more.
-fn reading(until: Moment) -> Duration {
-    until.since(clock::now()).max(PAUSE.longest())
 }
 
 fn is_single(writes: &[DataWrite]) -> bool {

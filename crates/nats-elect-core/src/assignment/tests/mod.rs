@@ -9,6 +9,7 @@ use super::*;
 use crate::name::{GroupName, InstanceId, UnitName};
 use crate::record::Nonce;
 
+mod fence;
 mod layout;
 mod records;
 mod rules;
