@@ -232,7 +232,7 @@ impl GroupState {
     }
 
     /// Does what the machine wants. Returns what it is to be told at once.
-    fn carry_out(&mut self, myself: &ActorRef<GroupMsg>, effect: Effect) -> Option<Input> {
+    fn carry_out(&mut self, myself: &ActorRef<GroupMsg>, effect: Effect) -> Vec<Input> {
         self.is_stirred |= matches!(effect, Effect::Start { .. } | Effect::Cancel { .. });
         match effect {
             Effect::Beat {
@@ -264,7 +264,7 @@ impl GroupState {
             Effect::Reply(..) => {}
             Effect::Left => self.has_left = true,
         }
-        None
+        Vec::new()
     }
 
     fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
