@@ -2,6 +2,7 @@
 //! out what it wants, and runs the handlers of units.
 
 mod board;
+mod health;
 mod requests;
 mod units;
 mod watching;
@@ -16,6 +17,7 @@ use self::units::{Proof, Running};
 use self::watching::GroupWatch;
 use super::Link;
 use super::asked::Asked;
+use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::LinkedActor;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
@@ -58,6 +60,7 @@ pub(super) struct GroupState {
     planner: LatestTask,
     running: BTreeMap<UnitId, Running>,
     proofs: Vec<Proof>,
+    health: HealthChecks<Option<UnitId>>,
     /// The sequence of the map that is on the board.
     shown: u64,
     /// Whether a handler has begun or ends since the board was written.
@@ -152,6 +155,7 @@ impl Actor for GroupActor {
             planner: LatestTask::default(),
             running: BTreeMap::new(),
             proofs: Vec::new(),
+            health: HealthChecks::default(),
             shown: 0,
             is_stirred: false,
             stopping: None,
@@ -196,9 +200,11 @@ impl GroupState {
             }
             GroupMsg::Answered(input) => self.step(myself, *input),
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
+            GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
         }
         self.give_up_proofs();
+        self.check_health(myself);
         self.show();
         self.arm_timer(myself);
         if self.has_ended() {
@@ -333,10 +339,8 @@ impl GroupState {
         let now = clock::now();
         // The runtime's clock may stop in suspend, so our clock is read again from time to time.
         let latest = now + Duration::from_secs(1);
-        let due = self
-            .member
-            .wakeup()
-            .map_or(latest, |due| due.clamp(now, latest));
+        let due = self.member.wakeup().into_iter().chain(self.health.next());
+        let due = due.min().map_or(latest, |due| due.clamp(now, latest));
         let (wait, myself) = (due.since(now), myself.clone());
         self.timer.begin(async move |number| {
             tokio::time::sleep(wait).await;

@@ -4,6 +4,7 @@
 use nats_elect::{Group, RoleManager};
 use nats_elect_testing::{NatsServer, TcpProxy};
 
+use crate::group_units;
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
@@ -93,4 +94,14 @@ async fn a_map_that_is_overwritten_and_deleted_by_hand_is_collected() {
     }
     stop(b).await;
     stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_whose_handler_keeps_failing_moves_to_another_instance() {
+    group_units::a_failing_unit_moves(Group::by_one_map).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_that_fails_its_health_check_moves_alone() {
+    group_units::an_unhealthy_unit_moves(Group::by_one_map).await;
 }

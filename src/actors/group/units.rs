@@ -128,6 +128,7 @@ impl GroupState {
                     running.term.revoke();
                     self.is_stirred = true;
                     self.scope.ended(&unit.unit().name());
+                    self.health.forget(&Some(unit.clone()));
                     self.step(myself, Input::HandlerEnded(unit.clone(), end));
                 }
             }
