@@ -2,6 +2,7 @@
 //! out what it wants, and runs the handlers of units.
 
 mod board;
+mod health;
 mod requests;
 mod units;
 mod watching;
@@ -17,6 +18,7 @@ use self::units::{Proof, Running};
 use self::watching::GroupWatch;
 use super::Link;
 use super::asked::Asked;
+use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::LinkedActor;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
@@ -63,6 +65,7 @@ pub(super) struct GroupState {
     /// Who waits for an order to be carried out.
     orders: HashMap<RequestId, oneshot::Sender<Reply>>,
     last_order: u64,
+    health: HealthChecks<Option<UnitId>>,
     /// The map that is on the board.
     shown: Option<Arc<Map>>,
     /// Units whose handlers have begun or end since the board was written.
@@ -159,6 +162,7 @@ impl Actor for GroupActor {
             proofs: Vec::new(),
             orders: HashMap::new(),
             last_order: 0,
+            health: HealthChecks::default(),
             shown: None,
             stirred: BTreeSet::new(),
             stopping: None,
@@ -216,10 +220,12 @@ impl GroupState {
             }
             GroupMsg::Answered(input) => self.step(myself, *input),
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
+            GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
             GroupMsg::AskGroup(request) => self.asked_group(myself, request),
         }
         self.give_up_proofs();
+        self.check_health(myself);
         self.show();
         self.arm_timer(myself);
         if self.has_ended() {
@@ -253,7 +259,7 @@ impl GroupState {
     }
 
     /// Does what the machine wants. Returns what it is to be told at once.
-    fn carry_out(&mut self, myself: &ActorRef<GroupMsg>, effect: Effect) -> Option<Input> {
+    fn carry_out(&mut self, myself: &ActorRef<GroupMsg>, effect: Effect) -> Vec<Input> {
         if let Effect::Start { unit, .. } | Effect::Cancel { unit, .. } = &effect {
             self.stirred.insert(unit.clone());
         }
@@ -291,7 +297,7 @@ impl GroupState {
             }
             Effect::Left => self.has_left = true,
         }
-        None
+        Vec::new()
     }
 
     fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
@@ -370,10 +376,8 @@ impl GroupState {
         let now = clock::now();
         // The runtime's clock may stop in suspend, so our clock is read again from time to time.
         let latest = now + Duration::from_secs(1);
-        let due = self
-            .member
-            .wakeup()
-            .map_or(latest, |due| due.clamp(now, latest));
+        let due = self.member.wakeup().into_iter().chain(self.health.next());
+        let due = due.min().map_or(latest, |due| due.clamp(now, latest));
         let (wait, myself) = (due.since(now), myself.clone());
         self.timer.begin(async move |number| {
             tokio::time::sleep(wait).await;

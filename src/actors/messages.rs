@@ -231,6 +231,8 @@ pub(crate) enum GroupMsg {
     /// An answer to what the machine asked for.
     Answered(Box<Input>),
     Handler(UnitId, HandlerReport),
+    /// The handler of this unit was asked whether it is well, or that of all shards.
+    HealthChecked(Option<UnitId>, bool),
     /// A request of the handler of this unit, in the term of this sequence.
     Ask(UnitId, u64, Request),
     /// A request about the group.

@@ -22,6 +22,7 @@ mod children;
 mod connection;
 mod election;
 mod group;
+mod health_checks;
 mod lasting_failure;
 mod latest_task;
 mod leaderless;

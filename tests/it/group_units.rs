@@ -1,5 +1,6 @@
 //! Units of groups concern nobody but themselves, and go where the settings of instances let them.
 
+use std::convert::identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,6 +12,9 @@ use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::member::{GROUP, LEASE, group, joining, stop, waits};
 use crate::support::{SOON, comes_true};
+
+/// How the group of a test runs.
+type By = fn(Group) -> Group;
 
 fn config() -> MemberConfig {
     MemberConfig::default().ttl(LEASE)
@@ -46,11 +50,15 @@ impl RoleHandler for Sick {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_that_fails_its_health_check_moves_alone() {
+    an_unhealthy_unit_moves(identity).await;
+}
+
+pub async fn an_unhealthy_unit_moves(by: By) {
     let server = NatsServer::start().expect("start");
     let sick = [Arc::default(), Arc::default()];
     let make = |sick: &Arc<AtomicBool>| {
         let group = Group::spread(GROUP).unit("sick", Sick(Arc::clone(sick)));
-        group.unit("well", waits()).unit("other", waits())
+        by(group.unit("well", waits()).unit("other", waits()))
     };
     let a = start(&server, "a", config(), make(&sick[0])).await;
     let b = start(&server, "b", config(), make(&sick[1])).await;
@@ -76,6 +84,10 @@ async fn a_unit_that_fails_its_health_check_moves_alone() {
 /// A handler that fails at once on one instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_whose_handler_keeps_failing_on_an_instance_moves_to_another() {
+    a_failing_unit_moves(identity).await;
+}
+
+pub async fn a_failing_unit_moves(by: By) {
     let server = NatsServer::start().expect("start");
     let runs = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&runs);
@@ -84,9 +96,8 @@ async fn a_unit_whose_handler_keeps_failing_on_an_instance_moves_to_another() {
         async { Err("no disk".into()) }
     });
     let make = |handler| {
-        Group::spread(GROUP)
-            .unit("job", handler)
-            .unit("well", waits())
+        let group = Group::spread(GROUP).unit("job", handler);
+        by(group.unit("well", waits()))
     };
     let a = start(&server, "a", config(), make(fails.boxed())).await;
     comes_true("it fails", async || runs.load(Ordering::SeqCst) > 0).await;
@@ -136,6 +147,10 @@ async fn labels_and_limits_decide_what_an_instance_owns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_are_spread_by_the_load_that_their_handlers_report() {
+    units_are_spread_by_load(identity).await;
+}
+
+pub async fn units_are_spread_by_load(by: By) {
     let server = NatsServer::start().expect("start");
     let reports = || {
         handler_fn(|term: Term| async move {
@@ -145,7 +160,7 @@ async fn units_are_spread_by_the_load_that_their_handlers_report() {
             Ok(())
         })
     };
-    let make = || Group::sharded(GROUP, 10, reports());
+    let make = || by(Group::sharded(GROUP, 10, reports()));
     let a = start(&server, "a", config(), make()).await;
     let b = start(&server, "b", config(), make()).await;
     // 1,800 in all: the hot one alone is a half.

@@ -4,6 +4,7 @@
 use nats_elect::{Group, MoveError, RoleManager};
 use nats_elect_testing::{NatsServer, TcpProxy};
 
+use crate::group_units;
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
@@ -126,4 +127,14 @@ async fn a_shard_moves_on_demand_and_a_group_grows_and_shrinks() {
     }
     stop(b).await;
     stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_whose_handler_keeps_failing_moves_to_another_instance() {
+    group_units::a_failing_unit_moves(Group::by_one_map).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_that_fails_its_health_check_moves_alone() {
+    group_units::an_unhealthy_unit_moves(Group::by_one_map).await;
 }

@@ -16,7 +16,7 @@ use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::UnitKey;
 use nats_elect_core::member::{Input, UnitId};
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
-use nats_elect_core::{Failure, Moment, Reply, TermId, TermStart};
+use nats_elect_core::{Failure, HandlerEnd, Moment, Reply, TermId, TermStart};
 
 /// A unit's handler at work.
 pub(super) struct Running {
@@ -48,7 +48,7 @@ impl GroupState {
         unit: UnitId,
         token: FencingToken,
         until: Moment,
-    ) -> Option<Input> {
+    ) -> Vec<Input> {
         let length = self
             .settings
             .ttl
@@ -83,7 +83,9 @@ impl GroupState {
             .scope
             .start(of, shards, &start, (id, span), ask, report);
         let Some(term) = started else {
-            return Some(Input::HandlerEnded(unit));
+            // Without a handler there is nothing to run: the unit goes elsewhere.
+            let ended = Input::HandlerEnded(unit.clone(), HandlerEnd::Failed);
+            return vec![Input::Unhealthy(unit), ended];
         };
         self.scope.meter.started(1);
         self.running.insert(unit, Running { term, sequence });
@@ -95,7 +97,7 @@ impl GroupState {
                 .values()
                 .for_each(|running| running.term.cancel());
         }
-        None
+        Vec::new()
     }
 
     /// Asks a handler to end, and aborts it if it does not.
@@ -121,14 +123,15 @@ impl GroupState {
                     abort_later(&running.term, self.settings.stop_budget);
                 }
             }
-            HandlerReport::Ended(term, _) => {
+            HandlerReport::Ended(term, end) => {
                 if self.running.get(unit).is_some_and(|it| is_it(&it, term))
                     && let Some(running) = self.running.remove(unit)
                 {
                     running.term.revoke();
                     self.stirred.insert(unit.clone());
                     self.scope.ended(&unit.unit().name());
-                    self.step(myself, Input::HandlerEnded(unit.clone()));
+                    self.health.forget(&Some(unit.clone()));
+                    self.step(myself, Input::HandlerEnded(unit.clone(), end));
                 }
             }
         }

@@ -3,11 +3,12 @@
 //! A unit with a handler of its own is checked by itself. Shards have one handler, so it is asked
 //! once for all of a group. Handlers without a check cost nothing.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use ractor::ActorRef;
 
 use super::{MemberState, Step};
+use crate::actors::health_checks::HealthChecks;
 use crate::actors::messages::MemberMsg;
 use crate::clock;
 use crate::metrics::UnitTermEnd;
@@ -19,59 +20,40 @@ use nats_elect_core::name::{GroupName, UnitName};
 type Checked = (GroupName, Option<UnitName>);
 
 /// The checks of all groups.
-#[derive(Default)]
-pub(super) struct Health {
-    next: Option<Moment>,
-    /// The checks that are not answered yet.
-    asked: BTreeSet<Checked>,
-    /// How many checks of a handler have failed in a row.
-    failed: BTreeMap<Checked, u32>,
-}
-
-impl Health {
-    /// A unit's handler has ended. The next one begins with none of its failures.
-    pub fn forget(&mut self, unit: &UnitKey) {
-        let of = (unit.group.clone(), Some(unit.unit.clone()));
-        self.failed.remove(&of);
-    }
-}
+pub(super) type Health = HealthChecks<Checked>;
 
 impl MemberState {
     /// When handlers are to be checked next.
     pub(super) fn next_health_check(&self) -> Option<Moment> {
-        self.health.next.filter(|_| !self.running.is_empty())
+        self.health.next().filter(|_| !self.running.is_empty())
+    }
+
+    /// A unit's handler has ended. The next one begins with none of its failures.
+    pub(super) fn forget_health(&mut self, unit: &UnitKey) {
+        let of = (unit.group.clone(), Some(unit.unit.clone()));
+        self.health.forget(&of);
     }
 
     /// Asks all handlers at work that have a check, if it is time.
     pub(super) fn check_health(&mut self, myself: &ActorRef<MemberMsg>) {
-        let now = clock::now();
-        if self.running.is_empty() {
-            self.health.next = None;
-            return;
-        }
         let interval = self.settings.health.interval;
-        let next = *self.health.next.get_or_insert(now + interval);
-        if now < next {
+        let has_handlers = !self.running.is_empty();
+        if !self.health.is_due(clock::now(), interval, has_handlers) {
             return;
         }
-        self.health.next = Some(now + interval);
         for (of, unit) in self.checked() {
-            if self.health.asked.contains(&of) {
-                continue;
-            }
             let scope = self.groups.get(&of.0);
             let running = self.running.get(&unit).map(|it| it.term.clone());
             // Shards share their check. None of them is to blame for a runtime that stands still.
             let term = running.filter(|_| of.1.is_some());
-            let Some(asked) = scope.and_then(|it| it.is_well(&unit.unit, term)) else {
-                continue;
-            };
-            self.health.asked.insert(of.clone());
             let myself = myself.clone();
-            tokio::spawn(async move {
-                let healthy = asked.await;
-                let _ = myself.send_message(MemberMsg::HealthChecked { of, healthy });
-            });
+            self.health.ask(
+                of,
+                || scope.and_then(|it| it.is_well(&unit.unit, term)),
+                move |of, healthy| {
+                    let _ = myself.send_message(MemberMsg::HealthChecked { of, healthy });
+                },
+            );
         }
     }
 
@@ -92,26 +74,16 @@ impl MemberState {
         healthy: bool,
         steps: &mut VecDeque<Step>,
     ) {
-        self.health.asked.remove(of);
         let is_of = |unit: &UnitKey| {
             unit.group == of.0 && of.1.as_ref().is_none_or(|name| *name == unit.unit)
         };
+        let mut running = self.running.iter();
         // One that is told to end while it is asked is not ill.
-        if healthy
-            || !self
-                .running
-                .iter()
-                .any(|(unit, it)| is_of(unit) && it.acts())
-        {
-            self.health.failed.remove(of);
+        let is_well = healthy || !running.any(|(unit, it)| is_of(unit) && it.acts());
+        let most = self.settings.health.max_consecutive_failures;
+        if !self.health.answered(of.clone(), is_well, most) {
             return;
         }
-        let failed = self.health.failed.entry(of.clone()).or_default();
-        *failed += 1;
-        if *failed < self.settings.health.max_consecutive_failures {
-            return;
-        }
-        self.health.failed.remove(of);
         for (unit, running) in &mut self.running {
             if running.lives && is_of(unit) {
                 tracing::warn!(

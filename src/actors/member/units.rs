@@ -294,7 +294,7 @@ impl MemberState {
             scope.ended(&unit.unit);
         }
         self.touched.insert(unit.clone());
-        self.health.forget(&unit);
+        self.forget_health(&unit);
         if !self.keeps() {
             steps.push_back(Step::Group(GroupInput::HandlerEnded {
                 unit,

@@ -1,10 +1,13 @@
 //! The handlers of a member: what begins, what ends, and what its record excepts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use super::failures::Failures;
 use super::peers::Peers;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, UnitSets};
+use crate::lease::HandlerEnd;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
@@ -30,8 +33,8 @@ pub(super) struct Acting {
     behind: BTreeSet<UnitId>,
     /// The places of owned units for which no handler has begun by the followed map.
     begin: BTreeSet<u32>,
-    /// Since when units that the member owns have no handler, as it ended by itself.
-    idle: Option<Moment>,
+    /// What counts of handlers that ended by themselves.
+    pub failures: Failures,
 }
 
 /// A change of a handler.
@@ -49,7 +52,8 @@ impl Acting {
             let owner = map.and_then(|map| map.owner(unit.place_in(map)?));
             owner == Some(epoch)
         };
-        self.idle = None;
+        let generation = map.map(Map::generation);
+        self.failures.follow(generation, owns);
         self.begin = map.map_or_else(BTreeSet::new, |map| map.owned_by(epoch).collect());
         let mut ended = Vec::new();
         for (unit, term) in &self.terms {
@@ -97,7 +101,7 @@ impl Acting {
     pub fn forget_epoch(&mut self) {
         self.behind.clear();
         self.begin.clear();
-        self.idle = None;
+        self.failures.forget_epoch();
     }
 
     /// Lets terms act by the followed map, and begins others, as far as rule 1 allows. Nothing begins
@@ -133,7 +137,8 @@ impl Acting {
         }
         let units = self.begin.iter().filter_map(|place| {
             let unit = UnitId::at(map, *place)?;
-            let begins = !self.terms.contains_key(&unit) && is_clear(&unit, *place);
+            let is_free = !self.terms.contains_key(&unit) && !self.failures.rests(&unit);
+            let begins = is_free && is_clear(&unit, *place);
             begins.then_some((*place, unit))
         });
         let units: Vec<_> = units.collect();
@@ -153,17 +158,36 @@ impl Acting {
     }
 
     /// A handler has ended. Returns whether there was one.
-    pub fn ended(&mut self, now: Moment, unit: &UnitId) -> bool {
+    pub fn ended(
+        &mut self,
+        now: Moment,
+        unit: &UnitId,
+        end: HandlerEnd,
+        heartbeat: Duration,
+    ) -> bool {
         let Some(term) = self.terms.remove(unit) else {
             return false;
         };
         self.behind.remove(unit);
         self.overrun.remove(unit);
-        match term.ending {
-            Some(until) => drop(self.ending.remove(&(until, unit.clone()))),
-            None => drop(self.idle.get_or_insert(now)),
+        if let Some(until) = term.ending {
+            self.ending.remove(&(until, unit.clone()));
+            self.failures.ended_as_told(now, unit);
+        } else {
+            let has_failed = matches!(end, HandlerEnd::Failed | HandlerEnd::Panicked);
+            self.failures.ended(now, unit, has_failed, heartbeat);
         }
         true
+    }
+
+    /// Tells the handler of a unit to end that fails here.
+    pub fn give_up(&mut self, now: Moment, unit: UnitId, until: Moment) -> Vec<Change> {
+        let acts = |it: &Term| it.ending.is_none();
+        if !self.terms.get(&unit).is_some_and(acts) {
+            return Vec::new();
+        }
+        self.failures.gave_up(now, &unit);
+        self.cancel(vec![unit], until)
     }
 
     /// Takes the passing of deadlines. Returns whether an exception or an ability changed.
@@ -189,14 +213,10 @@ impl Acting {
         terms.all(|(_, term)| epoch.is_some_and(|it| it != term.epoch))
     }
 
-    /// The next deadline of a handler that was told to end.
+    /// The next deadline of a handler that was told to end, or the end of a unit's rest.
     pub fn due(&self) -> Option<Moment> {
-        self.ending.first().map(|(until, _)| *until)
-    }
-
-    /// Since when owned units have no handler as theirs ended by itself.
-    pub const fn idle(&self) -> Option<Moment> {
-        self.idle
+        let deadline = self.ending.first().map(|(until, _)| *until);
+        deadline.into_iter().chain(self.failures.wakes()).min()
     }
 
     /// How many exceptions there are.
@@ -204,18 +224,13 @@ impl Acting {
         self.behind.len()
     }
 
-    /// Whether owned units have no handler. If so, they wait anew.
-    pub fn idle_again(&mut self, now: Moment) -> bool {
-        self.idle = self.idle.map(|_| now);
-        self.idle.is_some()
-    }
-
     pub fn excepts(&self) -> UnitSets {
-        sets(&self.behind)
+        sets(self.behind.iter())
     }
 
-    pub fn unable(&self) -> UnitSets {
-        sets(&self.overrun)
+    pub fn unable(&self, now: Moment) -> UnitSets {
+        let units = self.overrun.iter().chain(self.failures.failing(now));
+        sets(units.collect::<BTreeSet<_>>().into_iter())
     }
 
     /// The token of a unit's term, if its handler runs and was not told to end.
@@ -225,7 +240,6 @@ impl Acting {
     }
 }
 
-fn sets(units: &BTreeSet<UnitId>) -> UnitSets {
-    let units = units.iter();
+fn sets<'a>(units: impl Iterator<Item = &'a UnitId>) -> UnitSets {
     units.map(|unit| (unit.generation, unit.unit())).collect()
 }

@@ -134,7 +134,7 @@ impl Member {
             return self.write_next(&map, is_first);
         }
         self.coordinator.tidy_at = self.now + TIDY;
-        let is_idle = self.acting.idle_again(self.now);
+        let is_idle = self.acting.failures.ask_map(self.now);
         if let Ok(next) = self.next(&map, &Changes::default())
             && (is_idle || (is_first && next.waits() < map.waits()))
         {
@@ -154,7 +154,7 @@ impl Member {
             return None;
         }
         let cause = self.cause_due(map, delay);
-        let idle = self.acting.idle().map(|since| since + AGAIN);
+        let idle = self.acting.failures.asks();
         let tidy = (delay.is_zero() && map.waits() > 0).then_some(self.coordinator.tidy_at);
         [cause, idle, tidy].into_iter().flatten().min()
     }
@@ -231,9 +231,12 @@ impl Member {
         owners.retain(|place, to| {
             let is_meant = !is_repair || self.is_loose(&map, *place);
             let unit = UnitId::at(&map, *place);
+            // The plan knew of nobody who can run it. It is as well off there as without an owner.
+            let is_alone = !self.has_owner(&map, *place);
+            let may = |to| is_alone || self.can_run(to, unit.as_ref());
             is_meant
                 && map.owner(*place) != *to
-                && to.is_none_or(|to| takers.contains(&to) && self.can_run(to, unit.as_ref()))
+                && to.is_none_or(|to| takers.contains(&to) && may(to))
         });
         let mut changes = Changes {
             joined: Vec::new(),
@@ -374,13 +377,23 @@ impl Member {
         members.filter(|it| self.peers.is_over(*it)).collect()
     }
 
-    /// Whether a unit has no owner that lives, stays and can run it.
-    fn is_loose(&self, map: &Map, place: u32) -> bool {
-        map.owner(place).is_none_or(|owner| {
+    /// Whether a unit has an owner that lives and stays.
+    fn has_owner(&self, map: &Map, place: u32) -> bool {
+        map.owner(place).is_some_and(|owner| {
             let leaves = |it: &Arc<MemberRecord>| it.leaves;
-            let is_able = || self.can_run(owner, UnitId::at(map, place).as_ref());
-            self.peers.is_over(owner) || self.peers.record(owner).is_some_and(leaves) || !is_able()
+            !self.peers.is_over(owner) && !self.peers.record(owner).is_some_and(leaves)
         })
+    }
+
+    /// Whether a unit has no owner that lives and stays, or one that can't run it where another could.
+    fn is_loose(&self, map: &Map, place: u32) -> bool {
+        let is_able = |owner| {
+            let unit = UnitId::at(map, place);
+            let can_run = |it| self.can_run(it, unit.as_ref());
+            let stays = |it: &Epoch| self.peers.record(*it).is_some_and(|it| !it.leaves);
+            can_run(owner) || !self.peers.living().any(|it| stays(&it) && can_run(it))
+        };
+        !self.has_owner(map, place) || !map.owner(place).is_none_or(is_able)
     }
 
     fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {

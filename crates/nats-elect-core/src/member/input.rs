@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::RequestId;
 use crate::assignment::{Epoch, Key, Profile, Units, Value};
-use crate::lease::{Failure, Link, OpId, WriteOutcome};
+use crate::lease::{Failure, HandlerEnd, Link, OpId, WriteOutcome};
 use crate::name::UnitName;
 
 use super::unit::UnitId;
@@ -58,7 +58,10 @@ pub enum Input {
         found: Option<Vec<Found>>,
     },
     /// The handler of a unit has ended, and all tasks that it spawned.
-    HandlerEnded(UnitId),
+    HandlerEnded(UnitId, HandlerEnd),
+    /// The handler of a unit fails its health checks, or there is none for it. The unit goes elsewhere,
+    /// if it can.
+    Unhealthy(UnitId),
     /// A plan is made.
     Planned {
         /// The sequence of the map from which it is made.

@@ -115,7 +115,7 @@ impl Member {
         Acknowledgement {
             follows: self.following.acknowledged(),
             excepts: self.acting.excepts(),
-            unable: self.acting.unable(),
+            unable: self.acting.unable(self.now),
             leaves: self.left_at.is_some() || self.following.is_strange(),
             waits: self.waits(),
         }
@@ -168,10 +168,19 @@ impl Member {
             Input::Missing(Key::Member(_, epoch)) => self.peers.miss(self.now, epoch),
             Input::Written { op, outcome } => self.written(op, &outcome),
             Input::Collected { op, found } => self.collected(op, found),
-            Input::HandlerEnded(unit) => {
-                if self.acting.ended(self.now, &unit) {
+            Input::HandlerEnded(unit, end) => {
+                let heartbeat = self.settings.heartbeat;
+                if self.acting.ended(self.now, &unit, end, heartbeat) {
                     self.is_stirred = true;
-                    self.tells |= self.is_waited_for();
+                    self.tells |=
+                        self.is_waited_for() || self.acting.failures.is_failing(self.now, &unit);
+                }
+            }
+            Input::Unhealthy(unit) => {
+                if let Some((_, until)) = self.keeping.lease() {
+                    let changes = self.acting.give_up(self.now, unit, until);
+                    self.tells |= !changes.is_empty();
+                    self.change(changes);
                 }
             }
             Input::Planned { base, owners } => self.planned(base, owners),
@@ -199,6 +208,7 @@ impl Member {
             self.tells = true;
             self.is_stirred = true;
         }
+        self.is_stirred |= self.acting.failures.wake(self.now);
         self.leave();
         self.advance();
         if !self.keeping.is_up() {

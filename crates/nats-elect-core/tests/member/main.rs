@@ -7,6 +7,7 @@
 mod chance;
 mod checks;
 mod event;
+mod failing;
 mod faults;
 #[cfg(feature = "__mutations")]
 mod mutations;

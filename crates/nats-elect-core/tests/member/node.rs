@@ -1,6 +1,6 @@
 //! A process with one member.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::Epoch;
@@ -34,6 +34,8 @@ pub struct Node {
     /// Its reads of all members' keys show what was stored so far: they are answered by a server that
     /// led the stream then.
     pub reads_until: Option<usize>,
+    /// Its handlers of these shards fail at once.
+    pub fails: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct Handler {
     pub token: FencingToken,
     pub until: Moment,
     pub is_told: bool,
+    /// It ends by itself, as a failure.
+    pub fails: bool,
 }
 
 impl Node {
@@ -63,6 +67,7 @@ impl Node {
             deaf_until: Moment::default(),
             cut_until: Moment::default(),
             reads_until: None,
+            fails: BTreeSet::new(),
         }
     }
 

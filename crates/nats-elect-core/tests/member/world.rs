@@ -8,7 +8,7 @@ use nats_elect_core::assignment::{Epoch, Key, Profile, Units};
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Order, PlanRequest};
 use nats_elect_core::name::{GroupName, InstanceId};
 use nats_elect_core::plan::plan;
-use nats_elect_core::{Bucket, Link, Moment, RequestId};
+use nats_elect_core::{Bucket, HandlerEnd, Link, Moment, RequestId};
 use uuid::Uuid;
 
 use crate::chance::Chance;
@@ -161,10 +161,15 @@ impl World {
             }
             Event::HandlerEnds(node, start, unit, number) if self.is_alive(node, start) => {
                 let handler = self.nodes[node].handlers.get(&unit);
-                if handler.is_some_and(|it| it.number == number) {
-                    self.log(|| format!("n{node} ends {unit:?}"));
+                if let Some(handler) = handler.filter(|it| it.number == number) {
+                    let end = if handler.fails {
+                        HandlerEnd::Failed
+                    } else {
+                        HandlerEnd::Returned
+                    };
+                    self.log(|| format!("n{node} ends {unit:?}: {end:?}"));
                     self.nodes[node].handlers.remove(&unit);
-                    self.step(node, Input::HandlerEnded(unit));
+                    self.step(node, Input::HandlerEnded(unit, end));
                 }
             }
             Event::Start(node) => self.start(node),
@@ -388,12 +393,17 @@ impl World {
                     return self.fail(Err(format!("n{number} begins without an epoch")));
                 };
                 let handler_number = self.events;
+                let has_faults = self.faults.is_on(self.now);
+                let returns = has_faults && self.chance.permille(self.faults.returns);
+                let shard = unit.unit().name().as_shard();
+                let fails = shard.is_some_and(|it| self.nodes[number].fails.contains(&it));
                 let handler = Handler {
                     number: handler_number,
                     epoch,
                     token,
                     until,
                     is_told: false,
+                    fails: fails || (returns && self.chance.permille(500)),
                 };
                 let result = self.checks.start(&unit, token, epoch);
                 self.fail(result);
@@ -401,12 +411,10 @@ impl World {
                 if former.is_some() {
                     self.fail(Err(format!("n{number} begins {unit:?} twice")));
                 }
-                if self.faults.is_on(self.now) && self.chance.permille(self.faults.returns) {
-                    let delay = self.chance.millis(1, 5000);
-                    self.after(
-                        delay,
-                        Event::HandlerEnds(number, start, unit, handler_number),
-                    );
+                if returns || fails {
+                    let delay = self.chance.millis(1, if fails { 2 } else { 5000 });
+                    let event = Event::HandlerEnds(number, start, unit, handler_number);
+                    self.after(delay, event);
                 }
             }
             Effect::Cancel { unit, until } => {
