@@ -195,6 +195,11 @@ impl GroupState {
                 drop(taken);
             }
             GroupMsg::Answered(input) => self.step(myself, *input),
+            GroupMsg::Read(bucket, input) => {
+                if self.bucket_epoch() == Some(bucket) {
+                    self.step(myself, *input);
+                }
+            }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
         }

@@ -230,6 +230,8 @@ pub(crate) enum GroupMsg {
     },
     /// An answer to what the machine asked for.
     Answered(Box<Input>),
+    /// A read of a key of the bucket with this creation time ended.
+    Read(u64, Box<Input>),
     Handler(UnitId, HandlerReport),
     /// A request of the handler of this unit, in the term of this sequence.
     Ask(UnitId, u64, Request),

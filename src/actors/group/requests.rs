@@ -54,7 +54,7 @@ impl GroupState {
         );
     }
 
-    /// Reads the map first: whoever is shown a heartbeat has then been shown a map that is as new.
+    /// Reads the map last: whoever is shown a heartbeat has then been shown a map that is as new.
     pub(super) fn look(
         &mut self,
         myself: &ActorRef<GroupMsg>,
@@ -112,18 +112,19 @@ impl GroupState {
         };
         let (myself, within) = (myself.clone(), self.settings.request_timeout);
         tokio::spawn(async move {
-            match bucket.read_assignment(&key, created, within).await {
-                Ok(Some((sequence, value))) => tell(
-                    &myself,
-                    Input::Shown {
-                        key,
-                        sequence,
-                        value,
-                    },
-                ),
-                Ok(None) => tell(&myself, Input::Missing(key)),
-                Err(error) => tracing::debug!(%key, %error, "a key of a group was not read"),
-            }
+            let input = match bucket.read_assignment(&key, created, within).await {
+                Ok(Some((sequence, value))) => Input::Shown {
+                    key,
+                    sequence,
+                    value,
+                },
+                Ok(None) => Input::Missing(key),
+                Err(error) => {
+                    tracing::debug!(%key, %error, "a key of a group was not read");
+                    return;
+                }
+            };
+            let _ = myself.send_message(GroupMsg::Read(created, input.into()));
         });
     }
 

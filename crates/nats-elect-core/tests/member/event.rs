@@ -32,8 +32,8 @@ pub enum Event {
 #[derive(Debug)]
 pub enum Answer {
     Input(Box<Input>),
-    /// What a read or the watch shows.
-    Shown(Key, Option<(u64, Value)>),
+    /// What a read or the watch of a bucket shows.
+    Shown(u64, Key, Option<(u64, Value)>),
 }
 
 /// A write under way.

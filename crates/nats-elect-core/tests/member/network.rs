@@ -176,7 +176,8 @@ impl World {
     pub fn answer(&mut self, number: usize, answer: Answer) {
         match answer {
             Answer::Input(input) => self.step(number, *input),
-            Answer::Shown(key, Some((sequence, value))) => {
+            Answer::Shown(bucket, ..) if bucket != self.nodes[number].bucket => {}
+            Answer::Shown(_, key, Some((sequence, value))) => {
                 let shown = Input::Shown {
                     key,
                     sequence,
@@ -184,7 +185,7 @@ impl World {
                 };
                 self.step(number, shown);
             }
-            Answer::Shown(key, None) => self.step(number, Input::Missing(key)),
+            Answer::Shown(_, key, None) => self.step(number, Input::Missing(key)),
         }
     }
 }

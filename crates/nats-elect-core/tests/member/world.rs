@@ -157,7 +157,8 @@ impl World {
                 let entry = self.stream.get(&key);
                 let shown = entry.map(|it| (it.sequence, it.value.clone()));
                 let delay = self.latency();
-                self.after(delay, Event::Answer(node, start, Answer::Shown(key, shown)));
+                let answer = Answer::Shown(self.stream.bucket, key, shown);
+                self.after(delay, Event::Answer(node, start, answer));
             }
             Event::HandlerEnds(node, start, unit, number) if self.is_alive(node, start) => {
                 let handler = self.nodes[node].handlers.get(&unit);
@@ -315,7 +316,7 @@ impl World {
         let is_shown = self.stream.is_last(cursor) || (!catches_up && self.chance.permille(500));
         self.nodes[number].cursor += 1;
         if is_shown {
-            self.answer(number, Answer::Shown(key, Some(shown)));
+            self.answer(number, Answer::Shown(self.stream.bucket, key, Some(shown)));
         }
         let lags = self.faults.is_on(self.now) && self.chance.permille(self.faults.lag);
         let delay = match (is_shown, lags) {
