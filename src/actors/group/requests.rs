@@ -41,8 +41,13 @@ impl GroupState {
             return;
         };
         let (subject, patience) = (key.to_string(), self.settings.ttl);
-        let writing =
-            async move { outcome_of(bucket.write_assignment(&key, over, value, patience).await) };
+        let writing = async move {
+            outcome_of(
+                bucket
+                    .write_assignment(&key, over, value, None, patience)
+                    .await,
+            )
+        };
         let myself = myself.clone();
         self.asked.ask(
             std::future::ready(()),
@@ -95,13 +100,18 @@ impl GroupState {
         key: Key,
         over: Over,
         value: Vec<u8>,
+        ttl: Option<Duration>,
     ) {
         let Some((bucket, _)) = self.bucket() else {
             return;
         };
         let (myself, within) = (myself.clone(), self.settings.request_timeout);
         tokio::spawn(async move {
-            let outcome = outcome_of(bucket.write_assignment(&key, over, value, within).await);
+            let outcome = outcome_of(
+                bucket
+                    .write_assignment(&key, over, value, ttl, within)
+                    .await,
+            );
             tell(&myself, Input::Written { op, outcome });
         });
     }

@@ -1,5 +1,7 @@
 //! The events of the world, in the order of their times.
 
+use std::time::Duration;
+
 use nats_elect_core::assignment::{Key, Value};
 use nats_elect_core::member::{Found, Input, Over, UnitId};
 use nats_elect_core::{Moment, OpId};
@@ -26,6 +28,8 @@ pub enum Event {
     Start(usize),
     /// A process notices that the bucket is another one.
     Notice(usize),
+    /// The time to live of a value is over.
+    Expire(Key, u64),
     Fault(Fault),
 }
 
@@ -51,8 +55,10 @@ pub struct Sent {
 
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    Op(OpId),
-    Beat(OpId),
+    /// A write, and the time to live of its value.
+    Op(OpId, Option<Duration>),
+    /// A heartbeat, and the time for its answer.
+    Beat(OpId, Duration),
 }
 
 /// An event, with its number among all.

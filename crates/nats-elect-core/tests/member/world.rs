@@ -170,6 +170,10 @@ impl World {
             }
             Event::Start(node) => self.start(node),
             Event::Notice(node) => self.notice(node),
+            Event::Expire(key, sequence) if self.stream.last_sequence(&key) == sequence => {
+                self.log(|| format!("{key} expires"));
+                self.stream.purge(&key);
+            }
             Event::Fault(fault) => self.fault(fault),
             _ => {}
         }
@@ -363,7 +367,7 @@ impl World {
                 key,
                 over,
                 value,
-            } => self.send(number, What::Beat(op), within, key, over, value),
+            } => self.send(number, What::Beat(op, within), key, over, value),
             Effect::Look { op, within, own } => self.look(number, op, within, own),
             Effect::Reopen => {
                 let delay = self.latency();
@@ -374,7 +378,8 @@ impl World {
                 key,
                 over,
                 value,
-            } => self.send(number, What::Op(op), TIMEOUT, key, over, value),
+                ttl,
+            } => self.send(number, What::Op(op, ttl), key, over, value),
             Effect::Read(key) => self.read(number, key),
             Effect::Collect { op, .. } => {
                 self.collects += 1;
