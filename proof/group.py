@@ -62,7 +62,7 @@ STATE = dict(
     claim=(E, INT),                  # the sequence of its claim, 0: not stored yet
     key_last=(E, INT),               # the sequence that stands under its key, 0: nothing
     key_time=(E, REAL),              # when that changed last
-    emptied=(E, BOOL),               # a hand has once left nothing there
+    emptied=(E, BOOL),               # once there was nothing, by a hand or as its `ended` expired
     says=(E, INT),                   # the map that the value there says it follows, 0: none
     over=(E, BOOL),                  # `ended` was stored there
     lapsed=(E, BOOL),                # (for the proof only) its lease can never be valid again
@@ -362,6 +362,14 @@ def ended_stored_for_a_watcher(w, s, c, broken):
     return (And(s.watch_state(c.watch) == 2, expected),
             dict(last=new, key_last=put(s.key_last, e, new), key_time=put(s.key_time, e, s.now),
                  says=put(s.says, e, IntVal(0)), over=put(s.over, e, YES)))
+
+
+@action
+def ended_expires(w, s, c, broken):
+    """The server removes what stands under the key of an epoch that is over, whoever still names it."""
+    e = c.epoch
+    return s.over(e), dict(key_last=put(s.key_last, e, IntVal(0)), key_time=put(s.key_time, e, s.now),
+                           says=put(s.says, e, IntVal(0)), emptied=put(s.emptied, e, YES))
 
 
 @action
@@ -1112,7 +1120,7 @@ def good_runs():
     move.end(2).heartbeat(2).begin(1).do('told_to_end', epoch=1, unit=0).end(1).do('member_ends', epoch=1)
     move.do('ended_stored_for_the_member', epoch=1)
     crash = Run().started(1, 2).map(3, 2, {0: 2}).shown(3, 1, 2).begin(2).do('watch_begins', watch=0, epoch=2, flag=True).later()
-    crash.do('watcher_sends_ended', watch=0).do('ended_stored_for_a_watcher', watch=0).heartbeat(1).map(4, 3, {0: 1}).shown(4, 1).begin(1)
+    crash.do('watcher_sends_ended', watch=0).do('ended_stored_for_a_watcher', watch=0).do('ended_expires', epoch=2).heartbeat(1).map(4, 3, {0: 1}).shown(4, 1).begin(1)
     hands = Run().started(1, 2).map(3, 2, {0: 2}).shown(3, 1, 2).begin(2).hand(4).collect(5, 4, 1, {0: 2}, {0: [1]})
     hands.shown(5, 1, 2).heartbeat(1, 2).do('term_goes_on', epoch=2, unit=0).heartbeat(2)
     emptied = Run().started(1, 2).do('hand_on_a_member', epoch=2, flag=True).later().do('lease_lapses', epoch=2)

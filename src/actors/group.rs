@@ -219,6 +219,11 @@ impl GroupState {
                 drop(taken);
             }
             GroupMsg::Answered(input) => self.step(myself, *input),
+            GroupMsg::Read(bucket, input) => {
+                if self.bucket_epoch() == Some(bucket) {
+                    self.step(myself, *input);
+                }
+            }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
@@ -277,7 +282,8 @@ impl GroupState {
                 key,
                 over,
                 value,
-            } => self.write(myself, op, key, over, value),
+                ttl,
+            } => self.write(myself, op, key, over, value, ttl),
             Effect::Read(key) => self.read(myself, key),
             Effect::Collect { op, since } => self.collect(myself, op, since),
             Effect::Plan(request) => self.plan(myself, *request),

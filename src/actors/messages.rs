@@ -230,6 +230,8 @@ pub(crate) enum GroupMsg {
     },
     /// An answer to what the machine asked for.
     Answered(Box<Input>),
+    /// A read of a key of the bucket with this creation time ended.
+    Read(u64, Box<Input>),
     Handler(UnitId, HandlerReport),
     /// The handler of this unit was asked whether it is well, or that of all shards.
     HealthChecked(Option<UnitId>, bool),

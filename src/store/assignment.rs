@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_nats::header::NATS_MESSAGE_TTL;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessage;
 use async_nats::{HeaderMap, Message, Request};
@@ -62,17 +63,22 @@ impl Bucket {
     /// Writes a value. Returns its sequence.
     ///
     /// [`Over::Anything`] makes the write unconditional. That is for *ended* under a member's own key.
+    /// After `ttl` the server removes the value. A bucket without times to live refuses that.
     pub fn write_assignment(
         &self,
         key: &Key,
         over: Over,
         value: Vec<u8>,
+        ttl: Option<Duration>,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let headers = match over {
+        let mut headers = match over {
             Over::Sequence(over) => expecting(over),
             Over::Anything => HeaderMap::new(),
         };
+        if let Some(ttl) = ttl {
+            headers.insert(NATS_MESSAGE_TTL, format!("{}s", ttl.as_secs()));
+        }
         let request = Request::new().headers(headers).payload(value.into());
         self.publish(self.subject(key), request, timeout)
     }

@@ -7,9 +7,12 @@
 /// The header with the sequence that a write expects under its key.
 pub const CONDITION_HEADER: &str = "Nats-Expected-Last-Subject-Sequence";
 
+/// The header with the time after which the server removes the message.
+pub const TTL_HEADER: &str = "Nats-TTL";
+
 /// Headers of NATS that say nothing else about the condition. With any other one the server may
 /// have checked the condition against another key, at another time, or not at all.
-const HARMLESS: [&str; 3] = [CONDITION_HEADER, "Nats-Expected-Stream", "Nats-TTL"];
+const HARMLESS: [&str; 3] = [CONDITION_HEADER, "Nats-Expected-Stream", TTL_HEADER];
 
 /// The headers of this project.
 const OWN_PREFIX: &str = "nats-elect-";

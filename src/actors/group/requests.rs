@@ -41,8 +41,13 @@ impl GroupState {
             return;
         };
         let (subject, patience) = (key.to_string(), self.settings.ttl);
-        let writing =
-            async move { outcome_of(bucket.write_assignment(&key, over, value, patience).await) };
+        let writing = async move {
+            outcome_of(
+                bucket
+                    .write_assignment(&key, over, value, None, patience)
+                    .await,
+            )
+        };
         let myself = myself.clone();
         self.asked.ask(
             std::future::ready(()),
@@ -54,7 +59,7 @@ impl GroupState {
         );
     }
 
-    /// Reads the map first: whoever is shown a heartbeat has then been shown a map that is as new.
+    /// Reads the map last: whoever is shown a heartbeat has then been shown a map that is as new.
     pub(super) fn look(
         &mut self,
         myself: &ActorRef<GroupMsg>,
@@ -95,13 +100,18 @@ impl GroupState {
         key: Key,
         over: Over,
         value: Vec<u8>,
+        ttl: Option<Duration>,
     ) {
         let Some((bucket, _)) = self.bucket() else {
             return;
         };
         let (myself, within) = (myself.clone(), self.settings.request_timeout);
         tokio::spawn(async move {
-            let outcome = outcome_of(bucket.write_assignment(&key, over, value, within).await);
+            let outcome = outcome_of(
+                bucket
+                    .write_assignment(&key, over, value, ttl, within)
+                    .await,
+            );
             tell(&myself, Input::Written { op, outcome });
         });
     }
@@ -112,18 +122,19 @@ impl GroupState {
         };
         let (myself, within) = (myself.clone(), self.settings.request_timeout);
         tokio::spawn(async move {
-            match bucket.read_assignment(&key, created, within).await {
-                Ok(Some((sequence, value))) => tell(
-                    &myself,
-                    Input::Shown {
-                        key,
-                        sequence,
-                        value,
-                    },
-                ),
-                Ok(None) => tell(&myself, Input::Missing(key)),
-                Err(error) => tracing::debug!(%key, %error, "a key of a group was not read"),
-            }
+            let input = match bucket.read_assignment(&key, created, within).await {
+                Ok(Some((sequence, value))) => Input::Shown {
+                    key,
+                    sequence,
+                    value,
+                },
+                Ok(None) => Input::Missing(key),
+                Err(error) => {
+                    tracing::debug!(%key, %error, "a key of a group was not read");
+                    return;
+                }
+            };
+            let _ = myself.send_message(GroupMsg::Read(created, input.into()));
         });
     }
 

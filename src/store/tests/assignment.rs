@@ -52,7 +52,7 @@ impl Lab {
     async fn write(&self, key: &Key, over: u64, value: Vec<u8>) -> Result<u64, StoreError> {
         let over = Over::Sequence(over);
         self.bucket
-            .write_assignment(key, over, value, TIMEOUT)
+            .write_assignment(key, over, value, None, TIMEOUT)
             .await
     }
 
@@ -319,7 +319,7 @@ async fn a_value_is_stored_over_what_its_writer_expects() {
         };
         let writing = lab
             .bucket
-            .write_assignment(&member(1), over, value, TIMEOUT);
+            .write_assignment(&member(1), over, value, None, TIMEOUT);
         match writing.await {
             Ok(at) if is_stored => {
                 assert!(at > stands);
@@ -333,9 +333,9 @@ async fn a_value_is_stored_over_what_its_writer_expects() {
     assert_eq!(lab.look_at(&member(2)).await, None);
     let over_one = lab.write(&member(2), stands, Vec::new()).await;
     assert_eq!(over_one, Err(conflict(0)));
-    let write = lab
-        .bucket
-        .write_assignment(&member(2), Over::Anything, ended(epoch(2)), TIMEOUT);
+    let write =
+        lab.bucket
+            .write_assignment(&member(2), Over::Anything, ended(epoch(2)), None, TIMEOUT);
     let at = write.await.unwrap();
     assert_eq!(lab.look_at(&member(2)).await, Some((at, Value::Ended)));
     // A marker is something.
@@ -692,7 +692,7 @@ async fn reads_of_all_members_find_each_though_the_stream_changes_its_leader() {
         let (key, value) = (member(number), member_record(number, 1).to_json());
         last = eventually(TIMEOUT, "a node that knows the leader", async || {
             let value = value.clone();
-            let written = bucket.write_assignment(&key, Over::Anything, value, TIMEOUT);
+            let written = bucket.write_assignment(&key, Over::Anything, value, None, TIMEOUT);
             written.await.ok()
         })
         .await;

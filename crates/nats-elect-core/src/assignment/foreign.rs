@@ -8,7 +8,7 @@ use super::layout::MOST_MAP_BYTES;
 use super::map::Map;
 use super::record::{MOST_RECORD_BYTES, MemberRecord};
 use super::{VERSION, json};
-use crate::condition::stored_condition;
+use crate::condition::{TTL_HEADER, stored_condition};
 
 /// A value under a key of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub enum Value {
     LaterMember,
     /// The member's epoch is over.
     Ended,
+    /// The same, and the server removes the value some time later.
+    Expiring,
     /// A value that no member can have written under this key: also a delete marker, and nothing.
     Foreign,
 }
@@ -57,7 +59,8 @@ impl Value {
     ///
     /// - `sequence`: its sequence in the stream.
     /// - `value`: its payload.
-    /// - `headers`: its stored headers. Those of a map prove what it was written over.
+    /// - `headers`: its stored headers. Those of a map prove what it was written over. Those of an
+    ///   *ended* tell whether it expires.
     /// - `bucket`: the creation time of the bucket in nanoseconds since the Unix epoch.
     pub fn read<'a>(
         key: &Key,
@@ -68,7 +71,10 @@ impl Value {
     ) -> Self {
         let read = match key {
             Key::Map(_) => Self::read_map(sequence, value, stored_condition(headers), bucket),
-            Key::Member(_, epoch) => Self::read_member(*epoch, value),
+            Key::Member(_, epoch) => {
+                let expires = headers.into_iter().any(|(name, _)| name == TTL_HEADER);
+                Self::read_member(*epoch, value, expires)
+            }
         };
         read.unwrap_or(Self::Foreign)
     }
@@ -83,9 +89,10 @@ impl Value {
         Map::parse(sequence, value).map(|map| Self::Map(map.into()))
     }
 
-    fn read_member(epoch: Epoch, value: &[u8]) -> Option<Self> {
+    fn read_member(epoch: Epoch, value: &[u8], expires: bool) -> Option<Self> {
         let head = head(value, MOST_RECORD_BYTES)?;
         match (head.epoch, head.ended) {
+            (None, Some(it)) if it == epoch && expires => Some(Self::Expiring),
             (None, Some(it)) if it == epoch => Some(Self::Ended),
             (Some(it), None) if it == epoch && head.v > VERSION => Some(Self::LaterMember),
             (Some(it), None) if it == epoch => {

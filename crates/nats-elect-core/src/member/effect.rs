@@ -48,6 +48,8 @@ pub enum Effect {
         over: Over,
         /// The value.
         value: Vec<u8>,
+        /// The time after which the server removes the value, if it has times to live. `None`: never.
+        ttl: Option<Duration>,
     },
     /// Read a key from the stream's leader, then step with [`Input::Shown`](super::Input::Shown) or
     /// [`Input::Missing`](super::Input::Missing).

@@ -1,16 +1,21 @@
-//! Rules 4 and 6: own epochs that end, and the member that leaves.
+//! Rules 4 and 6: own epochs that end, the member that leaves, and keys that nobody needs any more.
 
 use std::time::Duration;
 
 use super::effect::{Effect, Over};
 use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
-use crate::assignment::{Epoch, ended};
+use crate::WriteOutcome;
+use crate::assignment::{Epoch, LONGEST_LEASE, Value, ended};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
 /// So long a member that leaves waits for a map that takes its units.
 const RELIEF: Duration = Duration::from_millis(250);
+
+/// So long *ended* stays once no map names its epoch. Safety asks for no such time. Who is behind saves
+/// the longest lease if it is still shown *ended*.
+pub(super) const KEPT: Duration = Duration::from_secs(3600);
 
 impl Member {
     pub(super) fn lose_any(&mut self) {
@@ -79,6 +84,42 @@ impl Member {
             self.lost.insert(epoch, self.now + AGAIN);
             let key = self.member_key(epoch);
             self.write(Purpose::Lost(epoch), key, Over::Anything, ended(epoch));
+        }
+    }
+
+    /// The first member gives *ended* a time to live, one epoch after the other, if the map does not
+    /// name the epoch.
+    pub(super) fn retire_ended(&mut self, delay: Duration) {
+        if self.retire_due(delay).is_none_or(|at| at > self.now) {
+            return;
+        }
+        let Some(map) = self.following.current() else {
+            return;
+        };
+        let mut all = self.peers.ended().iter();
+        let next = all.find(|(it, _)| mutated!(RetiresNamed) || !map.epochs().contains(it));
+        let Some((epoch, sequence)) = next.map(|(epoch, sequence)| (*epoch, *sequence)) else {
+            self.retire_at = self.now + LONGEST_LEASE;
+            return;
+        };
+        self.retire_at = self.now + AGAIN;
+        let (key, over) = (self.member_key(epoch), Over::Sequence(sequence));
+        self.write(Purpose::Retirement(epoch), key, over, ended(epoch));
+    }
+
+    pub(super) fn retire_due(&self, delay: Duration) -> Option<Moment> {
+        let is_first = delay.is_zero() && self.following.current().is_some();
+        (is_first && !self.peers.ended().is_empty()).then_some(self.retire_at)
+    }
+
+    /// The write of a time to live ended. Many servers and buckets have none.
+    pub(super) fn retired(&mut self, epoch: Epoch, outcome: &WriteOutcome) {
+        match outcome {
+            WriteOutcome::Acked { revision } => {
+                self.show_member(epoch, *revision, Value::Expiring);
+            }
+            WriteOutcome::Conflict { .. } => self.out.push(Effect::Read(self.member_key(epoch))),
+            WriteOutcome::Failed(_) => self.retire_at = self.now + LONGEST_LEASE,
         }
     }
 

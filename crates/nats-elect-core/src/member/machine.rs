@@ -10,6 +10,7 @@ use super::acting::{Acting, Change};
 use super::collect::Collecting;
 use super::coordinator::Coordinator;
 use super::effect::{Acknowledgement, Effect, Over};
+use super::ending::KEPT;
 use super::following::{Following, Next};
 use super::input::{Fresh, Input};
 use super::keeping::Keeping;
@@ -58,6 +59,8 @@ pub struct Member {
     pub(super) lost: BTreeMap<Epoch, Moment>,
     waits_until: Option<Moment>,
     pub(super) left_at: Option<Moment>,
+    /// When to look for keys of ended epochs that nobody needs.
+    pub(super) retire_at: Moment,
     is_caught_up: bool,
     pub(super) following: Following,
     pub(super) peers: Peers,
@@ -82,6 +85,8 @@ pub(super) enum Purpose {
     Lost(Epoch),
     /// A chore under the key of another epoch.
     Chore(Epoch),
+    /// A time to live for the end of an epoch.
+    Retirement(Epoch),
 }
 
 impl Member {
@@ -96,6 +101,7 @@ impl Member {
             lost: BTreeMap::new(),
             waits_until: None,
             left_at: None,
+            retire_at: now,
             is_caught_up: false,
             following: Following::default(),
             peers: Peers::default(),
@@ -220,6 +226,7 @@ impl Member {
             self.do_chores(own, delay);
             self.collect(delay);
             self.coordinate(delay);
+            self.retire_ended(delay);
         }
         if std::mem::take(&mut self.tells) {
             self.keeping.want();
@@ -238,6 +245,7 @@ impl Member {
                 let blank = self.following.missing().map(|since| since + delay);
                 due.extend([blank, self.peers.due(own, delay)]);
                 due.extend([self.collect_wakeup(delay), self.coordinate_due(delay)]);
+                due.push(self.retire_due(delay));
             }
         }
         due.into_iter().flatten().min()
@@ -265,11 +273,13 @@ impl Member {
     pub(super) fn write(&mut self, purpose: Purpose, key: Key, over: Over, value: Vec<u8>) {
         let op = self.next_op();
         self.ops.insert(op, purpose);
+        let ttl = matches!(purpose, Purpose::Retirement(_)).then_some(KEPT);
         self.out.push(Effect::Write {
             op,
             key,
             over,
             value,
+            ttl,
         });
     }
 
@@ -464,6 +474,7 @@ impl Member {
                     self.show_member(epoch, *revision, Value::Ended);
                 }
             }
+            Some(Purpose::Retirement(epoch)) => self.retired(epoch, outcome),
             Some(Purpose::BlankMap | Purpose::Chore(_)) | None => {}
         }
     }

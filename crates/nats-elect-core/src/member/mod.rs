@@ -20,7 +20,7 @@
 //! | `peers.rs` | rules 2, 4 and 5: what is known of each epoch |
 //! | `acting.rs` | rules 1, 2 and 6: handlers, exceptions, units that the member can't run |
 //! | `failures.rs` | handlers that end by themselves |
-//! | `ending.rs` | rules 4 and 6: own epochs that end, and the member that leaves |
+//! | `ending.rs` | rules 4 and 6: own epochs that end, the member that leaves, keys that nobody needs |
 //! | `collect.rs` | rule 5: maps over foreign values, and new names |
 //! | `coordinator.rs` | rules 3 and 7: who writes the next map, and when |
 //! | `planning.rs` | [`PlanRequest`]: what a plan is made from, outside the step |

@@ -58,6 +58,8 @@ pub(super) enum Chore {
 pub(super) struct Peers {
     known: BTreeMap<Epoch, Peer>,
     over: BTreeSet<Epoch>,
+    /// Epochs that are over, and whose keys show *ended* without a time to live, with its sequence.
+    ended: BTreeMap<Epoch, u64>,
     /// Epochs under whose keys nothing is known to be, and since when.
     absent: BTreeMap<Epoch, Moment>,
     /// When a chore may be tried again.
@@ -68,6 +70,7 @@ impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
         if self.over.contains(&epoch) {
+            self.show_end(epoch, sequence, &value);
             return News::Nothing;
         }
         let before = self.known.get(&epoch);
@@ -77,9 +80,10 @@ impl Peers {
         self.absent.remove(&epoch);
         self.again.remove(&epoch);
         let record = match value {
-            Value::Ended => {
+            Value::Ended | Value::Expiring => {
                 self.known.remove(&epoch);
                 self.over.insert(epoch);
+                self.show_end(epoch, sequence, &value);
                 return News::Over;
             }
             Value::Member(record) => Some(Arc::new(*record)),
@@ -98,11 +102,27 @@ impl Peers {
         if is_same { News::Nothing } else { News::Told }
     }
 
+    /// Takes a value under the key of an epoch that is over.
+    fn show_end(&mut self, epoch: Epoch, sequence: u64, value: &Value) {
+        if *value == Value::Ended {
+            self.ended.insert(epoch, sequence);
+        } else {
+            self.ended.remove(&epoch);
+        }
+    }
+
     /// Nothing is under the epoch's key, as a read found, or as the watch has shown nothing.
     pub fn miss(&mut self, now: Moment, epoch: Epoch) {
-        if !self.is_over(epoch) {
+        if self.is_over(epoch) {
+            self.ended.remove(&epoch);
+        } else {
             self.absent.entry(epoch).or_insert(now);
         }
+    }
+
+    /// The epochs whose keys show *ended* without a time to live, each with its sequence.
+    pub const fn ended(&self) -> &BTreeMap<Epoch, u64> {
+        &self.ended
     }
 
     pub fn is_known(&self, epoch: Epoch) -> bool {

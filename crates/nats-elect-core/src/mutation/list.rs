@@ -198,6 +198,8 @@ mutations! {
         BelieveUnsigned,
     }
     members {
+        /// *Ended* gets a time to live although the map names its epoch. (Rule 4)
+        RetiresNamed,
         /// Rule 1: a unit begins while others may still act on it.
         NobodyWaitedFor,
         /// Rule 1: a unit begins beside a handler of another generation in the same process.

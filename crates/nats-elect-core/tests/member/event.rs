@@ -1,5 +1,7 @@
 //! The events of the world, in the order of their times.
 
+use std::time::Duration;
+
 use nats_elect_core::assignment::{Key, Value};
 use nats_elect_core::member::{Found, Input, Over, UnitId};
 use nats_elect_core::{Moment, OpId};
@@ -26,14 +28,16 @@ pub enum Event {
     Start(usize),
     /// A process notices that the bucket is another one.
     Notice(usize),
+    /// The time to live of a value is over.
+    Expire(Key, u64),
     Fault(Fault),
 }
 
 #[derive(Debug)]
 pub enum Answer {
     Input(Box<Input>),
-    /// What a read or the watch shows.
-    Shown(Key, Option<(u64, Value)>),
+    /// What a read or the watch of a bucket shows.
+    Shown(u64, Key, Option<(u64, Value)>),
 }
 
 /// A write under way.
@@ -51,8 +55,10 @@ pub struct Sent {
 
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    Op(OpId),
-    Beat(OpId),
+    /// A write, and the time to live of its value.
+    Op(OpId, Option<Duration>),
+    /// A heartbeat, and the time for its answer.
+    Beat(OpId, Duration),
 }
 
 /// An event, with its number among all.

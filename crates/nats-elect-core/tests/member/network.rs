@@ -22,21 +22,17 @@ fn timeout() -> Failure {
 
 fn ended(what: What, outcome: WriteOutcome) -> Input {
     match what {
-        What::Op(op) => Input::Written { op, outcome },
-        What::Beat(op) => Input::BeatEnded { op, outcome },
+        What::Op(op, _) => Input::Written { op, outcome },
+        What::Beat(op, _) => Input::BeatEnded { op, outcome },
     }
 }
 
 impl World {
-    pub fn send(
-        &mut self,
-        number: usize,
-        what: What,
-        within: Duration,
-        key: Key,
-        over: Over,
-        bytes: Vec<u8>,
-    ) {
+    pub fn send(&mut self, number: usize, what: What, key: Key, over: Over, bytes: Vec<u8>) {
+        let within = match what {
+            What::Op(..) => TIMEOUT,
+            What::Beat(_, within) => within,
+        };
         let start = self.nodes[number].start;
         let answer = Answer::Input(ended(what, WriteOutcome::Failed(timeout())).into());
         self.after(within, Event::Answer(number, start, answer));
@@ -77,8 +73,16 @@ impl World {
                 current: Some(current),
             }
         } else {
-            let entry = self.stream.store(key, &write.bytes, condition);
+            let expires = matches!(write.what, What::Op(_, Some(_)));
+            let ttl = expires.then_some(("Nats-TTL", "3600s"));
+            let (bytes, headers) = (&write.bytes, ttl.as_slice());
+            let entry = self.stream.store_with(key, bytes, condition, headers);
             let (sequence, value) = (entry.sequence, entry.value.clone());
+            if expires {
+                // Far too early: nothing may rest on the time.
+                let delay = self.chance.millis(0, 5000);
+                self.after(delay, Event::Expire(key.clone(), sequence));
+            }
             self.show_all();
             self.log(|| format!("#{sequence} n{node} {}", brief(key, &value)));
             if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {
@@ -176,7 +180,8 @@ impl World {
     pub fn answer(&mut self, number: usize, answer: Answer) {
         match answer {
             Answer::Input(input) => self.step(number, *input),
-            Answer::Shown(key, Some((sequence, value))) => {
+            Answer::Shown(bucket, ..) if bucket != self.nodes[number].bucket => {}
+            Answer::Shown(_, key, Some((sequence, value))) => {
                 let shown = Input::Shown {
                     key,
                     sequence,
@@ -184,7 +189,7 @@ impl World {
                 };
                 self.step(number, shown);
             }
-            Answer::Shown(key, None) => self.step(number, Input::Missing(key)),
+            Answer::Shown(_, key, None) => self.step(number, Input::Missing(key)),
         }
     }
 }

@@ -187,6 +187,27 @@ fn a_unit_goes_to_and_fro_before_anybody_is_shown_anything() {
 }
 
 #[test]
+fn keys_of_ended_epochs_vanish_once_no_map_names_them() {
+    let mut world = warm();
+    for round in 0..10 {
+        world.leave(round % 3);
+        world.goes_well(SECOND);
+        world.start(round % 3);
+        world.goes_well(SECOND);
+    }
+    world.goes_well(60 * SECOND);
+    assert_eq!(world.stream.keys().len(), 4, "{:?}", world.stream.keys());
+    let starts = world.checks.starts;
+    (0..3).for_each(|node| world.rewatch(node));
+    world.goes_well(60 * SECOND);
+    world.settles(SECOND);
+    assert_eq!(
+        (world.stream.keys().len(), world.checks.starts),
+        (4, starts)
+    );
+}
+
+#[test]
 fn all_members_leave_at_once() {
     let mut world = warm();
     (0..3).for_each(|node| world.leave(node));

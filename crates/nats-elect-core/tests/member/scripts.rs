@@ -1,4 +1,4 @@
-//! Schedules in which a broken rule lets two act, and the rules none.
+//! Schedules in which a broken rule does harm, and the rules none: mostly two members that act.
 
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("CollectsKnownAlone", taken_over_unseen),
     ("CollectsBehind", first_one_is_behind),
     ("ReadsBeforeHeartbeat", reads_from_a_former_leader),
+    ("RetiresNamed", who_joins_after_all_have_gone),
 ];
 
 /// Members that share units, with leases of three seconds.
@@ -145,11 +146,30 @@ fn reads_from_a_former_leader(seed: u64) -> World {
     world
 }
 
+/// One member leaves, and is still named when the other one is killed. Who starts then waits for the
+/// lease of the other one alone.
+fn who_joins_after_all_have_gone(seed: u64) -> World {
+    let mut world = warm(seed, 3, 2, 4);
+    let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
+    world.leave(second);
+    world.run(10 * SECOND);
+    world.crash(first);
+    world.start(newcomer);
+    world.run(6 * SECOND);
+    let acts = world.acts()[newcomer];
+    world.fail(
+        (acts == 4)
+            .then_some(())
+            .ok_or(format!("{acts} of 4 units")),
+    );
+    world
+}
+
 /// Seeds of a script: watches may show all values of a key, or the last one.
 pub const SEEDS: u64 = 20;
 
 #[cfg_attr(not(feature = "__mutations"), test)]
-fn no_schedule_lets_two_act() {
+fn no_schedule_does_harm() {
     for (rule, script) in SCRIPTS {
         for seed in 1..=SEEDS {
             let mut world = script(seed);

@@ -44,9 +44,21 @@ impl Stream {
 
     /// Stores a value. The header tells the condition that the server compared, if there was one.
     pub fn store(&mut self, key: &Key, bytes: &[u8], condition: Option<u64>) -> &Entry {
+        self.store_with(key, bytes, condition, &[])
+    }
+
+    /// Stores a value with these headers beside.
+    pub fn store_with(
+        &mut self,
+        key: &Key,
+        bytes: &[u8],
+        condition: Option<u64>,
+        headers: &[(&str, &str)],
+    ) -> &Entry {
         self.sequence += 1;
         let condition = condition.map(|it| it.to_string());
-        let headers = condition.iter().map(|it| (CONDITION, it.as_str()));
+        let condition = condition.iter().map(|it| (CONDITION, it.as_str()));
+        let headers = condition.chain(headers.iter().copied());
         let value = Value::read(key, self.sequence, bytes, headers, self.bucket);
         self.last.insert(key.clone(), self.log.len());
         self.log.push(Entry {

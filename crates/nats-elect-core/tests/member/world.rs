@@ -157,7 +157,8 @@ impl World {
                 let entry = self.stream.get(&key);
                 let shown = entry.map(|it| (it.sequence, it.value.clone()));
                 let delay = self.latency();
-                self.after(delay, Event::Answer(node, start, Answer::Shown(key, shown)));
+                let answer = Answer::Shown(self.stream.bucket, key, shown);
+                self.after(delay, Event::Answer(node, start, answer));
             }
             Event::HandlerEnds(node, start, unit, number) if self.is_alive(node, start) => {
                 let handler = self.nodes[node].handlers.get(&unit);
@@ -174,6 +175,10 @@ impl World {
             }
             Event::Start(node) => self.start(node),
             Event::Notice(node) => self.notice(node),
+            Event::Expire(key, sequence) if self.stream.last_sequence(&key) == sequence => {
+                self.log(|| format!("{key} expires"));
+                self.stream.purge(&key);
+            }
             Event::Fault(fault) => self.fault(fault),
             _ => {}
         }
@@ -320,7 +325,7 @@ impl World {
         let is_shown = self.stream.is_last(cursor) || (!catches_up && self.chance.permille(500));
         self.nodes[number].cursor += 1;
         if is_shown {
-            self.answer(number, Answer::Shown(key, Some(shown)));
+            self.answer(number, Answer::Shown(self.stream.bucket, key, Some(shown)));
         }
         let lags = self.faults.is_on(self.now) && self.chance.permille(self.faults.lag);
         let delay = match (is_shown, lags) {
@@ -367,7 +372,7 @@ impl World {
                 key,
                 over,
                 value,
-            } => self.send(number, What::Beat(op), within, key, over, value),
+            } => self.send(number, What::Beat(op, within), key, over, value),
             Effect::Look { op, within, own } => self.look(number, op, within, own),
             Effect::Reopen => {
                 let delay = self.latency();
@@ -378,7 +383,8 @@ impl World {
                 key,
                 over,
                 value,
-            } => self.send(number, What::Op(op), TIMEOUT, key, over, value),
+                ttl,
+            } => self.send(number, What::Op(op, ttl), key, over, value),
             Effect::Read(key) => self.read(number, key),
             Effect::Collect { op, .. } => {
                 self.collects += 1;

@@ -91,6 +91,9 @@ fn a_record_says_nothing_under_another_key() {
     assert_eq!(read(2, &value), Value::Foreign);
     assert_eq!(read(1, &ended(epoch(1))), Value::Ended);
     assert_eq!(read(2, &ended(epoch(1))), Value::Foreign);
+    let ttl = [("Nats-TTL", "3600s")];
+    let expiring = Value::read(&member_key(1), 9, &ended(epoch(1)), ttl, BUCKET);
+    assert_eq!(expiring, Value::Expiring);
     let later = |field: &str| format!(r#"{{"v":2,"{field}":"{}","ttl_ms":"x"}}"#, epoch(1));
     assert_eq!(read(1, later("epoch").as_bytes()), Value::LaterMember);
     assert_eq!(read(1, later("ended").as_bytes()), Value::Ended);
