@@ -13,7 +13,7 @@ struct World {
     sequence: u64,
     maps: Vec<Map>,
     records: Vec<MemberRecord>,
-    /// The latest map for which an epoch was clear of a unit.
+    /// The latest map that an epoch followed without acting on a unit by an earlier one.
     cleared: BTreeMap<(Epoch, u32, UnitName), u64>,
     over: BTreeSet<Epoch>,
 }
@@ -115,7 +115,7 @@ impl World {
         (record.follows, record.excepts) = (map.sequence(), units.collect());
         for map in &self.maps {
             for unit in (0..map.units().count()).map(|unit| map.units().get(unit).unwrap()) {
-                if record.is_clear(map.generation(), unit, record.follows) {
+                if !record.excepts.contains(map.generation(), unit) {
                     let key = (record.epoch, map.generation(), unit.name());
                     self.cleared.insert(key, record.follows);
                 }
@@ -144,8 +144,8 @@ impl World {
     }
 
     /// The earlier map's owner of the same unit, and of each one of another generation, is over, or
-    /// owns the unit, or is waited for since later than the earlier map, or was clear of what it owned
-    /// for a later one.
+    /// owns the unit, or is waited for since later than the earlier map, or has said that it acts by
+    /// that one no more.
     fn check(&self, earlier: &Map, map: &Map, unit: u32) {
         let name = map.units().get(unit).unwrap();
         let excluded: Vec<_> = if earlier.generation() == map.generation() {
