@@ -46,13 +46,21 @@ impl FencedStore {
         if let Some(sequence) = access.fence.0.get() {
             return Ok(*sequence);
         }
-        let raising = access.fence.0.get_or_try_init(|| self.raise(until));
-        let raised = tokio::time::timeout(until.since(clock::now()), raising).await;
-        let late = |_| {
-            let reason = "the unit's fence was not raised in time".into();
-            Err(FencedError::Unavailable { reason })
-        };
-        raised.unwrap_or_else(late).copied()
+        self.raised(until).await
+    }
+
+    /// Compiled here, and not in each program, whose futures stay small.
+    fn raised(&self, until: Moment) -> BoxFuture<'_, Result<u64, FencedError>> {
+        Box::pin(async move {
+            let fence = &self.access().fence.0;
+            let raising = fence.get_or_try_init(|| self.raise(until));
+            let raised = tokio::time::timeout(until.since(clock::now()), raising).await;
+            let late = |_| {
+                let reason = "the unit's fence was not raised in time".into();
+                Err(FencedError::Unavailable { reason })
+            };
+            raised.unwrap_or_else(late).copied()
+        })
     }
 
     /// Opens the store for a read. The store of a term that is over stays as it is.
@@ -63,12 +71,7 @@ impl FencedStore {
         }
     }
 
-    /// Compiled here, and not in each program.
-    fn raise(&self, until: Moment) -> BoxFuture<'_, Result<u64, FencedError>> {
-        Box::pin(self.raise_within(until))
-    }
-
-    async fn raise_within(&self, until: Moment) -> Result<u64, FencedError> {
+    async fn raise(&self, until: Moment) -> Result<u64, FencedError> {
         let mut attempts = Attempts::new(self, until);
         loop {
             let reason = match self.usable()? {
