@@ -18,7 +18,7 @@ use crate::lock::lock;
 use crate::metrics::{GroupGauges, GroupLabels, Labels, UnitTermEnd};
 use crate::model::admin::GroupReport;
 use crate::model::config::RoleSettings;
-use crate::store::{Bucket, DataOwner};
+use crate::store::{Bucket, DataOwner, FencedBy};
 use nats_elect_core::TermStart;
 use nats_elect_core::group::{Epoch, Placement, UnitKey, Units};
 use nats_elect_core::name::{GroupName, UnitName};
@@ -234,7 +234,7 @@ impl GroupScope {
     /// ends. Returns nothing if the unit has no handler here.
     pub fn start(
         &self,
-        unit: &UnitKey,
+        (unit, fenced): (&UnitKey, FencedBy),
         shards: Option<u32>,
         start: &TermStart,
         (id, span): (CorrelationId, Span),
@@ -246,7 +246,7 @@ impl GroupScope {
             name: format!("{}/{}", self.name, unit.unit).into(),
             unit: Some(unit.unit.clone()),
             shards,
-            owner: DataOwner::Unit(unit.clone()),
+            owner: DataOwner::Unit(unit.clone(), fenced),
             settings: &self.settings,
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),

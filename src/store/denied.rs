@@ -68,6 +68,7 @@ impl Denied {
             key.starts_with("_group.")
                 || key.starts_with("_groups.")
                 || key.starts_with("_gdata.")
+                || key.starts_with("_gfence.")
                 || key.strip_prefix("_guard.").is_some_and(is_guard)
         };
         self.publish && key.is_some_and(is_key)
@@ -108,7 +109,7 @@ impl Denied {
             [
                 "$KV",
                 _,
-                "_data" | "_gdata" | "_groups" | "_guard",
+                "_data" | "_gdata" | "_gfence" | "_groups" | "_guard",
                 _,
                 _,
                 ..,
@@ -200,6 +201,7 @@ mod tests {
                 "_groups.shards.>",
             ),
             ("_gdata.shards.1.17.count", "_gdata.shards.>"),
+            ("_gfence.shards.1.17", "_gfence.shards.>"),
             ("_guard.shards.1.17", "_guard.shards.>"),
         ] {
             let denied = Denied {

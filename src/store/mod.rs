@@ -36,6 +36,7 @@ mod sorter;
 pub(crate) mod stand_in;
 #[cfg(all(test, unix))]
 mod tests;
+mod unit_fence;
 mod unreadable;
 mod watch;
 mod write;
@@ -46,7 +47,7 @@ pub use asking::Asking;
 pub use assignment::AssignmentDelivery;
 pub use bucket::{Bucket, IfMissing, Traits, server_of};
 pub use data::DataEntry;
-pub use data_owner::DataOwner;
+pub use data_owner::{DataOwner, FencedBy};
 pub use denied::Denied;
 #[cfg(any(test, fuzzing))]
 pub use entry::{fence_entry, role_entry};

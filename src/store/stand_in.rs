@@ -126,6 +126,18 @@ impl StandIn {
         self.answer(asked, &answer.to_string()).await;
     }
 
+    /// Answers a read with a stored message that has this value.
+    pub(crate) async fn show_value(&self, asked: Asked, sequence: u64, value: &[u8]) {
+        let message = json!({
+            "subject": "$KV.leaders.x",
+            "seq": sequence,
+            "time": "2026-11-05T10:20:31Z",
+            "data": base64(value),
+        });
+        let answer = json!({ "message": message });
+        self.answer(asked, &answer.to_string()).await;
+    }
+
     /// Answers a read with the stored message, or with nothing.
     pub(crate) async fn show(&self, asked: Asked, sequence: Option<u64>) {
         assert_eq!(asked.subject(), "$JS.API.STREAM.MSG.GET.KV_leaders");
@@ -168,4 +180,19 @@ impl Asked {
         let subject = self.header("Nats-Expected-Last-Subject-Sequence-Subject");
         Some((subject.unwrap_or(self.subject()), sequence.parse().ok()?))
     }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = (0..3).fold(0, |bits, at| {
+            bits << 8 | usize::from(group.get(at).copied().unwrap_or(0))
+        });
+        for at in 0..4 {
+            let digit = char::from(DIGITS[bits >> (18 - 6 * at) & 63]);
+            text.push(if at > group.len() { '=' } else { digit });
+        }
+    }
+    text
 }

@@ -48,6 +48,7 @@ mod observer;
 mod observer_faults;
 mod old_server;
 mod one_map;
+mod one_map_fenced;
 mod operations;
 mod pausing;
 mod permissions;

@@ -10,6 +10,7 @@ use super::GroupState;
 use crate::actors::messages::GroupMsg;
 use crate::clock;
 use crate::role::{Ask, HandlerReport, Request, RunningTerm};
+use crate::store::FencedBy;
 use nats_elect_core::assignment::Units;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::UnitKey;
@@ -77,9 +78,10 @@ impl GroupState {
             Units::Shards(count) => Some(*count),
             Units::Names(_) => None,
         });
+        let of = (&key, FencedBy::Fence);
         let started = self
             .scope
-            .start(&key, shards, &start, (id, span), ask, report);
+            .start(of, shards, &start, (id, span), ask, report);
         let Some(term) = started else {
             return Some(Input::HandlerEnded(unit));
         };

@@ -11,7 +11,7 @@ use crate::actors::messages::MemberMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, UnitOnBoard};
-use crate::store::{Shown, StoreError};
+use crate::store::{FencedBy, Shown, StoreError};
 use nats_elect_core::duration::exact;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::{
@@ -228,7 +228,14 @@ impl MemberState {
         let report = move |report| {
             let _ = reports.send_message(MemberMsg::Handler(of.clone(), report));
         };
-        let Some(term) = scope.start(&unit, shards, &start, (id, span), ask, report) else {
+        let Some(term) = scope.start(
+            (&unit, FencedBy::Record),
+            shards,
+            &start,
+            (id, span),
+            ask,
+            report,
+        ) else {
             // Without a handler there is nothing to run. The machine gives the unit up.
             steps.push_back(Step::Group(GroupInput::HandlerEnded {
                 unit,

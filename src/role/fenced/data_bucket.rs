@@ -83,6 +83,15 @@ requests! {
 }
 
 impl DataBucket {
+    /// Returns the bucket, unless it is in memory.
+    pub const fn in_nats(&self) -> Option<&Bucket> {
+        match self {
+            Self::Nats(bucket) => Some(bucket),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Memory(_) => None,
+        }
+    }
+
     /// Returns the properties as of the last look at the bucket.
     pub fn traits(&self) -> Option<Traits> {
         match self {

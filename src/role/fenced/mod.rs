@@ -8,6 +8,7 @@ mod entry;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
+mod opening;
 #[cfg(any(test, feature = "testing"))]
 mod test_store;
 #[cfg(all(test, unix))]
@@ -19,6 +20,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use self::allowance::Allowance;
@@ -32,12 +34,13 @@ pub use self::error::FencedError;
 pub(super) use self::memory::MemoryBucket;
 #[cfg(any(test, feature = "testing"))]
 pub use self::memory::WriteFault;
+use self::opening::Fence;
 #[cfg(any(test, feature = "testing"))]
 pub use self::test_store::TestStore;
 use self::writing::wound_down;
 use super::term::Term;
 use crate::metrics::Labels;
-use crate::store::{DataOwner, StoreError};
+use crate::store::{DataEntry, DataOwner, StoreError};
 use nats_elect_core::name::DataKey;
 
 /// The default for how long a call may take.
@@ -141,6 +144,7 @@ pub(super) struct Access {
     pub owner: DataOwner,
     pub data: DataSource,
     pub labels: Labels,
+    fence: Fence,
     /// Writes of the term under way.
     lanes: Semaphore,
     /// The allowance of data, if there is a limit.
@@ -159,6 +163,7 @@ impl Access {
             owner,
             data: data.into(),
             labels,
+            fence: Fence::default(),
             lanes,
             allowance: data_limit.map(Allowance::new),
         })
@@ -294,12 +299,8 @@ impl FencedStore {
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn get(&self, key: &str) -> Result<Option<FencedEntry>, FencedError> {
         let key = DataKey::new(key)?;
-        let bucket = self.bucket()?;
-        let reading = pin!(bucket.data(&self.access().owner, &key, self.timeout));
-        let data = self.in_time(reading).await.ok_or_else(wound_down)?;
-        Ok(data
-            .map_err(|error| unread(&error))?
-            .and_then(|entry| FencedEntry::of(&key, entry)))
+        let data = self.read(&key).await?;
+        Ok(data.and_then(|entry| FencedEntry::of(&key, entry)))
     }
 
     /// Returns the role's keys, sorted, without deleted ones.
@@ -318,10 +319,30 @@ impl FencedStore {
     ///
     /// The same as [`get`](Self::get).
     pub async fn list(&self) -> Result<Vec<String>, FencedError> {
-        let bucket = self.bucket()?;
-        let listing = pin!(bucket.data_keys(&self.access().owner, self.timeout));
-        let keys = self.in_time(listing).await.ok_or_else(wound_down)?;
-        keys.map_err(|error| unread(&error))
+        self.read_keys().await
+    }
+
+    /// Compiled here, and not in each program.
+    fn read<'a>(
+        &'a self,
+        key: &'a DataKey,
+    ) -> BoxFuture<'a, Result<Option<DataEntry>, FencedError>> {
+        let reading = async {
+            let bucket = self.opened().await?;
+            let data = bucket.data(&self.access().owner, key, self.timeout);
+            data.await.map_err(|error| unread(&error))
+        };
+        Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
+    }
+
+    /// Compiled here, too.
+    fn read_keys(&self) -> BoxFuture<'_, Result<Vec<String>, FencedError>> {
+        let reading = async {
+            let bucket = self.opened().await?;
+            let keys = bucket.data_keys(&self.access().owner, self.timeout);
+            keys.await.map_err(|error| unread(&error))
+        };
+        Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
     }
 
     async fn write_one(&self, change: Result<Change, FencedError>) -> Result<u64, FencedError> {

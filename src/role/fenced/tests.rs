@@ -1,6 +1,8 @@
 //! How refusals are handled. A stand-in answers every request, as a server does that was replaced
 //! as the stream's leader without knowing it yet.
 
+mod opening;
+
 use std::sync::Weak;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -48,6 +50,11 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
+        let role = nats_elect_core::name::RoleName::new(ROLE).unwrap();
+        Self::of(role.into()).await
+    }
+
+    async fn of(owner: DataOwner) -> Self {
         let mut stand_in = StandIn::new().await;
         let bucket = stand_in.bucket().await;
         let epoch = bucket.traits().unwrap().epoch;
@@ -87,7 +94,7 @@ impl Scene {
             validate_always: false,
             proof: Mutex::new(None),
             access: Access::new(
-                nats_elect_core::name::RoleName::new(ROLE).unwrap().into(),
+                owner,
                 watch::channel(Some(bucket)).1,
                 Labels::new(ROLE, "a", "leaders"),
                 None,

@@ -21,7 +21,7 @@ const WOUND_DOWN: &str =
 const BEHIND: &str = "refused by a server that may be behind";
 
 /// The next step after an attempt.
-enum Next {
+pub(super) enum Next {
     /// Try again after a pause. The attempt stored nothing.
     Pause(String),
     /// Try again after a pause. The attempt may have been stored, by another server than the one
@@ -45,6 +45,8 @@ impl FencedStore {
     async fn call(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
         let access = self.access();
+        let opening = pin!(self.open(until));
+        let fence = self.in_time(opening).await.ok_or_else(wound_down)??;
         let reserved = match &access.allowance {
             Some(allowance) => {
                 self.may_send()?;
@@ -57,7 +59,7 @@ impl FencedStore {
         };
         let mut call = Call {
             store: self,
-            fence: self.term.0.fencing_token.sequence,
+            fence,
             changes,
             writes: changes.iter().map(as_write).collect(),
             attempts: Attempts::new(self, until),
