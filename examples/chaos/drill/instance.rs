@@ -165,7 +165,7 @@ impl RoleHandler for Worker {
             self.lie(Moment::now(), greater, What::Began);
             self.lie(Moment::now(), greater, What::Ended);
         }
-        Box::pin(self.work(&term)).await;
+        self.work(&term).await;
         if self.sabotage == Some(Sabotage::Overlap) {
             self.lie(Moment::now() + LATE, token, What::Ended);
         }

@@ -20,6 +20,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use self::allowance::Allowance;
@@ -39,7 +40,7 @@ pub use self::test_store::TestStore;
 use self::writing::wound_down;
 use super::term::Term;
 use crate::metrics::Labels;
-use crate::store::{DataOwner, StoreError};
+use crate::store::{DataEntry, DataOwner, StoreError};
 use nats_elect_core::name::DataKey;
 
 /// The default for how long a call may take.
@@ -298,12 +299,7 @@ impl FencedStore {
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn get(&self, key: &str) -> Result<Option<FencedEntry>, FencedError> {
         let key = DataKey::new(key)?;
-        let reading = pin!(async {
-            let bucket = self.opened().await?;
-            let data = bucket.data(&self.access().owner, &key, self.timeout);
-            data.await.map_err(|error| unread(&error))
-        });
-        let data = self.in_time(reading).await.ok_or_else(wound_down)??;
+        let data = self.read(&key).await?;
         Ok(data.and_then(|entry| FencedEntry::of(&key, entry)))
     }
 
@@ -323,12 +319,30 @@ impl FencedStore {
     ///
     /// The same as [`get`](Self::get).
     pub async fn list(&self) -> Result<Vec<String>, FencedError> {
-        let listing = pin!(async {
+        self.read_keys().await
+    }
+
+    /// Compiled here, and not in each program.
+    fn read<'a>(
+        &'a self,
+        key: &'a DataKey,
+    ) -> BoxFuture<'a, Result<Option<DataEntry>, FencedError>> {
+        let reading = async {
+            let bucket = self.opened().await?;
+            let data = bucket.data(&self.access().owner, key, self.timeout);
+            data.await.map_err(|error| unread(&error))
+        };
+        Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
+    }
+
+    /// Compiled here, too.
+    fn read_keys(&self) -> BoxFuture<'_, Result<Vec<String>, FencedError>> {
+        let reading = async {
             let bucket = self.opened().await?;
             let keys = bucket.data_keys(&self.access().owner, self.timeout);
             keys.await.map_err(|error| unread(&error))
-        });
-        self.in_time(listing).await.ok_or_else(wound_down)?
+        };
+        Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
     }
 
     async fn write_one(&self, change: Result<Change, FencedError>) -> Result<u64, FencedError> {

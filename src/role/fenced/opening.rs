@@ -1,6 +1,5 @@
 //! The fence of a term's writes, and how the term of a unit raises it.
 
-use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use super::FencedStore;
@@ -46,21 +45,13 @@ impl FencedStore {
         if let Some(sequence) = access.fence.0.get() {
             return Ok(*sequence);
         }
-        self.raised(until).await
-    }
-
-    /// Compiled here, and not in each program, whose futures stay small.
-    fn raised(&self, until: Moment) -> BoxFuture<'_, Result<u64, FencedError>> {
-        Box::pin(async move {
-            let fence = &self.access().fence.0;
-            let raising = fence.get_or_try_init(|| self.raise(until));
-            let raised = tokio::time::timeout(until.since(clock::now()), raising).await;
-            let late = |_| {
-                let reason = "the unit's fence was not raised in time".into();
-                Err(FencedError::Unavailable { reason })
-            };
-            raised.unwrap_or_else(late).copied()
-        })
+        let raising = access.fence.0.get_or_try_init(|| self.raise(until));
+        let raised = tokio::time::timeout(until.since(clock::now()), raising).await;
+        let late = |_| {
+            let reason = "the unit's fence was not raised in time".into();
+            Err(FencedError::Unavailable { reason })
+        };
+        raised.unwrap_or_else(late).copied()
     }
 
     /// Opens the store for a read. The store of a term that is over stays as it is.

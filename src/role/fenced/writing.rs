@@ -45,10 +45,8 @@ impl FencedStore {
     async fn call(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
         let access = self.access();
-        let fence = {
-            let opening = pin!(self.open(until));
-            self.in_time(opening).await.ok_or_else(wound_down)??
-        };
+        let opening = pin!(self.open(until));
+        let fence = self.in_time(opening).await.ok_or_else(wound_down)??;
         let reserved = match &access.allowance {
             Some(allowance) => {
                 self.may_send()?;
