@@ -2,6 +2,7 @@
 //! out what it wants, and runs the handlers of units.
 
 mod board;
+mod fleet;
 mod health;
 mod requests;
 mod units;
@@ -20,12 +21,14 @@ use super::asked::Asked;
 use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::LinkedActor;
+use super::loads;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{GroupScope, Instance};
 use crate::store::AssignmentDelivery;
-use nats_elect_core::assignment::{Profile, Units};
+use nats_elect_core::Moment;
+use nats_elect_core::assignment::{MOST_HEAVY, Profile, Units};
 use nats_elect_core::group::Units as Configured;
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, UnitId};
 use nats_elect_core::status::ConnectionStatus;
@@ -54,6 +57,8 @@ pub(super) struct GroupState {
     link: Link,
     member: Member,
     profile: Profile,
+    /// When loads are to be told anew.
+    loads_at: Moment,
     asked: Asked,
     watch: ActorRef<LinkedMsg>,
     timer: LatestTask,
@@ -149,6 +154,7 @@ impl Actor for GroupActor {
             },
             member,
             profile,
+            loads_at: clock::now(),
             asked: Asked::default(),
             watch,
             timer: LatestTask::default(),
@@ -179,10 +185,11 @@ impl GroupState {
     fn take(&mut self, myself: &ActorRef<GroupMsg>, message: GroupMsg) {
         // However many messages wait: a heartbeat that is due goes first.
         if self.member.wakeup().is_some_and(|due| due <= clock::now()) {
+            self.tell_loads(myself);
             self.step(myself, Input::Tick);
         }
         match message {
-            GroupMsg::TimerFired(number) if self.timer.is(number) => {}
+            GroupMsg::TimerFired(number) if self.timer.is(number) => self.tell_loads(myself),
             GroupMsg::TimerFired(_) => return,
             GroupMsg::Ordered(order) => self.ordered(myself, order),
             GroupMsg::LinkAgain => self.step(myself, Input::Link(self.link.to_core())),
@@ -271,6 +278,30 @@ impl GroupState {
             Effect::Left => self.has_left = true,
         }
         Vec::new()
+    }
+
+    /// Has the next heartbeat tell how much work the units here make.
+    fn tell_loads(&mut self, myself: &ActorRef<GroupMsg>) {
+        let now = clock::now();
+        if now < self.loads_at {
+            return;
+        }
+        self.loads_at = now + self.settings.heartbeat / 2;
+        let running = self.running.iter();
+        let acting = running.filter(|(_, it)| it.term.in_office().is_some());
+        let loads = acting.map(|(unit, it)| (unit, it.term.load()));
+        let (load, heavy) = loads::told(loads, MOST_HEAVY);
+        let heavy = heavy.into_iter();
+        let heavy = heavy.map(|(unit, load)| (unit.unit().name(), load));
+        let told = Profile {
+            load,
+            heavy: heavy.collect(),
+            ..self.profile.clone()
+        };
+        if told != self.profile {
+            self.profile = told;
+            self.step(myself, Input::Tell(self.profile.clone().into()));
+        }
     }
 
     fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {

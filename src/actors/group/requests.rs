@@ -1,10 +1,12 @@
 //! The requests of a member to the bucket, and its plans.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
 
 use super::GroupState;
+use super::fleet::fleet;
 use crate::actors::Link;
 use crate::actors::messages::GroupMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
@@ -150,10 +152,10 @@ impl GroupState {
 
     /// Makes a plan beside the elections' thread.
     pub(super) fn plan(&mut self, myself: &ActorRef<GroupMsg>, request: PlanRequest) {
-        let myself = myself.clone();
+        let (myself, placing) = (myself.clone(), Arc::clone(&self.scope.placing));
         self.planner.begin(async move |_| {
             let planning = tokio::task::spawn_blocking(move || {
-                let owners = request.owners(&plan(&request.fleet()));
+                let owners = request.owners(&plan(&fleet(&request, &placing.config)));
                 let base = request.base.sequence();
                 Input::Planned { base, owners }
             });

@@ -36,8 +36,10 @@ impl Peer {
 /// What a value changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Nothing but time and loads.
+    /// Nothing but time.
     Nothing,
+    /// Loads alone.
+    Loads,
     /// What the epoch tells, or what is known of it.
     Told,
     /// The epoch is over.
@@ -86,16 +88,24 @@ impl Peers {
             _ => None,
         };
         let told = before.and_then(|it| it.record.as_ref());
-        let is_same = told
-            .zip(record.as_ref())
-            .is_some_and(|(a, b)| says_same(a, b));
+        let news = match told.zip(record.as_ref()) {
+            Some((a, b)) if says_same(a, b) => {
+                let loads = |it: &MemberRecord| (it.profile.load, it.profile.heavy.clone());
+                if loads(a) == loads(b) {
+                    News::Nothing
+                } else {
+                    News::Loads
+                }
+            }
+            _ => News::Told,
+        };
         let peer = Peer {
             sequence,
             since: now,
             record,
         };
         self.known.insert(epoch, peer);
-        if is_same { News::Nothing } else { News::Told }
+        news
     }
 
     /// Nothing is under the epoch's key, as a read found, or as the watch has shown nothing.
