@@ -5,6 +5,7 @@ mod board;
 mod fleet;
 mod health;
 mod requests;
+mod trouble;
 mod units;
 mod watching;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use self::trouble::Trouble;
 use self::units::{Proof, Running};
 use self::watching::GroupWatch;
 use super::Link;
@@ -66,6 +68,7 @@ pub(super) struct GroupState {
     running: BTreeMap<UnitId, Running>,
     proofs: Vec<Proof>,
     health: HealthChecks<Option<UnitId>>,
+    trouble: Trouble,
     /// The sequence of the map that is on the board.
     shown: u64,
     /// Whether a handler has begun or ends since the board was written.
@@ -162,6 +165,7 @@ impl Actor for GroupActor {
             running: BTreeMap::new(),
             proofs: Vec::new(),
             health: HealthChecks::default(),
+            trouble: Trouble::default(),
             shown: 0,
             is_stirred: false,
             stopping: None,
@@ -205,13 +209,17 @@ impl GroupState {
                 }
                 drop(taken);
             }
-            GroupMsg::Answered(input) => self.step(myself, *input),
+            GroupMsg::Answered(input) => {
+                self.log_failure(&input);
+                self.step(myself, *input);
+            }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
         }
         self.give_up_proofs();
         self.check_health(myself);
+        self.log_lease();
         self.show();
         self.arm_timer(myself);
         if self.has_ended() {

@@ -156,6 +156,12 @@ impl Peers {
         peer.is_none_or(|it| it.since + it.lease() / 2 <= now)
     }
 
+    /// Whether the epoch wrote nothing within its lease.
+    pub fn is_silent(&self, epoch: Epoch, now: Moment) -> bool {
+        let peer = self.known.get(&epoch);
+        peer.is_none_or(|it| it.since + it.lease() <= now)
+    }
+
     /// Whether a living member waits for the leases of another bucket.
     pub fn any_waits(&self) -> bool {
         let mut records = self.known.values().filter_map(|it| it.record.as_ref());
