@@ -4,6 +4,7 @@
 mod board;
 mod fleet;
 mod health;
+mod meter;
 mod requests;
 mod trouble;
 mod units;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use self::meter::Meter;
 use self::trouble::Trouble;
 use self::units::{Proof, Running};
 use self::watching::GroupWatch;
@@ -26,6 +28,7 @@ use super::linked::LinkedActor;
 use super::loads;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
+use crate::metrics::UnitTermEnd;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{GroupScope, Instance};
 use crate::store::AssignmentDelivery;
@@ -68,6 +71,7 @@ pub(super) struct GroupState {
     running: BTreeMap<UnitId, Running>,
     proofs: Vec<Proof>,
     health: HealthChecks<Option<UnitId>>,
+    meter: Meter,
     trouble: Trouble,
     /// The sequence of the map that is on the board.
     shown: u64,
@@ -132,6 +136,7 @@ impl Actor for GroupActor {
             },
             clock::now(),
         );
+        let meter = Meter::new(&instance, &scope.meter);
         let watch = GroupWatch::new(scope.name.clone(), myself.clone(), supervisor.clone());
         let down = Link::Down {
             since: clock::now(),
@@ -165,6 +170,7 @@ impl Actor for GroupActor {
             running: BTreeMap::new(),
             proofs: Vec::new(),
             health: HealthChecks::default(),
+            meter,
             trouble: Trouble::default(),
             shown: 0,
             is_stirred: false,
@@ -213,6 +219,10 @@ impl GroupState {
                 self.log_failure(&input);
                 self.step(myself, *input);
             }
+            GroupMsg::Planned(input, (before, after)) => {
+                self.meter.planned(before, after);
+                self.step(myself, *input);
+            }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
             GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
@@ -221,8 +231,10 @@ impl GroupState {
         self.check_health(myself);
         self.log_lease();
         self.show();
+        self.show_gauges();
         self.arm_timer(myself);
         if self.has_ended() {
+            self.clear_gauges();
             myself.stop(None);
         }
     }
@@ -296,7 +308,7 @@ impl GroupState {
         }
         self.loads_at = now + self.settings.heartbeat / 2;
         let running = self.running.iter();
-        let acting = running.filter(|(_, it)| it.term.in_office().is_some());
+        let acting = running.filter(|(_, it)| it.acts());
         let loads = acting.map(|(unit, it)| (unit, it.term.load()));
         let (load, heavy) = loads::told(loads, MOST_HEAVY);
         let heavy = heavy.into_iter();
@@ -349,9 +361,9 @@ impl GroupState {
             self.step(myself, Input::Leave);
         } else if self.stopping != Some(Stopping::Abandoned) {
             self.stopping = Some(Stopping::Keeping);
-            self.running
-                .values()
-                .for_each(|running| running.term.cancel());
+            for running in self.running.values_mut() {
+                running.cancel(UnitTermEnd::Drained);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop};
 use crate::support::{comes_true, served};
-use crate::{group_policy, group_units};
+use crate::{group_policy, group_units, metrics};
 
 async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
     let handler = Recorded::obedient(id, journal);
@@ -121,4 +121,9 @@ async fn labels_and_limits_decide_what_an_instance_owns() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_are_to_be_apart_or_in_all_zones_or_near_something_are() {
     group_policy::units_go_where_the_group_wishes(Group::by_one_map).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
+    metrics::metrics_of_a_group("one-map", Group::by_one_map).await;
 }

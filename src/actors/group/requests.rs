@@ -7,6 +7,7 @@ use ractor::ActorRef;
 
 use super::GroupState;
 use super::fleet::fleet;
+use super::meter::excess;
 use crate::actors::Link;
 use crate::actors::messages::GroupMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
@@ -155,12 +156,15 @@ impl GroupState {
         let (myself, placing) = (myself.clone(), Arc::clone(&self.scope.placing));
         self.planner.begin(async move |_| {
             let planning = tokio::task::spawn_blocking(move || {
-                let owners = request.owners(&plan(&fleet(&request, &placing.config)));
+                let fleet = fleet(&request, &placing.config);
+                let plan = plan(&fleet);
+                let owners = request.owners(&plan);
                 let base = request.base.sequence();
-                Input::Planned { base, owners }
+                let planned = Input::Planned { base, owners };
+                GroupMsg::Planned(planned.into(), excess(&fleet, &plan))
             });
             if let Ok(planned) = planning.await {
-                tell(&myself, planned);
+                let _ = myself.send_message(planned);
             }
         });
     }
