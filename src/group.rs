@@ -189,7 +189,7 @@ impl Group {
             units,
             policy: self.policy,
             handlers,
-            data_limit: self.config.data_limit,
+            config: self.config,
         })
     }
 }
@@ -213,7 +213,7 @@ pub(crate) struct Settled {
     policy: Option<Arc<dyn Policy>>,
     placed: BTreeMap<UnitName, placement::Unit>,
     pub handlers: UnitHandlers,
-    pub data_limit: Option<u64>,
+    pub config: GroupConfig,
 }
 
 impl Settled {

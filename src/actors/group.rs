@@ -2,8 +2,11 @@
 //! out what it wants, and runs the handlers of units.
 
 mod board;
+mod fleet;
 mod health;
+mod meter;
 mod requests;
+mod trouble;
 mod units;
 mod watching;
 
@@ -14,6 +17,8 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::oneshot;
 
+use self::meter::Meter;
+use self::trouble::Trouble;
 use self::units::{Proof, Running};
 use self::watching::GroupWatch;
 use super::Link;
@@ -21,16 +26,18 @@ use super::asked::Asked;
 use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::LinkedActor;
+use super::loads;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
+use crate::metrics::UnitTermEnd;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{GroupRequest, GroupScope, Instance};
 use crate::store::AssignmentDelivery;
-use nats_elect_core::RequestId;
-use nats_elect_core::assignment::{Map, Profile, Units};
+use nats_elect_core::assignment::{MOST_HEAVY, Map, Profile, Units};
 use nats_elect_core::group::Units as Configured;
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
 use nats_elect_core::status::ConnectionStatus;
+use nats_elect_core::{Moment, RequestId};
 
 pub(super) struct GroupActor;
 
@@ -56,6 +63,8 @@ pub(super) struct GroupState {
     link: Link,
     member: Member,
     profile: Profile,
+    /// When loads are to be told anew.
+    loads_at: Moment,
     asked: Asked,
     watch: ActorRef<LinkedMsg>,
     timer: LatestTask,
@@ -66,6 +75,8 @@ pub(super) struct GroupState {
     orders: HashMap<RequestId, oneshot::Sender<Reply>>,
     last_order: u64,
     health: HealthChecks<Option<UnitId>>,
+    meter: Meter,
+    trouble: Trouble,
     /// The map that is on the board.
     shown: Option<Arc<Map>>,
     /// Units whose handlers have begun or end since the board was written.
@@ -129,6 +140,7 @@ impl Actor for GroupActor {
             },
             clock::now(),
         );
+        let meter = Meter::new(&instance, &scope.meter);
         let watch = GroupWatch::new(scope.name.clone(), myself.clone(), supervisor.clone());
         let down = Link::Down {
             since: clock::now(),
@@ -154,6 +166,7 @@ impl Actor for GroupActor {
             },
             member,
             profile,
+            loads_at: clock::now(),
             asked: Asked::default(),
             watch,
             timer: LatestTask::default(),
@@ -163,6 +176,8 @@ impl Actor for GroupActor {
             orders: HashMap::new(),
             last_order: 0,
             health: HealthChecks::default(),
+            meter,
+            trouble: Trouble::default(),
             shown: None,
             stirred: BTreeSet::new(),
             stopping: None,
@@ -199,10 +214,11 @@ impl GroupState {
     fn take(&mut self, myself: &ActorRef<GroupMsg>, message: GroupMsg) {
         // However many messages wait: a heartbeat that is due goes first.
         if self.member.wakeup().is_some_and(|due| due <= clock::now()) {
+            self.tell_loads(myself);
             self.step(myself, Input::Tick);
         }
         match message {
-            GroupMsg::TimerFired(number) if self.timer.is(number) => {}
+            GroupMsg::TimerFired(number) if self.timer.is(number) => self.tell_loads(myself),
             GroupMsg::TimerFired(_) => return,
             GroupMsg::Ordered(order) => self.ordered(myself, order),
             GroupMsg::LinkAgain => self.step(myself, Input::Link(self.link.to_core())),
@@ -218,11 +234,18 @@ impl GroupState {
                 }
                 drop(taken);
             }
-            GroupMsg::Answered(input) => self.step(myself, *input),
+            GroupMsg::Answered(input) => {
+                self.log_failure(&input);
+                self.step(myself, *input);
+            }
             GroupMsg::Read(bucket, input) => {
                 if self.bucket_epoch() == Some(bucket) {
                     self.step(myself, *input);
                 }
+            }
+            GroupMsg::Planned(input, (before, after)) => {
+                self.meter.planned(before, after);
+                self.step(myself, *input);
             }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
@@ -231,9 +254,12 @@ impl GroupState {
         }
         self.give_up_proofs();
         self.check_health(myself);
+        self.log_lease();
         self.show();
+        self.show_gauges();
         self.arm_timer(myself);
         if self.has_ended() {
+            self.clear_gauges();
             myself.stop(None);
         }
     }
@@ -306,6 +332,30 @@ impl GroupState {
         Vec::new()
     }
 
+    /// Has the next heartbeat tell how much work the units here make.
+    fn tell_loads(&mut self, myself: &ActorRef<GroupMsg>) {
+        let now = clock::now();
+        if now < self.loads_at {
+            return;
+        }
+        self.loads_at = now + self.settings.heartbeat / 2;
+        let running = self.running.iter();
+        let acting = running.filter(|(_, it)| it.acts());
+        let loads = acting.map(|(unit, it)| (unit, it.term.load()));
+        let (load, heavy) = loads::told(loads, MOST_HEAVY);
+        let heavy = heavy.into_iter();
+        let heavy = heavy.map(|(unit, load)| (unit.unit().name(), load));
+        let told = Profile {
+            load,
+            heavy: heavy.collect(),
+            ..self.profile.clone()
+        };
+        if told != self.profile {
+            self.profile = told;
+            self.step(myself, Input::Tell(self.profile.clone().into()));
+        }
+    }
+
     fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
         self.link = link.clone();
         let status = match &link {
@@ -353,9 +403,9 @@ impl GroupState {
             self.step(myself, Input::Leave);
         } else if self.stopping != Some(Stopping::Abandoned) {
             self.stopping = Some(Stopping::Keeping);
-            self.running
-                .values()
-                .for_each(|running| running.term.cancel());
+            for running in self.running.values_mut() {
+                running.cancel(UnitTermEnd::Drained);
+            }
         }
     }
 

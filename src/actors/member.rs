@@ -249,7 +249,7 @@ fn group_settings(settings: &RoleSettings, groups: &Groups) -> GroupSettings {
         groups: groups.iter().map(units).collect(),
         placements: groups
             .iter()
-            .filter_map(|(name, scope)| Some((name.clone(), scope.placement.clone()?)))
+            .filter_map(|(name, scope)| Some((name.clone(), scope.placing.placement.clone()?)))
             .collect(),
     }
 }

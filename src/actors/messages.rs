@@ -232,6 +232,8 @@ pub(crate) enum GroupMsg {
     Answered(Box<Input>),
     /// A read of a key of the bucket with this creation time ended.
     Read(u64, Box<Input>),
+    /// A plan is made. By so much the highest load is above its fair share before it, and after it.
+    Planned(Box<Input>, (f64, f64)),
     Handler(UnitId, HandlerReport),
     /// The handler of this unit was asked whether it is well, or that of all shards.
     HealthChecked(Option<UnitId>, bool),

@@ -27,6 +27,7 @@ mod lasting_failure;
 mod latest_task;
 mod leaderless;
 mod linked;
+mod loads;
 mod member;
 mod membership;
 mod messages;

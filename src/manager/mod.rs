@@ -28,7 +28,7 @@ use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
 use crate::role::{
-    Ask, ErasedHandler, GroupScope, Instance, Order, RoleHandler, RoleRegistry, RoleScope,
+    Ask, ErasedHandler, GroupScope, Instance, Order, Placing, RoleHandler, RoleRegistry, RoleScope,
     SteppedDown,
 };
 use nats_elect_core::CoreStatus;
@@ -194,16 +194,16 @@ impl Fleet {
                 name,
                 units,
                 handlers,
-                data_limit,
+                config,
                 ..
             } = group;
             let mut settings = settings.clone();
-            settings.data_limit = data_limit;
+            settings.data_limit = config.data_limit;
             let runtime = self.runtime.clone();
             let scope = GroupScope::new(
                 name.clone(),
                 units,
-                placement,
+                Placing { placement, config },
                 handlers,
                 settings,
                 runtime,

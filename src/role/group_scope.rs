@@ -17,7 +17,7 @@ use super::scope::Ask;
 use crate::lock::lock;
 use crate::metrics::{GroupGauges, GroupLabels, Labels, UnitTermEnd};
 use crate::model::admin::GroupReport;
-use crate::model::config::RoleSettings;
+use crate::model::config::{GroupConfig, RoleSettings};
 use crate::store::{Bucket, DataOwner, FencedBy};
 use nats_elect_core::TermStart;
 use nats_elect_core::group::{Epoch, Placement, UnitKey, Units};
@@ -35,12 +35,19 @@ pub(crate) enum UnitHandlers {
     Named(BTreeMap<UnitName, Arc<dyn ErasedHandler>>),
 }
 
+/// Where the units of a group go.
+pub(crate) struct Placing {
+    /// For groups with a key for each unit: how the units are placed, if not as usual.
+    pub placement: Option<Placement>,
+    /// For groups by one map: the settings of the group.
+    pub config: GroupConfig,
+}
+
 /// One group on this instance.
 pub(crate) struct GroupScope {
     pub name: GroupName,
     pub units: Units,
-    /// How its units are placed, if not as usual.
-    pub placement: Option<Placement>,
+    pub placing: Arc<Placing>,
     handlers: UnitHandlers,
     /// The settings of the member's lease, with those of the group.
     pub settings: RoleSettings,
@@ -178,7 +185,7 @@ impl GroupScope {
     pub fn new(
         name: GroupName,
         units: Units,
-        placement: Option<Placement>,
+        placing: Placing,
         handlers: UnitHandlers,
         settings: RoleSettings,
         runtime: Handle,
@@ -190,7 +197,7 @@ impl GroupScope {
         Arc::new(Self {
             name,
             units,
-            placement,
+            placing: Arc::new(placing),
             handlers,
             settings,
             runtime,

@@ -1,6 +1,7 @@
 //! Where units go: by the wishes of a group, by a policy of one's own; and who is told.
 
 use std::collections::BTreeMap;
+use std::convert::identity;
 
 use futures::StreamExt;
 use nats_elect::placement::{Cause, Fleet, Member, Move, Plan, Policy, Standing};
@@ -8,9 +9,10 @@ use nats_elect::{Group, GroupEvent, GroupHandle, MemberConfig, RoleManager, Unit
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
+use crate::group_units::By;
 use crate::support::instance::{Recorded, never};
 use crate::support::member::{GROUP, LEASE, all_owned, group, joining, stop, waits};
-use crate::support::{SOON, panic_as_wanted, served};
+use crate::support::{SOON, comes_true, panic_as_wanted, served};
 
 /// An instance in this zone, which is its label, too.
 async fn start(server: &NatsServer, id: &str, zone: &str, group: Group) -> RoleManager {
@@ -28,16 +30,22 @@ fn owners(member: &RoleManager, shards: [u32; 2]) -> Option<[String; 2]> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_are_to_be_apart_or_in_all_zones_or_near_something_are() {
+    units_go_where_the_group_wishes(identity).await;
+}
+
+pub async fn units_go_where_the_group_wishes(by: By) {
     let server = NatsServer::start().expect("start");
     let make = || {
-        Group::sharded(GROUP, 8, waits())
-            .apart(["0", "1"])
-            .across_zones(["2", "3"])
-            .prefers(["4", "5"], "west")
+        let group = Group::sharded(GROUP, 8, waits()).apart(["0", "1"]);
+        by(group.across_zones(["2", "3"]).prefers(["4", "5"], "west"))
     };
     let a = start(&server, "a", "east", make()).await;
     all_owned(&[&a], 8).await;
     let b = start(&server, "b", "east", make()).await;
+    comes_true("a share for the second", async || {
+        !group(&b).mine().is_empty()
+    })
+    .await;
     let c = start(&server, "c", "west", make()).await;
     eventually(SOON, "what the group wishes", async || {
         all_owned(&[&a, &b, &c], 8).await;

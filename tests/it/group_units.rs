@@ -14,7 +14,7 @@ use crate::support::member::{GROUP, LEASE, group, joining, stop, waits};
 use crate::support::{SOON, comes_true};
 
 /// How the group of a test runs.
-type By = fn(Group) -> Group;
+pub type By = fn(Group) -> Group;
 
 fn config() -> MemberConfig {
     MemberConfig::default().ttl(LEASE)
@@ -115,13 +115,26 @@ pub async fn a_failing_unit_moves(by: By) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn labels_and_limits_decide_what_an_instance_owns() {
     let server = NatsServer::start().expect("start");
+    let a = labels_and_limits_decide(&server, identity).await;
+    let plan = eventually(SOON, "a plan without the one that stopped", async || {
+        let plan = group(&a).plan().await?;
+        (plan.unplaced.len() == 9).then_some(plan)
+    })
+    .await;
+    let why = plan.unplaced.iter().find(|it| it.unit == "0").expect("0");
+    assert!(why.why.contains("disk=ssd"), "{why:?}");
+    stop(a).await;
+}
+
+/// Returns one that has no room, and lacks a label.
+pub async fn labels_and_limits_decide(server: &NatsServer, by: By) -> RoleManager {
     let make = || {
         let group = Group::sharded(GROUP, 12, waits());
-        group.requires(["0", "1"], "disk=ssd")
+        by(group.requires(["0", "1"], "disk=ssd"))
     };
-    let a = start(&server, "a", config().max_units(3), make()).await;
+    let a = start(server, "a", config().max_units(3), make()).await;
     let ssd = config().label("disk=ssd");
-    let b = start(&server, "b", ssd, make()).await;
+    let b = start(server, "b", ssd, make()).await;
     until(&group(&b), "what the labels and the limit say", |it| {
         let of = |id: &str| {
             it.owners()
@@ -134,15 +147,12 @@ async fn labels_and_limits_decide_what_an_instance_owns() {
     .await;
     stop(b).await;
     // Nobody else has the label, and there is room for three.
-    until(&group(&a), "three", |it| it.mine().len() == 3).await;
-    let plan = eventually(SOON, "a plan without the one that stopped", async || {
-        let plan = group(&a).plan().await?;
-        (plan.unplaced.len() == 9).then_some(plan)
+    until(&group(&a), "three", |it| {
+        let owned = it.owners().into_values().flatten().count();
+        it.mine().len() == 3 && owned == 3
     })
     .await;
-    let why = plan.unplaced.iter().find(|it| it.unit == "0").expect("0");
-    assert!(why.why.contains("disk=ssd"), "{why:?}");
-    stop(a).await;
+    a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

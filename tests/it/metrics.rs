@@ -2,19 +2,21 @@
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use std::collections::BTreeSet;
+use std::convert::identity;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{Group, Handoff, METRICS, Metric, StepDown, Term, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
+use crate::group_units::By;
 use crate::metrics_page::{STAGES, values_of};
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{hand_over, instance, standing};
+use crate::support::instance::{Recorded, hand_over, instance, standing};
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::member::{GROUP, LEASE, member, member_with, stop, waits};
+use crate::support::member::{GROUP, LEASE, member_with, stop, waits};
 use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms, proxied, served};
 
 /// With its kind, its help, the labels of its scope and its own, whose values are in their closed
@@ -57,21 +59,29 @@ fn is_of_members(metric: &Metric) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
+    metrics_of_a_group("grouped", identity).await;
+}
+
+pub async fn metrics_of_a_group(prefix: &str, by: By) {
     dashboard::install();
     let logs = logs::install();
     let server = NatsServer::start().expect("start");
     let proxies = [(); 2].map(|()| TcpProxy::start(server.url()).expect("start"));
     let journal = Journal::default();
-    let (one, other) = ("grouped-1", "grouped-2");
-    let shards = 12;
+    let (one, other) = (&*format!("{prefix}-1"), &*format!("{prefix}-2"));
+    let member = async |proxy: &TcpProxy, id: &str| {
+        let handler = Recorded::obedient(id, &journal);
+        let group = Group::sharded(GROUP, 12, handler);
+        member_with(&proxy.url(), id, by(group)).await
+    };
     let both = [one, other];
-    let all = f64::from(shards);
-    let a = member(&proxies[0].url(), one, shards, &journal).await;
+    let all = 12.0;
+    let a = member(&proxies[0], one).await;
     comes_true("all units on one", async || {
         Scrape::now().value("election_group_units", one, None) == all
     })
     .await;
-    let b = member(&proxies[1].url(), other, shards, &journal).await;
+    let b = member(&proxies[1], other).await;
     let sum = |scrape: &Scrape, metric| -> f64 {
         both.iter().map(|id| scrape.value(metric, id, None)).sum()
     };

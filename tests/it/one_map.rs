@@ -4,12 +4,12 @@
 use nats_elect::{Group, MoveError, RoleManager};
 use nats_elect_testing::{NatsServer, TcpProxy};
 
-use crate::group_units;
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
 use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop};
 use crate::support::{comes_true, served};
+use crate::{group_policy, group_units, metrics};
 
 async fn member(url: &str, id: &str, shards: u32, journal: &Journal) -> RoleManager {
     let handler = Recorded::obedient(id, journal);
@@ -137,4 +137,26 @@ async fn a_unit_whose_handler_keeps_failing_moves_to_another_instance() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_that_fails_its_health_check_moves_alone() {
     group_units::an_unhealthy_unit_moves(Group::by_one_map).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_are_spread_by_the_load_that_their_handlers_report() {
+    group_units::units_are_spread_by_load(Group::by_one_map).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_and_limits_decide_what_an_instance_owns() {
+    let server = NatsServer::start().expect("start");
+    let a = group_units::labels_and_limits_decide(&server, Group::by_one_map).await;
+    stop(a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_are_to_be_apart_or_in_all_zones_or_near_something_are() {
+    group_policy::units_go_where_the_group_wishes(Group::by_one_map).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
+    metrics::metrics_of_a_group("one-map", Group::by_one_map).await;
 }

@@ -10,6 +10,7 @@ use ractor::ActorRef;
 use super::GroupState;
 use crate::actors::messages::GroupMsg;
 use crate::clock;
+use crate::metrics::UnitTermEnd;
 use nats_elect_core::member::{Input, UnitId};
 
 impl GroupState {
@@ -49,7 +50,7 @@ impl GroupState {
         let running = self.running.iter();
         let acting = running.filter(move |(unit, it)| {
             let is_of = of.is_none_or(|it| it == *unit);
-            is_of && it.term.in_office().is_some()
+            is_of && it.acts()
         });
         acting.map(|(unit, _)| unit)
     }
@@ -73,6 +74,9 @@ impl GroupState {
                 unit = %unit.unit().name(),
                 "the handler fails its health checks: its term ends, and the unit moves if another instance may take it"
             );
+            if let Some(running) = self.running.get_mut(&unit) {
+                running.cancel(UnitTermEnd::Unhealthy);
+            }
             self.step(myself, Input::Unhealthy(unit));
         }
     }

@@ -1,10 +1,13 @@
 //! The requests of a member to the bucket, and its plans.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
 
 use super::GroupState;
+use super::fleet::fleet;
+use super::meter::excess;
 use crate::actors::Link;
 use crate::actors::messages::GroupMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
@@ -161,15 +164,18 @@ impl GroupState {
 
     /// Makes a plan beside the elections' thread.
     pub(super) fn plan(&mut self, myself: &ActorRef<GroupMsg>, request: PlanRequest) {
-        let myself = myself.clone();
+        let (myself, placing) = (myself.clone(), Arc::clone(&self.scope.placing));
         self.planner.begin(async move |_| {
             let planning = tokio::task::spawn_blocking(move || {
-                let owners = request.owners(&plan(&request.fleet()));
+                let fleet = fleet(&request, &placing.config);
+                let plan = plan(&fleet);
+                let owners = request.owners(&plan);
                 let base = request.base.sequence();
-                Input::Planned { base, owners }
+                let planned = Input::Planned { base, owners };
+                GroupMsg::Planned(planned.into(), excess(&fleet, &plan))
             });
             if let Ok(planned) = planning.await {
-                tell(&myself, planned);
+                let _ = myself.send_message(planned);
             }
         });
     }

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::GroupState;
 use crate::actors::messages::GroupMsg;
 use crate::clock;
+use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, HandlerReport, Request, RunningTerm};
 use crate::store::FencedBy;
 use nats_elect_core::assignment::Units;
@@ -22,6 +23,31 @@ use nats_elect_core::{Failure, HandlerEnd, Moment, Reply, TermId, TermStart};
 pub(super) struct Running {
     pub term: RunningTerm,
     sequence: u64,
+    /// Why it ends, once it was told to.
+    cause: Option<UnitTermEnd>,
+}
+
+impl Running {
+    /// Asks the handler to end.
+    pub fn cancel(&mut self, cause: UnitTermEnd) {
+        self.cause.get_or_insert(cause);
+        self.term.cancel();
+    }
+
+    /// Whether its handler may act, and was not told to end.
+    pub fn acts(&self) -> bool {
+        self.term.in_office().is_some()
+    }
+
+    /// Why its term ended.
+    fn ended_for(&self, end: HandlerEnd) -> UnitTermEnd {
+        match self.cause {
+            None => UnitTermEnd::Handler,
+            Some(UnitTermEnd::Lost) => UnitTermEnd::Lost,
+            Some(_) if end == HandlerEnd::Aborted => UnitTermEnd::Overrun,
+            Some(cause) => cause,
+        }
+    }
 }
 
 /// A caller who waits until the ownership of a unit is proved.
@@ -88,22 +114,28 @@ impl GroupState {
             return vec![Input::Unhealthy(unit), ended];
         };
         self.scope.meter.started(1);
-        self.running.insert(unit, Running { term, sequence });
+        let running = Running {
+            term,
+            sequence,
+            cause: None,
+        };
+        self.running.insert(unit, running);
         if self
             .stopping
             .is_some_and(|it| it != super::Stopping::Leaving)
         {
-            self.running
-                .values()
-                .for_each(|running| running.term.cancel());
+            for running in self.running.values_mut() {
+                running.cancel(UnitTermEnd::Drained);
+            }
         }
         Vec::new()
     }
 
     /// Asks a handler to end, and aborts it if it does not.
-    pub(super) fn cancel(&self, unit: &UnitId, until: Moment) {
-        if let Some(running) = self.running.get(unit) {
-            running.term.cancel();
+    pub(super) fn cancel(&mut self, unit: &UnitId, until: Moment) {
+        let cause = self.cause();
+        if let Some(running) = self.running.get_mut(unit) {
+            running.cancel(cause);
             let left = until.since(clock::now());
             abort_later(&running.term, left.min(self.settings.stop_budget));
         }
@@ -128,6 +160,7 @@ impl GroupState {
                     && let Some(running) = self.running.remove(unit)
                 {
                     running.term.revoke();
+                    self.scope.meter.ended(running.ended_for(end), 1);
                     self.stirred.insert(unit.clone());
                     self.scope.ended(&unit.unit().name());
                     self.health.forget(&Some(unit.clone()));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MemberState;
+use crate::actors::loads;
 use crate::clock;
 use crate::role::GroupScope;
 use nats_elect_core::Moment;
@@ -91,20 +92,12 @@ impl MemberState {
     fn load(&self, scope: &GroupScope) -> (u64, BTreeMap<UnitName, u32>) {
         let running = self.running.iter();
         let acting = running.filter(|(unit, it)| unit.group == scope.name && it.lives);
-        let (mut told, mut silent) = (Vec::new(), 0_u64);
-        for (unit, running) in acting {
-            match running.term.load() {
-                Some(load) => told.push((load, &unit.unit)),
-                None => silent += 1,
-            }
-        }
-        let Ok(count @ 1..) = u64::try_from(told.len()) else {
-            return (0, BTreeMap::new());
-        };
-        let sum: u64 = told.iter().map(|(load, _)| u64::from(*load)).sum();
-        told.sort_unstable_by(|one, other| other.cmp(one));
-        let heavy = told.into_iter().take(MOST_TOLD);
-        let heavy = heavy.map(|(load, unit)| (unit.clone(), load)).collect();
-        (sum + sum / count * silent, heavy)
+        let loads = acting.map(|(unit, it)| (&unit.unit, it.term.load()));
+        let (load, heavy) = loads::told(loads, MOST_TOLD);
+        let heavy = heavy.into_iter();
+        (
+            load,
+            heavy.map(|(unit, load)| (unit.clone(), load)).collect(),
+        )
     }
 }

@@ -51,9 +51,9 @@ enum Work {
 }
 
 impl Coordinator {
-    /// Something may have to change.
-    pub fn stir(&mut self, now: Moment) {
-        self.cause.get_or_insert(now);
+    /// Something may have to change at this moment.
+    pub fn stir(&mut self, at: Moment) {
+        self.cause = Some(self.cause.map_or(at, |cause| cause.min(at)));
     }
 
     /// Whether a map is under way.
@@ -178,10 +178,21 @@ impl Member {
             // Whoever can have it may come without a word that stirs.
             self.coordinator.cause = Some(self.now + AGAIN);
         }
-        if !is_first && !has_loose {
+        let candidates = self.candidates(map);
+        // A plan for the others alone would move units that then move back.
+        let is_behind = |it: &Candidate| {
+            let told = it.record.as_ref().filter(|it| !it.waits && !it.leaves);
+            told.is_some_and(|told| told.follows < map.sequence())
+                && !self.peers.is_quiet(it.epoch, self.now)
+        };
+        let waits_for_words = is_first && candidates.iter().any(is_behind);
+        if waits_for_words {
+            self.coordinator.cause = Some(self.now + AGAIN);
+        }
+        let is_repair = !is_first || waits_for_words;
+        if is_repair && !has_loose {
             return;
         }
-        let candidates = self.candidates(map);
         let moving = map.moving().filter(|place| {
             let unit = UnitId::at(map, *place);
             let is_clear = |(epoch, number)| {
@@ -194,11 +205,11 @@ impl Member {
             base: map.clone(),
             in_change: moving.collect(),
             candidates,
-            is_repair: !is_first,
+            is_repair,
         };
         self.coordinator.work = Work::Plans {
             base: map.sequence(),
-            is_repair: request.is_repair,
+            is_repair,
         };
         self.out.push(Effect::Plan(request.into()));
     }
@@ -212,17 +223,17 @@ impl Member {
         else {
             return;
         };
-        let map = self
-            .following
-            .current()
-            .filter(|map| map.sequence() == base);
-        if it != base || self.left_at.is_some() || self.epoch().is_none() {
+        if it != base {
             return;
         }
         self.coordinator.work = Work::None;
-        let Some(map) = map.cloned() else {
+        let map = self.following.current().cloned();
+        let Some(map) = map.filter(|map| map.sequence() == base) else {
             return;
         };
+        if self.left_at.is_some() || self.epoch().is_none() {
+            return;
+        }
         let candidates = self.candidates(&map);
         let able = candidates
             .iter()

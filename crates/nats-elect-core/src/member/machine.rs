@@ -23,6 +23,9 @@ use crate::mutation::mutated;
 use crate::name::{GroupName, InstanceId};
 use crate::token::FencingToken;
 
+/// Loads that change within so much time go into one plan.
+const LOADS: Duration = Duration::from_secs(5);
+
 /// What a member is made of.
 #[derive(Clone, Debug)]
 pub struct MemberSettings {
@@ -382,9 +385,13 @@ impl Member {
             self.lost.remove(&epoch);
             self.lose(epoch);
         }
-        if news != News::Nothing {
-            self.is_stirred = true;
-            self.coordinator.stir(self.now);
+        match news {
+            News::Nothing => {}
+            News::Loads => self.coordinator.stir(self.now + LOADS),
+            News::Told | News::Over => {
+                self.is_stirred = true;
+                self.coordinator.stir(self.now);
+            }
         }
         if let Some(value) = own {
             self.own_shown(epoch, sequence, &value);

@@ -23,6 +23,7 @@
 //! | `ending.rs` | rules 4 and 6: own epochs that end, the member that leaves, keys that nobody needs |
 //! | `collect.rs` | rule 5: maps over foreign values, and new names |
 //! | `coordinator.rs` | rules 3 and 7: who writes the next map, and when |
+//! | `showing.rs` | what a driver shows |
 //! | `planning.rs` | [`PlanRequest`]: what a plan is made from, outside the step |
 
 mod acting;
@@ -37,6 +38,7 @@ mod keeping;
 mod machine;
 mod peers;
 mod planning;
+mod showing;
 mod unit;
 
 pub use effect::{Effect, Over, Reply};

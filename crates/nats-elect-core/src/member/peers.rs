@@ -36,8 +36,10 @@ impl Peer {
 /// What a value changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Nothing but time and loads.
+    /// Nothing but time.
     Nothing,
+    /// Loads alone.
+    Loads,
     /// What the epoch tells, or what is known of it.
     Told,
     /// The epoch is over.
@@ -90,16 +92,24 @@ impl Peers {
             _ => None,
         };
         let told = before.and_then(|it| it.record.as_ref());
-        let is_same = told
-            .zip(record.as_ref())
-            .is_some_and(|(a, b)| says_same(a, b));
+        let news = match told.zip(record.as_ref()) {
+            Some((a, b)) if says_same(a, b) => {
+                let loads = |it: &MemberRecord| (it.profile.load, it.profile.heavy.clone());
+                if loads(a) == loads(b) {
+                    News::Nothing
+                } else {
+                    News::Loads
+                }
+            }
+            _ => News::Told,
+        };
         let peer = Peer {
             sequence,
             since: now,
             record,
         };
         self.known.insert(epoch, peer);
-        if is_same { News::Nothing } else { News::Told }
+        news
     }
 
     /// Takes a value under the key of an epoch that is over.
@@ -171,6 +181,12 @@ impl Peers {
     pub fn is_quiet(&self, epoch: Epoch, now: Moment) -> bool {
         let peer = self.known.get(&epoch);
         peer.is_none_or(|it| it.since + it.lease() / 2 <= now)
+    }
+
+    /// Whether the epoch wrote nothing within its lease.
+    pub fn is_silent(&self, epoch: Epoch, now: Moment) -> bool {
+        let peer = self.known.get(&epoch);
+        peer.is_none_or(|it| it.since + it.lease() <= now)
     }
 
     /// Whether a living member waits for the leases of another bucket.

@@ -48,7 +48,7 @@ pub(super) fn can_run(record: &MemberRecord, unit: &UnitId) -> bool {
 }
 
 impl PlanRequest {
-    /// The fleet for a plan. All units have the usual weight.
+    /// The fleet for a plan. All units have the usual weight, and the loads that their owners tell.
     pub fn fleet(&self) -> Fleet {
         let epochs = self.candidates.iter().map(|it| it.epoch);
         let places: BTreeMap<_, _> = epochs.zip(0..).collect();
@@ -89,7 +89,33 @@ impl PlanRequest {
             }
             fleet.units.push(unit);
         }
+        self.add_loads(&mut fleet);
         fleet
+    }
+
+    /// Of the units that make most of an owner's load each has its own, and the others have equal parts
+    /// of the rest.
+    fn add_loads(&self, fleet: &mut Fleet) {
+        for it in &self.candidates {
+            let told = it.record.as_ref().map(|it| &it.profile);
+            let Some(told) = told.filter(|it| it.load > 0) else {
+                continue;
+            };
+            let owned: Vec<_> = self.base.owned_by(it.epoch).collect();
+            let heavy = |place: &u32| {
+                let unit = self.base.units().get(*place)?;
+                let heavy = Some(&told.heavy).filter(|it| !it.is_empty())?;
+                heavy.get(&unit.name()).copied()
+            };
+            let loads: Vec<_> = owned.iter().map(heavy).collect();
+            let sum: u64 = loads.iter().flatten().map(|it| u64::from(*it)).sum();
+            let others = loads.iter().filter(|it| it.is_none()).count() as u64;
+            let part = told.load.saturating_sub(sum).checked_div(others);
+            let part = u32::try_from(part.unwrap_or(0)).unwrap_or(u32::MAX);
+            for (place, load) in owned.into_iter().zip(loads) {
+                fleet.units[place as usize].load = Some(load.unwrap_or(part));
+            }
+        }
     }
 
     /// The next owners by a plan of that fleet.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nats_elect_core::assignment::Units;
+use nats_elect_core::assignment::{Profile, Units};
+use nats_elect_core::member::Input;
+use nats_elect_core::name::UnitName;
 
 use crate::world::World;
 
@@ -89,4 +91,32 @@ fn many_members_that_join_at_once_share_units_by_few_maps() {
     let acts = world.acts();
     assert!(acts.iter().all(|it| *it == 4), "{acts:?}");
     assert!(world.maps <= 12, "{} maps", world.maps);
+}
+
+#[test]
+fn units_are_spread_by_the_loads_that_their_owners_tell() {
+    let mut world = world(2, 10);
+    world.start(0);
+    world.start(1);
+    world.goes_well(secs(2));
+    assert_eq!(world.acts(), [5, 5]);
+    let hot = UnitName::shard(0);
+    // Of 1,800 in all the hot one makes a half.
+    for _ in 0..30 {
+        world.goes_well(secs(1));
+        for node in 0..2 {
+            let units: Vec<_> = world.nodes[node].acting(world.now).collect();
+            let is_hot = units.iter().any(|(unit, _)| unit.unit().name() == hot);
+            let others = (units.len() - usize::from(is_hot)) as u64;
+            let profile = Profile {
+                load: others * 100 + if is_hot { 900 } else { 0 },
+                heavy: is_hot.then(|| (hot.clone(), 900)).into_iter().collect(),
+                ..Profile::default()
+            };
+            world.step(node, Input::Tell(profile.into()));
+        }
+    }
+    let mut acts = world.acts();
+    acts.sort_unstable();
+    assert_eq!(acts, [1, 9], "{}", world.messages.join("\n"));
 }
