@@ -14,6 +14,7 @@ use super::ending::KEPT;
 use super::following::{Following, Next};
 use super::input::{Fresh, Input};
 use super::keeping::Keeping;
+use super::loss::Doubt;
 use super::peers::{AGAIN, Chore, News, Peers};
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Profile, Units, Value, ended};
@@ -69,6 +70,7 @@ pub struct Member {
     pub(super) peers: Peers,
     pub(super) acting: Acting,
     pub(super) collecting: Collecting,
+    pub(super) doubt: Doubt,
     pub(super) coordinator: Coordinator,
     ops: BTreeMap<OpId, Purpose>,
     last_op: u64,
@@ -110,6 +112,7 @@ impl Member {
             peers: Peers::default(),
             acting: Acting::default(),
             collecting: Collecting::default(),
+            doubt: Doubt::None,
             coordinator: Coordinator::default(),
             ops: BTreeMap::new(),
             last_op: 0,
@@ -322,6 +325,7 @@ impl Member {
         self.following = Following::default();
         self.peers = Peers::default();
         self.collecting = Collecting::default();
+        self.doubt = Doubt::None;
         self.coordinator = Coordinator::default();
     }
 
@@ -354,6 +358,7 @@ impl Member {
     }
 
     pub(super) fn show_map(&mut self, sequence: u64, value: Value) {
+        self.doubt_map(sequence, &value);
         let next = self
             .following
             .show(self.now, sequence, value, &self.settings.units);
@@ -474,6 +479,7 @@ impl Member {
             Some(Purpose::Map) => self.map_written(outcome),
             Some(Purpose::BlankMap) if is_refused => self.out.push(Effect::Read(self.map_key())),
             Some(Purpose::Chore(epoch)) if is_refused => {
+                self.peers.refused(epoch);
                 self.out.push(Effect::Read(self.member_key(epoch)));
             }
             Some(Purpose::Lost(epoch)) => {
