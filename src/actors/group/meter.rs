@@ -147,7 +147,6 @@ mod tests {
     use nats_elect_core::plan::{Member, Unit, plan};
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "small whole numbers")]
     fn the_imbalance_is_that_of_the_members_that_take_units() {
         let owned = |owner| Unit {
             owner: Some(owner),

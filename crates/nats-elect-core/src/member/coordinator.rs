@@ -24,7 +24,7 @@ const TURN: Duration = Duration::from_millis(250);
 /// Changes of so much time go into one map, and a millisecond more for each thousand units.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// So long a map waits for epochs that are clear, if no other map is written.
+/// So long a map names epochs that are clear or over, if no other map is written.
 const TIDY: Duration = Duration::from_secs(30);
 
 /// How far the next map is.
@@ -135,8 +135,13 @@ impl Member {
         }
         self.coordinator.tidy_at = self.now + TIDY;
         let is_idle = self.acting.failures.ask_map(self.now);
-        if let Ok(next) = self.next(&map, &Changes::default())
-            && (is_idle || (is_first && next.waits() < map.waits()))
+        let changes = Changes {
+            gone: self.gone(&map),
+            ..Changes::default()
+        };
+        let says = |it: &Map| it.waits() + it.members().len();
+        if let Ok(next) = self.next(&map, &changes)
+            && (is_idle || (is_first && says(&next) < says(&map)))
         {
             self.write_map(&next);
         }
@@ -155,7 +160,8 @@ impl Member {
         }
         let cause = self.cause_due(map, delay);
         let idle = self.acting.failures.asks();
-        let tidy = (delay.is_zero() && map.waits() > 0).then_some(self.coordinator.tidy_at);
+        let is_untidy = || map.waits() > 0 || !self.gone(map).is_empty();
+        let tidy = (delay.is_zero() && is_untidy()).then_some(self.coordinator.tidy_at);
         [cause, idle, tidy].into_iter().flatten().min()
     }
 

@@ -370,6 +370,7 @@ impl Member {
         self.tells |= self.is_waited_for();
         self.miss_unknown();
         self.coordinate_anew();
+        self.retire_at = self.now;
     }
 
     /// Ends what the followed map does not allow.

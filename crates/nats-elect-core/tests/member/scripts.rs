@@ -91,7 +91,7 @@ fn idle_member_after_a_growth(seed: u64) -> World {
 }
 
 /// While the first one stands still, the second leaves, and a newcomer takes its units and is cut off
-/// before it says so.
+/// before it says so. An operator wants one of them back.
 fn taken_over_unseen(seed: u64) -> World {
     let mut world = warm(seed, 3, 2, 4);
     let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
@@ -101,10 +101,18 @@ fn taken_over_unseen(seed: u64) -> World {
     world.run(20 * MILLISECOND);
     world.leave(second);
     world.until(|it| it.acts()[newcomer] > 0);
-    world.nodes[newcomer].cut_until = world.now + 10 * SECOND;
+    let long = world.now + 10 * SECOND;
+    (
+        world.nodes[newcomer].cut_until,
+        world.nodes[newcomer].deaf_until,
+    ) = (long, long);
+    let unit = world.nodes[newcomer].handlers.keys().next();
+    let unit = unit.expect("a handler").unit().name();
     world.touch(&World::map_key(), Hand::Rubbish);
     world.run(until.since(world.now));
     world.rewatch(first);
+    let own = world.nodes[first].epoch().expect("a member");
+    world.order(first, 1, Order::Move(unit, own));
     world.run(8 * SECOND);
     world
 }
@@ -200,7 +208,7 @@ fn who_joins_after_all_have_gone(seed: u64) -> World {
 }
 
 /// Seeds of a script: watches may show all values of a key, or the last one.
-pub const SEEDS: u64 = 20;
+const SEEDS: u64 = 20;
 
 #[cfg_attr(not(feature = "__mutations"), test)]
 fn no_schedule_does_harm() {
