@@ -263,6 +263,10 @@ impl GroupState {
                 // By then the bucket may be another one.
                 myself.send_after(self.settings.heartbeat, || GroupMsg::LinkAgain);
             }
+            Effect::Rewatch => {
+                let link = LinkedMsg::LinkChanged(self.link.clone());
+                let _ = self.watch.send_message(link);
+            }
             Effect::Start { unit, token, until } => return self.start(myself, unit, token, until),
             Effect::Cancel { unit, until } => self.cancel(&unit, until),
             Effect::Extend { until, proved } => self.extend(until, proved),

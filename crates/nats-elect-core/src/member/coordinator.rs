@@ -423,6 +423,7 @@ impl Member {
         self.coordinator.work = Work::None;
         match outcome {
             WriteOutcome::Acked { revision } if *revision > self.following.shown() => {
+                self.following.written(*revision);
                 self.coordinator.work = Work::Stored {
                     sequence: *revision,
                     read_at: self.now + AGAIN,

@@ -38,6 +38,8 @@ pub enum Effect {
     },
     /// Look at the bucket anew, then step with [`Input::Link`](super::Input::Link): it is another one.
     Reopen,
+    /// Begin the watch anew: what it has shown is forgotten.
+    Rewatch,
     /// Publish a value, then step with [`Input::Written`](super::Input::Written).
     Write {
         /// The number that the answer bears.

@@ -43,6 +43,7 @@ impl Member {
             self.collecting.reset();
         }
         self.keeping.drop_epoch();
+        self.doubt_anew();
     }
 
     /// Whether a map has taken all units, or none came in time: then all handlers end.

@@ -14,6 +14,8 @@ pub(super) struct Following {
     /// The sequence of the newest value that was shown, and since when it is known.
     shown: u64,
     since: Moment,
+    /// The sequence of the last map that this member wrote.
+    written: u64,
     /// Since when the key is known to be empty.
     missing: Option<Moment>,
     /// Whether any map of this bucket that was shown had owners.
@@ -54,6 +56,30 @@ impl Following {
             }
             _ => Next::Foreign,
         }
+    }
+
+    /// A map of this member is stored at this sequence.
+    pub fn written(&mut self, sequence: u64) {
+        self.written = self.written.max(sequence);
+    }
+
+    /// The highest sequence at which a value is known to be stored.
+    pub fn known(&self) -> u64 {
+        self.shown.max(self.written)
+    }
+
+    /// Whether another value than this one was shown at its sequence.
+    pub fn is_another(&self, sequence: u64, value: &Value) -> bool {
+        let was_map = self.last == sequence;
+        let is_another = match value {
+            Value::Map(map) => {
+                let shown = self.map.as_ref().filter(|it| it.sequence() == sequence);
+                !was_map || shown.is_some_and(|it| **it != **map)
+            }
+            Value::LaterMap => !was_map,
+            _ => was_map,
+        };
+        sequence == self.shown && is_another
     }
 
     /// A read from the stream's leader found nothing, or the watch has shown nothing.

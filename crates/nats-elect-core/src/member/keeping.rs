@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::effect::{Effect, Over};
 use super::input::Look;
+use super::loss::Doubt;
 use super::machine::{Member, MemberSettings};
 use crate::assignment::{Epoch, Key, MemberRecord, Value};
 use crate::config::{RetrySettings, drift_margin};
@@ -108,6 +109,13 @@ impl Keeping {
     /// Asks for a heartbeat at once.
     pub const fn want(&mut self) {
         self.is_wanted = true;
+    }
+
+    /// Has the own key and the map read at a moment.
+    pub const fn look_by(&mut self, at: Moment) {
+        if let Phase::In { look_at, .. } | Phase::Claiming { look_at, .. } = &mut self.phase {
+            *look_at = Some(at);
+        }
     }
 
     /// Gives up the epoch. It is never used again.
@@ -303,6 +311,9 @@ impl Member {
             }
             (Phase::Out, _) => {}
         }
+        if let WriteOutcome::Acked { revision } = outcome {
+            self.doubt_confirmed(write.beat, *revision);
+        }
     }
 
     /// The reads of the own key and of the map ended.
@@ -328,6 +339,9 @@ impl Member {
             self.out.push(Effect::Reopen);
             return self.lose(epoch);
         }
+        if self.has_lost_writes(&look) {
+            return self.forget_lost_writes();
+        }
         match look.map {
             Some((sequence, value)) => self.show_map(sequence, value),
             None => self.following.miss(self.now),
@@ -335,12 +349,16 @@ impl Member {
         let own = look.own.as_ref();
         let found = self.judge(own.map(|(sequence, value)| stored(*sequence, value)));
         match found {
-            Found::Lost(EndCause::Regressed, _) => self.forget(self.bucket),
+            Found::Lost(EndCause::Regressed, _) => return self.forget_lost_writes(),
             Found::Lost(..) => self.lose(epoch),
             Found::Landed(..) | Found::Undecided => {}
         }
         if let Some((sequence, value)) = look.own {
             self.show_member(epoch, sequence, value);
+        }
+        if matches!(self.doubt, Doubt::Read { .. }) {
+            let at = self.look_at();
+            self.keeping.look_by(at);
         }
     }
 
@@ -385,7 +403,14 @@ impl Member {
         if until <= self.now {
             return;
         }
+        self.doubt_confirmed(attempt.beat, sequence);
+        let doubts = self.doubts();
         let is_new = match &mut self.keeping.phase {
+            Phase::In { held, .. } if doubts => {
+                held.stored(sequence);
+                held.renew_at = held.renew_at.max(next);
+                return;
+            }
             Phase::In { held, look_at, .. } => {
                 *look_at = look_at.filter(|_| sequence < held.revision);
                 held.extend(sequence, attempt.sent, until, held.renew_at.max(next));
@@ -393,7 +418,7 @@ impl Member {
             }
             phase => {
                 let held = Held::of(&attempt, sequence, until, next);
-                let look_at = None;
+                let look_at = doubts.then_some(self.now);
                 *phase = Phase::In {
                     epoch,
                     held,

@@ -13,6 +13,7 @@ use super::ending::KEPT;
 use super::following::{Following, Next};
 use super::input::{Fresh, Input};
 use super::keeping::Keeping;
+use super::loss::Doubt;
 use super::peers::{AGAIN, Chore, News, Peers};
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Profile, Units, Value, ended};
 use crate::lease::{Attempt, Link, OpId, WriteOutcome};
@@ -64,6 +65,7 @@ pub struct Member {
     pub(super) peers: Peers,
     pub(super) acting: Acting,
     pub(super) collecting: Collecting,
+    pub(super) doubt: Doubt,
     pub(super) coordinator: Coordinator,
     ops: BTreeMap<OpId, Purpose>,
     last_op: u64,
@@ -105,6 +107,7 @@ impl Member {
             peers: Peers::default(),
             acting: Acting::default(),
             collecting: Collecting::default(),
+            doubt: Doubt::None,
             coordinator: Coordinator::default(),
             ops: BTreeMap::new(),
             last_op: 0,
@@ -308,6 +311,7 @@ impl Member {
         self.following = Following::default();
         self.peers = Peers::default();
         self.collecting = Collecting::default();
+        self.doubt = Doubt::None;
         self.coordinator = Coordinator::default();
     }
 
@@ -340,6 +344,7 @@ impl Member {
     }
 
     pub(super) fn show_map(&mut self, sequence: u64, value: Value) {
+        self.doubt_map(sequence, &value);
         let next = self
             .following
             .show(self.now, sequence, value, &self.settings.units);
@@ -456,6 +461,7 @@ impl Member {
             Some(Purpose::Map) => self.map_written(outcome),
             Some(Purpose::BlankMap) if is_refused => self.out.push(Effect::Read(self.map_key())),
             Some(Purpose::Chore(epoch)) if is_refused => {
+                self.peers.refused(epoch);
                 self.out.push(Effect::Read(self.member_key(epoch)));
             }
             Some(Purpose::Lost(epoch)) => {

@@ -17,6 +17,7 @@
 //! | `unit.rs` | [`UnitId`]: a unit by its generation and its name |
 //! | `following.rs` | the map that the member follows, and what else it was shown under that key |
 //! | `keeping.rs` | the lease: the claim of an epoch, heartbeats, and reads in doubt |
+//! | `loss.rs` | confirmed writes that NATS lost |
 //! | `peers.rs` | rules 2, 4 and 5: what is known of each epoch |
 //! | `acting.rs` | rules 1, 2 and 6: handlers, exceptions, units that the member can't run |
 //! | `ending.rs` | rules 4 and 6: own epochs that end, the member that leaves, keys that nobody needs |
@@ -32,6 +33,7 @@ mod ending;
 mod following;
 mod input;
 mod keeping;
+mod loss;
 mod machine;
 mod peers;
 mod planning;

@@ -19,9 +19,22 @@ struct Peer {
     since: Moment,
     /// `None` if it is no record of that epoch.
     record: Option<Arc<MemberRecord>>,
+    /// Whether a write over it was refused: another value is there, or nothing.
+    is_refuted: bool,
 }
 
 impl Peer {
+    /// Whether a value is old. Where writes were lost their sequences are given again.
+    fn makes_old(&self, sequence: u64, value: &Value) -> bool {
+        let is_same = match (&self.record, value) {
+            (Some(record), Value::Member(other)) => record.nonce() == other.nonce(),
+            (None, Value::Foreign | Value::LaterMember) => true,
+            _ => false,
+        };
+        let is_known = self.sequence == sequence && is_same;
+        is_known || (self.sequence > sequence && !self.is_refuted)
+    }
+
     /// The lease that the value has to be watched for.
     fn lease(&self) -> Duration {
         let lease = self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl);
@@ -74,7 +87,7 @@ impl Peers {
             return News::Nothing;
         }
         let before = self.known.get(&epoch);
-        if before.is_some_and(|it| it.sequence >= sequence) {
+        if before.is_some_and(|it| it.makes_old(sequence, &value)) {
             return News::Nothing;
         }
         self.absent.remove(&epoch);
@@ -97,6 +110,7 @@ impl Peers {
             sequence,
             since: now,
             record,
+            is_refuted: false,
         };
         self.known.insert(epoch, peer);
         if is_same { News::Nothing } else { News::Told }
@@ -123,6 +137,14 @@ impl Peers {
     /// The epochs whose keys show *ended* without a time to live, each with its sequence.
     pub const fn ended(&self) -> &BTreeMap<Epoch, u64> {
         &self.ended
+    }
+
+    /// A write over the epoch's value was refused. Whatever other value is shown next is watched anew,
+    /// also if its sequence is lower, as writes may be lost.
+    pub fn refused(&mut self, epoch: Epoch) {
+        if let Some(peer) = self.known.get_mut(&epoch) {
+            peer.is_refuted = true;
+        }
     }
 
     pub fn is_known(&self, epoch: Epoch) -> bool {

@@ -198,6 +198,8 @@ mutations! {
         BelieveUnsigned,
     }
     members {
+        /// A map of a lower sequence than was shown is an old one, and writes are never lost.
+        LostMapFollowed,
         /// *Ended* gets a time to live although the map names its epoch. (Rule 4)
         RetiresNamed,
         /// Rule 1: a unit begins while others may still act on it.

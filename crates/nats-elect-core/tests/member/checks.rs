@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nats_elect_core::Moment;
-use nats_elect_core::assignment::Epoch;
+use nats_elect_core::assignment::{Epoch, LONGEST_LEASE};
 use nats_elect_core::member::UnitId;
 use nats_elect_core::token::FencingToken;
 
@@ -17,9 +17,40 @@ pub struct Checks {
     generations: BTreeMap<u32, FencingToken>,
     over: BTreeSet<Epoch>,
     pub starts: usize,
+    /// Until when two may act, as confirmed writes were lost.
+    lost_until: Moment,
+    /// How often two acted then.
+    pub overlaps: usize,
 }
 
 impl Checks {
+    /// Confirmed writes after a sequence are lost.
+    pub fn lose(&mut self, now: Moment, last: u64) {
+        self.lost_until = now + LONGEST_LEASE;
+        let tokens = self
+            .tokens
+            .values_mut()
+            .chain(self.generations.values_mut());
+        tokens.for_each(|it| it.sequence = it.sequence.min(last));
+    }
+
+    /// A member believes that confirmed writes are lost.
+    pub fn forgets(&self, number: usize) -> Result<(), String> {
+        let is_lost = self.lost_until > Moment::default();
+        is_lost
+            .then_some(())
+            .ok_or_else(|| format!("n{number} forgets what is not lost"))
+    }
+
+    /// Takes what must not be, unless confirmed writes were lost shortly before.
+    pub fn excuse(&mut self, now: Moment, result: Result<(), String>) -> Result<(), String> {
+        if now >= self.lost_until {
+            return result;
+        }
+        self.overlaps += usize::from(result.is_err());
+        Ok(())
+    }
+
     /// A handler begins.
     pub fn start(
         &mut self,

@@ -31,6 +31,8 @@ pub enum Event {
     /// The time to live of a value is over.
     Expire(Key, u64),
     Fault(Fault),
+    /// The watch begins anew.
+    Rewatch(usize, u64),
 }
 
 #[derive(Debug)]

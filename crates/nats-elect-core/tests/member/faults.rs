@@ -23,7 +23,8 @@ pub struct Faults {
     pub returns: usize,
     /// Handlers that end late, or later than their lease.
     pub late: usize,
-    pub mixed: bool,
+    /// The leases of those that start, in seconds. Empty: three.
+    pub leases: &'static [u64],
 }
 
 /// A fault at a time.
@@ -47,6 +48,8 @@ pub enum Fault {
     Move,
     /// The bucket is made anew.
     Bucket,
+    /// Confirmed writes are lost.
+    Lose,
 }
 
 /// What somebody does to a key.
@@ -67,7 +70,11 @@ impl Faults {
     }
 
     pub fn ttl(&self, chance: &mut Chance) -> Duration {
-        let choices: &[u64] = if self.mixed { &[1, 3, 3, 8, 30] } else { &[3] };
+        let choices = if self.leases.is_empty() {
+            &[3]
+        } else {
+            self.leases
+        };
         Duration::from_secs(choices[chance.below(choices.len())])
     }
 
@@ -90,7 +97,7 @@ impl World {
             lag: of(),
             returns: of(),
             late: 2 * of(),
-            mixed: of() > 0,
+            leases: if of() > 0 { &[1, 3, 3, 8, 30] } else { &[3] },
         };
         let crash = [Fault::Crash, Fault::Start, Fault::Start];
         let mut kinds = Vec::new();
@@ -122,6 +129,9 @@ impl World {
         if self.chance.permille(100) {
             kinds.push(Fault::Bucket);
         }
+        if self.chance.permille(200) {
+            kinds.push(Fault::Lose);
+        }
         let count = self.chance.below(40);
         for _ in 0..count {
             let fault = kinds[self.chance.below(kinds.len())];
@@ -144,10 +154,11 @@ impl World {
             Fault::Pause => self.nodes[number].paused_until = until,
             Fault::Deaf => self.nodes[number].deaf_until = until,
             Fault::Cut => self.nodes[number].cut_until = until,
-            Fault::Rewatch if self.nodes[number].bucket == self.stream.bucket => {
-                self.rewatch(number);
+            Fault::Rewatch => self.rewatch(number),
+            Fault::Lose => {
+                let count = self.chance.below(40);
+                self.lose_writes(count);
             }
-            Fault::Rewatch => {}
             Fault::Bucket => self.make_bucket_anew(5000),
             Fault::Map(hand) => self.touch(&Self::map_key(), hand),
             Fault::Member(hand) => {

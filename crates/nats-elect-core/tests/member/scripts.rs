@@ -22,6 +22,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("CollectsKnownAlone", taken_over_unseen),
     ("CollectsBehind", first_one_is_behind),
     ("ReadsBeforeHeartbeat", reads_from_a_former_leader),
+    ("LostMapFollowed", owner_by_a_lost_map),
     ("RetiresNamed", who_joins_after_all_have_gone),
 ];
 
@@ -143,6 +144,39 @@ fn reads_from_a_former_leader(seed: u64) -> World {
     world.until(|it| it.nodes[first].cursor > rubbish);
     world.nodes[first].deaf_until = world.now + SECOND;
     world.run(8 * SECOND);
+    world
+}
+
+/// NATS loses all that was written after the last heartbeat of a member with a long lease, and with it
+/// the map by which that member owns a unit. The others die, and a newcomer takes over.
+fn owner_by_a_lost_map(seed: u64) -> World {
+    let mut world = World::new(seed, 4, Units::Shards(6));
+    world.logs = true;
+    for (node, leases) in [(0, &[30]), (1, &[1]), (2, &[1])] {
+        world.faults.leases = leases;
+        world.start(node);
+    }
+    world.run(2 * SECOND);
+    world.step(0, Input::Prove);
+    world.run(10 * MILLISECOND);
+    let kept = world.stream.log.len();
+    world.run(6 * SECOND);
+    let (map, from, to) = (
+        world.newest_map(),
+        world.nodes[1].epoch(),
+        world.nodes[0].epoch(),
+    );
+    let (from, to) = (from.expect("a member"), to.expect("a member"));
+    let units: Vec<_> = map.expect("a map").owned_by(from).collect();
+    for unit in units {
+        world.order(1, 1, Order::Move(UnitName::shard(unit), to));
+    }
+    world.until(|it| it.acts()[0] == 4);
+    world.lose_writes(world.stream.log.len() - kept);
+    world.crash(1);
+    world.crash(2);
+    world.start(3);
+    world.run(80 * SECOND);
     world
 }
 

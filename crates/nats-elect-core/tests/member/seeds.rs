@@ -106,17 +106,19 @@ fn number(name: &str) -> Option<u64> {
 fn members_keep_their_promises() {
     let first = number("MEMBER_FIRST").unwrap_or(1);
     let count = number("MEMBER_SEEDS").unwrap_or(60);
-    let (mut starts, mut maps, mut collects) = (0, 0, 0);
+    let (mut starts, mut maps, mut collects, mut overlaps) = (0, 0, 0, 0);
     let mut longest = (Duration::ZERO, 0);
     for seed in first..first + count {
         let world = check(seed);
         starts += world.checks.starts;
         maps += world.maps;
         collects += world.collects;
+        overlaps += usize::from(world.checks.overlaps > 0);
         longest = longest.max((world.recovery, seed));
     }
     println!(
-        "{count} seeds: {starts} handlers, {maps} maps, {collects} collects, longest recovery {longest:?}"
+        "{count} seeds: {starts} handlers, {maps} maps, {collects} collects, {overlaps} seeds in which two act \
+         as writes were lost, longest recovery {longest:?}"
     );
 }
 

@@ -21,6 +21,8 @@ pub struct Stream {
     pub sequence: u64,
     pub log: Vec<Entry>,
     last: BTreeMap<Key, usize>,
+    /// Keys that were emptied, each with the length of the log.
+    purges: Vec<(usize, Key)>,
 }
 
 impl Stream {
@@ -30,6 +32,7 @@ impl Stream {
             sequence: 0,
             log: Vec::new(),
             last: BTreeMap::new(),
+            purges: Vec::new(),
         }
     }
 
@@ -73,6 +76,20 @@ impl Stream {
     /// Removes all of a key, without a trace.
     pub fn purge(&mut self, key: &Key) {
         self.last.remove(key);
+        self.purges.push((self.log.len(), key.clone()));
+    }
+
+    /// Loses the last values. Their sequences are given again.
+    pub fn lose(&mut self, count: usize) {
+        let length = self.log.len().saturating_sub(count).max(1);
+        self.log.truncate(length);
+        self.purges.retain(|(at, _)| *at <= length);
+        self.sequence = self.log.last().map_or(self.sequence, |it| it.sequence);
+        let all = self.log.iter().enumerate();
+        self.last = all.map(|(at, it)| (it.key.clone(), at)).collect();
+        let purges = &self.purges;
+        self.last
+            .retain(|key, at| !purges.iter().any(|(after, it)| it == key && *at < *after));
     }
 
     /// Whether the entry is still there.

@@ -168,6 +168,7 @@ impl World {
                     self.step(node, Input::HandlerEnded(unit));
                 }
             }
+            Event::Rewatch(node, start) if self.is_alive(node, start) => self.rewatch(node),
             Event::Start(node) => self.start(node),
             Event::Notice(node) => self.notice(node),
             Event::Expire(key, sequence) if self.stream.last_sequence(&key) == sequence => {
@@ -270,6 +271,26 @@ impl World {
         }
     }
 
+    /// The stream loses its last values, which were confirmed. Watches go on, or begin anew some time.
+    pub fn lose_writes(&mut self, count: usize) {
+        self.stream.lose(count);
+        let last = self.stream.sequence;
+        self.log(|| format!("WRITES ARE LOST after #{last}"));
+        self.checks.lose(self.now, last);
+        for number in 0..self.nodes.len() {
+            let goes_on = self.chance.permille(300);
+            let (node, end) = (&mut self.nodes[number], self.stream.log.len());
+            node.cursor = node.cursor.min(end);
+            node.catch_up = node.catch_up.map(|it| it.min(end));
+            if goes_on {
+                continue;
+            }
+            (node.watch, node.is_at_end) = (node.watch + 1, false);
+            let (start, delay) = (node.start, self.chance.millis(1, 3000));
+            self.after(delay, Event::Rewatch(number, start));
+        }
+    }
+
     fn notice(&mut self, number: usize) {
         let bucket = self.stream.bucket;
         let node = &mut self.nodes[number];
@@ -287,6 +308,9 @@ impl World {
 
     /// The watch begins anew.
     pub fn rewatch(&mut self, number: usize) {
+        if self.nodes[number].bucket != self.stream.bucket {
+            return;
+        }
         let end = self.stream.log.len();
         let node = &mut self.nodes[number];
         node.watch += 1;
@@ -354,12 +378,13 @@ impl World {
         }
         if self.nodes.len() < 10 {
             let alone = checks::alone(now, &self.nodes);
+            let alone = self.checks.excuse(now, alone);
             self.fail(alone);
         }
     }
 
     fn carry_out(&mut self, number: usize, effect: Effect) {
-        let start = self.nodes[number].start;
+        let (start, now) = (self.nodes[number].start, self.now);
         match effect {
             Effect::Beat {
                 op,
@@ -372,6 +397,12 @@ impl World {
             Effect::Reopen => {
                 let delay = self.latency();
                 self.after(delay, Event::Notice(number));
+            }
+            Effect::Rewatch => {
+                self.log(|| format!("n{number} forgets what it knows"));
+                let result = self.checks.forgets(number);
+                self.fail(result);
+                self.rewatch(number);
             }
             Effect::Write {
                 op,
@@ -402,6 +433,7 @@ impl World {
                     is_told: false,
                 };
                 let result = self.checks.start(&unit, token, epoch);
+                let result = self.checks.excuse(now, result);
                 self.fail(result);
                 let former = self.nodes[number].handlers.insert(unit.clone(), handler);
                 if former.is_some() {
