@@ -418,7 +418,7 @@ impl Member {
             }
             phase => {
                 let held = Held::of(&attempt, sequence, until, next);
-                let look_at = None;
+                let look_at = doubts.then_some(self.now);
                 *phase = Phase::In {
                     epoch,
                     held,

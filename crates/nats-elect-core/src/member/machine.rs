@@ -450,6 +450,10 @@ impl Member {
             let (epoch, over, value) = match chore {
                 Chore::End(epoch, over) => (epoch, over, ended(epoch)),
                 Chore::Blank(epoch) => (epoch, 0, Vec::new()),
+                Chore::Read(epoch) => {
+                    self.out.push(Effect::Read(self.member_key(epoch)));
+                    continue;
+                }
             };
             let key = self.member_key(epoch);
             let over = if mutated!(MarkedOverAnything) {

@@ -11,6 +11,9 @@ use crate::mutation::mutated;
 /// The time until a write beside the lease is tried again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
+/// The time between two reads of a foreign value.
+const REREAD: Duration = Duration::from_secs(15);
+
 /// A value under the key of an epoch that is not over.
 #[derive(Clone, Debug)]
 struct Peer {
@@ -19,6 +22,8 @@ struct Peer {
     since: Moment,
     /// `None` if it is no record of that epoch.
     record: Option<Arc<MemberRecord>>,
+    /// When to read it again from the stream's leader, if it is no record.
+    read_at: Moment,
     /// Whether a write over it was refused: another value is there, or nothing.
     is_refuted: bool,
 }
@@ -66,6 +71,8 @@ pub(super) enum Chore {
     End(Epoch, u64),
     /// A foreign value, over nothing.
     Blank(Epoch),
+    /// A read of a foreign value: somebody may have emptied the key, which no watch shows.
+    Read(Epoch),
 }
 
 /// All epochs that were shown.
@@ -120,6 +127,7 @@ impl Peers {
             sequence,
             since: now,
             record,
+            read_at: now + REREAD,
             is_refuted: false,
         };
         self.known.insert(epoch, peer);
@@ -224,8 +232,11 @@ impl Peers {
             .filter_map(|(at, chore)| (at <= now).then_some(chore))
             .collect();
         for chore in &due {
-            let (Chore::End(epoch, _) | Chore::Blank(epoch)) = chore;
+            let (Chore::End(epoch, _) | Chore::Blank(epoch) | Chore::Read(epoch)) = chore;
             self.again.insert(*epoch, now + AGAIN);
+            if let (Chore::Read(_), Some(peer)) = (chore, self.known.get_mut(epoch)) {
+                peer.read_at = now + REREAD;
+            }
         }
         due
     }
@@ -237,16 +248,21 @@ impl Peers {
 
     fn dues(&self, own: Epoch, delay: Duration) -> impl Iterator<Item = (Moment, Chore)> {
         let others = self.known.iter().filter(move |(epoch, _)| **epoch != own);
+        let foreign = others.clone().filter(|(_, peer)| peer.record.is_none());
+        let reads = foreign.map(|(epoch, peer)| (*epoch, peer.read_at, Chore::Read(*epoch)));
         let silent = others.map(|(epoch, peer)| {
             let chore = Chore::End(*epoch, peer.sequence);
             (*epoch, peer.since + peer.lease(), chore)
         });
         let absent = self.absent.iter();
         let absent = absent.map(|(epoch, since)| (*epoch, *since, Chore::Blank(*epoch)));
-        silent.chain(absent).map(move |(epoch, at, chore)| {
-            let again = self.again.get(&epoch).copied().unwrap_or_default();
-            ((at + delay).max(again), chore)
-        })
+        silent
+            .chain(absent)
+            .chain(reads)
+            .map(move |(epoch, at, chore)| {
+                let again = self.again.get(&epoch).copied().unwrap_or_default();
+                ((at + delay).max(again), chore)
+            })
     }
 }
 

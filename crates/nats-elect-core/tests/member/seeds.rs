@@ -10,9 +10,9 @@ use crate::world::World;
 const FAULTS: Duration = Duration::from_secs(60);
 
 /// So long after the last fault each unit has an owner. A foreign value is waited for as long as the
-/// longest lease. If somebody then empties its key, that is noticed in the end, and the blank in its place
-/// is waited for once more.
-const RECOVERY: Duration = Duration::from_secs(170);
+/// longest lease. If somebody empties its key, a read notices that, and the blank in its place is waited
+/// for once more.
+const RECOVERY: Duration = Duration::from_secs(100);
 
 /// So long nothing happens in the end: longer than any member leaves between two heartbeats.
 const CALM: Duration = Duration::from_secs(12);
