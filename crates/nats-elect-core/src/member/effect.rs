@@ -56,8 +56,9 @@ pub enum Effect {
     /// Read a key from the stream's leader, then step with [`Input::Shown`](super::Input::Shown) or
     /// [`Input::Missing`](super::Input::Missing).
     Read(Key),
-    /// Read all keys of the group's members from the stream's leader, in the order of their sequences
-    /// until nothing is left. Then step with [`Input::Collected`](super::Input::Collected).
+    /// Read all keys of the group's members from the stream's leader, in the order of their sequences,
+    /// and then those that were written meanwhile. Then step with
+    /// [`Input::Collected`](super::Input::Collected).
     Collect {
         /// The number that the answer bears.
         op: OpId,
