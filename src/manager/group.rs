@@ -147,8 +147,8 @@ impl GroupHandle {
     /// Gives the group another number of shards. Returns whether a map says so, within so long.
     #[doc(hidden)]
     pub async fn resize(&self, shards: u32, within: Duration) -> bool {
-        let order = Order::Resize(Units::Shards(shards));
-        self.scope.resize(order, within).await == Some(Reply::Done)
+        let order = self.scope.order(Order::Resize(Units::Shards(shards)));
+        tokio::time::timeout(within, order).await == Ok(Some(Reply::Done))
     }
 
     /// Waits until what is known fulfils a condition, which is checked at each change. Returns as well

@@ -1,7 +1,5 @@
 //! Orders about the map of a group that is one.
 
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 
 use super::group_requests::{GroupRequest, MoveError, Taker};
@@ -75,11 +73,6 @@ impl GroupScope {
             Ok(Some(Reply::InChange)) => Err(not_ready(IN_CHANGE)),
             Ok(Some(_)) => Err(not_ready(NO_ANSWER)),
         }
-    }
-
-    /// Gives the group another number of shards. Returns what became of that, in so long at most.
-    pub async fn resize(&self, order: Order, within: Duration) -> Option<Reply> {
-        tokio::time::timeout(within, self.order(order)).await.ok()?
     }
 
     fn epoch_of(&self, taker: Taker<'_>) -> Option<Epoch> {

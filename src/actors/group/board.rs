@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::GroupState;
 use crate::clock;
 use crate::role::{Board, UnitOnBoard};
-use nats_elect_core::assignment::{Map, Units};
+use nats_elect_core::assignment::Map;
 use nats_elect_core::member::UnitId;
 
 impl GroupState {
@@ -55,10 +55,7 @@ impl GroupState {
             board.is_one_map = true;
             board.own = self.member.epoch();
             board.generation = map.generation();
-            board.shards = match map.units() {
-                Units::Shards(count) => Some(*count),
-                Units::Names(_) => None,
-            };
+            board.shards = map.units().shards();
             let members = self.member.instances();
             let members = members.map(|(epoch, id)| (epoch, id.as_str().into()));
             board.members = members.collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::config::GroupConfig;
-use nats_elect_core::assignment::{Unit, Units};
+use nats_elect_core::assignment::Units;
 use nats_elect_core::member::PlanRequest;
 use nats_elect_core::name::UnitName;
 use nats_elect_core::plan::{self, Fleet};
@@ -42,12 +42,8 @@ pub(super) fn fleet(request: &PlanRequest, config: &GroupConfig) -> Fleet {
 
 /// The place of a unit in the map.
 fn place(units: &Units, name: &str) -> Option<usize> {
-    let name = UnitName::new(name).ok()?;
-    let unit = match units {
-        Units::Shards(_) => Unit::Shard(name.as_shard()?),
-        Units::Names(_) => Unit::Named(&name),
-    };
-    usize::try_from(units.place(unit)?).ok()
+    let place = units.place_of(&UnitName::new(name).ok()?)?;
+    usize::try_from(place).ok()
 }
 
 #[cfg(test)]

@@ -51,9 +51,7 @@ impl GroupState {
             tracing::info!(%group, %epoch, "this instance is a member");
             self.trouble.logged.clear();
         }
-        let mut living = self.member.living(now);
-        let waits = living.any(|(it, told)| it == epoch && told.waits);
-        drop(living);
+        let waits = self.member.waits();
         if waits && !std::mem::replace(&mut self.trouble.waits, waits) {
             tracing::warn!(
                 %group,

@@ -6,13 +6,12 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
-use super::GroupState;
+use super::{GroupState, Stopping};
 use crate::actors::messages::GroupMsg;
 use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, HandlerReport, Request, RunningTerm};
 use crate::store::FencedBy;
-use nats_elect_core::assignment::Units;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::group::UnitKey;
 use nats_elect_core::member::{Input, UnitId};
@@ -100,10 +99,7 @@ impl GroupState {
         let report = move |report| {
             let _ = reports.send_message(GroupMsg::Handler(of.clone(), report));
         };
-        let shards = self.member.map().and_then(|map| match map.units() {
-            Units::Shards(count) => Some(*count),
-            Units::Names(_) => None,
-        });
+        let shards = self.member.map().and_then(|map| map.units().shards());
         let of = (&key, FencedBy::Fence);
         let started = self
             .scope
@@ -114,20 +110,16 @@ impl GroupState {
             return vec![Input::Unhealthy(unit), ended];
         };
         self.scope.meter.started(1);
-        let running = Running {
+        let mut running = Running {
             term,
             sequence,
             cause: None,
         };
-        self.running.insert(unit, running);
-        if self
-            .stopping
-            .is_some_and(|it| it != super::Stopping::Leaving)
-        {
-            for running in self.running.values_mut() {
-                running.cancel(UnitTermEnd::Drained);
-            }
+        // The others were told to end when it began to stop.
+        if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
+            running.cancel(UnitTermEnd::Drained);
         }
+        self.running.insert(unit, running);
         Vec::new()
     }
 

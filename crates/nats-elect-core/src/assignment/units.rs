@@ -71,6 +71,23 @@ impl Units {
         }
     }
 
+    /// The number of shards. `None` if the units have names.
+    pub const fn shards(&self) -> Option<u32> {
+        match self {
+            Self::Shards(count) => Some(*count),
+            Self::Names(_) => None,
+        }
+    }
+
+    /// The place of the unit with this name. That of a shard is its number. `None` if the group has no
+    /// such unit.
+    pub fn place_of(&self, name: &UnitName) -> Option<u32> {
+        self.place(match self {
+            Self::Shards(_) => Unit::Shard(name.as_shard()?),
+            Self::Names(_) => Unit::Named(name),
+        })
+    }
+
     /// Whether the bounds hold, and no name is there twice.
     pub(super) fn is_valid(&self) -> bool {
         match self {

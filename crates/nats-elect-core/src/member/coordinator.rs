@@ -11,7 +11,7 @@ use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
 use super::planning::{Candidate, PlanRequest, can_run};
 use super::unit::UnitId;
-use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Unit, Units};
+use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Units};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::name::UnitName;
@@ -291,11 +291,7 @@ impl Member {
     }
 
     fn obey_move(&mut self, map: &Map, name: &UnitName, to: Epoch) -> Option<Reply> {
-        let unit = match map.units() {
-            Units::Shards(_) => name.as_shard().map(Unit::Shard),
-            Units::Names(_) => Some(Unit::Named(name)),
-        };
-        let Some(place) = unit.and_then(|unit| map.units().place(unit)) else {
+        let Some(place) = map.units().place_of(name) else {
             return Some(Reply::NoUnit);
         };
         if map.owner(place) == Some(to) {

@@ -263,7 +263,7 @@ impl Member {
     }
 
     /// Whether it waits for leases of another bucket.
-    pub(super) const fn waits(&self) -> bool {
+    pub const fn waits(&self) -> bool {
         self.waits_until.is_some()
     }
 

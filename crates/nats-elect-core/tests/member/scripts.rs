@@ -74,18 +74,19 @@ impl World {
 
 /// The own handlers of the former generation have not ended.
 fn one_member_resizes(seed: u64) -> World {
-    let mut world = warm(seed, 1, 1, 2);
-    world.handlers_end_late();
-    world.order(0, 1, Order::Resize(Units::Shards(4)));
-    world.run(15 * SECOND);
-    world
+    resized(seed, 1, 4)
 }
 
 /// A member without a unit gets some in the next generation, where others still end.
 fn idle_member_after_a_growth(seed: u64) -> World {
-    let mut world = warm(seed, 3, 3, 2);
+    resized(seed, 3, 6)
+}
+
+/// Members of two units whose handlers end late get another number of them.
+fn resized(seed: u64, nodes: usize, units: u32) -> World {
+    let mut world = warm(seed, nodes, nodes, 2);
     world.handlers_end_late();
-    world.order(0, 1, Order::Resize(Units::Shards(6)));
+    world.order(0, 1, Order::Resize(Units::Shards(units)));
     world.run(15 * SECOND);
     world
 }
