@@ -68,7 +68,7 @@ impl Group {
             policy: None,
             config: GroupConfig::default(),
             is_configured: false,
-            is_by_one_map: false,
+            is_by_one_map: true,
         }
     }
 
