@@ -64,6 +64,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         it.max_age = Duration::from_secs(5);
         it.max_messages_per_subject = 3;
         it.allow_atomic_publish = false;
+        it.allow_message_ttl = false;
         it.first_sequence = None;
         it.allow_direct = true;
         it.max_message_size = 1000;
@@ -83,6 +84,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         ("max age", "expire after 5s"),
         ("history", "more than the last value"),
         ("batches", "off"),
+        ("times to live", "off"),
         ("first sequence", "start low"),
         ("value size", "larger than 1000 bytes"),
         ("rollups", "empty the bucket"),
