@@ -44,7 +44,7 @@ mod write;
 #[cfg(any(test, fuzzing))]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use asking::Asking;
-pub use assignment::AssignmentDelivery;
+pub use assignment::{AssignmentDelivery, AssignmentWatch};
 pub use bucket::{Bucket, IfMissing, Traits, server_of};
 pub use data::DataEntry;
 pub use data_owner::{DataOwner, FencedBy};

@@ -62,8 +62,8 @@ impl Lab {
     }
 
     async fn watch_shards(&self) -> AssignmentWatch {
-        let (bucket, group) = (&self.bucket, group());
-        let watch = bucket.watch_assignment(&group, self.info.epoch, TIMEOUT);
+        let (bucket, keys) = (&self.bucket, Key::all_of(&group()));
+        let watch = bucket.watch_assignment(&keys, self.info.epoch, TIMEOUT);
         watch.await.unwrap()
     }
 
@@ -625,7 +625,7 @@ async fn what_is_of_another_bucket_is_not_shown() {
     assert_eq!(read.err(), another);
     let read = lab.bucket.read_members(&group(), old, 0, TIMEOUT).await;
     assert_eq!(read.err(), another);
-    let begun = lab.bucket.watch_assignment(&group(), old, TIMEOUT).await;
+    let begun = lab.bucket.watch_assignment(Key::ALL, old, TIMEOUT).await;
     assert_eq!(begun.err(), another);
     let end = loop {
         match watch.next_batch(BATCH).await {
