@@ -112,7 +112,7 @@ async fn an_observer_sees_the_units_of_each_member_and_whether_it_lives() {
             let (seen, owner) = (seen.groups["partitions"].unit(&unit), owner);
             let seen = seen.expect("it");
             owner.is_some_and(|owner| {
-                seen.fencing_token == Some(owner.fencing_token)
+                seen.fencing_token == owner.fencing_token
                     && seen.instance_id == Some(owner.instance_id)
             })
         };
@@ -426,7 +426,7 @@ async fn who_follows_sees_units_move_and_the_owner_of_a_key() {
             let (unit, member) = followed.owner_of("partitions", key).expect("shards");
             assert_eq!(unit.unit, shard.to_string());
             let (owner, member) = (owner?, member?);
-            let same = unit.fencing_token == Some(owner.fencing_token)
+            let same = unit.fencing_token == owner.fencing_token
                 && member.instance_id == owner.instance_id;
             same.then_some(())
         })

@@ -19,7 +19,6 @@ fn shown(sequence: u64, over: Option<u64>, content: GroupContent) -> Vec<GroupDe
     vec![GroupDelivery::Shown(Shown {
         message,
         signed: None,
-        entry: None,
     })]
 }
 

@@ -26,7 +26,7 @@ pub use self::instances::{Candidate, Instance};
 pub use self::members::{Member, owner, problems, state};
 pub use self::past::Event;
 pub use self::roles::{Change, Leader, Role, Urgency};
-pub use self::unit_lists::{listed, order, ranges};
+pub use self::unit_lists::{listed, ranges};
 pub use self::values::{In, Seconds, Time, Token, View, Whole, or_null};
 pub use self::watched::{Asked, Freshness, Latest, Of, Watched};
 

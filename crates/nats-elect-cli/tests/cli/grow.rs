@@ -11,7 +11,7 @@ use crate::doctor::users_of;
 use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, obedient, output};
 use crate::{Ended, ended};
 
-const LOGIN: [(&str, &str); 2] = [("NATS_USER", "grow"), ("NATS_PASSWORD", "change-me")];
+const LOGIN: [(&str, &str); 2] = [("NATS_USER", "operator"), ("NATS_PASSWORD", "change-me")];
 
 async fn member(server: &NatsServer, id: &str) -> RoleManager {
     RoleManager::builder()
@@ -45,10 +45,10 @@ async fn grow(server: &NatsServer, arguments: &[&str]) -> Ended {
     ended.await.expect("no panic")
 }
 
-/// By the user of `deploy/nats/grow.conf`, who needs no more.
+/// By the user of `deploy/nats/operator.conf`, who needs no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_grows_while_its_members_run_and_the_command_can_be_given_again() {
-    let users = users_of(&[include_str!("../../../../deploy/nats/grow.conf")]);
+    let users = users_of(&[include_str!("../../../../deploy/nats/operator.conf")]);
     let users = users.replacen("users = [", "users = [ { user: all, password: all }", 1);
     let server = NatsServer::builder().config(&users).start().expect("start");
     let (a, b) = (

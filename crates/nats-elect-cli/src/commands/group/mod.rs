@@ -5,7 +5,6 @@ pub mod drain;
 pub mod explain;
 pub mod grow;
 pub mod ls;
-pub mod plan;
 mod reasons;
 pub mod show;
 pub mod transfer;
