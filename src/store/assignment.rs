@@ -43,9 +43,7 @@ impl Bucket {
     /// Watches keys of groups, in the stream's order: first the last value of each key, then every
     /// value as it comes. `keys` is [`Key::all_of`] a group, or [`Key::ALL`].
     ///
-    /// The watch ends with its first error, silence included. Begin another one then. A value with
-    /// headers that the client can't read costs it the connection, each time anew:
-    /// [`clear_unreadable`](Self::clear_unreadable) writes over those.
+    /// The watch ends with its first error, silence included. Begin another one then.
     pub async fn watch_assignment(
         &self,
         keys: &str,

@@ -11,9 +11,8 @@ use crate::actors::messages::GroupMsg;
 use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, HandlerReport, Request, RunningTerm};
-use crate::store::FencedBy;
+use nats_elect_core::assignment::UnitKey;
 use nats_elect_core::event::FailureKind;
-use nats_elect_core::group::UnitKey;
 use nats_elect_core::member::{Input, UnitId};
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{Failure, HandlerEnd, Moment, Reply, TermId, TermStart};
@@ -74,6 +73,10 @@ impl GroupState {
         token: FencingToken,
         until: Moment,
     ) -> Vec<Input> {
+        // Its own units were told to end when it began to stop.
+        if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
+            return Vec::new();
+        }
         let length = self
             .settings
             .ttl
@@ -100,25 +103,20 @@ impl GroupState {
             let _ = reports.send_message(GroupMsg::Handler(of.clone(), report));
         };
         let shards = self.member.map().and_then(|map| map.units().shards());
-        let of = (&key, FencedBy::Fence);
         let started = self
             .scope
-            .start(of, shards, &start, (id, span), ask, report);
+            .start(&key, shards, &start, (id, span), ask, report);
         let Some(term) = started else {
             // Without a handler there is nothing to run: the unit goes elsewhere.
             let ended = Input::HandlerEnded(unit.clone(), HandlerEnd::Failed);
             return vec![Input::Unhealthy(unit), ended];
         };
         self.scope.meter.started(1);
-        let mut running = Running {
+        let running = Running {
             term,
             sequence,
             cause: None,
         };
-        // The others were told to end when it began to stop.
-        if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
-            running.cancel(UnitTermEnd::Drained);
-        }
         self.running.insert(unit, running);
         Vec::new()
     }

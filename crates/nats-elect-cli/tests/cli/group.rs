@@ -239,7 +239,6 @@ async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
         &["group", "show", "shards"],
         &["group", "show", "shards", "--units"],
         &["group", "explain", "shards"],
-        &["group", "show", "shards", "-o", "wide"],
     ] {
         let told = output(&server, &[command, &["--wait", "0s"]].concat());
         assert_eq!(told.code, Some(0), "{command:?}: {}", told.stderr);

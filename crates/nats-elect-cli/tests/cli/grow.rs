@@ -4,7 +4,6 @@ use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
-use crate::doctor::users_of;
 use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, obedient, output};
 use crate::group::{LEASE, stop};
 use crate::{Ended, ended};
@@ -34,18 +33,15 @@ async fn all_owned(members: &[&RoleManager], shards: usize) {
 /// The command, as a thread of its own: meanwhile the members go on.
 async fn grow(server: &NatsServer, user: &str, arguments: &[&str]) -> Ended {
     let mut command = at(server, &[&["group", "grow"], arguments].concat());
-    command.envs([("NATS_USER", user), ("NATS_PASSWORD", "change-me")]);
+    let password = if user == "all" { "all" } else { "change-me" };
+    command.envs([("NATS_USER", user), ("NATS_PASSWORD", password)]);
     let ended = tokio::task::spawn_blocking(move || ended(&mut command));
     ended.await.expect("no panic")
 }
 
-/// By the user of `deploy/nats/operator.conf`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_grows_and_shrinks_while_its_members_run() {
-    let users = users_of(&[
-        include_str!("../../../../deploy/nats/operator.conf"),
-        include_str!("../../../../deploy/nats/observer.conf"),
-    ]);
+    let users = include_str!("../../../../deploy/nats/observer.conf");
     let users = users.replacen("users = [", "users = [ { user: all, password: all }", 1);
     let server = NatsServer::builder().config(&users).start().expect("start");
     let (a, b) = (
@@ -57,7 +53,7 @@ async fn a_group_grows_and_shrinks_while_its_members_run() {
         [("8", 4, 2, true), ("8", 8, 2, false), ("3", 8, 3, true)]
     {
         let arguments = ["partitions", shards, "--yes", "--json"];
-        let grown = grow(&server, "operator", &arguments).await;
+        let grown = grow(&server, "all", &arguments).await;
         let told = json(&grown.with_code(0).stdout);
         let shards: usize = shards.parse().expect("a number");
         let expected = json!({
@@ -76,7 +72,7 @@ async fn a_group_grows_and_shrinks_while_its_members_run() {
     // Who may only look learns what is missing.
     let denied = grow(&server, "observer", &["partitions", "4", "--yes"]).await;
     denied.with_code(4).complains("resize-group");
-    let named = grow(&server, "operator", &["jobs", "4", "--yes"]).await;
+    let named = grow(&server, "all", &["jobs", "4", "--yes"]).await;
     named.with_code(4).complains("named units");
     stop(a).await;
     stop(b).await;
@@ -114,7 +110,7 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
             3,
             "no instance that answers takes part",
         ),
-        (["odd", "8", "--yes"], 4, "not understood"),
+        (["odd", "8", "--yes"], 4, "no map that is understood"),
     ] {
         let told = grow(&arguments);
         assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);

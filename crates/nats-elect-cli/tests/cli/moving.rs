@@ -25,7 +25,8 @@ async fn a_unit_is_moved_and_who_can_not_have_it_is_refused() {
     let owner = b.group("partitions").expect("a group").owner(&unit);
     let owner = owner.expect("an owner");
     assert_eq!(owner.instance_id, "node-2");
-    assert_eq!(told["fencing_token"], owner.fencing_token.to_string());
+    let token = owner.fencing_token.expect("a token");
+    assert_eq!(told["fencing_token"], token.to_string());
     let again = output(&server, &transfer).with_code(0);
     again.says("already");
     is_fit_for_a_terminal(&again);
