@@ -120,7 +120,8 @@ impl GroupHandle {
     /// the new owner, the method waits for that.
     ///
     /// The unit stays there until something else moves it: the new owner leaves or dies, or the load
-    /// changes. A move that the group's plan would undo at once is refused. To place a unit for good,
+    /// changes. A move that the group's plan would undo at once is refused. The plan may move another
+    /// unit in return, to keep the balance. To place a unit for good,
     /// give it a weight, [`requires`](crate::Group::requires) or [`apart`](crate::Group::apart).
     ///
     /// The method waits for the stop budget, the lease and three heartbeats at most.

@@ -137,7 +137,7 @@ impl GroupView {
         let mut candidates = self.request.candidates.iter();
         let unit = fleet.units.get_mut(place)?;
         unit.owner = candidates.position(|it| it.epoch == to);
-        (unit.in_change, unit.since) = (false, u64::MAX);
+        unit.in_change = false;
         let moves = plan(&fleet).moves;
         moves.iter().find(|it| it.unit == place).map(|it| it.cause)
     }

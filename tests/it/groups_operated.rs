@@ -31,6 +31,13 @@ async fn pair(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
     (a, b)
 }
 
+/// The last shard of a member.
+fn last(member: &RoleManager) -> String {
+    let mine = group(member).mine().into_iter();
+    let mine = mine.map(|it| it.parse::<u32>().expect("a number"));
+    mine.max().expect("a shard").to_string()
+}
+
 async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
     eventually(SOON, "half of the shards on each", async || {
         let half = |it: &RoleManager| group(it).mine().len() == shards as usize / 2;
@@ -50,7 +57,8 @@ async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
 async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server, 60).await;
-    let unit = group(&a).mine()[0].clone();
+    // The plan moves the first one back, and no other.
+    let unit = last(&a);
     let token = |it: &RoleManager| group(it).owner(&unit)?.fencing_token;
     let before = token(&a).expect("its own token");
     assert_eq!(token(&b), None, "others know no token");
@@ -63,8 +71,8 @@ async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
     .await;
     let plan = group(&a).plan().await.expect("a plan");
     assert!(!plan.iter().any(|it| it.unit == unit), "{plan:?}");
-    let other = group(&b).mine().into_iter().find(|it| *it != unit);
-    let other = other.expect("another unit");
+    evenly(&a, &b, 60).await;
+    let other = last(&b);
     // Here the answer comes when the handler may act.
     let owner = group(&a).move_unit(&other, "a").await.expect("moved");
     assert_eq!(owner.instance_id, "a");
@@ -97,16 +105,17 @@ async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
 async fn a_move_that_the_plan_would_undo_is_refused() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server, 4).await;
-    let unit = group(&a).mine()[0].clone();
-    let refused = group(&b).move_unit(&unit, "b").await;
+    let owner = group(&a).owner("0").expect("an owner").instance_id;
+    let (owner, other) = if owner == "a" { (&a, "b") } else { (&b, "a") };
+    let refused = group(&b).move_unit("0", other).await;
     let expected = MoveError::TakenBack {
-        unit: unit.clone(),
-        instance: "b".into(),
+        unit: "0".into(),
+        instance: other.into(),
         cause: MoveCause::Balance,
     };
     assert!(expected.to_string().contains("give the unit a weight"));
     assert_eq!(refused, Err(expected));
-    assert!(group(&a).mine().contains(&unit));
+    assert!(group(owner).mine().contains(&"0".to_owned()));
     stop(a).await;
     stop(b).await;
 }
@@ -199,7 +208,8 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
     let report = operator.report(&of_b).await;
     assert_eq!(report.groups[GROUP].units, 30);
     assert!(report.groups[GROUP].takes_units);
-    let unit = group(&a).mine()[0].clone();
+    // The plan moves the first one back, and no other.
+    let unit = last(&a);
     let token = admin.take_unit(&of_b, GROUP, &unit).await.expect("taken");
     let owner = group(&b).owner(&unit).expect("an owner");
     assert_eq!(
