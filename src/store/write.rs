@@ -100,6 +100,11 @@ impl Bucket {
         Ok(record.heirs)
     }
 
+    /// Whether the bucket takes a value of so many bytes, whatever sequence its write expects.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        wire_size(&expecting(u64::MAX)) + bytes <= self.largest_message()
+    }
+
     /// Checks that the bucket takes a record, whatever sequence it expects.
     pub(super) fn require_room(&self, record: &Record) -> Result<(), StoreError> {
         let size = wire_size(&expecting(u64::MAX)) + record.to_json().len();

@@ -220,6 +220,7 @@ pub mod plan;
 pub mod record;
 pub mod release;
 mod setters;
+pub mod shard;
 pub mod status;
 pub mod text;
 pub mod token;

@@ -18,6 +18,13 @@ pub(super) struct Trouble {
     waits: bool,
 }
 
+impl Trouble {
+    /// Whether a word of this is due again.
+    pub fn is_due(&mut self, of: &str, now: Moment) -> bool {
+        self.logged.is_due(of, now).is_some()
+    }
+}
+
 impl GroupState {
     /// Logs that the member has a lease, has lost one, or can't own units by the one that it has.
     pub(super) fn log_lease(&mut self) {

@@ -18,7 +18,7 @@
 //! | `units.rs` | [`Units`], [`Unit`], [`UnitSets`]: units and sets of them |
 //! | `ranges.rs`, `bits.rs` | sets of numbers as text, and small numbers packed into text |
 //! | `foreign.rs` | [`Value`]: a value under a key |
-//! | `fence.rs` | [`UnitFence`]: the value of a unit's fence key |
+//! | `fence.rs` | [`UnitKey`], [`UnitFence`]: the value of a unit's fence key |
 
 mod bits;
 mod epoch;
@@ -39,7 +39,7 @@ use serde::Serialize;
 
 pub(crate) use epoch::MEMBER_LEASE;
 pub use epoch::{Epoch, LONGEST_LEASE};
-pub use fence::UnitFence;
+pub use fence::{UnitFence, UnitKey};
 pub use foreign::{Value, ended};
 pub use key::Key;
 pub use map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map};

@@ -9,9 +9,10 @@ use super::effect::{Effect, Over, Reply};
 use super::input::Order;
 use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
-use super::planning::{Candidate, PlanRequest, can_run};
+use super::planning::{Candidate, can_run};
 use super::unit::UnitId;
 use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Units};
+use crate::event::FailureKind;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::name::UnitName;
@@ -199,20 +200,7 @@ impl Member {
         if is_repair && !has_loose {
             return;
         }
-        let moving = map.moving().filter(|place| {
-            let unit = UnitId::at(map, *place);
-            let is_clear = |(epoch, number)| {
-                let unit = unit.as_ref();
-                unit.is_some_and(|it| self.is_clear(epoch, it, number))
-            };
-            !self.is_loose(map, *place) && !map.waits_for(*place).all(is_clear)
-        });
-        let request = PlanRequest {
-            base: map.clone(),
-            in_change: moving.collect(),
-            candidates,
-            is_repair,
-        };
+        let request = self.request(map, candidates, is_repair);
         self.coordinator.work = Work::Plans {
             base: map.sequence(),
             is_repair,
@@ -333,6 +321,14 @@ impl Member {
         }
     }
 
+    /// There is no room in the bucket for the map with these units.
+    fn give_up_resize(&mut self) {
+        if let Some((request, Order::Resize(_))) = self.coordinator.orders.front() {
+            self.out.push(Effect::Reply(*request, Reply::BadUnits));
+            self.coordinator.orders.pop_front();
+        }
+    }
+
     /// Writes the next map with changes, less those of units that wait for too many.
     fn write_changes(&mut self, map: &Map, mut changes: Changes) -> Result<(), MapError> {
         let next = match self.next(map, &changes) {
@@ -376,7 +372,7 @@ impl Member {
     }
 
     /// Whether an epoch is clear of a unit. No record is for the sequence `u64::MAX`.
-    fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
+    pub(super) fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
         let (generation, unit) = (unit.generation, unit.unit());
         match number {
             u64::MAX => mutated!(FormerOwnerForgotten) || self.peers.is_over(epoch),
@@ -399,7 +395,7 @@ impl Member {
     }
 
     /// Whether a unit has no owner that lives and stays, or one that can't run it where another could.
-    fn is_loose(&self, map: &Map, place: u32) -> bool {
+    pub(super) fn is_loose(&self, map: &Map, place: u32) -> bool {
         let is_able = |owner| {
             let unit = UnitId::at(map, place);
             let can_run = |it| self.can_run(it, unit.as_ref());
@@ -414,33 +410,6 @@ impl Member {
         record
             .zip(unit)
             .is_none_or(|(record, unit)| can_run(record, unit))
-    }
-
-    /// The living members of a map, then the other living epochs.
-    fn candidates(&self, map: &Map) -> Vec<Candidate> {
-        let members = map.members().iter().copied();
-        let members = members.filter(|it| !self.peers.is_over(*it));
-        let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
-        let all = members.chain(self.peers.living().filter(is_new));
-        let candidates = all.map(|epoch| {
-            let record = self.peers.record(epoch).cloned();
-            let standing = match &record {
-                Some(it) if it.leaves => Standing::Leaves,
-                Some(it) if it.waits || self.peers.is_behind(epoch, map.sequence()) => {
-                    Standing::Waits
-                }
-                Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
-                Some(it) if it.profile.cordoned => Standing::Cordoned,
-                Some(_) => Standing::Takes,
-                None => Standing::Waits,
-            };
-            Candidate {
-                epoch,
-                standing,
-                record,
-            }
-        });
-        candidates.collect()
     }
 
     /// Writes a map over the one that it is made from.
@@ -466,6 +435,11 @@ impl Member {
             }
             WriteOutcome::Acked { .. } => {}
             WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => {
+                if let WriteOutcome::Failed(failure) = outcome
+                    && failure.kind == FailureKind::BucketUnfit
+                {
+                    self.give_up_resize();
+                }
                 self.coordinator.cause = Some(self.now + TURN);
                 self.out.push(Effect::Read(self.map_key()));
             }

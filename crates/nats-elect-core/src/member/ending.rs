@@ -53,7 +53,9 @@ impl Member {
         };
         let Some((epoch, until)) = self.keeping.lease() else {
             self.lose_any();
-            if self.lost.is_empty() {
+            // Without a link others end its epochs, whose leases are over.
+            let is_alone = !self.keeping.is_up() && self.acting.is_done(None);
+            if self.lost.is_empty() || is_alone {
                 self.out.push(Effect::Left);
             }
             return;

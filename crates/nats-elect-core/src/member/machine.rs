@@ -1,7 +1,6 @@
 //! The state of one member, and the way through one step.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -17,7 +16,7 @@ use super::keeping::Keeping;
 use super::loss::Doubt;
 use super::peers::{AGAIN, Chore, News, Peers};
 use super::unit::UnitId;
-use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Profile, Units, Value, ended};
+use crate::assignment::{Epoch, Key, LONGEST_LEASE, Profile, Units, Value, ended};
 use crate::lease::{Attempt, Link, OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -122,6 +121,13 @@ impl Member {
         }
     }
 
+    /// A member that waits until then for leases of a former bucket.
+    #[must_use]
+    pub fn waiting(mut self, until: Moment) -> Self {
+        self.waits_until = Some(until).filter(|it| *it > self.now);
+        self
+    }
+
     /// What the record of a heartbeat tells that is sent now.
     pub(super) fn acknowledgement(&self) -> Acknowledgement {
         Acknowledgement {
@@ -131,17 +137,6 @@ impl Member {
             leaves: self.left_at.is_some() || self.following.is_strange(),
             waits: self.waits(),
         }
-    }
-
-    /// The newest map that it could follow.
-    pub const fn map(&self) -> Option<&Arc<Map>> {
-        self.following.map()
-    }
-
-    /// The ids of the instances of all epochs that tell one and are not over.
-    pub fn instances(&self) -> impl Iterator<Item = (Epoch, &InstanceId)> {
-        let living = self.peers.living();
-        living.filter_map(|it| Some((it, &self.peers.record(it)?.id)))
     }
 
     /// The sequence in the token of a unit's term, while its handler may act and was not told to end.

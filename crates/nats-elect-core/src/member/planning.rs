@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::machine::Member;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, MemberRecord};
-use crate::plan::{Fleet, Member, Plan, Standing, Unit};
+use crate::plan::{self, Fleet, Plan, Standing, Unit};
 
 /// A plan that is asked for.
 ///
@@ -47,6 +48,62 @@ pub(super) fn can_run(record: &MemberRecord, unit: &UnitId) -> bool {
     !unable.has_other_generation(unit.generation) && !unable.contains(unit.generation, unit.unit())
 }
 
+impl Member {
+    /// What the next map is planned from.
+    pub(super) fn request(
+        &self,
+        map: &Arc<Map>,
+        candidates: Vec<Candidate>,
+        is_repair: bool,
+    ) -> PlanRequest {
+        let moving = map.moving().filter(|place| !self.is_loose(map, *place));
+        let in_change = moving.filter(|place| !self.awaited(map, *place).is_empty());
+        PlanRequest {
+            base: map.clone(),
+            in_change: in_change.collect(),
+            candidates,
+            is_repair,
+        }
+    }
+
+    /// The epochs that may still act on the unit at a place.
+    pub(super) fn awaited(&self, map: &Map, place: u32) -> Vec<Epoch> {
+        let Some(unit) = UnitId::at(map, place) else {
+            return Vec::new();
+        };
+        let waits_for = map.waits_for(place);
+        let awaited = waits_for.filter(|(epoch, number)| !self.is_clear(*epoch, &unit, *number));
+        awaited.map(|(epoch, _)| epoch).collect()
+    }
+
+    /// The living members of a map, then the other living epochs.
+    pub(super) fn candidates(&self, map: &Map) -> Vec<Candidate> {
+        let members = map.members().iter().copied();
+        let members = members.filter(|it| !self.peers.is_over(*it));
+        let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
+        let all = members.chain(self.peers.living().filter(is_new));
+        let candidates = all.map(|epoch| {
+            let record = self.peers.record(epoch).cloned();
+            let standing = match &record {
+                Some(it) if it.leaves => Standing::Leaves,
+                Some(it) if it.waits || self.peers.is_behind(epoch, map.sequence()) => {
+                    Standing::Waits
+                }
+                Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
+                Some(it) if it.profile.cordoned => Standing::Cordoned,
+                Some(_) => Standing::Takes,
+                None => Standing::Waits,
+            };
+            Candidate {
+                epoch,
+                standing,
+                record,
+            }
+        });
+        candidates.collect()
+    }
+}
+
 impl PlanRequest {
     /// The fleet for a plan. All units have the usual weight, and the loads that their owners tell.
     pub fn fleet(&self) -> Fleet {
@@ -55,7 +112,7 @@ impl PlanRequest {
         let members = self.candidates.iter().map(|it| {
             let told = it.record.as_ref().map(|it| it.profile.clone());
             let told = told.unwrap_or_default();
-            Member {
+            plan::Member {
                 standing: it.standing,
                 labels: told.labels,
                 zone: told.zone,

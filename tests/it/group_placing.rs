@@ -1,18 +1,14 @@
-//! Where units go: by the wishes of a group, by a policy of one's own; and who is told.
+//! Where units go by the wishes of a group, and who is told.
 
 use std::collections::BTreeMap;
-use std::convert::identity;
 
 use futures::StreamExt;
-use nats_elect::placement::{Cause, Fleet, Member, Move, Plan, Policy, Standing};
-use nats_elect::{Group, GroupEvent, GroupHandle, MemberConfig, RoleManager, UnitOwner};
+use nats_elect::{Group, GroupEvent, MemberConfig, RoleManager, UnitOwner};
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::time::timeout;
 
-use crate::group_units::By;
-use crate::support::instance::{Recorded, never};
-use crate::support::member::{GROUP, LEASE, all_owned, group, joining, stop, waits};
-use crate::support::{SOON, comes_true, panic_as_wanted, served};
+use crate::support::member::{GROUP, LEASE, all_owned, group, joining, member_with, stop, waits};
+use crate::support::{SOON, comes_true};
 
 /// An instance in this zone, which is its label, too.
 async fn start(server: &NatsServer, id: &str, zone: &str, group: Group) -> RoleManager {
@@ -30,14 +26,10 @@ fn owners(member: &RoleManager, shards: [u32; 2]) -> Option<[String; 2]> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_that_are_to_be_apart_or_in_all_zones_or_near_something_are() {
-    units_go_where_the_group_wishes(identity).await;
-}
-
-pub async fn units_go_where_the_group_wishes(by: By) {
     let server = NatsServer::start().expect("start");
     let make = || {
         let group = Group::sharded(GROUP, 8, waits()).apart(["0", "1"]);
-        by(group.across_zones(["2", "3"]).prefers(["4", "5"], "west"))
+        group.across_zones(["2", "3"]).prefers(["4", "5"], "west")
     };
     let a = start(&server, "a", "east", make()).await;
     all_owned(&[&a], 8).await;
@@ -60,42 +52,15 @@ pub async fn units_go_where_the_group_wishes(by: By) {
     }
 }
 
-/// Of those that take units, the member with the first label has all.
-#[derive(Debug)]
-struct First;
-
-impl Policy for First {
-    fn plan(&self, fleet: &Fleet) -> Plan {
-        let mut plan = Plan::idle(fleet.round);
-        let takes = |member: &Member| member.standing == Standing::Active;
-        let members = fleet.members.iter().filter(|(_, member)| takes(member));
-        let Some((to, _)) = members.min_by_key(|(_, member)| &member.labels) else {
-            return plan;
-        };
-        let others = fleet
-            .units
-            .iter()
-            .filter(|(_, unit)| unit.owner != Some(*to));
-        let moves = others.map(|(name, unit)| Move {
-            unit: name.clone(),
-            from: unit.owner,
-            to: *to,
-            cause: Cause::Preference,
-        });
-        plan.moves = moves.collect();
-        plan
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_of_ones_own_decides_and_listeners_are_told_of_each_move() {
+async fn listeners_are_told_of_each_move() {
     let server = NatsServer::start().expect("start");
-    let make = || Group::sharded(GROUP, 6, waits()).policy(First);
-    let a = start(&server, "a", "west", make()).await;
-    let owned = all_owned(&[&a], 6).await;
-    assert_eq!(owned["a"], 6, "it waits for no balance");
+    let make = || Group::sharded(GROUP, 6, waits());
+    let a = member_with(&server.url(), "a", make()).await;
+    all_owned(&[&a], 6).await;
     let mut events = group(&a).events();
-    let b = start(&server, "b", "east", make()).await;
+    let b = member_with(&server.url(), "b", make()).await;
+    a.cordon().await.expect("cordon");
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     let all_move = async {
         while owners.len() < 6 || owners.values().any(|it| it != "b") {
@@ -110,11 +75,7 @@ async fn a_policy_of_ones_own_decides_and_listeners_are_told_of_each_move() {
     timeout(SOON, all_move).await.expect("told of each move");
     let owned = all_owned(&[&a, &b], 6).await;
     assert_eq!((owned["a"], owned["b"]), (0, 6));
-    assert_eq!(
-        group(&b).explain("0").await,
-        None,
-        "the policy explains nothing"
-    );
+    a.resume().await.expect("resume");
     stop(b).await;
     let back = async {
         loop {
@@ -132,34 +93,4 @@ async fn a_policy_of_ones_own_decides_and_listeners_are_told_of_each_move() {
     timeout(SOON, end)
         .await
         .expect("no events of a group that it has left");
-}
-
-/// A policy with a defect.
-#[derive(Debug)]
-struct Broken;
-
-impl Policy for Broken {
-    fn plan(&self, _fleet: &Fleet) -> Plan {
-        panic_as_wanted()
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_that_panics_costs_balance_and_ends_no_term() {
-    let (server, journal) = served();
-    let make = |id: &str| {
-        let handler = Recorded::obedient(id, &journal);
-        Group::sharded(GROUP, 4, handler).policy(Broken)
-    };
-    let a = start(&server, "a", "west", make("a")).await;
-    all_owned(&[&a], 4).await;
-    let b = start(&server, "b", "west", make("b")).await;
-    group(&b).wait_until(GroupHandle::has_joined).await;
-    let ended = || (0..4).any(|shard| !journal.is_in_term(&format!("{GROUP}/{shard}"), 0));
-    never("the end of a term", LEASE, ended).await;
-    assert_eq!(group(&b).explain("0").await, None);
-    stop(a).await;
-    let owned = all_owned(&[&b], 4).await;
-    assert_eq!(owned["b"], 4);
-    stop(b).await;
 }

@@ -10,7 +10,7 @@ use nats_elect_core::plan::{self, Fleet};
 
 /// The fleet of a request, with the weights, labels and sets of the group's settings. What they say of
 /// units that the map does not have counts for nothing.
-pub(super) fn fleet(request: &PlanRequest, config: &GroupConfig) -> Fleet {
+pub(crate) fn fleet(request: &PlanRequest, config: &GroupConfig) -> Fleet {
     let mut fleet = request.fleet();
     let units = request.base.units();
     let mut set = |name: &str, set: &dyn Fn(&mut plan::Unit)| {

@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use super::rendezvous::hash;
+use sha2::{Digest, Sha256};
 
 /// The shard of a key in a group of so many shards, from 0 to `shards` − 1.
 ///
@@ -14,6 +14,13 @@ use super::rendezvous::hash;
 /// new shards.
 pub fn shard_of(key: &[u8], shards: NonZeroU32) -> u32 {
     jump(hash(key), shards)
+}
+
+/// The hash of a text.
+pub(crate) fn hash(text: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&Sha256::digest(text)[..8]);
+    u64::from_be_bytes(first)
 }
 
 // 2^31 and the high bits of a key have floating point numbers of their own, and a shard is less

@@ -1,4 +1,4 @@
-//! Groups by one map: what the owner of a unit writes by `Term::store()` stays, and what an earlier
+//! Groups: what the owner of a unit writes by `Term::store()` stays, and what an earlier
 //! owner sends late does not.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ where
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
     let handler = Recorded::working(id, journal, work);
-    member_with(url, id, Group::sharded(GROUP, shards, handler).by_one_map()).await
+    member_with(url, id, Group::sharded(GROUP, shards, handler)).await
 }
 
 /// Does nothing by itself.
