@@ -223,6 +223,7 @@ mod setters;
 pub mod status;
 pub mod text;
 pub mod token;
+mod unhashed;
 pub mod whole;
 
 pub use crate::election::*;

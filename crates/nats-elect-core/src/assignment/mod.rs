@@ -19,6 +19,7 @@
 //! | `ranges.rs`, `bits.rs` | sets of numbers as text, and small numbers packed into text |
 //! | `foreign.rs` | [`Value`]: a value under a key |
 //! | `fence.rs` | [`UnitFence`]: the value of a unit's fence key |
+//! | `shard.rs` | [`shard_of`]: the shard of a key |
 
 mod bits;
 mod epoch;
@@ -29,6 +30,7 @@ mod layout;
 mod map;
 mod ranges;
 mod record;
+mod shard;
 mod successor;
 mod units;
 
@@ -37,6 +39,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub use crate::condition::{CONDITION_HEADER, stored_condition};
 pub(crate) use epoch::MEMBER_LEASE;
 pub use epoch::{Epoch, LONGEST_LEASE};
 pub use fence::UnitFence;
@@ -45,8 +48,12 @@ pub use key::Key;
 pub use map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map};
 pub use ranges::Ranges;
 pub use record::{MOST_HEAVY, MOST_LABELS, MOST_VERSION_BYTES, MemberRecord, Profile};
+pub use shard::shard_of;
 pub use successor::{Changes, MapError};
 pub use units::{MOST_NAMES, MOST_SHARDS, Unit, UnitSet, UnitSets, Units};
+
+/// The most groups in which one instance takes part.
+pub const MOST_GROUPS: usize = 256;
 
 /// The version of the values that this crate writes, in the field `v`.
 const VERSION: u64 = 1;

@@ -28,7 +28,7 @@ const GATHER: Duration = Duration::from_millis(5);
 const TIDY: Duration = Duration::from_secs(30);
 
 /// How far the next map is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Coordinator {
     /// Since when something may have to change.
     cause: Option<Moment>,
@@ -38,7 +38,7 @@ pub(super) struct Coordinator {
     tidy_at: Moment,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Work {
     #[default]
     None,
@@ -121,7 +121,7 @@ impl Member {
             && *read_at <= self.now
         {
             *read_at = self.now + AGAIN;
-            self.out.push(Effect::Read(self.map_key()));
+            self.out.0.push(Effect::Read(self.map_key()));
         }
         let Some(map) = self.following.current().cloned() else {
             return;
@@ -171,7 +171,8 @@ impl Member {
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
-        if !self.following.has_owned() && (self.waits() || self.peers.any_waits()) {
+        let any_waits = self.waits() || self.peers.any_waits();
+        if !self.following.has_owned() && any_waits && !mutated!(FirstOwnersDespiteWaiting) {
             // No unit gets its first owner.
             self.coordinator.cause = Some(self.now + AGAIN);
             return;
@@ -217,7 +218,7 @@ impl Member {
             base: map.sequence(),
             is_repair,
         };
-        self.out.push(Effect::Plan(request.into()));
+        self.out.0.push(Effect::Plan(request.into()));
     }
 
     /// A plan is made.
@@ -285,7 +286,7 @@ impl Member {
                 return true;
             };
             self.coordinator.orders.pop_front();
-            self.out.push(Effect::Reply(request, reply));
+            self.out.0.push(Effect::Reply(request, reply));
         }
         false
     }
@@ -410,7 +411,10 @@ impl Member {
     }
 
     fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {
-        let record = self.peers.record(epoch);
+        let record = self
+            .peers
+            .record(epoch)
+            .filter(|_| !mutated!(GivesToUnable));
         record
             .zip(unit)
             .is_none_or(|(record, unit)| can_run(record, unit))
@@ -426,7 +430,11 @@ impl Member {
             let record = self.peers.record(epoch).cloned();
             let standing = match &record {
                 Some(it) if it.leaves => Standing::Leaves,
-                Some(it) if it.waits || self.peers.is_behind(epoch, map.sequence()) => {
+                Some(it)
+                    if it.waits
+                        || (self.peers.is_behind(epoch, map.sequence())
+                            && !mutated!(GivesToWhoIsBehind)) =>
+                {
                     Standing::Waits
                 }
                 Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
@@ -445,7 +453,11 @@ impl Member {
 
     /// Writes a map over the one that it is made from.
     pub(super) fn write_map(&mut self, map: &Map) {
-        let over = Over::Sequence(map.over());
+        let over = if mutated!(MapOverAnything) {
+            Over::Anything
+        } else {
+            Over::Sequence(map.over())
+        };
         self.coordinator.work = Work::Writes;
         self.write(Purpose::Map, self.map_key(), over, map.to_json());
     }
@@ -467,7 +479,7 @@ impl Member {
             WriteOutcome::Acked { .. } => {}
             WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => {
                 self.coordinator.cause = Some(self.now + TURN);
-                self.out.push(Effect::Read(self.map_key()));
+                self.out.0.push(Effect::Read(self.map_key()));
             }
         }
     }

@@ -54,7 +54,7 @@ impl Member {
         let Some((epoch, until)) = self.keeping.lease() else {
             self.lose_any();
             if self.lost.is_empty() {
-                self.out.push(Effect::Left);
+                self.out.0.push(Effect::Left);
             }
             return;
         };
@@ -64,7 +64,7 @@ impl Member {
             return;
         }
         self.end_handlers(None, until);
-        if self.acting.is_done(None) {
+        if self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd) {
             self.lose(epoch);
         }
     }
@@ -119,7 +119,7 @@ impl Member {
             WriteOutcome::Acked { revision } => {
                 self.show_member(epoch, *revision, Value::Expiring);
             }
-            WriteOutcome::Conflict { .. } => self.out.push(Effect::Read(self.member_key(epoch))),
+            WriteOutcome::Conflict { .. } => self.out.0.push(Effect::Read(self.member_key(epoch))),
             WriteOutcome::Failed(_) => self.retire_at = self.now + LONGEST_LEASE,
         }
     }

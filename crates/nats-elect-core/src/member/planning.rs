@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, MemberRecord};
+use crate::mutation::mutated;
 use crate::plan::{Fleet, Member, Plan, Standing, Unit};
 
 /// A plan that is asked for.
@@ -37,7 +38,7 @@ pub struct Candidate {
 impl Candidate {
     /// Whether it can run a unit.
     pub(super) fn can_run(&self, unit: &UnitId) -> bool {
-        self.record.as_ref().is_none_or(|it| can_run(it, unit))
+        mutated!(GivesToUnable) || self.record.as_ref().is_none_or(|it| can_run(it, unit))
     }
 }
 

@@ -46,7 +46,6 @@ mod rendezvous;
 mod room;
 mod round;
 mod settings;
-mod shard;
 
 pub use self::balanced::Balanced;
 pub use self::explain::{Choice, Explanation, Refusal, Verdict};
@@ -56,7 +55,7 @@ pub use self::rendezvous::rendezvous;
 pub(in crate::group) use self::rendezvous::{first, rank, unit_hash};
 pub use self::round::Round;
 pub use self::settings::PolicySettings;
-pub use self::shard::shard_of;
+pub use crate::assignment::shard_of;
 
 /// A way to place units on members.
 pub trait Policy: fmt::Debug + Send + Sync {

@@ -6,14 +6,17 @@
 
 use std::num::NonZeroU32;
 
-use super::rendezvous::hash;
+use sha2::{Digest, Sha256};
 
 /// The shard of a key in a group of so many shards, from 0 to `shards` − 1.
 ///
 /// It depends on nothing else. When a group grows, a key either keeps its shard or gets one of the
 /// new shards.
 pub fn shard_of(key: &[u8], shards: NonZeroU32) -> u32 {
-    jump(hash(key), shards)
+    let digest = Sha256::digest(key);
+    let first = digest[..8].iter();
+    let hash = first.fold(0, |number, byte| number << 8 | u64::from(*byte));
+    jump(hash, shards)
 }
 
 // 2^31 and the high bits of a key have floating point numbers of their own, and a shard is less
