@@ -13,7 +13,7 @@ use nats_elect_core::Moment;
 use nats_elect_core::assignment::{
     Epoch, Key, LONGEST_LEASE, Map, MemberRecord, UnitSet, UnitSets, Units, Value,
 };
-use nats_elect_core::group::policy::shard_of;
+use nats_elect_core::shard::shard_of;
 use nats_elect_core::name::{GroupName, UnitName};
 
 /// What a watch has shown. Another watch begins with another one of these.

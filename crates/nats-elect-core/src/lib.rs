@@ -224,6 +224,7 @@ pub mod shard;
 pub mod status;
 pub mod text;
 pub mod token;
+mod unhashed;
 pub mod whole;
 
 pub use crate::election::*;

@@ -37,6 +37,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub use crate::condition::{CONDITION_HEADER, stored_condition};
 pub(crate) use epoch::MEMBER_LEASE;
 pub use epoch::{Epoch, LONGEST_LEASE};
 pub use fence::{UnitFence, UnitKey};
@@ -47,6 +48,9 @@ pub use ranges::Ranges;
 pub use record::{MOST_HEAVY, MOST_LABELS, MOST_VERSION_BYTES, MemberRecord, Profile};
 pub use successor::{Changes, MapError};
 pub use units::{MOST_NAMES, MOST_SHARDS, Unit, UnitSet, UnitSets, Units};
+
+/// The most groups in which one instance takes part.
+pub const MOST_GROUPS: usize = 256;
 
 /// The version of the values that this crate writes, in the field `v`.
 const VERSION: u64 = 1;

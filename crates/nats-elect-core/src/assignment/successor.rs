@@ -139,6 +139,7 @@ impl Map {
             let told = told.map(|wait| self.told(*wait));
             let mut waits: BTreeMap<_, _> = told
                 .filter(|(epoch, since)| Some(*epoch) != owner && !is_clear(*epoch, unit, *since))
+                .filter(|_| !mutated!(FromForgotten))
                 .collect();
             if let Some(former) = former.filter(|it| former != owner && !is_clear(*it, unit, NEVER))
             {
@@ -184,7 +185,8 @@ impl Map {
         map.owners = owners.into();
         let mut table = Table::of(&map);
         for unit in before..map.units.count() {
-            let waits = found.iter().map(|epoch| (*epoch, 0));
+            let found = found.iter().filter(|_| !mutated!(NameWaitsForNobody));
+            let waits = found.map(|epoch| (*epoch, 0));
             table.insert_own(&mut map, unit, waits.collect())?;
         }
         map.epochs = table.epochs;
@@ -209,6 +211,9 @@ impl Map {
             return Err(MapError::Units);
         }
         let units = 0..self.units.count();
+        let is_clear = |epoch, unit, number| {
+            (number != NEVER && mutated!(GenerationForgetsWaits)) || is_clear(epoch, unit, number)
+        };
         let mut latest = BTreeMap::<Epoch, u64>::new();
         for (epoch, since) in self.all_wait_for() {
             if units.clone().any(|unit| !is_clear(epoch, unit, since)) {
@@ -305,7 +310,9 @@ impl Map {
     /// Lets all units wait for all members and for these epochs, since this map.
     fn all_wait_for_all(&mut self, found: impl IntoIterator<Item = Epoch>) -> Result<(), MapError> {
         let mut table = Table::of(self);
-        for epoch in self.members().to_vec().into_iter().chain(found) {
+        let members = self.members().to_vec().into_iter();
+        let members = members.filter(|_| !mutated!(CollectOmitsMembers));
+        for epoch in members.chain(found) {
             table.place(epoch)?;
         }
         self.epochs = table.epochs;

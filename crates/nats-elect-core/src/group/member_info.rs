@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::epoch::EpochKey;
 use super::record::{VERSION, is_understood, number};
+use crate::assignment::MOST_GROUPS;
 pub use crate::assignment::MOST_LABELS;
 use crate::name::{GroupName, UnitName};
 use crate::text::printable;
@@ -16,9 +17,6 @@ pub const MOST_NAMED: usize = 256;
 
 /// The most units of which a member tells something by their names, of each group.
 pub const MOST_TOLD: usize = 32;
-
-/// The most groups that are read from one member's record.
-pub const MOST_GROUPS: usize = 256;
 
 /// The most bytes that a member tells, as JSON. A record of more than 64 KiB is read by nobody, and
 /// the rest of it is the lease.

@@ -51,16 +51,15 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use crate::condition::{CONDITION_HEADER, stored_condition};
+pub use crate::assignment::MOST_GROUPS;
+pub use crate::assignment::{CONDITION_HEADER, stored_condition};
 pub use effect::{GroupEffect, GroupWrite};
 pub use epoch::{Epoch, EpochKey, Identity, LONGEST_LEASE};
 pub use fleet::HANDLER;
 pub use input::{GroupContent, GroupInput, GroupSettings, Hint, Message, Placement, Units};
 pub use key::{GroupKey, UnitKey};
 pub use machine::Group;
-pub use member_info::{
-    MOST_GROUPS, MOST_LABELS, MOST_NAMED, MOST_NAMES_BYTES, MOST_TOLD, MemberInfo, Support,
-};
+pub use member_info::{MOST_LABELS, MOST_NAMED, MOST_NAMES_BYTES, MOST_TOLD, MemberInfo, Support};
 pub use record::{
     GroupKind, GroupRecord, MOST_GENERATIONS, MOST_SHARDS, MemberContent, SIGNATURE_BYTES,
     SeenMember, UnitRecord, sign, signed_text, split_signature,

@@ -29,7 +29,7 @@ const GATHER: Duration = Duration::from_millis(5);
 const TIDY: Duration = Duration::from_secs(30);
 
 /// How far the next map is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Coordinator {
     /// Since when something may have to change.
     cause: Option<Moment>,
@@ -39,7 +39,7 @@ pub(super) struct Coordinator {
     tidy_at: Moment,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Work {
     #[default]
     None,
@@ -122,7 +122,7 @@ impl Member {
             && *read_at <= self.now
         {
             *read_at = self.now + AGAIN;
-            self.out.push(Effect::Read(self.map_key()));
+            self.out.0.push(Effect::Read(self.map_key()));
         }
         let Some(map) = self.following.current().cloned() else {
             return;
@@ -172,7 +172,8 @@ impl Member {
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
-        if !self.following.has_owned() && (self.waits() || self.peers.any_waits()) {
+        let any_waits = self.waits() || self.peers.any_waits();
+        if !self.following.has_owned() && any_waits && !mutated!(FirstOwnersDespiteWaiting) {
             // No unit gets its first owner.
             self.coordinator.cause = Some(self.now + AGAIN);
             return;
@@ -205,7 +206,7 @@ impl Member {
             base: map.sequence(),
             is_repair,
         };
-        self.out.push(Effect::Plan(request.into()));
+        self.out.0.push(Effect::Plan(request.into()));
     }
 
     /// A plan is made.
@@ -273,7 +274,7 @@ impl Member {
                 return true;
             };
             self.coordinator.orders.pop_front();
-            self.out.push(Effect::Reply(request, reply));
+            self.out.0.push(Effect::Reply(request, reply));
         }
         false
     }
@@ -324,7 +325,7 @@ impl Member {
     /// There is no room in the bucket for the map with these units.
     fn give_up_resize(&mut self) {
         if let Some((request, Order::Resize(_))) = self.coordinator.orders.front() {
-            self.out.push(Effect::Reply(*request, Reply::BadUnits));
+            self.out.0.push(Effect::Reply(*request, Reply::BadUnits));
             self.coordinator.orders.pop_front();
         }
     }
@@ -406,7 +407,10 @@ impl Member {
     }
 
     fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {
-        let record = self.peers.record(epoch);
+        let record = self
+            .peers
+            .record(epoch)
+            .filter(|_| !mutated!(GivesToUnable));
         record
             .zip(unit)
             .is_none_or(|(record, unit)| can_run(record, unit))
@@ -414,7 +418,11 @@ impl Member {
 
     /// Writes a map over the one that it is made from.
     pub(super) fn write_map(&mut self, map: &Map) {
-        let over = Over::Sequence(map.over());
+        let over = if mutated!(MapOverAnything) {
+            Over::Anything
+        } else {
+            Over::Sequence(map.over())
+        };
         self.coordinator.work = Work::Writes;
         self.write(Purpose::Map, self.map_key(), over, map.to_json());
     }
@@ -441,7 +449,7 @@ impl Member {
                     self.give_up_resize();
                 }
                 self.coordinator.cause = Some(self.now + TURN);
-                self.out.push(Effect::Read(self.map_key()));
+                self.out.0.push(Effect::Read(self.map_key()));
             }
         }
     }

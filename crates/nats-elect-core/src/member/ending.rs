@@ -56,7 +56,7 @@ impl Member {
             // Without a link others end its epochs, whose leases are over.
             let is_alone = !self.keeping.is_up() && self.acting.is_done(None);
             if self.lost.is_empty() || is_alone {
-                self.out.push(Effect::Left);
+                self.out.0.push(Effect::Left);
             }
             return;
         };
@@ -66,7 +66,7 @@ impl Member {
             return;
         }
         self.end_handlers(None, until);
-        if self.acting.is_done(None) {
+        if self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd) {
             self.lose(epoch);
         }
     }
@@ -121,7 +121,7 @@ impl Member {
             WriteOutcome::Acked { revision } => {
                 self.show_member(epoch, *revision, Value::Expiring);
             }
-            WriteOutcome::Conflict { .. } => self.out.push(Effect::Read(self.member_key(epoch))),
+            WriteOutcome::Conflict { .. } => self.out.0.push(Effect::Read(self.member_key(epoch))),
             WriteOutcome::Failed(_) => self.retire_at = self.now + LONGEST_LEASE,
         }
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::assignment::{Map, Units, Value};
 use crate::moment::Moment;
+use crate::mutation::mutated;
 
 /// What is known of the map's key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Following {
     map: Option<Arc<Map>>,
     /// The sequence of the last map, whether the member can follow it or not.
@@ -94,7 +95,8 @@ impl Following {
 
     /// The map by which the member acts: none if a newer one can't be followed.
     pub fn acting(&self) -> Option<&Arc<Map>> {
-        self.map.as_ref().filter(|_| !self.is_strange())
+        let goes_on = mutated!(ActsByLaterMap) || !self.is_strange();
+        self.map.as_ref().filter(|_| goes_on)
     }
 
     /// The followed map, if nothing newer was shown.
@@ -103,7 +105,10 @@ impl Following {
     }
 
     /// The sequence that the member acknowledges.
-    pub const fn acknowledged(&self) -> u64 {
+    pub fn acknowledged(&self) -> u64 {
+        if mutated!(AcknowledgesShown) {
+            return self.shown;
+        }
         self.last
     }
 
@@ -115,7 +120,8 @@ impl Following {
     /// The sequence of the foreign value over the map, and since when it is known. A member that can't
     /// follow the last map writes nothing over it.
     pub fn foreign(&self) -> Option<(u64, Moment)> {
-        let is_foreign = self.shown > self.last && !self.is_strange();
+        let is_strange = self.is_strange() && !mutated!(LaterMapOverwritten);
+        let is_foreign = self.shown > self.last && !is_strange;
         is_foreign.then_some((self.shown, self.since))
     }
 

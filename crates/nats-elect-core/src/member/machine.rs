@@ -22,12 +22,13 @@ use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::name::{GroupName, InstanceId};
 use crate::token::FencingToken;
+use crate::unhashed::Unhashed;
 
 /// Loads that change within so much time go into one plan.
 const LOADS: Duration = Duration::from_secs(5);
 
 /// What a member is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct MemberSettings {
     /// The group.
     pub group: GroupName,
@@ -50,13 +51,16 @@ pub struct MemberSettings {
 }
 
 /// One member of one group. The [module](super) tells how to drive it.
-#[derive(Clone, Debug)]
+///
+/// Model checkers may hash it. Two that hash the same, up to a shift of time and new numbers for
+/// sequences, epochs and writes in the same order, go on in the same way.
+#[derive(Clone, Debug, Hash)]
 pub struct Member {
     pub(super) settings: MemberSettings,
     /// The creation time of the bucket, in nanoseconds since the Unix epoch.
     pub(super) bucket: u64,
     pub(super) now: Moment,
-    pub(super) fresh: Fresh,
+    pub(super) fresh: Unhashed<Fresh>,
     pub(super) keeping: Keeping,
     /// Epochs of this process that are to be told over, each with the moment of the next attempt.
     pub(super) lost: BTreeMap<Epoch, Moment>,
@@ -72,16 +76,16 @@ pub struct Member {
     pub(super) doubt: Doubt,
     pub(super) coordinator: Coordinator,
     ops: BTreeMap<OpId, Purpose>,
-    last_op: u64,
+    last_op: Unhashed<u64>,
     /// Whether something changed that may let handlers begin, or act by the followed map.
     is_stirred: bool,
     /// Whether somebody waits for what the next heartbeat tells.
     pub(super) tells: bool,
-    pub(super) out: Vec<Effect>,
+    pub(super) out: Unhashed<Vec<Effect>>,
 }
 
 /// What a write is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     Map,
     BlankMap,
@@ -101,7 +105,7 @@ impl Member {
             keeping: Keeping::new(&settings, now),
             settings,
             now,
-            fresh: Fresh::default(),
+            fresh: Unhashed::default(),
             lost: BTreeMap::new(),
             waits_until: None,
             left_at: None,
@@ -114,10 +118,10 @@ impl Member {
             doubt: Doubt::None,
             coordinator: Coordinator::default(),
             ops: BTreeMap::new(),
-            last_op: 0,
+            last_op: Unhashed(0),
             is_stirred: false,
             tells: false,
-            out: Vec::new(),
+            out: Unhashed::default(),
         }
     }
 
@@ -149,11 +153,11 @@ impl Member {
     /// [`Effect::Left`] there are no more steps.
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
-        self.fresh = fresh;
+        *self.fresh = fresh;
         self.expire();
         self.take(input);
         self.settle();
-        std::mem::take(&mut self.out)
+        std::mem::take(&mut *self.out)
     }
 
     fn take(&mut self, input: Input) {
@@ -263,8 +267,8 @@ impl Member {
     }
 
     pub(super) fn next_op(&mut self) -> OpId {
-        self.last_op += 1;
-        OpId(self.last_op)
+        *self.last_op += 1;
+        OpId(*self.last_op)
     }
 
     pub(super) fn map_key(&self) -> Key {
@@ -275,7 +279,7 @@ impl Member {
         let op = self.next_op();
         self.ops.insert(op, purpose);
         let ttl = matches!(purpose, Purpose::Retirement(_)).then_some(KEPT);
-        self.out.push(Effect::Write {
+        self.out.0.push(Effect::Write {
             op,
             key,
             over,
@@ -291,9 +295,8 @@ impl Member {
             self.collecting.reset();
             self.tells = true;
             self.follow();
-        } else if let Some((_, until)) = self.keeping.lease() {
-            let proved = by.sent;
-            self.out.push(Effect::Extend { until, proved });
+        } else if let Some((proved, until)) = self.keeping.proved() {
+            self.out.0.push(Effect::Extend { until, proved });
         }
         self.collect_confirmed(by.beat, sequence);
     }
@@ -313,7 +316,9 @@ impl Member {
         self.keeping.drop_epoch();
         self.acting.forget_epoch();
         self.bucket = bucket;
-        self.waits_until = Some(self.now + LONGEST_LEASE);
+        if !mutated!(NoWaitInNewBucket) {
+            self.waits_until = Some(self.now + LONGEST_LEASE);
+        }
         self.is_caught_up = false;
         self.lost.clear();
         self.ops.clear();
@@ -414,7 +419,7 @@ impl Member {
     fn change(&mut self, changes: Vec<Change>) {
         let until = self.keeping.lease().map_or(self.now, |(_, until)| until);
         for change in changes {
-            self.out.push(match change {
+            self.out.0.push(match change {
                 Change::Start(unit, sequence) => {
                     let token = FencingToken {
                         epoch: self.bucket,
@@ -432,7 +437,9 @@ impl Member {
             return;
         }
         if let (Some(map), Some(own)) = (self.following.acting().cloned(), self.epoch()) {
-            let may_begin = self.left_at.is_none() && !self.waits();
+            let leaves = self.left_at.is_some() && !mutated!(BeginsWhileLeaving);
+            let waits = self.waits() && !mutated!(BeginsWhileWaiting);
+            let may_begin = !leaves && !waits;
             let before = self.acting.exceptions();
             let changes = self.acting.advance(&map, own, &self.peers, may_begin);
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);
@@ -446,7 +453,7 @@ impl Member {
                 Chore::End(epoch, over) => (epoch, over, ended(epoch)),
                 Chore::Blank(epoch) => (epoch, 0, Vec::new()),
                 Chore::Read(epoch) => {
-                    self.out.push(Effect::Read(self.member_key(epoch)));
+                    self.out.0.push(Effect::Read(self.member_key(epoch)));
                     continue;
                 }
             };
@@ -477,10 +484,10 @@ impl Member {
         let is_refused = matches!(outcome, WriteOutcome::Conflict { .. });
         match self.ops.remove(&op) {
             Some(Purpose::Map) => self.map_written(outcome),
-            Some(Purpose::BlankMap) if is_refused => self.out.push(Effect::Read(self.map_key())),
+            Some(Purpose::BlankMap) if is_refused => self.out.0.push(Effect::Read(self.map_key())),
             Some(Purpose::Chore(epoch)) if is_refused => {
                 self.peers.refused(epoch);
-                self.out.push(Effect::Read(self.member_key(epoch)));
+                self.out.0.push(Effect::Read(self.member_key(epoch)));
             }
             Some(Purpose::Lost(epoch)) => {
                 if let WriteOutcome::Acked { revision } = outcome {

@@ -15,7 +15,7 @@ pub(super) const AGAIN: Duration = Duration::from_secs(1);
 const REREAD: Duration = Duration::from_secs(15);
 
 /// A value under the key of an epoch that is not over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Peer {
     sequence: u64,
     /// Since when it has been watched.
@@ -42,7 +42,12 @@ impl Peer {
 
     /// The lease that the value has to be watched for.
     fn lease(&self) -> Duration {
-        let lease = self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl);
+        let foreign = if mutated!(ForeignWatchedShort) {
+            AGAIN
+        } else {
+            LONGEST_LEASE
+        };
+        let lease = self.record.as_ref().map_or(foreign, |it| it.ttl);
         if mutated!(MarkedEarly) {
             lease / 4
         } else {
@@ -76,7 +81,7 @@ pub(super) enum Chore {
 }
 
 /// All epochs that were shown.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Peers {
     known: BTreeMap<Epoch, Peer>,
     over: BTreeSet<Epoch>,
@@ -91,7 +96,7 @@ pub(super) struct Peers {
 impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
-        if self.over.contains(&epoch) {
+        if self.over.contains(&epoch) && !mutated!(OverComesBack) {
             self.show_end(epoch, sequence, &value);
             return News::Nothing;
         }
@@ -123,9 +128,11 @@ impl Peers {
             }
             _ => News::Told,
         };
+        let first = before.filter(|_| mutated!(WatchedOnce)).map(|it| it.since);
+        mutated!(OverComesBack => { self.over.remove(&epoch); });
         let peer = Peer {
             sequence,
-            since: now,
+            since: first.unwrap_or(now),
             record,
             read_at: now + REREAD,
             is_refuted: false,
@@ -148,6 +155,7 @@ impl Peers {
         if self.is_over(epoch) {
             self.ended.remove(&epoch);
         } else {
+            mutated!(MissingIsOver => { self.over.insert(epoch); });
             self.absent.entry(epoch).or_insert(now);
         }
     }
@@ -161,7 +169,7 @@ impl Peers {
     /// also if its sequence is lower, as writes may be lost.
     pub fn refused(&mut self, epoch: Epoch) {
         if let Some(peer) = self.known.get_mut(&epoch) {
-            peer.is_refuted = true;
+            peer.is_refuted = !mutated!(OldSequenceForGood);
         }
     }
 

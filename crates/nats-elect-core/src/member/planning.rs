@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::machine::Member;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, MemberRecord};
+use crate::mutation::mutated;
 use crate::plan::{self, Fleet, Plan, Standing, Unit};
 
 /// A plan that is asked for.
@@ -38,7 +39,7 @@ pub struct Candidate {
 impl Candidate {
     /// Whether it can run a unit.
     pub(super) fn can_run(&self, unit: &UnitId) -> bool {
-        self.record.as_ref().is_none_or(|it| can_run(it, unit))
+        mutated!(GivesToUnable) || self.record.as_ref().is_none_or(|it| can_run(it, unit))
     }
 }
 
@@ -86,7 +87,11 @@ impl Member {
             let record = self.peers.record(epoch).cloned();
             let standing = match &record {
                 Some(it) if it.leaves => Standing::Leaves,
-                Some(it) if it.waits || self.peers.is_behind(epoch, map.sequence()) => {
+                Some(it)
+                    if it.waits
+                        || (self.peers.is_behind(epoch, map.sequence())
+                            && !mutated!(GivesToWhoIsBehind)) =>
+                {
                     Standing::Waits
                 }
                 Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,

@@ -198,34 +198,92 @@ mutations! {
         BelieveUnsigned,
     }
     members {
-        /// A map of a lower sequence than was shown is an old one, and writes are never lost.
-        LostMapFollowed,
-        /// *Ended* gets a time to live although the map names its epoch. (Rule 4)
-        RetiresNamed,
         /// Rule 1: a unit begins while others may still act on it.
         NobodyWaitedFor,
         /// Rule 1: a unit begins beside a handler of another generation in the same process.
         BeginsBesideGeneration,
+        /// Rule 1: a unit begins beside its own former handler in the same process.
+        BeginsBesideItself,
+        /// Rule 1: a handler goes on although a newer map gives its unit to another member.
+        KeepsTakenUnits,
+        /// Rule 1: a handler that has ended begins again by the same map.
+        BeginsAgain,
+        /// Rule 1: a member acts by its last map although a later one can't be followed.
+        ActsByLaterMap,
         /// Rule 2: a handler that was told to end is no exception.
         ToldIsNoException,
+        /// Rule 2: a handler that goes on over a newer map is no exception.
+        GoesOnWithoutException,
+        /// Rule 2: a handler acts by the newer map before all others are clear.
+        ActsByNewMapEarly,
+        /// Rule 2: a member acknowledges what it was shown, and not what it follows.
+        AcknowledgesShown,
         /// Rule 2: exceptions of other generations count for nothing.
         OtherGenerationsIgnored,
         /// Rule 3: the former owner of a unit is not waited for.
         FormerOwnerForgotten,
+        /// Rule 3: whom a unit waited for in the former map is not waited for in the next one.
+        FromForgotten,
+        /// Rule 3: a map is written over whatever is stored.
+        MapOverAnything,
+        /// Rule 3: a unit is given to a member that was shown no present map.
+        GivesToWhoIsBehind,
+        /// Rule 3: a unit is given to a member that can't run it.
+        GivesToUnable,
         /// Rule 4: an epoch is told over by its member before its handlers have ended.
         EndedEarly,
+        /// Rule 4: a member has left before the handlers of its earlier epochs have ended.
+        LeavesBeforeHandlersEnd,
         /// Rule 4: an epoch is told over by others before its lease is.
         MarkedEarly,
+        /// Rule 4: the lease of an epoch is watched from its first record on.
+        WatchedOnce,
+        /// Rule 4: a foreign value under a member's key is watched for a second.
+        ForeignWatchedShort,
         /// Rule 4: *ended* is written over whatever is stored.
         MarkedOverAnything,
+        /// Rule 4: an epoch that is over comes back with a record that somebody puts back.
+        OverComesBack,
+        /// Rule 4: *ended* gets a time to live although the map names its epoch.
+        RetiresNamed,
+        /// Rule 5: an epoch whose key is missing is over.
+        MissingIsOver,
         /// Rule 5: a collect leaves out who is in no map that the collector follows.
         CollectsKnownAlone,
+        /// Rule 5: a collect waits for no members of the map that it is made from.
+        CollectOmitsMembers,
         /// Rule 5: a member collects although others know later maps.
         CollectsBehind,
+        /// Rule 5: a member that follows no map collects beside a record that it can't read.
+        CollectsBesideUnreadable,
         /// Rule 5: the reads need not show a heartbeat that was sent before.
         ReadsBeforeHeartbeat,
+        /// Rule 5: a foreign value over a map that can't be followed is overwritten.
+        LaterMapOverwritten,
+        /// Rule 6: a member that leaves begins units.
+        BeginsWhileLeaving,
         /// Rule 7: the units of the next generation wait for nobody.
         GenerationWaitsForNobody,
+        /// Rule 7: the units of the next generation wait for the last owners alone.
+        GenerationForgetsWaits,
+        /// Rule 7: a new name waits for nobody.
+        NameWaitsForNobody,
+        /// A heartbeat extends the lease before it was shown.
+        ExtendsUnshown,
+        /// A lease counts from the showing of its heartbeat.
+        LeaseCountsFromShowing,
+        /// A member does not wait for the leases of another bucket.
+        NoWaitInNewBucket,
+        /// A member that waits for the leases of another bucket begins units.
+        BeginsWhileWaiting,
+        /// Units get their first owners in a bucket although a member waits.
+        FirstOwnersDespiteWaiting,
+        /// A map of a lower sequence than was shown is an old one, and writes are never lost.
+        LostMapFollowed,
+        /// A heartbeat extends the lease although the followed map may be lost.
+        DoubtExtends,
+        /// A value of a lower sequence than was shown is an old one, whatever was refused.
+        OldSequenceForGood,
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod chance;
 mod checks;
+mod effects;
 mod event;
 mod failing;
 mod faults;
@@ -13,6 +14,7 @@ mod faults;
 mod mutations;
 mod network;
 mod node;
+mod rules;
 #[cfg(not(feature = "__mutations"))]
 mod schedules;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
@@ -20,6 +22,8 @@ mod scripts;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod seeds;
 mod stream;
+mod tally;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod usual;
+mod versions;
 mod world;

@@ -161,7 +161,7 @@ fn reads_from_a_former_leader(seed: u64) -> World {
 fn owner_by_a_lost_map(seed: u64) -> World {
     let mut world = World::new(seed, 4, Units::Shards(6));
     world.logs = true;
-    for (node, leases) in [(0, &[30]), (1, &[1]), (2, &[1])] {
+    for (node, leases) in [(0, &[(30, 3)]), (1, &[(1, 3)]), (2, &[(1, 3)])] {
         world.faults.leases = leases;
         world.start(node);
     }

@@ -62,7 +62,7 @@ pub(in crate::group) fn first(
 }
 
 /// The first 8 bytes of a text's SHA-256, as a big-endian number.
-pub(super) fn hash(text: &[u8]) -> u64 {
+fn hash(text: &[u8]) -> u64 {
     number(&Sha256::digest(text))
 }
 

@@ -1,35 +1,31 @@
-//! All that a few members of a group can do: for each process the real machine, and a real election
-//! for each epoch of its lease. What drives them is a model of the actors.
+//! All that a few members of one group can do: the real machines, and a model of what drives them.
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `stream.rs` | what stands in the bucket, and what is on its way to watches |
-//! | `member.rs` | a process: machine, elections, watch, requests, terms of units |
+//! | `stream.rs` | what stands in the bucket, and maps that are on their way to watches |
+//! | `process.rs` | a process: machine, watch, requests, handlers |
 //! | `turn.rs` | what the driver of a member does with inputs and effects |
-//! | `requests.rs` | what members send, and what becomes of it |
-//! | `life.rs` | what happens to members, and what other hands write |
+//! | `life.rs` | what happens to members, and what people do |
 //! | `action.rs`, `fault.rs` | what can happen, and how often |
 //! | `properties.rs` | what must hold |
-//! | `state.rs`, `fingerprint.rs` | all there is, and when it is the same situation |
-//! | `configuration.rs`, `catalogue.rs` | what is explored |
+//! | `state.rs` | all there is, and when it is the same situation |
+//! | `configuration.rs`, `catalogue.rs` | what is explored, for each rule |
 //! | `mutations.rs` | in which configuration each broken rule is noticed |
 
 mod action;
 pub mod catalogue;
 mod configuration;
 mod fault;
-mod fingerprint;
 mod life;
-mod member;
 #[cfg(feature = "__mutations")]
 pub mod mutations;
+mod process;
 mod properties;
-mod requests;
 mod state;
 mod stream;
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nats_elect_core::Moment;
@@ -39,7 +35,7 @@ use crate::explore::Space;
 use crate::fault::Faults;
 use crate::scribe::CLOCK_BASE;
 use action::Action;
-use configuration::Configuration;
+pub use configuration::Configuration;
 use properties::Witnessed;
 use state::State;
 use stream::Stream;
@@ -80,35 +76,29 @@ impl Model for Members {
             ghosts: Vec::new(),
             faults: Faults::new(&[]),
             epochs: 0,
+            starts: 0,
             tokens: BTreeMap::new(),
-            unserved: 0,
-            watched_anew: false,
-            time: 0,
+            over: BTreeSet::new(),
+            idle: 0,
             broken: None,
             witnessed: Witnessed::default(),
         };
         let mut turn = Turn::new(&self.0, &state);
-        for member in 0..self.0.started {
-            turn.boot(member);
-            turn.carry_requests();
+        for index in 0..self.0.started {
+            turn.boot(index);
+            turn.settle();
         }
         let mut state = turn.state;
         let mut left = self.0.settled;
-        while left > 0 {
+        while left > 0 && state.broken.is_none() {
             let mut actions = Vec::new();
             self.actions(&state, &mut actions);
             let prompt = actions.into_iter().find(Action::is_prompt);
             left -= u16::from(prompt.is_none());
             let action = prompt.unwrap_or(Action::Advance);
-            let next = self.next_state(&state, action).expect("it goes on");
-            if next.broken.is_some() {
-                // It is found again at once.
-                break;
-            }
-            state = next;
+            state = self.next_state(&state, action).expect("it goes on");
         }
         state.faults = Faults::new(self.0.faults);
-        state.time = 0;
         state.witnessed = Witnessed::default();
         vec![state]
     }
