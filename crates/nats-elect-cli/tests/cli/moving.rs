@@ -31,19 +31,20 @@ async fn a_unit_is_moved_and_who_can_not_have_it_is_refused() {
     again.says("already");
     is_fit_for_a_terminal(&again);
 
-    // Each of the two jobs of `control` is alone on its instance.
-    let control = a.group("control").expect("a group").mine()[0].clone();
     for (arguments, code, what) in [
         (["partitions", "60", "node-1"], 3, "no unit \"60\""),
         (["others", "0", "node-1"], 3, "takes no part"),
         (["partitions", "0", "node-3"], 3, "node-3"),
         (["a.b", "0", "node-1"], 2, "group name"),
-        (["control", &control, "node-2"], 4, "again (balance)"),
     ] {
         let told = output(&server, &[&["group", "move"], &arguments[..]].concat());
         assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
         assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
     }
+    output(&server, &["cordon", "node-1"]).assert_code(0);
+    let back = ["group", "move", "partitions", &unit, "node-1"];
+    let refused = output(&server, &back).with_code(4);
+    refused.complains("takes no units");
     stop(a).await;
     stop(b).await;
 }
