@@ -4,6 +4,7 @@
 mod bequest;
 mod board;
 mod health;
+mod link;
 mod meter;
 mod requests;
 mod settings;
@@ -37,7 +38,6 @@ use crate::role::{GroupRequest, GroupScope, Instance};
 use crate::store::AssignmentDelivery;
 use nats_elect_core::assignment::{Epoch, LONGEST_LEASE, Map, Profile, Value};
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
-use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::{Moment, RequestId};
 
 pub(super) struct GroupActor;
@@ -365,25 +365,6 @@ impl GroupState {
         Vec::new()
     }
 
-    fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
-        self.link = link.clone();
-        let status = match &link {
-            Link::Up { .. } => ConnectionStatus::Connected,
-            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
-        };
-        self.scope.connection.send_if_modified(|known| {
-            let changed = *known != status;
-            *known = status;
-            changed
-        });
-        if let Link::Up { bucket, info } = &link {
-            self.scope.bucket.send_replace(Some(bucket.clone()));
-            self.scope.write(|board| board.bucket_epoch = info.epoch);
-        }
-        let _ = self.watch.send_message(LinkedMsg::LinkChanged(link));
-        self.step(myself, Input::Link(self.link.to_core()));
-    }
-
     fn asked_group(&mut self, myself: &ActorRef<GroupMsg>, request: GroupRequest) {
         match request {
             GroupRequest::View(reply) => {
@@ -459,14 +440,6 @@ impl GroupState {
             tokio::time::sleep(wait).await;
             let _ = myself.send_message(GroupMsg::TimerFired(number));
         });
-    }
-
-    /// The creation time of the bucket, while there is a link to it.
-    fn bucket_epoch(&self) -> Option<u64> {
-        match &self.link {
-            Link::Up { info, .. } => Some(info.epoch),
-            Link::Down { .. } | Link::Unusable(_) => None,
-        }
     }
 }
 

@@ -98,9 +98,9 @@ impl GroupState {
         }
         let (group, kind, text) = (&self.scope.name, *kind, "the member's lease is in trouble");
         if kind == FailureKind::BucketUnfit {
-            tracing::error!(%group, kind = kind.as_str(), detail, "{text}");
+            tracing::error!(kind = kind.as_str(), %group, detail, "{text}");
         } else {
-            tracing::warn!(%group, kind = kind.as_str(), detail, "{text}");
+            tracing::warn!(kind = kind.as_str(), %group, detail, "{text}");
         }
     }
 }

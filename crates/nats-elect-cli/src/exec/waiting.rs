@@ -41,7 +41,8 @@ pub async fn tell_of_slots(manager: &RoleManager, run: &RunCommand, slots: u32) 
         return pending().await;
     };
     let mut events = group.events();
-    group.wait_until(GroupHandle::has_joined).await;
+    let is_known = |group: &GroupHandle| group.has_joined() && group.shards().is_some();
+    group.wait_until(is_known).await;
     if let Some(others) = group.shards().filter(|it| *it != slots) {
         report::other_slots(&run.role, others, slots);
     }

@@ -51,14 +51,14 @@ pub async fn pair(server: &NatsServer) -> (RoleManager, RoleManager) {
     pair_of(server, 12).await
 }
 
-/// Two members, each with half of the shards and one of the two jobs.
+/// Two members, each with half of the shards, or one more, and one of the two jobs.
 pub async fn pair_of(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
     let a = member_of(server, "node-1", shards).start().await;
     let b = member_of(server, "node-2", shards).start().await;
     let (a, b) = (a.expect("start"), b.expect("start"));
     eventually(SOON, "half of the units on each", async || {
         let half = |it: &RoleManager, group: &str, count: usize| {
-            it.group(group).expect("a group").mine().len() == count
+            it.group(group).expect("a group").mine().len() >= count
         };
         let has_half = |it: &RoleManager| {
             half(it, "partitions", shards as usize / 2) && half(it, "control", 1)
@@ -187,7 +187,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     assert_eq!(told["plan"]["owner"], *owner.instance_id);
     assert_eq!(told["plan"]["choices"].as_array().map(Vec::len), Some(2));
     let all = ["group", "explain", "partitions", "--wait", "30s"];
-    output(&server, &all).complains("no unit waits for anything");
+    output(&server, &all).complains("no unit waits or is to move");
     stop(a).await;
     stop(b).await;
     output(&server, &explain).says("the group has none");
@@ -298,10 +298,10 @@ async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     let words = output(&server, &explain);
     is_fit_for_a_terminal(&words);
     words.says_all([
-        "waits for      a member that may take it: no member has the labels gpu",
+        "waits for      a member that may take it: no member has the labels",
         "plan           nobody may take it",
         "node-1",
-        "it lacks the labels gpu",
+        "it lacks a label",
     ]);
     stop(member).await;
 }

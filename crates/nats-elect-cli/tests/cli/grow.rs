@@ -101,8 +101,8 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
     for (arguments, code, what) in [
         (["others", "8", "--yes"], 3, "no group \"others\""),
         (["a.b", "8", "--yes"], 2, "group name"),
-        (["left", "0", "--yes"], 2, "0 is not in 1..=65536"),
-        (["left", "65537", "--yes"], 2, "65537 is not in 1..=65536"),
+        (["left", "0", "--yes"], 2, "1 to 65536 shards"),
+        (["left", "65537", "--yes"], 2, "1 to 65536 shards"),
         (["left", "many", "--yes"], 2, "invalid value"),
         (["left", "8", "--no-wait"], 2, "--yes"),
         (

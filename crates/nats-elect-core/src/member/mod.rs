@@ -1,8 +1,7 @@
 //! One member of one group by the rules of `docs/decisions/0010-a-group-is-one-map.md`, as a
 //! deterministic state machine.
 //!
-//! Only groups whose settings say `by_one_map` run by it. All others run by the module `group`, which
-//! it will replace. Numbers of rules are those of the decision record.
+//! It replaces the module `group`. Numbers of rules are those of the decision record.
 //!
 //! A [`Member`] does no I/O, reads no clock and draws no random number. Its driver
 //!

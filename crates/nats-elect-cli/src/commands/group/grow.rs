@@ -48,7 +48,7 @@ pub struct Grow {
     group: String,
 
     /// The new number of shards, from 1 to 65536
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(value_parser = shards)]
     shards: u32,
 
     /// Do not ask for a confirmation, for scripts
@@ -168,6 +168,12 @@ impl Grow {
             Failure::not_found(what).advice("a group grows while a member of it runs")
         }))
     }
+}
+
+fn shards(text: &str) -> Result<u32, &'static str> {
+    let shards = text.parse().ok();
+    let shards = shards.filter(|it| (1..=65_536).contains(it));
+    shards.ok_or("a group has 1 to 65536 shards")
 }
 
 /// How far the group has come.

@@ -26,6 +26,9 @@ const NASTY: &str = "mark\u{0}\u{7}\u{1b}[2J\u{9b}1m\u{85}\u{2028}\u{2029}\u{202
 /// The same as far as it can stand in a subject: without blanks, line ends and dots.
 const NASTY_KEY: &str = "mark\"'><script/**/src=//x></script><img/src=x/onerror=alert(1)>{{7*7}}\\\"}\
     \u{7}\u{1b}[2J\u{9b}1m\u{202e}\u{200b}ends\\";
+/// The same as far as it can be an id: without what acts in terminals.
+const NASTY_ID: &str =
+    "mark\"'><script/**/src=//x></script><img/src=x/onerror=alert(1)>{{7*7}}\\\"}ends\\";
 
 /// The value with all text in it made nasty, but for what has to be understood.
 fn nasty(value: &Value, kept: &[&str]) -> Value {
@@ -131,12 +134,15 @@ async fn foreign_writer(client: &Client) -> JoinHandle<()> {
                 let _ = client.publish(subject, event.clone().into()).await;
             }
             let _ = client.publish("$KV.leaders.garbage", NASTY.into()).await;
-            let mut member = maps::record(0, NASTY);
-            member["zone"] = NASTY.into();
-            let key = format!("odd.member.{}", epoch(0));
-            for name in [NASTY_KEY, "garbage.map", &key] {
+            let (member, odd) = (maps::record(0, NASTY_ID), maps::record(1, NASTY));
+            for (name, value) in [
+                (format!("odd.member.{}", epoch(0)), &member),
+                (format!("odd.member.{}", epoch(1)), &odd),
+                ("garbage.map".to_owned(), &odd),
+                (NASTY_KEY.to_owned(), &odd),
+            ] {
                 let subject = format!("$KV.leaders._groups.{name}");
-                let _ = client.publish(subject, member.to_string().into()).await;
+                let _ = client.publish(subject, value.to_string().into()).await;
             }
         }
     })

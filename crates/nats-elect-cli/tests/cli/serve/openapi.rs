@@ -176,6 +176,9 @@ async fn each_answer_about_groups_is_what_the_document_says() {
     let is_ok = |answer: &Answer| answer.status == 200;
     let known = serve.until("an owner", path, is_ok).await;
     document.describes(OWNER, &known);
+    let looked = |answer: &Answer| answer.json()["unowned_seconds"] == 0;
+    let group = "/api/v1/groups/partitions";
+    serve.until("a look at it", group, looked).await;
     let mut events = Events::open(&serve, None);
     let all = [
         (GROUPS, GROUPS),
