@@ -64,12 +64,17 @@ fn of_groups(value: &[u8]) {
         Value::LaterMap | Value::Foreign => {}
         other => panic!("{other:?} under a map's key"),
     }
-    let epoch = json.as_ref().and_then(|it| Epoch::parse(it.get("epoch")?.as_str()?));
+    let epoch = json
+        .as_ref()
+        .and_then(|it| Epoch::parse(it.get("epoch")?.as_str()?));
     let key = Key::Member(group.clone(), epoch.unwrap_or(Epoch::new([0; 16])));
     let read_member = |value: &[u8]| Value::read(&key, 1, value, [], BUCKET);
     match read_member(value) {
         Value::Member(record) => {
-            assert!((FOREIGN_LEASE.0..=nats_elect_core::assignment::LONGEST_LEASE).contains(&record.ttl));
+            assert!(
+                (FOREIGN_LEASE.0..=nats_elect_core::assignment::LONGEST_LEASE)
+                    .contains(&record.ttl)
+            );
             assert_eq!(read_member(&record.to_json()), Value::Member(record));
         }
         Value::LaterMember | Value::Ended | Value::Expiring | Value::Foreign => {}

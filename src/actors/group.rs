@@ -140,6 +140,7 @@ impl Actor for GroupActor {
             zone: instance.meta.get("zone").cloned(),
             labels: seat.labels,
             max_units: seat.max_units,
+            version: seat.version,
             application: Some((*instance.application).clone()),
             ..Profile::default()
         };

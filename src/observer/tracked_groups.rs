@@ -13,8 +13,8 @@ use nats_elect_core::Moment;
 use nats_elect_core::assignment::{
     Epoch, Key, LONGEST_LEASE, Map, MemberRecord, UnitSet, UnitSets, Units, Value,
 };
-use nats_elect_core::shard::shard_of;
 use nats_elect_core::name::{GroupName, UnitName};
+use nats_elect_core::shard::shard_of;
 
 /// What a watch has shown. Another watch begins with another one of these.
 #[derive(Debug)]

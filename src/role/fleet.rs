@@ -55,12 +55,7 @@ mod tests {
 
     fn fleet_of(units: Units, config: &str) -> Fleet {
         let map = Map::first(1, 1, units, &[], []).expect("a map");
-        let request = PlanRequest {
-            base: Arc::new(map),
-            candidates: Vec::new(),
-            in_change: BTreeSet::new(),
-            is_repair: false,
-        };
+        let request = PlanRequest::new(Arc::new(map));
         fleet(&request, &toml::from_str(config).expect("settings"))
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manager::no_name;
 use super::{ConfigError, RoleConfig, RoleSettings};
-use nats_elect_core::assignment::{LONGEST_LEASE, MOST_LABELS};
+use nats_elect_core::assignment::{LONGEST_LEASE, MOST_LABELS, MOST_VERSION_BYTES};
 use nats_elect_core::config::{data_limit, ensure};
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::UnitName;
@@ -51,6 +51,13 @@ pub struct MemberConfig {
     /// owner. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_units: Option<u32>,
+
+    /// The version of the application, of at most 64 bytes. While instances of several versions run,
+    /// units go to those of the newest: the one whose first instance joined last. Until nobody has
+    /// come or gone for two minutes no unit moves that could stay, so that a rolling restart moves
+    /// few. Default: none is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 impl Default for MemberConfig {
@@ -61,6 +68,7 @@ impl Default for MemberConfig {
             validate_on_critical_ops: false,
             labels: BTreeSet::new(),
             max_units: None,
+            version: None,
         }
     }
 }
@@ -70,6 +78,7 @@ impl Default for MemberConfig {
 pub(crate) struct Seat {
     pub labels: BTreeSet<String>,
     pub max_units: Option<u32>,
+    pub version: Option<String>,
 }
 
 setters!(MemberConfig {
@@ -77,6 +86,7 @@ setters!(MemberConfig {
     stop_budget: Duration => Some(stop_budget);
     validate_on_critical_ops: bool => validate_on_critical_ops;
     max_units: u32 => Some(max_units);
+    version: impl Into<String> => Some(version.into());
 });
 
 impl MemberConfig {
@@ -92,6 +102,16 @@ impl MemberConfig {
     /// # Errors
     /// Returns the first broken rule.
     pub(crate) fn seat(&self) -> Result<Seat, ConfigError> {
+        if let Some(version) = &self.version {
+            ensure(
+                !version.is_empty()
+                    && printable(version) == *version
+                    && version.len() <= MOST_VERSION_BYTES,
+                "member.version",
+                format_args!("{:?}", printable(version)),
+                format_args!("must be 1 to {MOST_VERSION_BYTES} printable bytes"),
+            )?;
+        }
         if self.labels.len() > MOST_LABELS {
             let rule = format!("must be at most {MOST_LABELS}");
             let count = self.labels.len().to_string();
@@ -102,6 +122,7 @@ impl MemberConfig {
         Ok(Seat {
             labels: self.labels.clone(),
             max_units: self.max_units,
+            version: self.version.clone(),
         })
     }
 

@@ -28,6 +28,10 @@ const GATHER: Duration = Duration::from_millis(5);
 /// So long a map names epochs that are clear or over, if no other map is written.
 const TIDY: Duration = Duration::from_secs(30);
 
+/// After a member came or went so long the plan leaves units where they are while members tell several
+/// versions of their application: a rolling restart goes on.
+const ROLL: Duration = Duration::from_secs(120);
+
 /// How far the next map is.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Coordinator {
@@ -37,6 +41,8 @@ pub(super) struct Coordinator {
     orders: VecDeque<(RequestId, Order)>,
     was_first: bool,
     tidy_at: Moment,
+    /// When a member that tells a version came or went last.
+    rolled: Option<Moment>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,6 +61,19 @@ impl Coordinator {
     /// Something may have to change at this moment.
     pub fn stir(&mut self, at: Moment) {
         self.cause = Some(self.cause.map_or(at, |cause| cause.min(at)));
+    }
+
+    /// A member that tells the version of its application came or went.
+    pub const fn roll(&mut self, now: Moment) {
+        self.rolled = Some(now);
+    }
+
+    /// Until when a rolling restart goes on.
+    pub fn rolls_until(&self, now: Moment, candidates: &[Candidate]) -> Option<Moment> {
+        let version = |it: &Candidate| it.record.as_ref()?.profile.version.clone();
+        let until = self.rolled? + ROLL;
+        let versions: BTreeSet<_> = candidates.iter().map(version).collect();
+        (until > now && versions.len() > 1).then_some(until)
     }
 
     /// Whether a map is under way.
@@ -202,6 +221,9 @@ impl Member {
             return;
         }
         let request = self.request(map, candidates, is_repair);
+        if let Some(until) = request.rolls_until {
+            self.coordinator.stir(until);
+        }
         self.coordinator.work = Work::Plans {
             base: map.sequence(),
             is_repair,

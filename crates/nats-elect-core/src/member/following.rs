@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::moves::Moves;
 use crate::assignment::{Map, Units, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
+use crate::unhashed::Unhashed;
 
 /// What is known of the map's key.
 #[derive(Clone, Debug, Default, Hash)]
@@ -21,6 +23,8 @@ pub(super) struct Following {
     missing: Option<Moment>,
     /// Whether any map of this bucket that was shown had owners.
     has_owned: bool,
+    /// A plan alone depends on it.
+    moves: Unhashed<Moves>,
 }
 
 /// What a value under the map's key is for a member.
@@ -47,6 +51,7 @@ impl Following {
             Value::Map(map) if is_same_kind(map.units(), units) => {
                 self.has_owned |= map.has_owners();
                 self.last = sequence;
+                self.moves.follow(self.map.as_deref(), &map);
                 self.map = Some(Arc::new(*map));
                 Next::Map
             }
@@ -138,6 +143,11 @@ impl Following {
     /// A blank was sent. The next one is due at this moment if nothing is shown.
     pub const fn blank_again(&mut self, at: Moment) {
         self.missing = Some(at);
+    }
+
+    /// The changes of owners, as they were shown.
+    pub fn moves(&self) -> &Moves {
+        &self.moves
     }
 
     /// Whether any unit is known to have had an owner in this bucket.

@@ -386,7 +386,15 @@ impl Member {
     pub(super) fn show_member(&mut self, epoch: Epoch, sequence: u64, value: Value) {
         let is_own = self.keeping.epoch() == Some(epoch);
         let own = is_own.then(|| value.clone());
+        let tells_version = |peers: &Peers| {
+            let record = peers.record(epoch);
+            record.is_some_and(|it| it.profile.version.is_some())
+        };
+        let was_there = tells_version(&self.peers);
         let news = self.peers.show(self.now, epoch, sequence, value);
+        if was_there != tells_version(&self.peers) {
+            self.coordinator.roll(self.now);
+        }
         if news == News::Over {
             self.lost.remove(&epoch);
             self.lose(epoch);

@@ -37,6 +37,7 @@ mod input;
 mod keeping;
 mod loss;
 mod machine;
+mod moves;
 mod peers;
 mod planning;
 mod showing;

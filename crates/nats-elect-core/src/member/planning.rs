@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::machine::Member;
+use super::moves::Moves;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, MemberRecord};
+use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::plan::{self, Fleet, Plan, Standing, Unit};
 
@@ -23,6 +25,9 @@ pub struct PlanRequest {
     pub in_change: BTreeSet<u32>,
     /// Whether only units without an able owner get another one.
     pub is_repair: bool,
+    /// Until when a rolling restart goes on, as members of several versions came or went lately.
+    pub rolls_until: Option<Moment>,
+    pub(super) moves: Moves,
 }
 
 /// An epoch that is not over.
@@ -62,6 +67,8 @@ impl Member {
         PlanRequest {
             base: map.clone(),
             in_change: in_change.collect(),
+            rolls_until: self.coordinator.rolls_until(self.now, &candidates),
+            moves: self.following.moves().clone(),
             candidates,
             is_repair,
         }
@@ -110,6 +117,18 @@ impl Member {
 }
 
 impl PlanRequest {
+    /// A request about a map of which no member is known.
+    pub fn new(base: Arc<Map>) -> Self {
+        Self {
+            base,
+            candidates: Vec::new(),
+            in_change: BTreeSet::new(),
+            is_repair: false,
+            rolls_until: None,
+            moves: Moves::default(),
+        }
+    }
+
     /// The fleet for a plan. All units have the usual weight, and the loads that their owners tell.
     pub fn fleet(&self) -> Fleet {
         let epochs = self.candidates.iter().map(|it| it.epoch);
@@ -128,6 +147,7 @@ impl PlanRequest {
         });
         let mut fleet = Fleet {
             members: members.collect(),
+            rolls: self.rolls_until.is_some(),
             ..Fleet::default()
         };
         if self.is_repair {
@@ -135,7 +155,10 @@ impl PlanRequest {
         }
         for place in 0..self.base.units().count() {
             let owner = self.base.owner(place);
+            let moved = self.moves.of(place);
             let mut unit = Unit {
+                since: moved.since.into(),
+                moved: moved.times.into(),
                 owner: owner.and_then(|it| places.get(&it).copied()),
                 in_change: self.in_change.contains(&place),
                 ..Unit::default()
