@@ -42,7 +42,7 @@ pub struct UnitExplanation {
     /// In words: whom a unit under way waits for, or why nobody may take the unit.
     #[serde(default)]
     pub why: Option<String>,
-    /// The members as owners of the unit, in the order of joining.
+    /// The members as owners of the unit, in the order of their ids.
     #[serde(default)]
     pub choices: Vec<UnitChoice>,
     /// How many members are left out, because the answer came in a message.
@@ -87,7 +87,8 @@ impl UnitExplanation {
             instance_id: view.instance(it.epoch),
             why_not: why_not.map(|it| of_member(it).into()),
         });
-        let choices = choices.collect();
+        let mut choices: Vec<_> = choices.collect();
+        choices.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
         let told = Self::of(group, view, place, explained.moves, explained.unplaced)?;
         Some(Self { choices, ..told })
     }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::group_requests::{GroupRequest, GroupView, Taker};
 use super::group_scope::{GroupScope, UnitOwner};
 use crate::model::config::MOST_SHARDS;
-use nats_elect_core::assignment::{Epoch, Units};
+use nats_elect_core::assignment::{Epoch, Map, Units};
 use nats_elect_core::duration::rounded;
 use nats_elect_core::member::{Order, Reply};
 use nats_elect_core::name::UnitName;
@@ -255,11 +255,20 @@ impl GroupScope {
         if !(1..=MOST_SHARDS).contains(&shards) {
             return Err(ResizeError::Shards(shards));
         }
-        if !self.read(|board| board.joined) {
-            return Err(ResizeError::NotHere);
+        let view = self.view().await.ok_or(ResizeError::NotHere)?;
+        let units = Units::Shards(shards);
+        let members = u16::try_from(view.request.candidates.len()).unwrap_or(u16::MAX);
+        let most = Map::most_bytes(units.clone(), members);
+        if self
+            .bucket
+            .borrow()
+            .as_ref()
+            .is_some_and(|it| !it.has_room(most))
+        {
+            return Err(ResizeError::Refused);
         }
         let after = self.moves_within();
-        let order = self.order(Order::Resize(Units::Shards(shards)));
+        let order = self.order(Order::Resize(units));
         match tokio::time::timeout(after, order).await {
             Err(_) => Err(ResizeError::TimedOut { after }),
             Ok(Some(Reply::Done)) => Ok(()),

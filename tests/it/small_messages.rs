@@ -1,7 +1,7 @@
 //! Servers and buckets that take only small messages.
 
 use async_nats::jetstream::{kv, stream};
-use nats_elect::{Event, FailureKind, FencedError, Group, Term, handler_fn};
+use nats_elect::{Event, FailureKind, FencedError, Group, ResizeError, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
@@ -209,4 +209,27 @@ async fn loads_that_have_no_room_in_a_members_record_are_left_out_and_cost_no_te
     })
     .await;
     assert_eq!(epoch_of(&stranger, "b").await, epoch);
+}
+
+/// Else no map with owners could be written any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    limit_messages(&stranger, 4096).await;
+    let waits = || {
+        handler_fn(|term: Term| async move {
+            term.cancelled().await;
+            Ok(())
+        })
+    };
+    let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
+    all_owned(&[&a], 4).await;
+    let refused = group(&a).resize(65_536).await;
+    assert_eq!(refused, Err(ResizeError::Refused));
+    assert_eq!(group(&a).mine().len(), 4);
+    group(&a).resize(8).await.expect("resized");
+    all_owned(&[&a], 8).await;
+    stop(a).await;
 }
