@@ -20,7 +20,6 @@ mod error_codes;
 mod events;
 mod feed;
 mod fenced;
-mod group;
 mod info;
 mod mailbox;
 mod ordered;
@@ -56,7 +55,6 @@ pub use feed::Delivery;
 #[cfg(any(test, fuzzing))]
 pub use feed::Feed;
 pub use fenced::{DataWrite, MOST_WRITES};
-pub use group::{GroupDelivery, GroupWatch, Shown};
 pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;

@@ -81,12 +81,12 @@ mod tests {
         let mut moves = Moves::default();
         let mut map = first();
         moves.follow(None, &map);
-        let moved = |since, times| Moved { since, times };
+        let was = |since, times| Moved { since, times };
         for (owners, expected) in [
-            ([Some(1), None], [moved(2, 0), moved(0, 0)]),
-            ([Some(2), Some(1)], [moved(3, 1), moved(3, 0)]),
-            ([Some(2), Some(1)], [moved(3, 1), moved(3, 0)]),
-            ([Some(2), Some(2)], [moved(3, 1), moved(5, 1)]),
+            ([Some(1), None], [was(2, 0), was(0, 0)]),
+            ([Some(2), Some(1)], [was(3, 1), was(3, 0)]),
+            ([Some(2), Some(1)], [was(3, 1), was(3, 0)]),
+            ([Some(2), Some(2)], [was(3, 1), was(5, 1)]),
         ] {
             let before = map;
             map = next(&before, owners);
