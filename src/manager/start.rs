@@ -26,6 +26,7 @@ use crate::model::config::{
 use crate::role::{ErasedHandler, Instance, RoleRegistry, RoleScope};
 use crate::store::{Bucket, IfMissing};
 use nats_elect_core::application::Application;
+use nats_elect_core::assignment::Map;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 
@@ -126,6 +127,7 @@ impl RoleManagerBuilder {
         refuse_old_groups(&opened.bucket, &manager.groups, config.start_timeout).await?;
         let info = &opened.info;
         require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
+        require_room_for_maps(&opened.bucket, &manager.groups)?;
         warn_of_settings(&scopes, info.replicas);
         log_start(&manager.fleet.instance, &opened, &scopes);
         for scope in scopes {
@@ -182,6 +184,21 @@ fn require_lasting_keys(
     Ok(())
 }
 
+/// Checks that the bucket takes the maps of groups with two members, as far as the settings know them.
+fn require_room_for_maps(bucket: &Bucket, groups: &Groups) -> Result<(), Error> {
+    for (name, scope) in groups {
+        let units = scope.units.count();
+        if let Some((size, most)) = bucket.misfit(Map::most_bytes(scope.units.clone(), 2)) {
+            return Err(Error::BucketUnfit(format!(
+                "a map of group `{name}` with {units} units may need a message of {size} bytes, and the bucket \
+                 takes {most} (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or have \
+                 fewer units"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a role that another application has led, if somebody set the names of both.
 async fn refuse_others(
     bucket: &Bucket,
@@ -231,7 +248,7 @@ async fn refuse_old_groups(
     Err(Error::BucketUnfit(format!(
         "bucket {name:?} has keys of groups in a former format, such as `{key}`: stop all instances of the \
          version that wrote them, remove these keys (`nats stream purge KV_{name} --subject \
-         '$KV.{name}.{OLD_GROUPS}'`), and start again (docs/upgrades.md)"
+         '$KV.{name}.{OLD_GROUPS}'`), and start again (docs/operations.md)"
     )))
 }
 

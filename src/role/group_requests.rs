@@ -138,6 +138,7 @@ impl GroupView {
         let unit = fleet.units.get_mut(place)?;
         unit.owner = candidates.position(|it| it.epoch == to);
         unit.in_change = false;
+        unit.moved += 1;
         let moves = plan(&fleet).moves;
         moves.iter().find(|it| it.unit == place).map(|it| it.cause)
     }

@@ -95,8 +95,21 @@ pub enum ResizeError {
     /// A group has 1 to 65,536 shards.
     #[error("a group has 1 to {MOST_SHARDS} shards, and not {0}")]
     Shards(u32),
-    /// The bucket has no room for a map with so many shards, or the group was resized a million times.
-    #[error("the group can't have so many shards: the bucket has no room for its map")]
+    /// A map with so many shards may need a message that is larger than the bucket takes.
+    #[error(
+        "a map of {shards} shards may need a message of {size} bytes, and the bucket takes {most} \
+         (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or have fewer shards"
+    )]
+    TooLarge {
+        /// The number of shards.
+        shards: u32,
+        /// The size of the message in bytes.
+        size: usize,
+        /// The largest message that the bucket takes, in bytes.
+        most: usize,
+    },
+    /// The group was resized a million times, or the bucket takes smaller messages since a moment ago.
+    #[error("the group can't have another number of shards: its members refuse it")]
     Refused,
     /// The new number was not seen in time. It may still come about.
     #[error("no map has the new number after {}: this instance may be cut off", rounded(*.after))]
@@ -259,13 +272,9 @@ impl GroupScope {
         let units = Units::Shards(shards);
         let members = u16::try_from(view.request.candidates.len()).unwrap_or(u16::MAX);
         let most = Map::most_bytes(units.clone(), members);
-        if self
-            .bucket
-            .borrow()
-            .as_ref()
-            .is_some_and(|it| !it.has_room(most))
-        {
-            return Err(ResizeError::Refused);
+        let misfit = self.bucket.borrow().as_ref().and_then(|it| it.misfit(most));
+        if let Some((size, most)) = misfit {
+            return Err(ResizeError::TooLarge { shards, size, most });
         }
         let after = self.moves_within();
         let order = self.order(Order::Resize(units));

@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::support::bucket::Stranger;
 use crate::support::instance::{guest, instance, never, standing};
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member_with, stop};
+use crate::support::member::{
+    GROUP, LEASE, all_owned, epoch_of, group, joining, member_with, stop,
+};
 use crate::support::operator::Operator;
 use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
 
@@ -227,9 +229,19 @@ async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
     let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
     all_owned(&[&a], 4).await;
     let refused = group(&a).resize(65_536).await;
-    assert_eq!(refused, Err(ResizeError::Refused));
+    let Err(ResizeError::TooLarge { size, most, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(size > most && most == 4096, "{size}, {most}");
     assert_eq!(group(&a).mine().len(), 4);
     group(&a).resize(8).await.expect("resized");
     all_owned(&[&a], 8).await;
+    let large = Group::sharded("large", 65_536, waits());
+    let refused = joining(&server.url(), "b", large).start().await;
+    let text = refused.expect_err("a refusal").to_string();
+    assert!(
+        text.contains("65536 units") && text.contains("takes 4096"),
+        "{text}"
+    );
     stop(a).await;
 }

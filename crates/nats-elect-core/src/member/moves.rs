@@ -15,7 +15,7 @@ pub(super) struct Moves {
 /// The changes of one unit's owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moved {
-    /// The number of the map that gave the unit its owner. 0: not known.
+    /// The number of the map that gave the unit its owner, together with others. 0: not known.
     pub since: u32,
     /// How often another owner followed an owner.
     pub times: u16,
@@ -37,12 +37,17 @@ impl Moves {
         let Some(before) = before.filter(|it| it.generation() == map.generation()) else {
             return;
         };
-        for (place, moved) in (0..).zip(&mut self.units) {
-            let owner = before.owner(place);
-            if owner != map.owner(place) {
+        let places = 0..map.units().count().min(before.units().count());
+        let changed = places.filter(|place| before.owner(*place) != map.owner(*place));
+        let changed: Vec<_> = changed.collect();
+        for place in &changed {
+            let moved = &mut self.units[*place as usize];
+            // One that somebody moved by hand is to stay, rather than to go back first.
+            if changed.len() > 1 {
                 moved.since = self.maps;
-                moved.times = moved.times.saturating_add(owner.is_some().into());
             }
+            let had_owner = before.owner(*place).is_some();
+            moved.times = moved.times.saturating_add(had_owner.into());
         }
     }
 
@@ -83,10 +88,11 @@ mod tests {
         moves.follow(None, &map);
         let was = |since, times| Moved { since, times };
         for (owners, expected) in [
-            ([Some(1), None], [was(2, 0), was(0, 0)]),
+            ([Some(1), None], [was(0, 0), was(0, 0)]),
             ([Some(2), Some(1)], [was(3, 1), was(3, 0)]),
             ([Some(2), Some(1)], [was(3, 1), was(3, 0)]),
-            ([Some(2), Some(2)], [was(3, 1), was(5, 1)]),
+            ([Some(2), Some(2)], [was(3, 1), was(3, 1)]),
+            ([Some(1), Some(1)], [was(6, 2), was(6, 2)]),
         ] {
             let before = map;
             map = next(&before, owners);
