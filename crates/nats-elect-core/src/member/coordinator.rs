@@ -171,9 +171,7 @@ impl Member {
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
-        let any_waits = self.waits() || self.peers.any_waits();
-        if !self.following.has_owned() && any_waits && !mutated!(FirstOwnersDespiteWaiting) {
-            // No unit gets its first owner.
+        if self.owners_have_to_wait() {
             self.coordinator.cause = Some(self.now + AGAIN);
             return;
         }
@@ -221,6 +219,12 @@ impl Member {
         self.out.0.push(Effect::Plan(request.into()));
     }
 
+    /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
+    fn owners_have_to_wait(&self) -> bool {
+        let any_waits = self.waits() || self.peers.any_waits();
+        any_waits && !self.following.has_owned() && !mutated!(FirstOwnersDespiteWaiting)
+    }
+
     /// A plan is made.
     pub(super) fn planned(&mut self, base: u64, mut owners: BTreeMap<u32, Option<Epoch>>) {
         let Work::Plans {
@@ -239,6 +243,10 @@ impl Member {
             return;
         };
         if self.left_at.is_some() || self.epoch().is_none() {
+            return;
+        }
+        if self.owners_have_to_wait() {
+            self.coordinator.cause = Some(self.now + AGAIN);
             return;
         }
         let candidates = self.candidates(&map);
@@ -426,17 +434,14 @@ impl Member {
         let members = members.filter(|it| !self.peers.is_over(*it));
         let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
         let all = members.chain(self.peers.living().filter(is_new));
+        let is_behind =
+            |it| self.peers.is_behind(it, map.sequence()) && !mutated!(GivesToWhoIsBehind);
         let candidates = all.map(|epoch| {
             let record = self.peers.record(epoch).cloned();
             let standing = match &record {
                 Some(it) if it.leaves => Standing::Leaves,
-                Some(it)
-                    if it.waits
-                        || (self.peers.is_behind(epoch, map.sequence())
-                            && !mutated!(GivesToWhoIsBehind)) =>
-                {
-                    Standing::Waits
-                }
+                Some(it) if it.waits && !mutated!(WaitingGetsUnits) => Standing::Waits,
+                Some(_) if is_behind(epoch) => Standing::Waits,
                 Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
                 Some(it) if it.profile.cordoned => Standing::Cordoned,
                 Some(_) => Standing::Takes,
