@@ -89,7 +89,9 @@ impl Map {
         };
         let mut map = self.successor(over, living(self.members()))?;
         self.copy_owners(&mut map);
-        map.all_wait_for_all(living(&self.epochs).into_iter().chain(found))?;
+        let named = living(&self.epochs).into_iter();
+        let named = named.filter(|_| !mutated!(CollectForgetsNamed));
+        map.all_wait_for_all(named.chain(found))?;
         Ok(map)
     }
 
@@ -310,14 +312,15 @@ impl Map {
     /// Lets all units wait for all members and for these epochs, since this map.
     fn all_wait_for_all(&mut self, found: impl IntoIterator<Item = Epoch>) -> Result<(), MapError> {
         let mut table = Table::of(self);
-        let members = self.members().to_vec().into_iter();
-        let members = members.filter(|_| !mutated!(CollectOmitsMembers));
-        for epoch in members.chain(found) {
-            table.place(epoch)?;
+        let found: BTreeSet<_> = found.into_iter().collect();
+        for epoch in &found {
+            table.place(*epoch)?;
         }
         self.epochs = table.epochs;
-        let places = (0..).take(self.epochs.len());
-        self.common = places.map(|epoch| Wait { epoch, since: 0 }).collect();
+        let is_left_out = |it| mutated!(CollectForgetsNamed) && !found.contains(it);
+        let waits = (0..).zip(&self.epochs).filter(|it| !is_left_out(it.1));
+        let waits = waits.map(|(epoch, _)| Wait { epoch, since: 0 });
+        self.common = waits.collect();
         Ok(())
     }
 }

@@ -191,9 +191,7 @@ impl Member {
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
-        let any_waits = self.waits() || self.peers.any_waits();
-        if !self.following.has_owned() && any_waits && !mutated!(FirstOwnersDespiteWaiting) {
-            // No unit gets its first owner.
+        if self.owners_have_to_wait() {
             self.coordinator.cause = Some(self.now + AGAIN);
             return;
         }
@@ -231,6 +229,12 @@ impl Member {
         self.out.0.push(Effect::Plan(request.into()));
     }
 
+    /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
+    fn owners_have_to_wait(&self) -> bool {
+        let any_waits = self.waits() || self.peers.any_waits();
+        any_waits && !self.following.has_owned() && !mutated!(FirstOwnersDespiteWaiting)
+    }
+
     /// A plan is made.
     pub(super) fn planned(&mut self, base: u64, mut owners: BTreeMap<u32, Option<Epoch>>) {
         let Work::Plans {
@@ -249,6 +253,10 @@ impl Member {
             return;
         };
         if self.left_at.is_some() || self.epoch().is_none() {
+            return;
+        }
+        if self.owners_have_to_wait() {
+            self.coordinator.cause = Some(self.now + AGAIN);
             return;
         }
         let candidates = self.candidates(&map);

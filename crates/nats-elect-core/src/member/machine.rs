@@ -446,8 +446,7 @@ impl Member {
         }
         if let (Some(map), Some(own)) = (self.following.acting().cloned(), self.epoch()) {
             let leaves = self.left_at.is_some() && !mutated!(BeginsWhileLeaving);
-            let waits = self.waits() && !mutated!(BeginsWhileWaiting);
-            let may_begin = !leaves && !waits;
+            let may_begin = !leaves;
             let before = self.acting.exceptions();
             let changes = self.acting.advance(&map, own, &self.peers, may_begin);
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);
@@ -494,11 +493,13 @@ impl Member {
             Some(Purpose::Map) => self.map_written(outcome),
             Some(Purpose::BlankMap) if is_refused => self.out.0.push(Effect::Read(self.map_key())),
             Some(Purpose::Chore(epoch)) if is_refused => {
-                self.peers.refused(epoch);
+                self.peers.refute(epoch);
                 self.out.0.push(Effect::Read(self.member_key(epoch)));
             }
             Some(Purpose::Lost(epoch)) => {
                 if let WriteOutcome::Acked { revision } = outcome {
+                    // It stands there for good, also if its sequence is lower than one that was lost.
+                    self.peers.refute(epoch);
                     self.show_member(epoch, *revision, Value::Ended);
                 }
             }

@@ -24,7 +24,7 @@ struct Peer {
     record: Option<Arc<MemberRecord>>,
     /// When to read it again from the stream's leader, if it is no record.
     read_at: Moment,
-    /// Whether a write over it was refused: another value is there, or nothing.
+    /// Whether another value is known to be there, or nothing.
     is_refuted: bool,
 }
 
@@ -165,9 +165,10 @@ impl Peers {
         &self.ended
     }
 
-    /// A write over the epoch's value was refused. Whatever other value is shown next is watched anew,
-    /// also if its sequence is lower, as writes may be lost.
-    pub fn refused(&mut self, epoch: Epoch) {
+    /// The epoch's value is not there any more: a write over it was refused, or its member wrote over
+    /// it. Whatever other value is shown next is watched anew, also if its sequence is lower, as writes
+    /// may be lost.
+    pub fn refute(&mut self, epoch: Epoch) {
         if let Some(peer) = self.known.get_mut(&epoch) {
             peer.is_refuted = !mutated!(OldSequenceForGood);
         }

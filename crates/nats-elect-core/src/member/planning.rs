@@ -90,17 +90,14 @@ impl Member {
         let members = members.filter(|it| !self.peers.is_over(*it));
         let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
         let all = members.chain(self.peers.living().filter(is_new));
+        let is_behind =
+            |it| self.peers.is_behind(it, map.sequence()) && !mutated!(GivesToWhoIsBehind);
         let candidates = all.map(|epoch| {
             let record = self.peers.record(epoch).cloned();
             let standing = match &record {
                 Some(it) if it.leaves => Standing::Leaves,
-                Some(it)
-                    if it.waits
-                        || (self.peers.is_behind(epoch, map.sequence())
-                            && !mutated!(GivesToWhoIsBehind)) =>
-                {
-                    Standing::Waits
-                }
+                Some(it) if it.waits && !mutated!(WaitingGetsUnits) => Standing::Waits,
+                Some(_) if is_behind(epoch) => Standing::Waits,
                 Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
                 Some(it) if it.profile.cordoned => Standing::Cordoned,
                 Some(_) => Standing::Takes,

@@ -250,8 +250,8 @@ mutations! {
         MissingIsOver,
         /// Rule 5: a collect leaves out who is in no map that the collector follows.
         CollectsKnownAlone,
-        /// Rule 5: a collect waits for no members of the map that it is made from.
-        CollectOmitsMembers,
+        /// Rule 5: a collect waits for nobody whom the map names that it is made from.
+        CollectForgetsNamed,
         /// Rule 5: a member collects although others know later maps.
         CollectsBehind,
         /// Rule 5: a member that follows no map collects beside a record that it can't read.
@@ -274,8 +274,8 @@ mutations! {
         LeaseCountsFromShowing,
         /// A member does not wait for the leases of another bucket.
         NoWaitInNewBucket,
-        /// A member that waits for the leases of another bucket begins units.
-        BeginsWhileWaiting,
+        /// A member that waits for the leases of another bucket gets units.
+        WaitingGetsUnits,
         /// Units get their first owners in a bucket although a member waits.
         FirstOwnersDespiteWaiting,
         /// A map of a lower sequence than was shown is an old one, and writes are never lost.

@@ -87,7 +87,11 @@ impl World {
             Effect::Start { unit, token, until } => self.start_handler(number, unit, token, until),
             Effect::Cancel { unit, until } => {
                 self.log(|| format!("n{number} tells {unit:?} to end"));
-                let delay = self.faults.ending(self.now, &mut self.chance);
+                let mut delay = self.faults.ending(self.now, &mut self.chance);
+                let shard = unit.unit().name().as_shard();
+                if shard.is_some_and(|it| self.nodes[number].slow.contains(&it)) {
+                    delay = self.nodes[number].ttl;
+                }
                 self.saw_if("a handler ends late", delay > Duration::from_millis(30));
                 self.saw_if("a handler ends after its deadline", now + delay > until);
                 if let Some(handler) = self.nodes[number].handlers.get_mut(&unit) {

@@ -8,7 +8,7 @@ use nats_elect_core::{Failure, OpId, WriteOutcome, event::FailureKind};
 
 use crate::event::{Answer, Event, Sent, What};
 use crate::rules;
-use crate::stream::brief;
+use crate::stream::{CONDITION, brief};
 use crate::world::World;
 
 /// After this time without an answer a write has failed.
@@ -40,6 +40,8 @@ impl World {
         let is_map = matches!(key, Key::Map(_)) && !bytes.is_empty();
         if let What::Beat(..) = what {
             self.beats(number, &key, &bytes);
+        } else if is_map {
+            self.writes_map(number, over, &bytes);
         }
         let write = Sent {
             node: number,
@@ -71,6 +73,23 @@ impl World {
         }
         let delay = self.latency();
         self.after(delay, Event::Arrive(write));
+    }
+
+    /// A map is sent.
+    fn writes_map(&mut self, number: usize, over: Over, bytes: &[u8]) {
+        let condition = match over {
+            Over::Anything => None,
+            Over::Sequence(over) => Some(over.to_string()),
+        };
+        let headers = condition.as_deref().map(|it| (CONDITION, it));
+        let (key, bucket) = (Self::map_key(), self.nodes[number].bucket);
+        let value = Value::read(&key, u64::MAX, bytes, headers, bucket);
+        if let (Value::Map(map), true) = (value, bucket == self.stream.bucket) {
+            let has_lost = self.checks.has_lost();
+            let result = rules::writes(&self.stream, &self.nodes[number], &map, has_lost);
+            let result = self.checks.excuse(self.now, result);
+            self.fail(result);
+        }
     }
 
     /// A heartbeat is sent.

@@ -40,6 +40,8 @@ pub struct Node {
     /// Its watch is one of a server that is behind: it shows what had been stored when the log was so
     /// long, and nothing more.
     pub stale: Option<usize>,
+    /// Its handlers of these shards take longer to end than their lease.
+    pub slow: BTreeSet<u32>,
     /// Its handlers of these shards fail at once.
     pub fails: BTreeSet<u32>,
     /// What it did and was shown since its start, as far as rules are about it.
@@ -93,6 +95,7 @@ impl Node {
             cut_until: Moment::default(),
             reads_until: None,
             stale: None,
+            slow: BTreeSet::new(),
             fails: BTreeSet::new(),
             past: Past::default(),
         }

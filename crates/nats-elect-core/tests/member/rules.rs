@@ -89,13 +89,84 @@ pub fn acknowledges(
         if it.token >= here || record.excepts.contains(unit.generation, unit.unit()) {
             continue;
         }
-        let Some(map) = stream.map_at(follows) else {
-            continue;
+        let why = match stream.at(follows).map(|it| &it.value) {
+            Some(Value::Map(map)) => may_act(stream, map, unit, epoch),
+            Some(Value::LaterMap) => Some("which it can't follow".into()),
+            _ => None,
         };
-        let why = may_act(stream, map, unit, epoch);
         if let Some(why) = why {
             return Err(format!(
                 "n{number} acknowledges {follows}, acts on {unit:?} {why}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Rules 3 and 5: a member sends a map. To whom it gives a unit can have it, as far as the member was
+/// shown, and it writes over nothing that it can't follow.
+///
+/// Where writes were lost it may know of owners that nothing else tells of.
+pub fn writes(stream: &Stream, node: &Node, map: &Map, has_lost: bool) -> Result<(), String> {
+    let number = node.number;
+    let acknowledged = node.past.acknowledged.map_or(0, |it| it.1);
+    if stream
+        .at(acknowledged)
+        .is_some_and(|it| it.value == Value::LaterMap)
+    {
+        return Err(format!("n{number} writes over a map that it can't follow"));
+    }
+    let shown = stream.log.get(..node.cursor).and_then(<[Entry]>::last);
+    let shown = shown.map_or(0, |it| it.sequence);
+    let has_owners = |it: &Entry| match &it.value {
+        Value::Map(it) => it.has_owners(),
+        it => *it == Value::LaterMap,
+    };
+    let waits = |it: &Key| {
+        let entry = stream.get(it).filter(|it| it.sequence <= shown);
+        let entry = entry.filter(|_| !stream.was_over(it));
+        let is_recent = |at, ttl| stream.now.since(at) < ttl;
+        entry.is_some_and(|entry| matches!(&entry.value, Value::Member(it) if it.waits && is_recent(entry.at, it.ttl)))
+    };
+    let is_first = !has_lost && map.has_owners() && !stream.log.iter().any(has_owners);
+    if is_first && stream.keys().iter().any(waits) {
+        return Err(format!(
+            "n{number} gives units their first owners while a member waits"
+        ));
+    }
+    let Some(before) = stream.map_at(map.over()) else {
+        return Ok(());
+    };
+    let is_same = before.generation() == map.generation();
+    for place in (0..before.units().count()).filter(|_| is_same) {
+        let Some(owner) = map
+            .owner(place)
+            .filter(|it| before.owner(place) != Some(*it))
+        else {
+            continue;
+        };
+        let told = |epoch: Epoch| {
+            let entry = stream.get(&World::member_key(epoch))?;
+            match &entry.value {
+                Value::Member(record) => Some((entry.sequence, record)),
+                _ => None,
+            }
+        };
+        // What the watch has not shown yet may have been read, or not.
+        let Some((at, record)) = told(owner).filter(|it| it.0 <= shown) else {
+            continue;
+        };
+        let unit = UnitId::at(before, place);
+        let excludes = |it: &UnitId| record.unable.contains(it.generation, it.unit());
+        let is_unable = unit.as_ref().is_some_and(excludes);
+        let stays = before
+            .owner(place)
+            .and_then(told)
+            .is_some_and(|it| !it.1.leaves);
+        let is_behind = at > before.sequence() && record.follows < before.sequence();
+        if is_behind || record.waits || (stays && is_unable) {
+            return Err(format!(
+                "n{number} gives {unit:?} to {owner}, which can't have it"
             ));
         }
     }

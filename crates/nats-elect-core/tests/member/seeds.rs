@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nats_elect_core::assignment::{Map, Units};
+use nats_elect_core::assignment::{LONGEST_LEASE, Map, Profile, Units};
+use nats_elect_core::member::Input;
 use nats_elect_core::name::UnitName;
 
 use crate::tally;
@@ -13,11 +14,12 @@ const FAULTS: Duration = Duration::from_secs(60);
 
 /// So long after the last fault each unit has an owner. A foreign value is waited for as long as the
 /// longest lease. If somebody empties its key, a read notices that, and the blank in its place is waited
-/// for once more.
+/// for once more. So is the one that is there instead where writes were lost.
 const RECOVERY: Duration = Duration::from_secs(100);
 
-/// Where nobody touches a key, no writes are lost and all are of one version and in one bucket, each
-/// unit has an owner so long after the longest lease.
+/// Where nobody touches a key, no writes are lost, all are of one version and in one bucket, and no
+/// server shows epochs that have ended and vanished since, each unit has an owner so long after the
+/// longest lease.
 const SETTLES: Duration = Duration::from_secs(15);
 
 /// Faults after which members wait for the longest lease.
@@ -28,6 +30,7 @@ const TOUCHES: &[&str] = &[
     "Lose",
     "Restore",
     "LaterMember",
+    "Stale",
     "LaterMap",
 ];
 
@@ -35,7 +38,7 @@ const TOUCHES: &[&str] = &[
 const CALM: Duration = Duration::from_secs(12);
 
 /// The lines that are told of a failure.
-const LINES: usize = 150;
+const LINES: usize = 2500;
 
 pub fn run(seed: u64, logs: bool) -> (World, Option<String>) {
     let mut world = World::new(seed, 0, Units::Shards(1));
@@ -58,6 +61,7 @@ pub fn run(seed: u64, logs: bool) -> (World, Option<String>) {
     world.run(FAULTS);
     for node in 0..nodes {
         world.heal(node);
+        world.step(node, Input::Tell(Profile::default().into()));
     }
     let (step, mut calm) = (Duration::from_millis(100), Duration::ZERO);
     let bound = world.bound();
@@ -84,8 +88,15 @@ impl World {
             .happened
             .iter()
             .any(|it| TOUCHES.iter().any(|what| it.starts_with(what)));
+        let loses = ["Lose", "Restore"]
+            .iter()
+            .any(|it| self.happened.contains(it));
         let longest = self.leases.last().copied().unwrap_or_default();
-        if touches { RECOVERY } else { longest + SETTLES }
+        match (touches, loses) {
+            (_, true) => RECOVERY + LONGEST_LEASE,
+            (true, false) => RECOVERY,
+            (false, false) => longest + SETTLES,
+        }
     }
 
     /// The newest map that anybody follows.

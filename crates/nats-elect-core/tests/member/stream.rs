@@ -126,10 +126,15 @@ impl Stream {
         self.log.iter().rev().filter(move |it| it.key == *key)
     }
 
+    /// What was stored at a sequence.
+    pub fn at(&self, sequence: u64) -> Option<&Entry> {
+        let at = self.log.binary_search_by_key(&sequence, |it| it.sequence);
+        self.log.get(at.ok()?)
+    }
+
     /// The map that was stored at a sequence.
     pub fn map_at(&self, sequence: u64) -> Option<&Map> {
-        let at = self.log.binary_search_by_key(&sequence, |it| it.sequence);
-        match &self.log[at.ok()?].value {
+        match &self.at(sequence)?.value {
             Value::Map(map) => Some(map),
             _ => None,
         }

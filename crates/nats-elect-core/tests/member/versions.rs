@@ -51,6 +51,7 @@ impl World {
         if self.nodes[number].member.is_none() {
             return;
         }
+        self.saw(Fault::Stale.name());
         self.rewatch(number);
         let length = self.stream.log.len();
         let behind = self.chance.below(length.min(40) + 1);
@@ -113,7 +114,7 @@ impl World {
     }
 
     /// Somebody goes back: no process of the later version is left, its map is overwritten, and all
-    /// others begin anew. Whoever is shown it once more, by a server that is behind, does so again.
+    /// others begin anew. It may come back, from a backup or a server that is behind.
     pub fn go_back(&mut self) {
         let key = Self::map_key();
         let value = self.stream.get(&key).map(|it| &it.value);
@@ -128,9 +129,7 @@ impl World {
             let delay = self.chance.millis(1, 1000);
             self.after(delay, Event::Start(*number));
         }
-        if !is_left.is_empty() {
-            self.after(AGAIN, Event::Fault(Fault::GoBack));
-        }
+        self.after(AGAIN, Event::Fault(Fault::GoBack));
     }
 
     /// Whether a process says that it leaves, and nobody asked it to.

@@ -306,6 +306,7 @@ impl World {
             let (node, end) = (&mut self.nodes[number], self.stream.log.len());
             node.cursor = node.cursor.min(end);
             node.catch_up = node.catch_up.map(|it| it.min(end));
+            node.stale = node.stale.map(|it| it.min(end));
             if goes_on {
                 continue;
             }
@@ -367,7 +368,8 @@ impl World {
             self.nodes[number].catch_up = None;
             self.step(number, Input::CaughtUp);
         }
-        let stale = self.nodes[number].stale;
+        let length = self.stream.log.len();
+        let stale = self.nodes[number].stale.map(|it| it.min(length));
         if stale.is_some_and(|it| it <= cursor) {
             return;
         }

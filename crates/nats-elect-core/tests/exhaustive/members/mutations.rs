@@ -17,7 +17,7 @@ const NOTICED: &[(Mutation, &str)] = &[
     (Mutation::EndedEarly, "members-spoil-deaf"),
     (Mutation::MarkedEarly, "members-pause"),
     (Mutation::MarkedOverAnything, "members-pause-late"),
-    (Mutation::GenerationWaitsForNobody, "members-resize"),
+    (Mutation::GenerationWaitsForNobody, "members-resize-deaf"),
     (Mutation::BeginsBesideGeneration, "members-resize-deaf"),
 ];
 
