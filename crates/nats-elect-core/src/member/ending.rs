@@ -51,9 +51,10 @@ impl Member {
         let Some(left_at) = self.left_at else {
             return;
         };
+        let is_done = self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd);
         let Some((epoch, until)) = self.keeping.lease() else {
             self.lose_any();
-            if self.lost.is_empty() {
+            if self.lost.is_empty() && is_done {
                 self.out.0.push(Effect::Left);
             }
             return;
@@ -64,7 +65,7 @@ impl Member {
             return;
         }
         self.end_handlers(None, until);
-        if self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd) {
+        if is_done {
             self.lose(epoch);
         }
     }
