@@ -51,11 +51,11 @@ impl Member {
         let Some(left_at) = self.left_at else {
             return;
         };
+        let is_done = self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd);
         let Some((epoch, until)) = self.keeping.lease() else {
             self.lose_any();
             // Without a link others end its epochs, whose leases are over.
-            let is_alone = !self.keeping.is_up() && self.acting.is_done(None);
-            if self.lost.is_empty() || is_alone {
+            if is_done && (self.lost.is_empty() || !self.keeping.is_up()) {
                 self.out.0.push(Effect::Left);
             }
             return;
@@ -66,7 +66,7 @@ impl Member {
             return;
         }
         self.end_handlers(None, until);
-        if self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd) {
+        if is_done {
             self.lose(epoch);
         }
     }

@@ -14,6 +14,8 @@ mod faults;
 mod mutations;
 mod network;
 mod node;
+#[cfg(not(feature = "__mutations"))]
+mod old_values;
 mod rules;
 #[cfg(not(feature = "__mutations"))]
 mod schedules;

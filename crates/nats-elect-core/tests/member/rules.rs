@@ -146,7 +146,8 @@ pub fn writes(stream: &Stream, node: &Node, map: &Map, has_lost: bool) -> Result
             continue;
         };
         let told = |epoch: Epoch| {
-            let entry = stream.get(&World::member_key(epoch))?;
+            let key = World::member_key(epoch);
+            let entry = stream.get(&key).filter(|_| !stream.was_over(&key))?;
             match &entry.value {
                 Value::Member(record) => Some((entry.sequence, record)),
                 _ => None,
