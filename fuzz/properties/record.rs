@@ -168,7 +168,6 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         heirs: Heirs::NONE,
         proof: u.arbitrary()?,
         application: None,
-        member: None,
     };
     let value = record.to_json();
     match role_entry(1, None, &value).content {

@@ -19,13 +19,6 @@ pub fn shard_of(key: &[u8], shards: NonZeroU32) -> u32 {
     jump(hash, shards)
 }
 
-/// The hash of a text.
-pub(crate) fn hash(text: &[u8]) -> u64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&Sha256::digest(text)[..8]);
-    u64::from_be_bytes(first)
-}
-
 // 2^31 and the high bits of a key have floating point numbers of their own, and a shard is less
 // than 2^32.
 #[expect(

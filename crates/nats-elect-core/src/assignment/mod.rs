@@ -38,7 +38,6 @@ mod tests;
 use serde::Serialize;
 
 pub use crate::condition::{CONDITION_HEADER, stored_condition};
-pub(crate) use epoch::MEMBER_LEASE;
 pub use epoch::{Epoch, LONGEST_LEASE};
 pub use fence::{UnitFence, UnitKey};
 pub use foreign::{Value, ended};

@@ -7,24 +7,18 @@ static ON: AtomicUsize = AtomicUsize::new(usize::MAX);
 macro_rules! mutations {
     (
         elections { $($(#[doc = $doc:literal])* $name:ident,)* }
-        groups { $($(#[doc = $group_doc:literal])* $group_name:ident,)* }
         members { $($(#[doc = $member_doc:literal])* $member_name:ident,)* }
     ) => {
         /// A rule of the protocol that is broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutation {
             $($(#[doc = $doc])* $name,)*
-            $($(#[doc = $group_doc])* $group_name,)*
             $($(#[doc = $member_doc])* $member_name,)*
         }
 
         /// All rules of elections, each with its description.
         pub const MUTATIONS: &[(Mutation, &str)] =
             &[$((Mutation::$name, concat!($($doc),*)),)*];
-
-        /// All rules of groups, each with its description.
-        pub const GROUP_MUTATIONS: &[(Mutation, &str)] =
-            &[$((Mutation::$group_name, concat!($($group_doc),*)),)*];
 
         /// All rules of a group's members, each with its description.
         pub const MEMBER_MUTATIONS: &[(Mutation, &str)] =
@@ -156,46 +150,6 @@ mutations! {
         ObeyOldGraceOver,
         /// The monitor never tells a leader that its grace period is over.
         MonitorNeverTells,
-    }
-    groups {
-        /// An owner gives its unit away before its handler has ended. (Rule 2)
-        GiveBeforeEnd,
-        /// Members take units whose owner lives. (Rule 3)
-        TakeFromLiving,
-        /// A handler that ended is started again on the same record. (Rule 4)
-        BeginAgain,
-        /// An epoch is deposed before its lease was watched to its end. (Rule 5)
-        DeposeEarly,
-        /// A member that died without a unit is not deposed. (Rule 5)
-        KeepIdleDead,
-        /// Records that were written over something unknown are of age at once. (Rule 6)
-        UnknownIsOfAge,
-        /// The age of a record counts, although it may have been purged meanwhile. (Rule 6)
-        BelieveAge,
-        /// A heartbeat extends the lease as soon as it is confirmed. (Rule 7)
-        ExtendUnshown,
-        /// A member acts on when its lease is over. (Rule 1)
-        KeepLostEpoch,
-        /// A handler that does not end keeps its term while its unit is given away. (Rule 8)
-        NeverRevoke,
-        /// A unit stays with a member whose old handler of it does not end. (Rule 8)
-        KeepBlocked,
-        /// A member that joins does not wait for the leases that it finds. (Rule 9)
-        JoinAtOnce,
-        /// A member that joins waits for those alone whom its first watch has shown. (Rule 9)
-        JoinUnseen,
-        /// Units of a new generation begin beside those of the old one. (Rule 10)
-        BeginBesideOldUnits,
-        /// Units are owned although a later generation has living owners. (Rule 10)
-        IgnoreLaterOwners,
-        /// A key that no shard of the group can have is waited for as if it were a unit. (Rule 10)
-        WaitForNoUnits,
-        /// A unit of a group that its owner does not take part in stays with it. (Rule 11)
-        KeepUnitsOfOthers,
-        /// An owner does not mind another record over its unit. (Rule 12)
-        IgnoreForeignRecord,
-        /// Any giving counts as signed by the owner. (Rule 12)
-        BelieveUnsigned,
     }
     members {
         /// Rule 1: a unit begins while others may still act on it.
