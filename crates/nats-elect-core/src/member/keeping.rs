@@ -280,7 +280,7 @@ impl Member {
             _ => return,
         };
         let later = self.look_at();
-        let next = write.sent + self.settings.heartbeat;
+        let next = write.sent + self.pace();
         match (&mut self.keeping.phase, outcome) {
             (Phase::Claiming { look_at, .. }, WriteOutcome::Acked { .. }) => *look_at = Some(later),
             // Nothing of ours is under the key, and nothing will be.
@@ -425,7 +425,7 @@ impl Member {
             attempt.sent
         };
         let until = sent + self.settings.ttl - drift_margin(self.settings.ttl);
-        let next = attempt.sent + self.settings.heartbeat;
+        let next = attempt.sent + self.pace();
         if until <= self.now {
             return;
         }
@@ -454,6 +454,10 @@ impl Member {
             }
         };
         self.leased(is_new, &attempt, sequence);
+    }
+
+    fn pace(&self) -> Duration {
+        self.peers.pace(self.settings.heartbeat, self.settings.ttl)
     }
 
     fn request_failed(&mut self, request: BucketRequest, failure: &Failure) {

@@ -8,6 +8,9 @@ use crate::assignment::{Epoch, LONGEST_LEASE, MemberRecord, Unit, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
+/// So many heartbeats are delivered to all members together in a second, as long as a lease has room.
+const MOST_DELIVERIES: u32 = 2_500;
+
 /// The time until a write beside the lease is tried again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -192,6 +195,15 @@ impl Peers {
         self.known.keys().copied()
     }
 
+    /// The time between heartbeats of a lease of this length. Each heartbeat goes to all members. So the
+    /// more members there are, the rarer it is, down to three in a lease.
+    pub fn pace(&self, heartbeat: Duration, ttl: Duration) -> Duration {
+        let members = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        let all = members.saturating_mul(members);
+        let rarer = Duration::from_secs(all.into()) / MOST_DELIVERIES;
+        rarer.min(ttl / 3).max(heartbeat)
+    }
+
     /// Rule 2: whether the epoch is clear of a unit for the map of this sequence.
     pub fn is_clear(&self, epoch: Epoch, generation: u32, unit: Unit<'_>, number: u64) -> bool {
         let record = self.record(epoch);
@@ -282,4 +294,23 @@ fn says_same(a: &MemberRecord, b: &MemberRecord) -> bool {
         && (&a.excepts, &a.unable) == (&b.excepts, &b.unable)
         && (one.cordoned, one.max_units) == (two.cordoned, two.max_units)
         && (&one.zone, &one.labels, &one.version) == (&two.zone, &two.labels, &two.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_are_rarer_the_more_members_there_are() {
+        let pace = |members: u8| {
+            let mut peers = Peers::default();
+            for it in 0..members {
+                let epoch = Epoch::new([it; 16]);
+                peers.show(Moment::default(), epoch, 1, Value::Foreign);
+            }
+            peers.pace(Duration::from_secs(1), Duration::from_secs(15))
+        };
+        let seconds = [1, 50, 100, 120, 255].map(|it| pace(it).as_secs());
+        assert_eq!(seconds, [1, 1, 4, 5, 5]);
+    }
 }
