@@ -13,12 +13,16 @@ use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, SOON};
 
 fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
+    member_of(url, id, Group::sharded(GROUP, shards, waits()))
+}
+
+fn member_of(url: &str, id: &str, group: Group) -> RoleManagerBuilder {
     RoleManager::builder()
         .servers(url)
         .bucket(BUCKET)
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
-        .group(Group::sharded(GROUP, shards, waits()))
+        .group(group)
 }
 
 /// Two members, each with half of the shards, and a planner that has nothing left to do.
@@ -57,7 +61,6 @@ async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
 async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server, 60).await;
-    // The plan moves the first one back, and no other.
     let unit = last(&a);
     let token = |it: &RoleManager| group(it).owner(&unit)?.fencing_token;
     let before = token(&a).expect("its own token");
@@ -104,9 +107,28 @@ async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_that_the_plan_would_undo_is_refused() {
     let server = NatsServer::start().expect("start");
-    let (a, b) = pair(&server, 4).await;
-    let owner = group(&a).owner("0").expect("an owner").instance_id;
-    let (owner, other) = if owner == "a" { (&a, "b") } else { (&b, "a") };
+    let heavy = |id| {
+        let group = Group::sharded(GROUP, 3, waits()).weight("0", 2_000);
+        member_of(&server.url(), id, group)
+    };
+    let a = heavy("a").bucket_auto_create().start().await;
+    let a = a.expect("start");
+    let b = heavy("b").start().await.expect("start");
+    let alone = eventually(
+        SOON,
+        "the heavy shard on one, two on the other",
+        async || {
+            let (of_a, of_b) = (group(&a).mine(), group(&b).mine());
+            let is_even = |one: &[String], two: &[String]| *one == ["0"] && two.len() == 2;
+            match (is_even(&of_a, &of_b), is_even(&of_b, &of_a)) {
+                (true, _) => Some("a"),
+                (_, true) => Some("b"),
+                _ => None,
+            }
+        },
+    )
+    .await;
+    let other = if alone == "a" { "b" } else { "a" };
     let refused = group(&b).move_unit("0", other).await;
     let expected = MoveError::TakenBack {
         unit: "0".into(),
@@ -115,7 +137,8 @@ async fn a_move_that_the_plan_would_undo_is_refused() {
     };
     assert!(expected.to_string().contains("give the unit a weight"));
     assert_eq!(refused, Err(expected));
-    assert!(group(owner).mine().contains(&"0".to_owned()));
+    let owner = group(&a).owner("0").expect("an owner");
+    assert_eq!(owner.instance_id, alone);
     stop(a).await;
     stop(b).await;
 }
@@ -209,7 +232,6 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
     let report = operator.report(&of_b).await;
     assert_eq!(report.groups[GROUP].units, 30);
     assert!(report.groups[GROUP].takes_units);
-    // The plan moves the first one back, and no other.
     let unit = last(&a);
     let token = admin.take_unit(&of_b, GROUP, &unit).await.expect("taken");
     let owner = group(&b).owner(&unit).expect("an owner");

@@ -1,7 +1,9 @@
 //! Servers and buckets that take only small messages.
 
 use async_nats::jetstream::{kv, stream};
-use nats_elect::{Event, FailureKind, FencedError, Group, ResizeError, Term, handler_fn};
+use nats_elect::{
+    Event, FailureKind, FencedError, Group, MemberConfig, ResizeError, Term, handler_fn,
+};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
@@ -177,7 +179,11 @@ async fn loads_that_have_no_room_in_a_members_record_are_left_out_and_cost_no_te
         })
     };
     let join = async |id| {
-        let member = member_with(&server.url(), id, Group::sharded(GROUP, SHARDS, handler())).await;
+        let group = Group::sharded(GROUP, SHARDS, handler());
+        // A map has to have room, too.
+        let settings = MemberConfig::default().ttl(LEASE).label("l".repeat(200));
+        let member = joining(&server.url(), id, group).member(settings);
+        let member = member.start().await.expect("start");
         all_owned(&[&member], SHARDS).await;
         member
     };

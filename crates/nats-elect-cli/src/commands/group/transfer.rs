@@ -15,9 +15,9 @@ use crate::progress::progress;
 
 const MORE: &str = "\
 The unit stays there until something else moves it: the instance leaves or dies, or the group's
-members balance their load again. A move that the group's plan would undo at once is refused: one
-against labels, `max_units`, zones or `apart`, to where the unit keeps failing, or by which an
-instance has too much load.
+members balance their load again. If the instance has more than its share then, another unit moves in
+return. A move that the group's plan would undo at once is refused: one against labels, `max_units`,
+zones or `apart`, to where the unit keeps failing, or of a unit that nothing outweighs.
 
 To place a unit for good, change the program's settings: its weight, the units from which it is to
 be apart, or the labels that it requires.
