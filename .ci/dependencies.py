@@ -19,13 +19,11 @@ MAY_KNOW = {
     "nats-elect": {"nats-elect-core"},
     "nats-elect-cli": {"nats-elect", "nats-elect-core"},
 }
-# Modules of the core that others must not use; what is not named here are values. (Some of them use `group` until the
-# groups of today are gone.)
+# Modules of the core that others must not use; what is not named here are values.
 ABOVE = {
     "election": {"member"},
-    "group": {"election", "member"},
-    "member": {"election", "group"},
-    "lease": {"election", "group", "member"},
+    "member": {"election"},
+    "lease": {"election", "member"},
     "lib": set(),
 }
 ABOVE_VALUES = {"election", "lease", "member"}

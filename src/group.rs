@@ -1,21 +1,16 @@
 //! Groups: work that is spread over instances, each unit of which has one owner at a time.
 //!
 //! A role costs a heartbeat. A group's units share one: an instance keeps a single lease for all
-//! that it owns. So a group may have thousands of units.
+//! that it owns of a group. So a group may have thousands of units.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use nats_elect_core::group::{
-    MOST_GROUPS, MOST_NAMED, MOST_NAMES_BYTES, Placement, Support, Units,
-};
+use nats_elect_core::assignment::{MOST_NAMES, Units};
 use nats_elect_core::name::{GroupName, NameError, UnitName};
 
-use self::placement::{Balanced, Policy, PolicySettings};
 use crate::error::Error;
-use crate::guarded_policy::GuardedPolicy;
 use crate::model::config::{ConfigError, GroupConfig};
 use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
 
@@ -32,11 +27,9 @@ pub struct Group {
     /// The handler of all shards, if it is a sharded group.
     shards: Option<Arc<dyn ErasedHandler>>,
     units: Vec<(String, Arc<dyn ErasedHandler>)>,
-    policy: Option<Arc<dyn Policy>>,
     pub(crate) config: GroupConfig,
     /// Whether the settings of the configuration replace these.
     pub(crate) is_configured: bool,
-    pub(crate) is_by_one_map: bool,
 }
 
 impl Group {
@@ -44,19 +37,13 @@ impl Group {
     /// has a term of its own with this handler, which finds its number in
     /// [`Term::shard`](crate::Term::shard).
     ///
-    /// The number counts when the group is new. Later it is what the group's record says.
+    /// The number counts when the group is new. Later it is what the group's map says:
+    /// [`GroupHandle::resize`](crate::GroupHandle::resize) changes it.
     pub fn sharded(name: impl Into<String>, shards: u32, handler: impl RoleHandler) -> Self {
         let mut group = Self::spread(name);
         group.shards = Some(handler.boxed().erased());
         group.config.shards = Some(shards);
         group
-    }
-
-    /// The group is one map, by the protocol that is being built. All groups of the instance are then.
-    #[doc(hidden)]
-    pub fn by_one_map(mut self) -> Self {
-        self.is_by_one_map = true;
-        self
     }
 
     /// A group without units yet: see [`unit`](Self::unit).
@@ -65,27 +52,14 @@ impl Group {
             name: name.into(),
             shards: None,
             units: Vec::new(),
-            policy: None,
             config: GroupConfig::default(),
             is_configured: false,
-            is_by_one_map: false,
         }
     }
 
     /// Adds a unit with a handler of its own. `start` fails if the group is a sharded one.
     pub fn unit(mut self, name: impl Into<String>, handler: impl RoleHandler) -> Self {
         self.units.push((name.into(), handler.boxed().erased()));
-        self
-    }
-
-    /// Sets which instance should own which unit: [`Balanced`](placement::Balanced) with other
-    /// settings, or a policy of your own. All instances should have the same. Default: `Balanced`
-    /// with its defaults.
-    ///
-    /// A policy that panics plans nothing: units stay where they are, and free ones are taken by the
-    /// next instance that may.
-    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.policy = Some(Arc::new(GuardedPolicy(policy)));
         self
     }
 
@@ -165,13 +139,13 @@ impl Group {
                     let rule = "must be at least one, each with a name of its own";
                     return Err(breaks(ConfigError::new("units", value, rule)));
                 }
-                if count > MOST_NAMED {
-                    let rule = format!("must be at most {MOST_NAMED}");
+                if count > MOST_NAMES {
+                    let rule = format!("must be at most {MOST_NAMES}");
                     let error = ConfigError::new("units", count.to_string(), rule);
                     return Err(breaks(error));
                 }
                 let names = handlers.keys().cloned().collect();
-                (Units::Named(names), UnitHandlers::Named(handlers))
+                (Units::Names(names), UnitHandlers::Named(handlers))
             }
             (_, shards) => {
                 let value = shards.map_or_else(|| "unset".to_owned(), |it| it.to_string());
@@ -179,15 +153,14 @@ impl Group {
                 return Err(breaks(ConfigError::new("shards", value, rule)));
             }
         };
-        let placed = self.config.placed(|name| match &units {
+        let has = |name: &UnitName| match &units {
             Units::Shards(_) => name.as_shard().is_some(),
-            Units::Named(names) => names.contains(name),
-        });
+            Units::Names(names) => names.contains(name),
+        };
+        self.config.require_units(has).map_err(breaks)?;
         Ok(Settled {
             name,
-            placed: placed.map_err(breaks)?,
             units,
-            policy: self.policy,
             handlers,
             config: self.config,
         })
@@ -210,64 +183,8 @@ fn add<U: Into<String>>(
 pub(crate) struct Settled {
     pub name: GroupName,
     pub units: Units,
-    policy: Option<Arc<dyn Policy>>,
-    placed: BTreeMap<UnitName, placement::Unit>,
     pub handlers: UnitHandlers,
     pub config: GroupConfig,
-}
-
-impl Settled {
-    /// How the units are placed, if not as usual.
-    pub fn placement(&self, heartbeat: Duration) -> Option<Placement> {
-        if self.policy.is_none() && self.placed.is_empty() {
-            return None;
-        }
-        let usual = || Arc::new(Balanced::new(PolicySettings::new(heartbeat))) as Arc<dyn Policy>;
-        Some(Placement {
-            policy: self.policy.clone().unwrap_or_else(usual),
-            units: self.placed.clone(),
-        })
-    }
-}
-
-/// Refuses more groups and named units than an instance's record can name: nobody reads one that is
-/// longer.
-pub(crate) fn require_readable(groups: &[Settled]) -> Result<(), Error> {
-    let mut bytes = 0;
-    for (at, group) in groups.iter().enumerate() {
-        let breaks = |value, rule| Error::GroupConfig {
-            group: group.name.to_string(),
-            error: ConfigError::new("units", value, rule),
-        };
-        if at >= MOST_GROUPS {
-            let rule = format!("an instance takes part in at most {MOST_GROUPS} groups");
-            return Err(breaks(
-                format!("group {} of {}", at + 1, groups.len()),
-                rule,
-            ));
-        }
-        let names = group.units.names();
-        let told = Support {
-            units: names.iter().cloned().collect(),
-            ..Support::default()
-        };
-        bytes += group.name.as_str().len() + told.bytes();
-        if bytes > MOST_NAMES_BYTES {
-            let rule = format!(
-                "the names of all groups of an instance and of their units take at most {MOST_NAMES_BYTES} bytes in its record. Give them shorter names, or spread the groups over several instances"
-            );
-            return Err(breaks(format!("{} units", names.len()), rule));
-        }
-    }
-    Ok(())
-}
-
-/// The policies that place units on instances.
-pub mod placement {
-    pub use nats_elect_core::group::policy::{
-        Balanced, Cause, Fleet, Held, Hold, Imbalance, Member, Move, Plan, Policy, PolicySettings,
-        Round, Standing, Unfit, Unit, Unplaced, shard_of,
-    };
 }
 
 impl fmt::Debug for Group {

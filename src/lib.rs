@@ -120,8 +120,6 @@ mod error;
 #[path = "../fuzz/properties/mod.rs"]
 pub mod fuzzing;
 mod group;
-mod growth;
-mod guarded_policy;
 #[cfg(feature = "health")]
 pub mod health;
 mod history;
@@ -163,8 +161,7 @@ extern crate self as nats_elect;
 pub use async_nats;
 
 pub use crate::error::Error;
-pub use crate::group::{Group, placement};
-pub use crate::growth::{GroupGrowth, GrowthError, GrowthProgress, PreparedUnits};
+pub use crate::group::Group;
 pub use crate::history::History;
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{
@@ -178,9 +175,6 @@ pub use crate::model::config::{
     LastWillConfig, ManagerConfig, MemberConfig, Overrun, RoleConfig, Secret, Storage, Takeover,
     TlsConfig,
 };
-pub use crate::model::group_plan::{
-    GroupPlan, LoadRange, PlannedMember, PlannedMove, UnplacedUnit,
-};
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
 pub use crate::model::status::RoleStatus;
 pub use crate::observer::{
@@ -190,7 +184,8 @@ pub use crate::observer::{
 };
 pub use crate::role::{
     BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore, GroupEvent,
-    MoveError, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn, try_handler_fn,
+    MoveError, ResizeError, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn,
+    try_handler_fn,
 };
 #[cfg(feature = "signing")]
 pub use crate::signing::{
@@ -218,10 +213,12 @@ pub use nats_elect_core::handoff::Handoff;
 pub use nats_elect_core::name::{BucketName, InstanceId};
 pub use nats_elect_core::name::{GroupName, NameError, RoleName, UnitName};
 pub use nats_elect_core::peer::Refusal;
+pub use nats_elect_core::plan::Reason as MoveCause;
+pub use nats_elect_core::shard::shard_of;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 #[doc(hidden)]
-pub use nats_elect_core::{group::LONGEST_LEASE, whole};
+pub use nats_elect_core::{assignment::LONGEST_LEASE, whole};
 
 /// The runbook for on-call engineers: the meaning of each alert of `deploy/prometheus`, and the
 /// steps to take. It contains no code.

@@ -8,7 +8,7 @@ mod labels;
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-pub(crate) use groups::{GroupGauges, GroupLabels, MemberLabels, UnitTermEnd};
+pub(crate) use groups::{GroupGauges, GroupLabels, MemberLeases, UnitTermEnd};
 pub(crate) use labels::{InstanceLabels, Labels, Stage};
 
 /// One metric that this crate records.
@@ -335,7 +335,7 @@ const GROUP_TERMS_ENDED: Metric = counter(
 .labelled(&["cause"]);
 const MEMBER_LEASE_REMAINING: Metric = gauge(
     "election_member_lease_remaining_seconds",
-    "Time until this instance's lease as a member of groups ends unless it is renewed, brought up to date at least once a second; 0 if it holds none",
+    "Time until the first of this instance's leases as a member of groups ends unless it is renewed, brought up to date at least once a second; 0 if it holds none in one of them",
 )
 .of_instance();
 const MEMBER_LEASE_TTL: Metric = gauge(

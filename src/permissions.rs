@@ -31,8 +31,6 @@ pub enum Part {
     Admin,
     /// Retires roles.
     Retire,
-    /// Changes the number of shards of groups.
-    Grow,
 }
 
 /// The bucket, and the names in it, for which permissions are granted.
@@ -107,9 +105,9 @@ impl Scope {
             (_, true) => self.groups.iter().map(GroupName::as_str).collect(),
             _ => return patterns.iter().map(|it| self.filled(it, "")).collect(),
         };
-        // Who takes part, or changes a group, does so by name. An observer changes nothing.
+        // Who takes part does so by name. An observer changes nothing.
         let is_for_all = match part {
-            Part::Candidate | Part::Grow => false,
+            Part::Candidate => false,
             Part::Observer => true,
             _ => !names_any,
         };
@@ -154,7 +152,7 @@ mod tests {
         assert!(roles.contains(&"$KV.leaders._fence.scheduler".into()));
         assert!(!roles.iter().any(|it| it.contains("group")), "{roles:?}");
         let groups = published(Part::Candidate, &[], &["partitions"]);
-        assert!(groups.contains(&"$KV.leaders._group.m.*".into()));
+        assert!(groups.contains(&"$KV.leaders._groups.partitions.>".into()));
         assert!(
             groups
                 .iter()

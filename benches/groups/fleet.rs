@@ -45,7 +45,6 @@ pub struct Fleet {
     servers: Servers,
     shards: u32,
     ttl: Duration,
-    size: u32,
     pub members: Driven<Event>,
     /// The member that acts on each shard, and since when.
     owners: BTreeMap<u32, (usize, Moment)>,
@@ -113,7 +112,6 @@ impl Fleet {
             servers,
             shards,
             ttl,
-            size: u32::try_from(members)?,
             members: Driven::default(),
             owners: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -145,9 +143,6 @@ impl Fleet {
             replicas: self.nodes().len(),
             name: name(self.members.born()),
             shards: self.shards,
-            // While nothing has an owner, shards wait for so many members. A lone shard has none
-            // when its owner dies.
-            least: if self.shards == 1 { 1 } else { self.size },
             ttl: self.ttl,
             has_will,
         };

@@ -6,7 +6,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{
     BoxError, Group, GroupHandle, LastWillConfig, LastWillStatus, MemberConfig, RoleHandler,
     RoleManager, StopOptions, Term,
@@ -23,8 +22,6 @@ pub struct Orders {
     pub replicas: usize,
     pub name: String,
     pub shards: u32,
-    /// Shards wait for so many members when the fleet starts.
-    pub least: u32,
     pub ttl: Duration,
     /// Whether it has a companion.
     pub has_will: bool,
@@ -93,9 +90,7 @@ pub fn run(orders: &Orders) {
 
 async fn take_part(given: &Orders, tell: mpsc::Sender<Event>) {
     let mut ordered = orders(|| {});
-    let policy = PolicySettings::new(Duration::from_secs(1)).min_members(given.least);
-    let group = Group::sharded("partitions", given.shards, Handler(tell.clone()))
-        .policy(Balanced::new(policy));
+    let group = Group::sharded("partitions", given.shards, Handler(tell.clone()));
     let mut builder = RoleManager::builder();
     if given.has_will {
         builder = builder.last_will(LastWillConfig::on());
@@ -127,7 +122,7 @@ async fn take_part(given: &Orders, tell: mpsc::Sender<Event>) {
                 let _ = tell.send(Event::Heap(crate::HEAP.current_usage()));
             }
             Order::TellPlanner => {
-                let planner = group.plan().await.and_then(|plan| plan.planner);
+                let planner = group.explain("0").await.and_then(|it| it.planner);
                 let _ = tell.send(Event::Planner(planner));
             }
         }

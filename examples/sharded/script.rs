@@ -259,7 +259,7 @@ impl Play<'_> {
         let client = async_nats::connect(self.url).await?;
         let admin = AdminClient::new(client, BUCKET)?;
         for (instance, _) in admin.fleet(SEARCH).await? {
-            if admin.group_plan(&instance, GROUP).await?.is_planners {
+            if admin.explain_unit(&instance, GROUP, "0").await?.is_planners {
                 let id = instance.instance_id;
                 let mut names = self.stage.fleet.names().into_iter();
                 return Ok(names.position(|name| name == id).ok_or(id)?);

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::HeaderMap;
-use nats_elect_core::group::{
-    Epoch, GroupKey, GroupRecord, SeenMember, UnitRecord, sign, split_signature,
-};
+use nats_elect_core::assignment::{Epoch, Key, UnitFence, Value};
+use nats_elect_core::name::GroupName;
 use nats_elect_core::token::LeaseToken;
 
 use crate::store::{fence_entry, role_entry};
@@ -31,23 +30,56 @@ pub fn holds(data: &[u8]) {
     let _ = own(&mut Unstructured::new(data));
 }
 
+/// The creation time of the bucket in the kept inputs.
+const BUCKET: u64 = 5;
+
 /// What is read under the keys of groups says the same when it is written again.
 fn of_groups(value: &[u8]) {
-    if let Some(unit) = UnitRecord::parse(value) {
-        assert_eq!(UnitRecord::parse(&unit.to_json()), Some(unit));
-    }
-    if let Some(group) = GroupRecord::parse(value) {
-        assert_eq!(GroupRecord::parse(&group.to_json()), Some(group));
-    }
-    if let Some((unsigned, signature)) = split_signature(value) {
-        assert_eq!(sign(&unsigned, &signature), value);
-    }
-    if let Some(key) = str::from_utf8(value).ok().and_then(GroupKey::parse) {
+    if let Some(key) = str::from_utf8(value).ok().and_then(Key::parse) {
         assert_eq!(key.to_string().as_bytes(), value);
     }
-    let epoch = Epoch::parse("AUcLFgUS8aynD_3s5lpt4Q").expect("an epoch");
-    let member = SeenMember::parse(epoch, value);
-    assert!(member.identity.is_none_or(|it| it.epoch() == epoch));
+    if let Some(fence) = UnitFence::read(u64::MAX, value, BUCKET) {
+        assert_eq!(fence.token.epoch, BUCKET);
+        let again = UnitFence::read(u64::MAX, &fence.to_json(), BUCKET);
+        assert_eq!(again, Some(fence));
+    }
+    let group = GroupName::new("g").expect("a name");
+    // As the server would have stored it.
+    let json: Option<serde_json::Value> = serde_json::from_slice(value).ok();
+    let over = json.as_ref().and_then(|it| it.get("over")?.as_u64());
+    let over = over.unwrap_or_default().to_string();
+    let read_map = |value: &[u8]| {
+        let headers = [("Nats-Expected-Last-Subject-Sequence", over.as_str())];
+        Value::read(&Key::Map(group.clone()), u64::MAX, value, headers, BUCKET)
+    };
+    match read_map(value) {
+        Value::Map(map) => {
+            let units = 0..map.units().count();
+            let waits = units.flat_map(|unit| map.waits_for(unit).chain(map.all_wait_for()));
+            waits.for_each(|(epoch, since)| {
+                assert!(map.waits_on(epoch) && since <= map.sequence());
+            });
+            assert_eq!(read_map(&map.to_json()), Value::Map(map));
+        }
+        Value::LaterMap | Value::Foreign => {}
+        other => panic!("{other:?} under a map's key"),
+    }
+    let epoch = json
+        .as_ref()
+        .and_then(|it| Epoch::parse(it.get("epoch")?.as_str()?));
+    let key = Key::Member(group.clone(), epoch.unwrap_or(Epoch::new([0; 16])));
+    let read_member = |value: &[u8]| Value::read(&key, 1, value, [], BUCKET);
+    match read_member(value) {
+        Value::Member(record) => {
+            assert!(
+                (FOREIGN_LEASE.0..=nats_elect_core::assignment::LONGEST_LEASE)
+                    .contains(&record.ttl)
+            );
+            assert_eq!(read_member(&record.to_json()), Value::Member(record));
+        }
+        Value::LaterMember | Value::Ended | Value::Expiring | Value::Foreign => {}
+        other => panic!("{other:?} under a member's key"),
+    }
 }
 
 fn made_up(u: &mut Unstructured<'_>) -> Result<()> {
@@ -136,7 +168,6 @@ fn own(u: &mut Unstructured<'_>) -> Result<()> {
         heirs: Heirs::NONE,
         proof: u.arbitrary()?,
         application: None,
-        member: None,
     };
     let value = record.to_json();
     match role_entry(1, None, &value).content {

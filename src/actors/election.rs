@@ -27,7 +27,7 @@ use super::signatures::Signatures;
 use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
-use crate::model::bequests::{Bequests, Lease};
+use crate::model::bequests::{Bequests, Lease, Will};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
 use crate::store;
 use nats_elect_core::Moment;
@@ -336,7 +336,10 @@ impl ElectionState {
         };
         let bequest = self.election.bequest();
         if bequest != self.bequest {
-            bequests.set(&Lease::Role(self.scope.role.clone()), bequest);
+            bequests.set(
+                &Lease::Role(self.scope.role.clone()),
+                bequest.map(Will::Term),
+            );
             self.bequest = bequest;
         }
     }

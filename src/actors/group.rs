@@ -1,11 +1,14 @@
 //! The actor of this instance as a member of one group. A machine of the core decides; this carries
 //! out what it wants, and runs the handlers of units.
 
+mod bequest;
 mod board;
-mod fleet;
 mod health;
+mod link;
 mod meter;
 mod requests;
+mod settings;
+mod telling;
 mod trouble;
 mod units;
 mod watching;
@@ -26,17 +29,15 @@ use super::asked::Asked;
 use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::LinkedActor;
-use super::loads;
 use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
-use crate::metrics::UnitTermEnd;
+use crate::metrics::{MemberLeases, UnitTermEnd};
+use crate::model::bequests::Bequests;
 use crate::model::config::{RoleSettings, Seat};
 use crate::role::{GroupRequest, GroupScope, Instance};
 use crate::store::AssignmentDelivery;
-use nats_elect_core::assignment::{MOST_HEAVY, Map, Profile, Units};
-use nats_elect_core::group::Units as Configured;
+use nats_elect_core::assignment::{Epoch, LONGEST_LEASE, Map, Profile, Value};
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
-use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::{Moment, RequestId};
 
 pub(super) struct GroupActor;
@@ -47,6 +48,11 @@ pub(super) struct GroupSetup {
     pub settings: RoleSettings,
     pub seat: Seat,
     pub scope: Arc<GroupScope>,
+    pub leases: Arc<MemberLeases>,
+    /// Where it notes its epoch for a companion process, if there is one.
+    pub bequests: Option<Arc<Bequests>>,
+    /// When the bucket was last seen to be another one than before.
+    pub replaced: Option<Moment>,
     pub cordoned: bool,
     pub link: Link,
     /// The number of this actor among all of its instance.
@@ -58,6 +64,9 @@ pub(super) struct GroupState {
     instance: Arc<Instance>,
     settings: RoleSettings,
     scope: Arc<GroupScope>,
+    bequests: Option<Arc<Bequests>>,
+    /// The epoch that a companion process knows.
+    bequeathed: Option<(Epoch, u64)>,
     generation: u64,
     supervisor: ActorRef<SupervisorMsg>,
     link: Link,
@@ -65,6 +74,8 @@ pub(super) struct GroupState {
     profile: Profile,
     /// When loads are to be told anew.
     loads_at: Moment,
+    /// The bytes of the last record, without those of the profile.
+    record_bytes: usize,
     asked: Asked,
     watch: ActorRef<LinkedMsg>,
     timer: LatestTask,
@@ -79,6 +90,12 @@ pub(super) struct GroupState {
     trouble: Trouble,
     /// The map that is on the board.
     shown: Option<Arc<Map>>,
+    /// In what the settings differ from it, as was logged.
+    differs: Option<String>,
+    /// The map that was compared with the settings, and whether a newer one can't be followed.
+    compared: (u64, bool),
+    /// The kind of units of the map that was shown last.
+    other_kind: Option<&'static str>,
     /// Units whose handlers have begun or end since the board was written.
     stirred: BTreeSet<UnitId>,
     stopping: Option<Stopping>,
@@ -110,6 +127,9 @@ impl Actor for GroupActor {
             settings,
             seat,
             scope,
+            leases,
+            bequests,
+            replaced,
             cordoned,
             link,
             generation,
@@ -120,16 +140,14 @@ impl Actor for GroupActor {
             zone: instance.meta.get("zone").cloned(),
             labels: seat.labels,
             max_units: seat.max_units,
+            version: seat.version,
             application: Some((*instance.application).clone()),
             ..Profile::default()
         };
         let member = Member::new(
             MemberSettings {
                 group: scope.name.clone(),
-                units: match &scope.units {
-                    Configured::Shards(shards) => Units::Shards(*shards),
-                    Configured::Named(names) => Units::Names(names.clone()),
-                },
+                units: scope.units.clone(),
                 id: instance.id.clone(),
                 incarnation: instance.incarnation,
                 first_beat: generation << 40,
@@ -140,7 +158,11 @@ impl Actor for GroupActor {
             },
             clock::now(),
         );
-        let meter = Meter::new(&instance, &scope.meter);
+        let member = match replaced {
+            Some(since) => member.waiting(since + LONGEST_LEASE),
+            None => member,
+        };
+        let meter = Meter::new(leases, &scope.meter);
         let watch = GroupWatch::new(scope.name.clone(), myself.clone(), supervisor.clone());
         let down = Link::Down {
             since: clock::now(),
@@ -159,6 +181,8 @@ impl Actor for GroupActor {
             instance,
             settings,
             scope,
+            bequests,
+            bequeathed: None,
             generation,
             supervisor,
             link: Link::Down {
@@ -167,6 +191,7 @@ impl Actor for GroupActor {
             member,
             profile,
             loads_at: clock::now(),
+            record_bytes: 0,
             asked: Asked::default(),
             watch,
             timer: LatestTask::default(),
@@ -179,6 +204,9 @@ impl Actor for GroupActor {
             meter,
             trouble: Trouble::default(),
             shown: None,
+            differs: None,
+            compared: (0, false),
+            other_kind: None,
             stirred: BTreeSet::new(),
             stopping: None,
             has_left: false,
@@ -256,6 +284,7 @@ impl GroupState {
         self.check_health(myself);
         self.log_lease();
         self.show();
+        self.log_difference();
         self.show_gauges();
         self.arm_timer(myself);
         if self.has_ended() {
@@ -283,6 +312,7 @@ impl GroupState {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             let effects = self.member.step(clock::now(), fresh(), input);
+            self.bequeath();
             for effect in effects {
                 inputs.extend(self.carry_out(myself, effect));
             }
@@ -336,60 +366,27 @@ impl GroupState {
         Vec::new()
     }
 
-    /// Has the next heartbeat tell how much work the units here make.
-    fn tell_loads(&mut self, myself: &ActorRef<GroupMsg>) {
-        let now = clock::now();
-        if now < self.loads_at {
-            return;
-        }
-        self.loads_at = now + self.settings.heartbeat / 2;
-        let running = self.running.iter();
-        let acting = running.filter(|(_, it)| it.acts());
-        let loads = acting.map(|(unit, it)| (unit, it.term.load()));
-        let (load, heavy) = loads::told(loads, MOST_HEAVY);
-        let heavy = heavy.into_iter();
-        let heavy = heavy.map(|(unit, load)| (unit.unit().name(), load));
-        let told = Profile {
-            load,
-            heavy: heavy.collect(),
-            ..self.profile.clone()
-        };
-        if told != self.profile {
-            self.profile = told;
-            self.step(myself, Input::Tell(self.profile.clone().into()));
-        }
-    }
-
-    fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
-        self.link = link.clone();
-        let status = match &link {
-            Link::Up { .. } => ConnectionStatus::Connected,
-            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
-        };
-        self.scope.connection.send_if_modified(|known| {
-            let changed = *known != status;
-            *known = status;
-            changed
-        });
-        if let Link::Up { bucket, info } = &link {
-            self.scope.bucket.send_replace(Some(bucket.clone()));
-            self.scope.write(|board| board.bucket_epoch = info.epoch);
-        }
-        let _ = self.watch.send_message(LinkedMsg::LinkChanged(link));
-        self.step(myself, Input::Link(self.link.to_core()));
-    }
-
     fn asked_group(&mut self, myself: &ActorRef<GroupMsg>, request: GroupRequest) {
-        // The others are of groups that are no map.
-        if let GroupRequest::Order(order, reply) = request {
-            self.last_order += 1;
-            let number = RequestId(self.last_order);
-            self.orders.insert(number, reply);
-            self.step(myself, Input::Order(number, order));
+        match request {
+            GroupRequest::View(reply) => {
+                // Who asked may have gone.
+                let _ = reply.send(self.view());
+            }
+            GroupRequest::Order(order, reply) => {
+                self.last_order += 1;
+                let number = RequestId(self.last_order);
+                self.orders.insert(number, reply);
+                self.step(myself, Input::Order(number, order));
+            }
         }
     }
 
     fn watched(&mut self, myself: &ActorRef<GroupMsg>, told: AssignmentDelivery) {
+        match &told {
+            AssignmentDelivery::Shown(_, _, Value::Map(map)) => self.note_kind(Some(map)),
+            AssignmentDelivery::Shown(_, _, Value::LaterMap) => self.note_kind(None),
+            _ => {}
+        }
         let input = match told {
             AssignmentDelivery::Shown(key, sequence, value) => Input::Shown {
                 key,
@@ -407,6 +404,7 @@ impl GroupState {
             self.step(myself, Input::Leave);
         } else if self.stopping != Some(Stopping::Abandoned) {
             self.stopping = Some(Stopping::Keeping);
+            self.bequeath();
             for running in self.running.values_mut() {
                 running.cancel(UnitTermEnd::Drained);
             }
@@ -443,14 +441,6 @@ impl GroupState {
             tokio::time::sleep(wait).await;
             let _ = myself.send_message(GroupMsg::TimerFired(number));
         });
-    }
-
-    /// The creation time of the bucket, while there is a link to it.
-    fn bucket_epoch(&self) -> Option<u64> {
-        match &self.link {
-            Link::Up { info, .. } => Some(info.epoch),
-            Link::Down { .. } | Link::Unusable(_) => None,
-        }
     }
 }
 

@@ -9,10 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
-use crate::store::{
-    self, AssignmentDelivery, BucketInfo, Denied, GroupDelivery, Looked, StoreError,
-};
-use nats_elect_core::group::{Epoch, Hint, UnitKey};
+use crate::store::{self, AssignmentDelivery, BucketInfo, Denied, StoreError};
 use nats_elect_core::member::{Input, UnitId};
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::peer::{PeerReply, PeerRequest};
@@ -79,6 +76,8 @@ pub(crate) enum SupervisorMsg {
     CrashAdmin,
     #[cfg(test)]
     CrashMember,
+    /// Join the groups. Sent once.
+    JoinGroups,
     /// Restart a crashed role's election: its handler has ended.
     RestartRole {
         role: RoleName,
@@ -192,13 +191,6 @@ pub(crate) enum ElectionMsg {
     Intend(Intent),
 }
 
-/// Why a watch on groups ended.
-pub(crate) enum WatchEnd {
-    /// Members could not be listed when it had caught up.
-    Unlisted,
-    Failed(StoreError),
-}
-
 /// What the supervisor tells members of groups.
 #[derive(Clone)]
 pub(crate) enum MemberOrder {
@@ -241,58 +233,4 @@ pub(crate) enum GroupMsg {
     Ask(UnitId, u64, Request),
     /// A request about the group.
     AskGroup(GroupRequest),
-}
-
-/// Messages to the actor of this instance as a member of groups.
-pub(crate) enum MemberMsg {
-    /// The timer with this number fired.
-    TimerFired(u64),
-    Ordered(MemberOrder),
-    /// The pause before the watch with this number is over.
-    BeginWatch(u64),
-    WatchBegan(u64),
-    /// The watch with this number told this.
-    Watched {
-        number: u64,
-        told: Vec<GroupDelivery>,
-        /// The members that stand there, read when the watch had caught up by that.
-        members: Option<Vec<Epoch>>,
-        /// Dropped when all of that is taken: then the watch tells more.
-        taken: OwnedSemaphorePermit,
-    },
-    /// The watch with this number ended.
-    WatchEnded(u64, WatchEnd),
-    /// The look with this number for what breaks watches ended. The next watch begins after this pause.
-    Looked(u64, Result<Looked, StoreError>, Duration),
-    /// A write of the lease of this epoch ended.
-    LeaseWriteEnded {
-        epoch: Epoch,
-        op: OpId,
-        outcome: WriteOutcome,
-    },
-    LeaseReadEnded {
-        epoch: Epoch,
-        op: OpId,
-        outcome: Result<Snapshot, Failure>,
-    },
-    /// Other members, or operators, sent hints.
-    Hinted(Vec<Hint>),
-    /// Tell the elections of the leases how the connection stands, once more.
-    LinkAgain,
-    /// A write of the group's machine of this number ended.
-    WriteEnded {
-        machine: u64,
-        op: OpId,
-        outcome: WriteOutcome,
-    },
-    Handler(UnitKey, HandlerReport),
-    /// A request of the handler of this unit, in the term of this sequence.
-    Ask(UnitKey, u64, Request),
-    /// A request about one of the groups.
-    AskGroup(GroupName, GroupRequest),
-    /// The handler of a unit, or of all shards of a group, was checked.
-    HealthChecked {
-        of: (GroupName, Option<UnitName>),
-        healthy: bool,
-    },
 }

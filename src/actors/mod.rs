@@ -6,8 +6,7 @@
 //!             ├─ peers                peer requests, from other instances
 //!             ├─ publisher            publishes leader changes, if that is configured
 //!             ├─ admin service        admin requests, from this instance's operators
-//!             ├─ member               one lease for all units of groups, if there are groups
-//!             ├─ member × group       one state machine each, for groups by one map
+//!             ├─ member × group       one state machine each
 //!             └─ election × role      one state machine each
 //! ```
 //!
@@ -28,7 +27,6 @@ mod latest_task;
 mod leaderless;
 mod linked;
 mod loads;
-mod member;
 mod membership;
 mod messages;
 mod monitor;
@@ -47,8 +45,7 @@ mod watch_backoff;
 
 pub(crate) use connection::{Connection, StartFailure, Target, lasting, problem, tuned};
 pub(crate) use linked::{Linked, LinkedActor};
-pub(crate) use member::Groups;
-pub(crate) use membership::MembershipSetup;
+pub(crate) use membership::{Groups, MembershipSetup};
 pub(crate) use messages::{ElectionMsg, Link, LinkedMsg, MonitorMsg, Overran, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub use namesake::TWO_APPLICATIONS;

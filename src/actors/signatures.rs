@@ -406,7 +406,6 @@ mod tests {
             heirs: Heirs::NONE,
             proof: None,
             application: None,
-            member: None,
         };
         let token = statement().fencing_token;
         assert!(

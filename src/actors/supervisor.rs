@@ -123,12 +123,10 @@ impl Actor for SupervisorActor {
             publisher: publisher.map(Publisher::new),
             admin_handler,
         };
-        let memberships = membership.map_or_else(Vec::new, MembershipSetup::for_each_actor);
-        let memberships = memberships
-            .into_iter()
-            .map(|setup| Membership::new(setup, Arc::clone(&instance), bequests.clone()))
-            .collect();
-        let mut state = SupervisorState {
+        let memberships = membership.map_or_else(Vec::new, |setup| {
+            Membership::all(&setup, &instance, bequests.as_ref())
+        });
+        Ok(SupervisorState {
             children: Children::start(children, myself.clone(), start_timeout, ready).await?,
             instance,
             routes,
@@ -142,11 +140,7 @@ impl Actor for SupervisorActor {
             bequests,
             stopping: None,
             paused: false,
-        };
-        for member in 0..state.memberships.len() {
-            state.start_member(&myself, member).await?;
-        }
-        Ok(state)
+        })
     }
 
     async fn handle(
@@ -181,6 +175,11 @@ impl Actor for SupervisorActor {
                 }
             }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
+            SupervisorMsg::JoinGroups => {
+                for member in 0..state.memberships.len() {
+                    state.start_member(&myself, member).await?;
+                }
+            }
             SupervisorMsg::RestartMember(member) => {
                 state.start_member(&myself, member).await?;
                 state.end_if_empty(&myself);

@@ -7,13 +7,15 @@ use tokio::sync::{Notify, watch};
 use crate::actors::Link;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::clock;
-use crate::model::bequests::Lease;
+use crate::model::bequests::{Lease, Will};
 use crate::store::{Bucket, StoreError};
+use nats_elect_core::assignment::{Epoch, Key, ended};
 use nats_elect_core::heirs::Heirs;
-use nats_elect_core::name::RoleName;
+use nats_elect_core::member::Over;
+use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::peer::PeerRequest;
 use nats_elect_core::release::ReleaseSecret;
-use nats_elect_core::{LastWill, Moment, WillEnd, WillStep};
+use nats_elect_core::{Bequest, LastWill, Moment, WillEnd, WillStep};
 
 /// How long a request may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// is back for all of them at once.
 const PROBING: usize = 8;
 const SELDOM: u32 = 10;
+/// The pause before an epoch is ended again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How long a released role may stay unclaimed before its candidates are told to look, and told
 /// again. It doubles each time.
 const REMINDER: Duration = Duration::from_millis(50);
@@ -31,7 +35,7 @@ pub(super) struct Executor {
     link: watch::Receiver<Link>,
     /// The first sign of the death.
     died: Moment,
-    /// Some role was answered for.
+    /// Something was answered.
     answered: Notify,
 }
 
@@ -45,39 +49,72 @@ impl Executor {
     }
 
     /// Carries one of the wills out to its end. The process is dead.
-    pub async fn carry_out(&self, number: usize, lease: &Lease, mut will: LastWill) {
-        let mut link = self.link.clone();
+    pub async fn carry_out(&self, number: usize, lease: &Lease, will: Will) {
         let rarely = if number < PROBING { 1 } else { SELDOM };
+        match (lease, will) {
+            (Lease::Role(role), Will::Term(term)) => self.release(role, term, rarely).await,
+            (Lease::Member(group, epoch), Will::Epoch { bucket, ttl }) => {
+                self.end_epoch(group, *epoch, bucket, ttl, rarely).await;
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the epoch of a member, until its lease is over and others end it.
+    async fn end_epoch(
+        &self,
+        group: &GroupName,
+        epoch: Epoch,
+        created: u64,
+        ttl: Duration,
+        rarely: u32,
+    ) {
+        let mut link = self.link.clone();
+        let key = Key::Member(group.clone(), epoch);
+        while clock::now().since(self.died) < ttl {
+            if certain_epoch(&link).is_some_and(|it| it != created) {
+                return;
+            }
+            let write = async |bucket: Bucket| {
+                let over = Over::Anything;
+                bucket
+                    .write_assignment(&key, over, ended(epoch), None, PATIENCE)
+                    .await
+            };
+            if ask(&mut link, write).await.is_ok() {
+                self.answered.notify_waiters();
+                return;
+            }
+            self.rest(&mut link, AGAIN * rarely).await;
+        }
+    }
+
+    async fn rest(&self, link: &mut watch::Receiver<Link>, pause: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = changed(link) => {}
+            () = self.answered.notified() => {}
+        }
+    }
+
+    async fn release(&self, role: &RoleName, term: Bequest, rarely: u32) {
+        let (mut link, mut will) = (self.link.clone(), LastWill::new(term));
         let mut step = will.died(self.died, certain_epoch(&link));
         let end = loop {
             step = match step {
                 WillStep::Release { over, release } => {
-                    let write = async |bucket: Bucket| match lease {
-                        Lease::Role(role) => bucket.release(role, over, &release, PATIENCE).await,
-                        Lease::Member(identity) => {
-                            let retire = bucket.retire_member(identity, over, &release, PATIENCE);
-                            retire.await
-                        }
-                    };
+                    let write =
+                        async |bucket: Bucket| bucket.release(role, over, &release, PATIENCE).await;
                     let written = ask(&mut link, write).await;
                     will.written(clock::now(), &outcome_of(written))
                 }
                 WillStep::Read => {
-                    let read = async |bucket: Bucket| match lease {
-                        Lease::Role(role) => bucket.snapshot(role, PATIENCE).await,
-                        Lease::Member(identity) => {
-                            bucket.read_member(identity.epoch(), PATIENCE).await
-                        }
-                    };
+                    let read = async |bucket: Bucket| bucket.snapshot(role, PATIENCE).await;
                     let read = ask(&mut link, read).await;
                     will.read(clock::now(), &read.map_err(|error| failure_of(&error)))
                 }
                 WillStep::Pause(pause) => {
-                    tokio::select! {
-                        () = tokio::time::sleep(pause * rarely) => {}
-                        () = changed(&mut link) => {}
-                        () = self.answered.notified() => {}
-                    }
+                    self.rest(&mut link, pause * rarely).await;
                     will.rested(clock::now(), certain_epoch(&link))
                 }
                 WillStep::Ended(end) => break end,
@@ -86,8 +123,7 @@ impl Executor {
         if end != WillEnd::NotDue {
             self.answered.notify_waiters();
         }
-        // Nobody claims a member's lease, and members read nothing: their watch tells.
-        if let (WillEnd::Released, Lease::Role(role)) = (end, lease) {
+        if end == WillEnd::Released {
             remind(role, &mut will, &mut link).await;
         }
     }

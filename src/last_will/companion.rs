@@ -19,12 +19,11 @@ use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use crate::access::Access;
 use crate::actors::{Link, MonitorActor, MonitorSetup};
 use crate::clock;
-use crate::model::bequests::Lease;
+use crate::model::bequests::{Lease, Will};
 use nats_elect_core::name::BucketName;
-use nats_elect_core::{Bequest, LastWill};
 
 /// The present terms, as the parent has told of them.
-type Terms = BTreeMap<Lease, Bequest>;
+type Terms = BTreeMap<Lease, Will>;
 
 /// Runs the companion to its end.
 pub(super) fn run() {
@@ -88,7 +87,7 @@ async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Op
         _ = &mut connection => return,
     }
     let since = clock::now();
-    let leases = terms.values().map(|term| term.lease);
+    let leases = terms.values().map(Will::lease);
     let longest = leases.max().unwrap_or_default();
     let death = hear_all(&mut heard, &mut terms, |it| matches!(it, Heard::Death));
     if tokio::time::timeout(longest, death).await != Ok(true) {
@@ -99,13 +98,11 @@ async fn serve(setup: SetUp, mut heard: mpsc::UnboundedReceiver<Heard>, ends: Op
     let carried_out = terms
         .into_iter()
         .enumerate()
-        .map(|(number, (lease, term))| {
+        .map(|(number, (lease, will))| {
             let (evidence, executor) = (evidence.clone(), &executor);
             async move {
-                if evidence.of(&lease, &term).await {
-                    executor
-                        .carry_out(number, &lease, LastWill::new(term))
-                        .await;
+                if evidence.of(&lease, &will).await {
+                    executor.carry_out(number, &lease, will).await;
                 }
             }
         });
@@ -131,9 +128,9 @@ async fn hear_all(
 
 fn note(terms: &mut Terms, message: ToCompanion) {
     match message {
-        ToCompanion::Will(will) => {
-            if let (Some(lease), Some(bequest)) = (will.of.lease(), will.bequest()) {
-                terms.insert(lease, bequest);
+        ToCompanion::Will(of, will) => {
+            if let (Some(lease), Some(will)) = (of.lease(), will.read()) {
+                terms.insert(lease, will);
             }
         }
         ToCompanion::Forget(of) => drop(of.lease().and_then(|lease| terms.remove(&lease))),

@@ -9,8 +9,7 @@ use std::thread;
 
 use tokio::sync::watch;
 
-use crate::model::bequests::Lease;
-use nats_elect_core::Bequest;
+use crate::model::bequests::{Lease, Will};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::token::FencingToken;
 
@@ -74,11 +73,11 @@ impl Evidence {
     /// Waits for the evidence, for a lease at most. Returns whether it is there.
     ///
     /// A member's lease is for many units, and no line tells that nothing works for any of them.
-    pub async fn of(self, lease: &Lease, term: &Bequest) -> bool {
+    pub async fn of(self, lease: &Lease, will: &Will) -> bool {
         let Self::Told(mut told) = self else {
             return true;
         };
-        let Lease::Role(role) = lease else {
+        let (Lease::Role(role), Will::Term(term)) = (lease, will) else {
             return false;
         };
         let of_term = (role.clone(), term.fencing_token);
@@ -93,8 +92,10 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
-    use nats_elect_core::group::{EpochKey, Identity};
+    use nats_elect_core::Bequest;
+    use nats_elect_core::assignment::Epoch;
     use nats_elect_core::heirs::Heirs;
+    use nats_elect_core::name::GroupName;
     use nats_elect_core::release::ReleaseSecret;
     use uuid::Uuid;
 
@@ -107,15 +108,15 @@ mod tests {
         FencingToken { epoch: 1, sequence }
     }
 
-    fn term(sequence: u64, lease: Duration) -> Bequest {
-        Bequest {
+    fn term(sequence: u64, lease: Duration) -> Will {
+        Will::Term(Bequest {
             incarnation: Uuid::nil(),
             fencing_token: token(sequence),
             revision: sequence + 1,
             secret: ReleaseSecret::new(17),
             line: Heirs::NONE,
             lease,
-        }
+        })
     }
 
     #[tokio::test]
@@ -145,22 +146,19 @@ mod tests {
 
     #[tokio::test]
     async fn no_line_frees_a_member_whatever_it_says() {
-        let identity = Identity {
-            key: EpochKey::new([7; 32]),
-            ttl: LONG,
-            release: ReleaseSecret::new(17).hash(),
-        };
+        let epoch = Epoch::new([7; 16]);
         let (ends, mut tell) = std::io::pipe().expect("a pipe");
-        for name in [identity.epoch().to_string(), "partitions".to_owned()] {
+        for name in [epoch.to_string(), "partitions".to_owned()] {
             let line = line_of_end(&name, token(3));
             writeln!(tell, "{line}").expect("a reader");
         }
-        let member = Lease::Member(identity);
-        assert!(
-            !Evidence::listen(Some(ends.into()))
-                .of(&member, &term(3, LONG))
-                .await
-        );
-        assert!(Evidence::listen(None).of(&member, &term(3, LONG)).await);
+        let group = GroupName::new("partitions").expect("a name");
+        let member = Lease::Member(group, epoch);
+        let will = Will::Epoch {
+            bucket: 1,
+            ttl: LONG,
+        };
+        assert!(!Evidence::listen(Some(ends.into())).of(&member, &will).await);
+        assert!(Evidence::listen(None).of(&member, &will).await);
     }
 }

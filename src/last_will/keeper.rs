@@ -24,10 +24,9 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::limits;
 use crate::metrics::InstanceLabels;
-use crate::model::bequests::{Bequests, LastWillStatus, Lease};
+use crate::model::bequests::{self, Bequests, LastWillStatus, Lease};
 use crate::model::config::ManagerConfig;
 use crate::role::Instance;
-use nats_elect_core::Bequest;
 use nats_elect_core::text::printable;
 
 /// The pause before a companion that died is replaced.
@@ -371,11 +370,12 @@ impl Keeping {
 
 impl Companion {
     /// Tells it what has changed.
-    fn learn(&mut self, changes: Vec<(Lease, Option<Bequest>)>) -> io::Result<()> {
-        let told = changes.into_iter().map(|(lease, bequest)| {
-            line_of(&match bequest {
-                Some(bequest) => ToCompanion::Will(Box::new(Will::new(&lease, &bequest))),
-                None => ToCompanion::Forget(Of::new(&lease)),
+    fn learn(&mut self, changes: Vec<(Lease, Option<bequests::Will>)>) -> io::Result<()> {
+        let told = changes.into_iter().map(|(lease, will)| {
+            let of = Of::new(&lease);
+            line_of(&match will {
+                Some(will) => ToCompanion::Will(of, Box::new(Will::new(&will))),
+                None => ToCompanion::Forget(of),
             })
         });
         self.tell(&told.collect::<String>())

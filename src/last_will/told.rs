@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::model::bequests::Lease;
+use crate::model::bequests::{self, Lease};
 use crate::model::config::ManagerConfig;
 use nats_elect_core::Bequest;
-use nats_elect_core::group::{Epoch, Identity};
+use nats_elect_core::assignment::Epoch;
 use nats_elect_core::heirs::Heirs;
-use nats_elect_core::name::RoleName;
+use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::FencingToken;
 
@@ -20,7 +20,7 @@ use nats_elect_core::token::FencingToken;
 pub(super) enum ToCompanion {
     Setup(Box<SetUp>),
     /// A term began, or its record or its heirs changed.
-    Will(Box<Will>),
+    Will(Of, Box<Will>),
     /// The term of this lease ended in good order, or is given up.
     Forget(Of),
 }
@@ -30,7 +30,7 @@ pub(super) enum ToCompanion {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Of {
     Role(String),
-    Member { epoch: String, identity: String },
+    Member { group: String, epoch: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -44,16 +44,22 @@ pub(super) struct SetUp {
     pub config: ManagerConfig,
 }
 
-/// What releases the present term of a lease.
+/// What frees the present term of a lease.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Will {
-    pub of: Of,
-    incarnation: Uuid,
-    fencing_token: FencingToken,
-    revision: u64,
-    secret: String,
-    line: String,
-    lease_ms: u64,
+#[serde(rename_all = "snake_case")]
+pub(super) enum Will {
+    Term {
+        incarnation: Uuid,
+        fencing_token: FencingToken,
+        revision: u64,
+        secret: String,
+        line: String,
+        lease_ms: u64,
+    },
+    Epoch {
+        bucket: u64,
+        ttl_ms: u64,
+    },
 }
 
 /// What a companion tells its manager.
@@ -73,9 +79,9 @@ impl Of {
     pub fn new(lease: &Lease) -> Self {
         match lease {
             Lease::Role(role) => Self::Role(role.to_string()),
-            Lease::Member(identity) => Self::Member {
-                epoch: identity.epoch().to_string(),
-                identity: identity.to_string(),
+            Lease::Member(group, epoch) => Self::Member {
+                group: group.to_string(),
+                epoch: epoch.to_string(),
             },
         }
     }
@@ -84,45 +90,67 @@ impl Of {
     pub fn lease(&self) -> Option<Lease> {
         match self {
             Self::Role(role) => RoleName::new(role).ok().map(Lease::Role),
-            Self::Member { epoch, identity } => {
-                Identity::parse(identity, Epoch::parse(epoch)?).map(Lease::Member)
+            Self::Member { group, epoch } => {
+                let group = GroupName::new(group).ok()?;
+                Some(Lease::Member(group, Epoch::parse(epoch)?))
             }
         }
     }
 }
 
 impl Will {
-    pub fn new(of: &Lease, bequest: &Bequest) -> Self {
-        let Bequest {
-            incarnation,
-            fencing_token,
-            revision,
-            secret,
-            line,
-            lease,
-        } = *bequest;
-        Self {
-            of: Of::new(of),
-            incarnation,
-            fencing_token,
-            revision,
-            secret: secret.expose(),
-            line: line.to_string(),
-            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+    pub fn new(will: &bequests::Will) -> Self {
+        match *will {
+            bequests::Will::Term(Bequest {
+                incarnation,
+                fencing_token,
+                revision,
+                secret,
+                line,
+                lease,
+            }) => Self::Term {
+                incarnation,
+                fencing_token,
+                revision,
+                secret: secret.expose(),
+                line: line.to_string(),
+                lease_ms: millis(lease),
+            },
+            bequests::Will::Epoch { bucket, ttl } => Self::Epoch {
+                bucket,
+                ttl_ms: millis(ttl),
+            },
         }
     }
 
     /// Returns nothing if the secret can't be read.
-    pub fn bequest(&self) -> Option<Bequest> {
-        Some(Bequest {
-            incarnation: self.incarnation,
-            fencing_token: self.fencing_token,
-            revision: self.revision,
-            secret: ReleaseSecret::parse(&self.secret)?,
-            line: Heirs::parse(&self.line),
-            lease: Duration::from_millis(self.lease_ms),
+    pub fn read(&self) -> Option<bequests::Will> {
+        Some(match self {
+            Self::Term {
+                incarnation,
+                fencing_token,
+                revision,
+                secret,
+                line,
+                lease_ms,
+            } => bequests::Will::Term(Bequest {
+                incarnation: *incarnation,
+                fencing_token: *fencing_token,
+                revision: *revision,
+                secret: ReleaseSecret::parse(secret)?,
+                line: Heirs::parse(line),
+                lease: Duration::from_millis(*lease_ms),
+            }),
+            Self::Epoch { bucket, ttl_ms } => bequests::Will::Epoch {
+                bucket: *bucket,
+                ttl: Duration::from_millis(*ttl_ms),
+            },
         })
     }
+}
+
+fn millis(lasts: Duration) -> u64 {
+    u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns a message as a line.
@@ -134,12 +162,10 @@ pub(super) fn line_of(message: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nats_elect_core::group::EpochKey;
-
     use super::*;
 
     #[test]
-    fn a_bequest_is_read_as_it_was_told() {
+    fn a_will_is_read_as_it_was_told() {
         let bequest = Bequest {
             incarnation: Uuid::from_u128(1),
             fencing_token: FencingToken {
@@ -151,21 +177,22 @@ mod tests {
             line: [2, 3].map(Uuid::from_u128).into_iter().collect(),
             lease: Duration::from_secs(15),
         };
-        let member = Lease::Member(Identity {
-            key: EpochKey::new([7; 32]),
-            ttl: bequest.lease,
-            release: bequest.secret.hash(),
-        });
+        let group = GroupName::new("partitions").expect("a name");
+        let member = Lease::Member(group, Epoch::new([7; 16]));
         let role = Lease::Role(RoleName::new("jobs").expect("a name"));
-        for lease in [role, member] {
-            let told = ToCompanion::Will(Box::new(Will::new(&lease, &bequest)));
+        let ends = bequests::Will::Epoch {
+            bucket: u64::MAX,
+            ttl: bequest.lease,
+        };
+        for (lease, will) in [(role, bequests::Will::Term(bequest)), (member, ends)] {
+            let told = ToCompanion::Will(Of::new(&lease), Box::new(Will::new(&will)));
             let line = line_of(&told);
             assert_eq!(line.find('\n'), Some(line.len() - 1));
-            let Ok(ToCompanion::Will(will)) = serde_json::from_str(&line) else {
+            let Ok(ToCompanion::Will(of, told)) = serde_json::from_str(&line) else {
                 panic!("{line}");
             };
-            assert_eq!(will.of.lease(), Some(lease));
-            assert_eq!(will.bequest(), Some(bequest));
+            assert_eq!(of.lease(), Some(lease));
+            assert_eq!(told.read(), Some(will));
         }
     }
 

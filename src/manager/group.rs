@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::Stream;
 
 use crate::broadcasts::until_ended;
-use crate::model::group_plan::GroupPlan;
 use crate::model::unit_explanation::UnitExplanation;
-use crate::role::{GroupEvent, GroupScope, MoveError, Taker, UnitOwner};
-use nats_elect_core::assignment::Units;
-use nats_elect_core::group::policy::shard_of;
-use nats_elect_core::member::{Order, Reply};
+use crate::role::{GroupEvent, GroupScope, MoveError, ResizeError, Taker, UnitOwner};
 use nats_elect_core::name::UnitName;
+use nats_elect_core::shard::shard_of;
 
 /// One group on this instance. A handle is cheap to clone.
 ///
@@ -36,12 +32,11 @@ impl GroupHandle {
         self.scope.name.as_str()
     }
 
-    /// Returns whether this instance has joined: it can own units, and tells others so.
+    /// Returns whether this instance has joined: it has a lease, and follows the group's map, so it can
+    /// own units. Let no other instance leave until this one has joined.
     ///
-    /// An instance that joins others waits for their leases first, for up to the longest
-    /// `member.ttl` of theirs. Before, nobody gives it a unit. So let no other instance leave
-    /// until this one has joined. It is `false` again when the instance loses its lease, and when
-    /// it leaves. A cordon changes nothing.
+    /// It is `false` again when the instance loses its lease, and when it leaves. A cordon changes
+    /// nothing.
     ///
     /// It stays `false` while the group has another kind of units than this instance's settings:
     /// shards in place of names, or the reverse. This instance owns nothing of it then, and a warning
@@ -50,8 +45,8 @@ impl GroupHandle {
         self.scope.read(|board| board.joined)
     }
 
-    /// Returns the number of shards. It is `None` for a group of named units, and before the
-    /// group's record was seen.
+    /// Returns the number of shards. It is `None` for a group of named units, and before a map of the
+    /// group was seen.
     pub fn shards(&self) -> Option<u32> {
         self.scope.read(|board| board.shards)
     }
@@ -101,37 +96,35 @@ impl GroupHandle {
         until_ended(self.scope.listen(), left, GroupEvent::Missed)
     }
 
-    /// Returns the moves that the group's policy wants now, and why, as this instance sees them.
-    /// `None` if this instance is not a member now, or the group is only being made.
-    ///
-    /// # Cancel safety
-    /// This method is cancel safe. Nothing is lost if the future is dropped.
-    pub async fn plan(&self) -> Option<GroupPlan> {
+    /// Returns the units that the group's plan would move now, that no instance may own, or that are
+    /// changing hands, each with the reason, as this instance sees them. `None` if this instance is not
+    /// a member now, or follows no map. For this project's tests: `nats-elect group explain` asks
+    /// instances.
+    #[doc(hidden)]
+    pub async fn plan(&self) -> Option<Vec<UnitExplanation>> {
         self.scope.plan().await
     }
 
     /// Returns why a unit is where it is, as this instance sees it. `None` if this instance is not a
-    /// member now, if the group has no such unit or nobody can own that now, and if the group's
-    /// policy is one that explains nothing. For this project's tests: `nats-elect group explain` asks
-    /// instances.
+    /// member now, or follows no map, and if the group has no such unit. For this project's tests, too.
     #[doc(hidden)]
     pub async fn explain(&self, unit: &str) -> Option<UnitExplanation> {
         let unit = UnitName::new(unit).ok()?;
         self.scope.explain(&unit).await
     }
 
-    /// Has a unit given to the instance of this id, and waits until its record says so. Returns its
-    /// new owner.
+    /// Has a unit given to the instance of this id, and waits until the group's map says so. Returns
+    /// its new owner.
     ///
-    /// The unit's owner is asked, and gives the unit away when its handler has ended. The answer
-    /// comes with the new owner's record. Its handler starts a moment later.
+    /// The former owner ends its handler first, and then the new owner's starts. If this instance is
+    /// the new owner, the method waits for that.
     ///
-    /// The unit stays there until something else moves it: the new owner leaves or dies, or a round
-    /// of balancing begins. A move that the group's policy would undo at once is refused. To place a
-    /// unit for good, give it a weight or [`apart`](crate::Group::apart), or another policy.
+    /// The unit stays there until something else moves it: the new owner leaves or dies, or the load
+    /// changes. A move that the group's plan would undo at once is refused. The plan may move another
+    /// unit in return, to keep the balance. To place a unit for good,
+    /// give it a weight, [`requires`](crate::Group::requires) or [`apart`](crate::Group::apart).
     ///
-    /// The method waits for the stop budget, the lease and three heartbeats at most. It takes the unit
-    /// from no instance that got it by another move meanwhile.
+    /// The method waits for the stop budget, the lease and three heartbeats at most.
     ///
     /// # Errors
     /// See [`MoveError`]. Nothing was done, except after [`MoveError::TimedOut`].
@@ -144,11 +137,23 @@ impl GroupHandle {
             .await
     }
 
-    /// Gives the group another number of shards. Returns whether a map says so, within so long.
-    #[doc(hidden)]
-    pub async fn resize(&self, shards: u32, within: Duration) -> bool {
-        let order = self.scope.order(Order::Resize(Units::Shards(shards)));
-        tokio::time::timeout(within, order).await == Ok(Some(Reply::Done))
+    /// Gives the group another number of shards, from 1 to 65,536, and waits until its map says so.
+    ///
+    /// All handlers are told to end. When all have ended, the new shards start: all at once, as keys
+    /// have other shards now. So no two handlers act on one key. A handler that does not end holds this
+    /// up, for the lease at most. What shards keep by [`Term::store`](crate::Term::store) belongs to
+    /// the former number of shards: the new ones begin with nothing.
+    ///
+    /// A group that has that number already is left alone. The method waits for the stop budget, the
+    /// lease and three heartbeats at most.
+    ///
+    /// # Errors
+    /// See [`ResizeError`]. Nothing was done, except after [`ResizeError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the group may be resized all the same.
+    pub async fn resize(&self, shards: u32) -> Result<(), ResizeError> {
+        self.scope.resize(shards).await
     }
 
     /// Waits until what is known fulfils a condition, which is checked at each change. Returns as well

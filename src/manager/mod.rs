@@ -22,13 +22,13 @@ pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
-use crate::group::{Group, Settled, require_readable};
+use crate::group::{Group, Settled};
 use crate::last_will::{Keeper, LastWillStatus};
 use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::keyring::Keyring;
 use crate::model::status::RoleStatus;
 use crate::role::{
-    Ask, ErasedHandler, GroupScope, Instance, Order, Placing, RoleHandler, RoleRegistry, RoleScope,
+    Ask, ErasedHandler, GroupScope, Instance, Order, RoleHandler, RoleRegistry, RoleScope,
     SteppedDown,
 };
 use nats_elect_core::CoreStatus;
@@ -180,30 +180,22 @@ impl Fleet {
         if groups.is_empty() {
             return Ok(None);
         }
-        let by_one_map = groups.iter().any(|it| it.is_by_one_map);
         let (settings, seat) = (member.settings()?, member.seat()?);
         let mut scopes = Groups::new();
-        let groups: Vec<Settled> = groups
-            .into_iter()
-            .map(Group::settle)
-            .collect::<Result<_, _>>()?;
-        require_readable(&groups)?;
         for group in groups {
-            let placement = group.placement(settings.heartbeat);
             let Settled {
                 name,
                 units,
                 handlers,
                 config,
-                ..
-            } = group;
+            } = group.settle()?;
             let mut settings = settings.clone();
             settings.data_limit = config.data_limit;
             let runtime = self.runtime.clone();
             let scope = GroupScope::new(
                 name.clone(),
                 units,
-                Placing { placement, config },
+                config,
                 handlers,
                 settings,
                 runtime,
@@ -218,7 +210,6 @@ impl Fleet {
             settings,
             seat,
             groups,
-            by_one_map,
         }))
     }
 }
@@ -458,6 +449,14 @@ impl RoleManager {
             .thread
             .supervisor
             .send_message(SupervisorMsg::CrashMember);
+    }
+
+    fn join_groups(&self) {
+        // A supervisor that is gone has said so.
+        let _ = self
+            .thread
+            .supervisor
+            .send_message(SupervisorMsg::JoinGroups);
     }
 
     async fn stand(&self, scope: Arc<RoleScope>) -> Result<(), Error> {

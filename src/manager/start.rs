@@ -26,8 +26,12 @@ use crate::model::config::{
 use crate::role::{ErasedHandler, Instance, RoleRegistry, RoleScope};
 use crate::store::{Bucket, IfMissing};
 use nats_elect_core::application::Application;
+use nats_elect_core::assignment::Map;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+
+/// The keys of groups in the format before a group was one map.
+const OLD_GROUPS: &str = "_group.>";
 
 impl RoleManagerBuilder {
     pub(super) async fn launch(self) -> Result<RoleManager, Error> {
@@ -120,18 +124,25 @@ impl RoleManagerBuilder {
         };
         let application = &manager.fleet.instance.application;
         refuse_others(&opened.bucket, application, &scopes, config.start_timeout).await?;
+        refuse_old_groups(&opened.bucket, &manager.groups, config.start_timeout).await?;
         let info = &opened.info;
         require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
-        for scope in &scopes {
-            for warning in scope.settings.warnings(info.replicas) {
-                tracing::warn!(role = %scope.role, "{warning}");
-            }
-        }
+        require_room_for_maps(&opened.bucket, &manager.groups)?;
+        warn_of_settings(&scopes, info.replicas);
         log_start(&manager.fleet.instance, &opened, &scopes);
         for scope in scopes {
             manager.stand(scope).await?;
         }
+        manager.join_groups();
         Ok(manager)
+    }
+}
+
+fn warn_of_settings(scopes: &[Arc<RoleScope>], replicas: usize) {
+    for scope in scopes {
+        for warning in scope.settings.warnings(replicas) {
+            tracing::warn!(role = %scope.role, "{warning}");
+        }
     }
 }
 
@@ -166,9 +177,24 @@ fn require_lasting_keys(
     }
     if let Some(group) = groups.keys().next() {
         return Err(Error::BucketUnfit(format!(
-            "bucket {bucket:?} drops keys after {}, and group `{group}` writes the owner of a unit only when it changes: use a bucket without a max age (`nats stream edit KV_{bucket} --max-age 0s`)",
+            "bucket {bucket:?} drops keys after {}, and group `{group}` writes its map only when it changes: use a bucket without a max age (`nats stream edit KV_{bucket} --max-age 0s`)",
             exact(max_age)
         )));
+    }
+    Ok(())
+}
+
+/// Checks that the bucket takes the maps of groups with two members, as far as the settings know them.
+fn require_room_for_maps(bucket: &Bucket, groups: &Groups) -> Result<(), Error> {
+    for (name, scope) in groups {
+        let units = scope.units.count();
+        if let Some((size, most)) = bucket.misfit(Map::most_bytes(scope.units.clone(), 2)) {
+            return Err(Error::BucketUnfit(format!(
+                "a map of group `{name}` with {units} units may need a message of {size} bytes, and the bucket \
+                 takes {most} (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or have \
+                 fewer units"
+            )));
+        }
     }
     Ok(())
 }
@@ -202,6 +228,28 @@ async fn refuse_others(
     // The reads take turns, so the time is that of all of them.
     let found = tokio::time::timeout(within, found).await;
     found.ok().flatten().map_or(Ok(()), Err)
+}
+
+/// Refuses to take part in groups where keys of another protocol are. Instances that follow that one
+/// may run yet, so that a unit could have two owners.
+async fn refuse_old_groups(
+    bucket: &Bucket,
+    groups: &Groups,
+    within: Duration,
+) -> Result<(), Error> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let found = bucket.first_of(OLD_GROUPS, within).await;
+    let Some(key) = found.map_err(|error| Error::of_reading(error, within))? else {
+        return Ok(());
+    };
+    let name = bucket.name();
+    Err(Error::BucketUnfit(format!(
+        "bucket {name:?} has keys of groups in a former format, such as `{key}`: stop all instances of the \
+         version that wrote them, remove these keys (`nats stream purge KV_{name} --subject \
+         '$KV.{name}.{OLD_GROUPS}'`), and start again (docs/operations.md)"
+    )))
 }
 
 /// The name of the program's file.

@@ -1,9 +1,11 @@
 //! Records the metrics of groups, and of this instance as a member of them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Label, counter, gauge};
+use nats_elect_core::name::GroupName;
 
 use super::labels::{label, with};
 use super::{
@@ -11,6 +13,7 @@ use super::{
     GROUP_TERMS_ENDED, GROUP_TERMS_STARTED, GROUP_UNITS, GROUP_UNOWNED, GROUP_UNOWNED_FOR,
     MEMBER_LEASE_REMAINING, MEMBER_LEASE_TTL, Metric,
 };
+use crate::lock::lock;
 
 /// The reason why this instance's term on a unit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,18 +106,31 @@ impl GroupLabels {
     }
 }
 
-/// The labels of an instance that is a member of groups.
-#[derive(Clone, Debug)]
-pub(crate) struct MemberLabels([Label; 2]);
+/// The leases of an instance as a member, one for each of its groups. The gauges tell the one that
+/// ends first.
+pub(crate) struct MemberLeases {
+    labels: [Label; 2],
+    /// By group: how long the lease lasts without renewal, and what is left of it.
+    leases: Mutex<BTreeMap<GroupName, (Duration, Duration)>>,
+}
 
-impl MemberLabels {
+impl MemberLeases {
     pub fn new(instance_id: &str, bucket: &str) -> Self {
-        Self([label("instance_id", instance_id), label("bucket", bucket)])
+        Self {
+            labels: [label("instance_id", instance_id), label("bucket", bucket)],
+            leases: Mutex::default(),
+        }
     }
 
-    /// Records the lease: how long it lasts without renewal, and what is left of it.
-    pub fn lease(&self, ttl: Duration, remaining: Duration) {
-        gauge!(MEMBER_LEASE_TTL.name, with(&self.0, &[])).set(ttl.as_secs_f64());
-        gauge!(MEMBER_LEASE_REMAINING.name, with(&self.0, &[])).set(remaining.as_secs_f64());
+    /// Records the lease in a group: how long it lasts without renewal, and what is left of it.
+    pub fn lease(&self, group: &GroupName, ttl: Duration, remaining: Duration) {
+        let mut leases = lock(&self.leases);
+        leases.insert(group.clone(), (ttl, remaining));
+        // Those of groups that it has left count no more.
+        let kept = || leases.values().filter(|(ttl, _)| !ttl.is_zero());
+        let ttl = kept().map(|it| it.0).max().unwrap_or_default();
+        let remaining = kept().map(|it| it.1).min().unwrap_or_default();
+        gauge!(MEMBER_LEASE_TTL.name, with(&self.labels, &[])).set(ttl.as_secs_f64());
+        gauge!(MEMBER_LEASE_REMAINING.name, with(&self.labels, &[])).set(remaining.as_secs_f64());
     }
 }

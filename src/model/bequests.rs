@@ -4,19 +4,40 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Mutex;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::lock::lock;
 use nats_elect_core::Bequest;
-use nats_elect_core::group::Identity;
-use nats_elect_core::name::RoleName;
+use nats_elect_core::assignment::Epoch;
+use nats_elect_core::name::{GroupName, RoleName};
 
 /// A lease that a companion process can free.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lease {
     Role(RoleName),
-    /// The lease for all units that this epoch of a member owns.
-    Member(Identity),
+    /// The lease for all units that this epoch owns of a group.
+    Member(GroupName, Epoch),
+}
+
+/// What frees a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Will {
+    /// The term of a role.
+    Term(Bequest),
+    /// An epoch is ended by a write, in the bucket with this creation time.
+    Epoch { bucket: u64, ttl: Duration },
+}
+
+impl Will {
+    /// How long the lease lasts without a renewal.
+    pub const fn lease(&self) -> Duration {
+        match self {
+            Self::Term(term) => term.lease,
+            Self::Epoch { ttl, .. } => *ttl,
+        }
+    }
 }
 
 /// The state of a companion process.
@@ -42,7 +63,7 @@ pub(crate) struct Bequests {
 
 #[derive(Default)]
 struct Terms {
-    present: BTreeMap<Lease, Bequest>,
+    present: BTreeMap<Lease, Will>,
     /// The leases whose changes nobody has taken yet.
     changed: BTreeSet<Lease>,
 }
@@ -66,12 +87,12 @@ impl Bequests {
         *lock(&self.companion) = status;
     }
 
-    /// Notes the present term of a lease, or that there is none.
-    pub fn set(&self, lease: &Lease, bequest: Option<Bequest>) {
+    /// Notes what frees the present term of a lease, or that there is none.
+    pub fn set(&self, lease: &Lease, will: Option<Will>) {
         let is_first = {
             let mut terms = lock(&self.terms);
-            match bequest {
-                Some(bequest) => terms.present.insert(lease.clone(), bequest),
+            match will {
+                Some(will) => terms.present.insert(lease.clone(), will),
                 None => terms.present.remove(lease),
             };
             let is_first = terms.changed.is_empty();
@@ -83,9 +104,9 @@ impl Bequests {
         }
     }
 
-    /// Strikes off the epochs of a member whose actor has crashed. Nobody else does.
-    pub fn forget_member(&self) {
-        let is_member = |lease: &&Lease| matches!(lease, Lease::Member(_));
+    /// Strikes off the epochs of a group whose actor has crashed. Nobody else does.
+    pub fn forget_member(&self, group: &GroupName) {
+        let is_member = |lease: &&Lease| matches!(lease, Lease::Member(of, _) if of == group);
         let present = lock(&self.terms)
             .present
             .keys()
@@ -104,13 +125,13 @@ impl Bequests {
     }
 
     /// Takes the leases whose terms have changed, each with its present term.
-    pub fn changes(&self) -> Vec<(Lease, Option<Bequest>)> {
+    pub fn changes(&self) -> Vec<(Lease, Option<Will>)> {
         let mut terms = lock(&self.terms);
         let changed = std::mem::take(&mut terms.changed).into_iter();
         changed
             .map(|lease| {
-                let bequest = terms.present.get(&lease).copied();
-                (lease, bequest)
+                let will = terms.present.get(&lease).copied();
+                (lease, will)
             })
             .collect()
     }
@@ -126,9 +147,7 @@ impl fmt::Debug for Bequests {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
 
-    use nats_elect_core::group::EpochKey;
     use nats_elect_core::heirs::Heirs;
     use nats_elect_core::release::ReleaseSecret;
     use nats_elect_core::token::FencingToken;
@@ -136,8 +155,8 @@ mod tests {
 
     use super::*;
 
-    fn bequest(revision: u64) -> Bequest {
-        Bequest {
+    fn will(revision: u64) -> Will {
+        Will::Term(Bequest {
             incarnation: Uuid::from_u128(1),
             fencing_token: FencingToken {
                 epoch: 1,
@@ -147,7 +166,7 @@ mod tests {
             secret: ReleaseSecret::new(1),
             line: Heirs::NONE,
             lease: Duration::from_secs(15),
-        }
+        })
     }
 
     #[test]
@@ -158,38 +177,39 @@ mod tests {
             tell.fetch_add(1, Ordering::Relaxed);
         });
         let [a, b] = ["a", "b"].map(|role| Lease::Role(RoleName::new(role).expect("a name")));
-        bequests.set(&a, Some(bequest(1)));
-        bequests.set(&a, Some(bequest(2)));
-        bequests.set(&b, Some(bequest(3)));
+        bequests.set(&a, Some(will(1)));
+        bequests.set(&a, Some(will(2)));
+        bequests.set(&b, Some(will(3)));
         assert_eq!(told.load(Ordering::Relaxed), 1);
-        let both = [(a.clone(), Some(bequest(2))), (b.clone(), Some(bequest(3)))];
+        let both = [(a.clone(), Some(will(2))), (b.clone(), Some(will(3)))];
         assert_eq!(bequests.changes(), both);
         assert_eq!(bequests.changes(), []);
         bequests.set(&a, None);
         assert_eq!(told.load(Ordering::Relaxed), 2);
         assert_eq!(bequests.changes(), [(a, None)]);
         bequests.start_over();
-        assert_eq!(bequests.changes(), [(b, Some(bequest(3)))]);
+        assert_eq!(bequests.changes(), [(b, Some(will(3)))]);
     }
 
     #[test]
-    fn the_epochs_of_a_member_that_crashed_are_struck_off_and_no_role_is() {
+    fn the_epochs_of_a_member_that_crashed_are_struck_off_and_nothing_else_is() {
         let bequests = Bequests::new(|| {});
         let role = Lease::Role(RoleName::new("a").expect("a name"));
-        let epochs = [1, 2].map(|number| {
-            Lease::Member(Identity {
-                key: EpochKey::new([number; 32]),
-                ttl: Duration::from_secs(15),
-                release: ReleaseSecret::new(1).hash(),
-            })
-        });
-        for lease in epochs.iter().chain([&role]) {
-            bequests.set(lease, Some(bequest(1)));
+        let [group, other] = ["g", "h"].map(|name| GroupName::new(name).expect("a name"));
+        let epoch = |of: &GroupName, number| Lease::Member(of.clone(), Epoch::new([number; 16]));
+        let crashed = [1, 2].map(|number| epoch(&group, number));
+        let kept = [role, epoch(&other, 1)];
+        let ends = Will::Epoch {
+            bucket: 1,
+            ttl: Duration::from_secs(15),
+        };
+        for lease in crashed.iter().chain(&kept) {
+            bequests.set(lease, Some(ends));
         }
         bequests.changes();
-        bequests.forget_member();
-        assert_eq!(bequests.changes(), epochs.map(|epoch| (epoch, None)));
+        bequests.forget_member(&group);
+        assert_eq!(bequests.changes(), crashed.map(|epoch| (epoch, None)));
         bequests.start_over();
-        assert_eq!(bequests.changes(), [(role, Some(bequest(1)))]);
+        assert_eq!(bequests.changes(), kept.map(|it| (it, Some(ends))));
     }
 }

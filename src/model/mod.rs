@@ -4,7 +4,6 @@
 pub mod admin;
 pub mod bequests;
 pub mod config;
-pub mod group_plan;
 pub mod keyring;
 pub mod leader_event;
 #[allow(missing_docs)]

@@ -2,45 +2,44 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::group_plan::{hold, labels, unfit};
 use crate::role::GroupView;
-use nats_elect_core::group::Epoch;
-use nats_elect_core::group::policy::{Choice, Explanation, Refusal, Verdict};
+use nats_elect_core::assignment::Epoch;
+use nats_elect_core::member::UnitId;
 use nats_elect_core::name::GroupName;
+use nats_elect_core::plan::{Explanation, Move, Plan, Reason};
 use nats_elect_core::text::printable;
 
 /// Why a unit of a group is where it is, as one member sees it: what the group's plan does with it,
 /// and each member as its owner.
 ///
 /// It decides nothing. Instances are named by their ids. Of members with the same id only the one that
-/// came last is, and others as `ID (epoch EPOCH)`. A member whose id is not known is named by its epoch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// joined last is, and others as `ID (epoch EPOCH)`. A member whose id is not known is named by its epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnitExplanation {
     /// The group.
     pub group: String,
     /// The unit.
     pub unit: String,
-    /// The member that plans for the group. `None` if nobody takes units.
+    /// The member that plans for the group. `None` if nobody can.
     #[serde(default)]
     pub planner: Option<String>,
-    /// Whether the planner itself says so. Another member does not know which moves were hinted and
-    /// when the last round ended.
+    /// Whether the planner itself says so. Another member may have other settings, or know less.
     #[serde(default)]
     pub is_planners: bool,
     /// The unit's living owner.
     #[serde(default)]
     pub owner: Option<String>,
-    /// What the plan does with the unit: `stays`, `under_way`, `moves` (now), `held` (a move that has
-    /// to wait) or `unplaced` (nobody may take it).
+    /// What happens to the unit: `stays`, `under_way` (its owner begins when others have ended),
+    /// `moves` (with the next map) or `unplaced` (nobody may take it).
     pub verdict: String,
-    /// The next owner, if it is to move.
+    /// The next owner, if the unit is under way or moves. `None` if it is to have none.
     #[serde(default)]
     pub to: Option<String>,
-    /// The reason of the move, as [`placement::Cause`](crate::placement::Cause) names it.
+    /// The reason of a move, as [`MoveCause`](crate::MoveCause) names it.
     #[serde(default)]
     pub cause: Option<String>,
-    /// In words: what a move waits for, or why nobody may take the unit.
+    /// In words: whom a unit under way waits for, or why nobody may take the unit.
     #[serde(default)]
     pub why: Option<String>,
     /// The members as owners of the unit, in the order of their ids.
@@ -52,66 +51,89 @@ pub struct UnitExplanation {
 }
 
 /// A member as the owner of a unit, once the plan is carried out.
-///
-/// Of those that may take the unit the best one has, in this order: no failures, the fewest zone
-/// mates, the fewest units beside it, the fewest labels missed, the least load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnitChoice {
     /// The instance id.
     pub instance_id: String,
-    /// In words: why it may not take the unit. `None` if it may.
+    /// In words: why the unit is not there, or should not be. `None` if it is there, and may be.
     #[serde(default)]
-    pub refusal: Option<String>,
-    /// Whether the unit keeps failing there.
-    #[serde(default)]
-    pub failing: bool,
-    /// How many other units of its set are in the member's zone.
-    #[serde(default)]
-    pub zone_mates: usize,
-    /// The units there that it should be apart from.
-    #[serde(default)]
-    pub beside: Vec<String>,
-    /// The labels that it prefers, and the member lacks.
-    #[serde(default)]
-    pub missed: Vec<String>,
-    /// The member's load with this unit, in thousandths of its fair share. `None` if it takes no
-    /// units.
-    #[serde(default)]
-    pub load: Option<u64>,
+    pub why_not: Option<String>,
 }
 
 impl UnitExplanation {
-    pub(crate) fn of(group: &GroupName, view: &GroupView, explained: Explanation) -> Self {
-        let id = |epoch: Epoch| view.instance(epoch);
-        let (verdict, to, cause, why) = match explained.verdict {
-            Verdict::Stays => ("stays", None, None, None),
-            Verdict::UnderWay(to) => ("under_way", Some(to), None, None),
-            Verdict::Moves { to, cause } => ("moves", Some(to), Some(cause), None),
-            Verdict::Held {
-                to,
-                cause,
-                hold: reason,
-            } => ("held", Some(to), Some(cause), Some(hold(reason))),
-            Verdict::Unplaced(why) => ("unplaced", None, None, Some(unfit(&why, id))),
-            _ => ("unknown", None, None, None),
-        };
-        let choices = explained.choices.into_iter();
-        let mut choices: Vec<_> = choices.map(|it| choice(it, id)).collect();
+    /// What a plan does with the unit of this index. `None` if it stays.
+    pub(crate) fn planned(
+        group: &GroupName,
+        view: &GroupView,
+        plan: &Plan,
+        place: usize,
+    ) -> Option<Self> {
+        let moves = plan.moves.iter().find(|it| it.unit == place).copied();
+        let unplaced = plan.unplaced.iter().find(|it| it.unit == place);
+        Self::of(group, view, place, moves, unplaced.map(|it| it.why))
+    }
+
+    /// What the plan does with a unit, and each member as its owner.
+    pub(crate) fn explained(
+        group: &GroupName,
+        view: &GroupView,
+        explained: Explanation,
+        place: usize,
+    ) -> Option<Self> {
+        let candidates = view.request.candidates.iter();
+        let choices = candidates.zip(explained.why_not);
+        let choices = choices.map(|(it, why_not)| UnitChoice {
+            instance_id: view.instance(it.epoch),
+            why_not: why_not.map(|it| of_member(it).into()),
+        });
+        let mut choices: Vec<_> = choices.collect();
         choices.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
-        Self {
+        let told = Self::of(group, view, place, explained.moves, explained.unplaced)?;
+        Some(Self { choices, ..told })
+    }
+
+    fn of(
+        group: &GroupName,
+        view: &GroupView,
+        place: usize,
+        moves: Option<Move>,
+        unplaced: Option<Reason>,
+    ) -> Option<Self> {
+        let map = &view.request.base;
+        let candidates = &view.request.candidates;
+        let at = u32::try_from(place).ok()?;
+        let id = |epoch: Epoch| view.instance(epoch);
+        let lives = |epoch: &Epoch| candidates.iter().any(|it| it.epoch == *epoch);
+        let owner = map.owner(at).filter(lives).map(id);
+        let awaited = view.awaited.get(&at);
+        let (verdict, to, why) = match (awaited, moves, unplaced) {
+            (Some(awaited), ..) => {
+                let names: Vec<_> = awaited.iter().map(|it| id(*it)).collect();
+                let why = format!("former owners have not ended yet: {}", names.join(", "));
+                ("under_way", owner.clone(), Some(why))
+            }
+            (None, _, Some(why)) => ("unplaced", None, Some(of_all(why).into())),
+            (None, Some(moves), None) => {
+                let to = moves.to.and_then(|it| candidates.get(it));
+                ("moves", to.map(|it| id(it.epoch)), None)
+            }
+            (None, None, None) => ("stays", None, None),
+        };
+        let cause = moves.filter(|_| verdict == "moves");
+        Some(Self {
             group: group.to_string(),
-            unit: explained.unit.to_string(),
+            unit: UnitId::at(map, at)?.unit().name().to_string(),
             planner: view.planner.map(id),
-            is_planners: view.is_planners(),
-            owner: explained.owner.map(id),
+            is_planners: view.planner == Some(view.own),
+            owner,
             verdict: verdict.into(),
-            to: to.map(id),
-            cause: cause.map(|it| it.to_string()),
+            to,
+            cause: cause.map(|it| it.cause.to_string()),
             why,
-            choices,
+            choices: Vec::new(),
             omitted: 0,
-        }
+        })
     }
 
     /// Leaves out members beyond so many.
@@ -138,34 +160,43 @@ impl UnitExplanation {
         optional.into_iter().flatten().for_each(clean);
         for it in &mut self.choices {
             clean(&mut it.instance_id);
-            it.refusal.iter_mut().for_each(clean);
-            it.beside.iter_mut().chain(&mut it.missed).for_each(clean);
+            it.why_not.iter_mut().for_each(clean);
         }
         self
     }
 }
 
-fn choice(it: Choice, id: impl Fn(Epoch) -> String) -> UnitChoice {
-    UnitChoice {
-        instance_id: id(it.member),
-        refusal: it.refusal.as_ref().map(refusal),
-        failing: it.failing,
-        zone_mates: it.zone_mates,
-        beside: it.beside.iter().map(ToString::to_string).collect(),
-        missed: it.missed.into_iter().collect(),
-        load: it.load,
+/// Why nobody may have the unit, of the member that is nearest to it.
+const fn of_all(why: Reason) -> &'static str {
+    match why {
+        Reason::Nobody => "the group has no member",
+        Reason::Labels => "no member has the labels that it requires",
+        Reason::Leaves => "every member that may take it leaves",
+        Reason::Cordoned => "every member that may take it is cordoned",
+        Reason::Waits => "every member that may take it has only just come, or sends no heartbeats",
+        Reason::Full => "the members that may take it are full: see `max_units`",
+        Reason::Budget => "the plan ran out of time: the next one goes on",
+        _ => "the plan has no place for it",
     }
 }
 
-fn refusal(why: &Refusal) -> String {
+/// Why the unit is not with a member.
+const fn of_member(why: Reason) -> &'static str {
     match why {
-        Refusal::Cordoned => "it is cordoned".into(),
-        Refusal::Silent => "its heartbeats are missing".into(),
-        Refusal::Waiting => "most units are not of age for it yet".into(),
-        Refusal::Labels(missing) => format!("it lacks {}", labels(missing)),
-        Refusal::Settling(_) => "it has only just come".into(),
-        Refusal::Cap(most) => format!("it is full, with {most} units"),
-        _ => "a reason that this version does not know".into(),
+        Reason::Labels => "it lacks a label that the unit requires",
+        Reason::Leaves => "it leaves",
+        Reason::Cordoned => "it is cordoned",
+        Reason::Waits => "it has only just come, or sends no heartbeats",
+        Reason::Full => "it is full: see `max_units`",
+        Reason::Budget => "the plan ran out of time",
+        Reason::Ordered => "an operator gave the unit to another one",
+        Reason::Failing => "the unit keeps failing there, or has no handler there",
+        Reason::Zones => "more units of its set are in that zone",
+        Reason::Apart => "more units are there that it should be apart from",
+        Reason::Preference => "it lacks a label that the unit prefers",
+        Reason::Version => "it has an older version of the application",
+        Reason::Balance => "it would have more load",
+        _ => "it is as good, or not better by enough for a move",
     }
 }
 
@@ -177,8 +208,7 @@ mod tests {
     fn text_of_others_is_made_printable() {
         let json = r#"{"group":"g\u001b","unit":"7\u0007","verdict":"mo\nves","to":"a\u001b[2J",
             "cause":"bal\nance","why":"\u001bw","moon":1,
-            "choices":[{"instance_id":"a\u001b","refusal":"\u001br","beside":["\u001bb"],
-            "missed":["\u001bm"]}]}"#;
+            "choices":[{"instance_id":"a\u001b","why_not":"\u001br"}]}"#;
         let read: UnitExplanation = serde_json::from_str(json).expect("an explanation");
         let clean = read.cleaned();
         let text = serde_json::to_string(&clean).expect("JSON");

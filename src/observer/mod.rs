@@ -5,14 +5,15 @@
 //!         └─ watching (actor)  one watch over all keys, and the data that it shows
 //!            └─ tracked_roles  the state of all roles: no I/O, no clock
 //!               └─ tracked_role  the state of one role
-//! groups ── followed_groups        the groups: read when they are asked for, or followed
-//! └─ tracked_groups                what their watch has shown: no I/O, no clock
-//!    └─ observed_groups            the reports about them
+//! followed_groups                  the groups: read when they are asked for, or followed
+//! └─ following_groups              the watch on them
+//!    └─ tracked_groups             what it has shown: no I/O, no clock
+//!       └─ observed_groups         the reports about them
 //! ```
 
 mod builder;
 mod followed_groups;
-mod groups;
+mod following_groups;
 mod observed;
 mod observed_groups;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use tokio::task::JoinSet;
 
 pub use self::builder::ObserverBuilder;
 pub use self::followed_groups::FollowedGroups;
-use self::followed_groups::WATCH_ANEW;
+use self::following_groups::WATCH_ANEW;
 pub use self::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
 pub use self::observed_groups::{
     GroupProblem, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitKind,
@@ -201,8 +202,7 @@ impl Observer {
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn groups(&self, within: Duration) -> Result<ObservedGroups, Error> {
-        let reach = self.inner.shared.reach.borrow().clone();
-        let Some(reach) = reach else {
+        if self.inner.shared.reach.borrow().is_none() {
             return Err(Error::Unavailable {
                 after: Duration::ZERO,
                 reason: match self.connection() {
@@ -210,16 +210,16 @@ impl Observer {
                     WatchStatus::Current => "the bucket is out of reach".into(),
                 },
             });
-        };
-        groups::read(reach, within).await
+        }
+        self.follow_groups()?.read(within).await
     }
 
     /// Follows the groups of the bucket, with one more watch for as long as the result is kept. The
     /// watch is restarted whenever it ends.
     ///
-    /// Use it to ask again and again, as a router does: what it knows is in memory. It keeps
-    /// something of each key of groups in the bucket, about a hundred bytes for a unit. While the
-    /// bucket is idle it is told the heartbeats of the members, and no more.
+    /// Use it to ask again and again, as a router does: what it knows is in memory. It keeps the map
+    /// of each group, a few bytes for a unit, and the records of the members. While the bucket is
+    /// idle it is told the heartbeats of the members, and no more.
     ///
     /// It runs as a task on the runtime on which this method is called. Nothing was read when the
     /// method returns: [`FollowedGroups::wait_until`] waits for that.

@@ -1,6 +1,6 @@
 //! The table of rights: what each NATS user publishes and subscribes to.
 
-use super::Part::{self, Admin, Candidate, Grow, Observer, Operator, Retire};
+use super::Part::{self, Admin, Candidate, Observer, Operator, Retire};
 
 /// What a right is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +38,6 @@ pub enum Need {
     OperateGroups,
     /// To retire a role.
     Retire,
-    /// To change the number of a group's shards.
-    Grow,
 }
 
 /// A line or some of the same need. In their names `{role}` and `{group}` stand for each of those that
@@ -55,7 +53,7 @@ pub(super) struct Row {
 
 pub(super) const TABLE: &[Row] = &[
     Row {
-        parts: &[Candidate, Observer, Admin, Retire, Grow],
+        parts: &[Candidate, Observer, Admin, Retire],
         need: Need::Read,
         why: "The bucket's settings, and reads from the stream leader.",
         publish: &[
@@ -65,7 +63,7 @@ pub(super) const TABLE: &[Row] = &[
         subscribe: &[],
     },
     Row {
-        parts: &[Candidate, Observer, Admin, Grow],
+        parts: &[Candidate, Observer, Admin],
         need: Need::Read,
         why: "The watch and its flow control. No `$JS.API.DIRECT.GET`, of this stream or any other: the server writes the answer \
               wherever the asker says, with the stored message's headers and value (docs/security.md).",
@@ -133,17 +131,6 @@ pub(super) const TABLE: &[Row] = &[
         subscribe: &[],
     },
     Row {
-        parts: &[Grow],
-        need: Need::Grow,
-        why: "The group's own record, and the units of its next generation. The first `*` is any generation: write its number \
-              there to permit less.",
-        publish: &[
-            "$KV.{bucket}._group.g.{group}",
-            "$KV.{bucket}._group.u.{group}.*.*",
-        ],
-        subscribe: &[],
-    },
-    Row {
         parts: &[Candidate],
         need: Need::Lead,
         why: "Each role's key and its fence record.",
@@ -160,36 +147,20 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         parts: &[Candidate],
         need: Need::Own,
-        why: "Groups: the lease of each member, the group's own record, and the owner of each of its units. An instance \
-              without groups needs none of these lines. Members depose each other, so that all may write the leases of all.",
-        publish: &["{any group}$KV.{bucket}._group.m.*"],
-        subscribe: &[],
-    },
-    Row {
-        parts: &[Candidate],
-        need: Need::Own,
-        why: "",
-        publish: &[
-            "$KV.{bucket}._group.g.{group}",
-            "$KV.{bucket}._group.u.{group}.>",
-        ],
+        why: "Groups: the map of each, and the leases of all of its members, which end each other's. Grant these to members alone: \
+              whoever may write there can give units to anybody.",
+        publish: &["$KV.{bucket}._groups.{group}.>"],
         subscribe: &[],
     },
     Row {
         parts: &[Candidate],
         need: Need::KeepUnitData,
-        why: "What owners of units keep by `term.store()`, and the guards of its conditional writes.",
+        why: "What owners of units keep by `term.store()`, its fences, and the guards of its conditional writes.",
         publish: &[
+            "$KV.{bucket}._gfence.{group}.>",
             "$KV.{bucket}._gdata.{group}.>",
             "$KV.{bucket}._guard.{group}.>",
         ],
-        subscribe: &[],
-    },
-    Row {
-        parts: &[Candidate],
-        need: Need::Own,
-        why: "Hints to other members: who should own which unit.",
-        publish: &["{any group}nats-elect.{bucket}._member.*"],
         subscribe: &[],
     },
     Row {
@@ -298,7 +269,14 @@ pub(super) const TABLE: &[Row] = &[
         subscribe: &[],
     },
     Row {
-        parts: &[Candidate, Observer, Admin, Grow],
+        parts: &[Operator],
+        need: Need::OperateGroups,
+        why: "That a group is to have another number of shards. All its handlers end then, and begin anew.",
+        publish: &["{admin}.{bucket}.resize-group.*.{group}"],
+        subscribe: &[],
+    },
+    Row {
+        parts: &[Candidate, Observer, Admin],
         need: Need::Read,
         why: "Where answers and the watch's messages come in.",
         publish: &[],
@@ -356,6 +334,7 @@ pub(super) const TABLE: &[Row] = &[
         subscribe: &[
             "{any group}{admin}.{bucket}.group-plan.*.*",
             "{any group}{admin}.{bucket}.take-unit.*.*",
+            "{any group}{admin}.{bucket}.resize-group.*.*",
         ],
     },
 ];

@@ -18,10 +18,10 @@ use crate::lock::lock;
 use crate::metrics::{GroupGauges, GroupLabels, Labels, UnitTermEnd};
 use crate::model::admin::GroupReport;
 use crate::model::config::{GroupConfig, RoleSettings};
-use crate::store::{Bucket, DataOwner, FencedBy};
+use crate::store::{Bucket, DataOwner};
 use nats_elect_core::TermStart;
-use nats_elect_core::group::{Epoch, Placement, UnitKey, Units};
-use nats_elect_core::name::{GroupName, UnitName};
+use nats_elect_core::assignment::{Epoch, UnitKey, Units};
+use nats_elect_core::name::{GroupName, InstanceId, UnitName};
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken};
 
@@ -35,19 +35,12 @@ pub(crate) enum UnitHandlers {
     Named(BTreeMap<UnitName, Arc<dyn ErasedHandler>>),
 }
 
-/// Where the units of a group go.
-pub(crate) struct Placing {
-    /// For groups with a key for each unit: how the units are placed, if not as usual.
-    pub placement: Option<Placement>,
-    /// For groups by one map: the settings of the group.
-    pub config: GroupConfig,
-}
-
 /// One group on this instance.
 pub(crate) struct GroupScope {
     pub name: GroupName,
     pub units: Units,
-    pub placing: Arc<Placing>,
+    pub config: Arc<GroupConfig>,
+    pub instance: InstanceId,
     handlers: UnitHandlers,
     /// The settings of the member's lease, with those of the group.
     pub settings: RoleSettings,
@@ -81,8 +74,8 @@ pub(crate) type AskGroup = Arc<dyn Fn(GroupRequest) + Send + Sync>;
 /// What this instance knows of a group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board {
-    /// The number of shards, once the group's record was seen. All of this is of the record by which
-    /// this member acts.
+    /// The number of shards, once a map was seen. All of this is of the newest map that this member
+    /// follows.
     pub shards: Option<u32>,
     pub generation: u32,
     /// The bucket's creation time, which is a part of fencing tokens.
@@ -96,13 +89,12 @@ pub(crate) struct Board {
     pub takes_units: bool,
     /// Whether this instance can own units.
     pub joined: bool,
-    /// Whether the group is one map.
-    pub is_one_map: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitOnBoard {
-    /// The sequence of the unit's record.
+    /// The sequence in the token of its term, if that acts here. Else that of a map by which its owner
+    /// has it.
     pub sequence: u64,
     pub owner: Option<Epoch>,
     /// Whether the owner is this instance, and acts.
@@ -115,8 +107,9 @@ pub(crate) struct UnitOnBoard {
 pub struct UnitOwner {
     /// The owner's instance id. It is empty if the owner's record does not show one.
     pub instance_id: String,
-    /// The token of the owner's term.
-    pub fencing_token: FencingToken,
+    /// The token of the owner's term, if it is this instance, and its handler may act. Of other
+    /// instances it is not known.
+    pub fencing_token: Option<FencingToken>,
     /// Whether it is this instance, and its handler may act.
     pub acts_here: bool,
 }
@@ -132,7 +125,7 @@ pub enum GroupEvent {
         /// Its owner. `None` if it has none.
         owner: Option<UnitOwner>,
     },
-    /// The group has another generation, with another number of shards, or its bucket was replaced.
+    /// The group has another generation, with another number of shards, or its bucket is another one.
     /// Nothing that was told before holds: forget all owners. Those of now are told as they are known.
     Reset,
     /// The reader was too slow, and missed so many events. Read
@@ -141,20 +134,13 @@ pub enum GroupEvent {
 }
 
 impl Board {
-    /// Whether the group has this unit now. A growth that broke off may have left keys of other shards
-    /// behind.
-    pub fn has(&self, unit: &UnitKey) -> bool {
-        let is_one_of = |shards| unit.unit.as_shard().is_some_and(|shard| shard < shards);
-        unit.generation == self.generation && self.shards.is_none_or(is_one_of)
-    }
-
     /// Returns the units that this instance owns, by their records.
     fn own_units(&self) -> impl Iterator<Item = (&UnitName, &UnitOnBoard)> {
         let units = self.units.iter();
         units.filter(|(_, it)| it.owner.is_some() && it.owner == self.own)
     }
 
-    /// Counts the terms, each of a unit at a record's sequence, on which this instance owns the unit
+    /// Counts the terms, each of a unit and a sequence, on which this instance owns the unit
     /// no more.
     fn disowned<'a>(&self, terms: impl Iterator<Item = (&'a UnitName, u64)>) -> usize {
         let is_owned = |unit: &UnitName, sequence| {
@@ -172,10 +158,10 @@ impl Board {
         let instance_id = self.members.get(&now.owner?);
         Some(UnitOwner {
             instance_id: instance_id.map_or_else(String::new, ToString::to_string),
-            fencing_token: FencingToken {
+            fencing_token: now.acts_here.then_some(FencingToken {
                 epoch: self.bucket_epoch,
                 sequence: now.sequence,
-            },
+            }),
             acts_here: now.acts_here,
         })
     }
@@ -185,7 +171,7 @@ impl GroupScope {
     pub fn new(
         name: GroupName,
         units: Units,
-        placing: Placing,
+        config: GroupConfig,
         handlers: UnitHandlers,
         settings: RoleSettings,
         runtime: Handle,
@@ -197,7 +183,8 @@ impl GroupScope {
         Arc::new(Self {
             name,
             units,
-            placing: Arc::new(placing),
+            config: Arc::new(config),
+            instance: instance.id.clone(),
             handlers,
             settings,
             runtime,
@@ -243,7 +230,7 @@ impl GroupScope {
     /// ends. Returns nothing if the unit has no handler here.
     pub fn start(
         &self,
-        (unit, fenced): (&UnitKey, FencedBy),
+        unit: &UnitKey,
         shards: Option<u32>,
         start: &TermStart,
         (id, span): (CorrelationId, Span),
@@ -255,7 +242,7 @@ impl GroupScope {
             name: format!("{}/{}", self.name, unit.unit).into(),
             unit: Some(unit.unit.clone()),
             shards,
-            owner: DataOwner::Unit(unit.clone(), fenced),
+            owner: DataOwner::Unit(unit.clone()),
             settings: &self.settings,
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),

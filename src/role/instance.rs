@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::metrics::Labels;
 use nats_elect_core::application::Application;
-use nats_elect_core::group::UnitKey;
+use nats_elect_core::assignment::UnitKey;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::token::{CorrelationId, FencingToken};
 

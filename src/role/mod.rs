@@ -3,6 +3,7 @@
 
 mod deadline;
 mod fenced;
+mod fleet;
 mod group_requests;
 mod group_scope;
 mod handler;
@@ -21,14 +22,15 @@ mod test_term;
 pub use fenced::{FencedBatch, FencedEntry, FencedError, FencedStore};
 #[cfg(any(test, feature = "testing"))]
 pub use fenced::{TestStore, WriteFault};
-pub use group_requests::MoveError;
+pub(crate) use fleet::fleet;
 pub(crate) use group_requests::{GroupRequest, GroupView, Taker};
-pub(crate) use group_scope::{Board, GroupScope, Placing, UnitHandlers, UnitOnBoard};
+pub(crate) use group_scope::{Board, GroupScope, UnitHandlers, UnitOnBoard};
 pub use group_scope::{GroupEvent, UnitOwner};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};
 pub(crate) use health_check::Health;
 pub(crate) use instance::Instance;
+pub use map_orders::{MoveError, ResizeError};
 pub(crate) use orders::Order;
 pub use orders::SteppedDown;
 pub(crate) use registry::RoleRegistry;

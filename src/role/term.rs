@@ -21,8 +21,8 @@ use super::running::Ending;
 use super::scope::{Ask, Request};
 use crate::clock;
 use nats_elect_core::Moment;
-use nats_elect_core::group::policy::MOST_WEIGHT;
 use nats_elect_core::name::UnitName;
+use nats_elect_core::plan::MOST_WEIGHT;
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{Reply, TermId};
@@ -186,7 +186,7 @@ impl Term {
     /// Returns how many shards the group has in the generation of this term. It is `None` for anything
     /// but a unit of a sharded group.
     ///
-    /// It does not change while the term lasts. [`placement::shard_of`](crate::placement::shard_of)
+    /// It does not change while the term lasts. [`shard_of`](crate::shard_of)
     /// with this number tells whether a key belongs to this shard. Do not ask the
     /// [`GroupHandle`](crate::GroupHandle) for that: when the group gets another number of shards, it
     /// tells the new one before the old terms have ended.

@@ -1,4 +1,4 @@
-//! The keys of a group of which one map says who owns what: their watch, writes under them, and reads
+//! The keys of groups, of which one map says who owns what: their watch, writes under them, and reads
 //! from the stream's leader.
 //!
 //! Whoever watches or reads names the bucket by its creation time. A map of another bucket means
@@ -24,7 +24,7 @@ use nats_elect_core::assignment::{Epoch, Key, Value};
 use nats_elect_core::member::{Found, Over};
 use nats_elect_core::name::GroupName;
 
-/// A watch over all keys of one group.
+/// A watch over keys of groups.
 pub struct AssignmentWatch {
     watch: OrderedWatch,
     bucket: Bucket,
@@ -40,19 +40,17 @@ pub enum AssignmentDelivery {
 }
 
 impl Bucket {
-    /// Watches the keys of a group, in the stream's order: first the last value of each key, then
-    /// every value as it comes.
+    /// Watches keys of groups, in the stream's order: first the last value of each key, then every
+    /// value as it comes. `keys` is [`Key::all_of`] a group, or [`Key::ALL`].
     ///
-    /// The watch ends with its first error, silence included. Begin another one then. A value with
-    /// headers that the client can't read costs it the connection, each time anew:
-    /// [`clear_unreadable`](Self::clear_unreadable) writes over those.
+    /// The watch ends with its first error, silence included. Begin another one then.
     pub async fn watch_assignment(
         &self,
-        group: &GroupName,
+        keys: &str,
         epoch: u64,
         timeout: Duration,
     ) -> Result<AssignmentWatch, StoreError> {
-        let watch = self.watch_in_order(&Key::all_of(group), timeout).await?;
+        let watch = self.watch_in_order(keys, timeout).await?;
         require_same(watch.standing.epoch, epoch)?;
         Ok(AssignmentWatch {
             watch,
@@ -185,7 +183,7 @@ impl AssignmentWatch {
     /// Returns what the watch tells next, and with it all that has arrived already, up to so many. If
     /// the server has nothing to tell, that is nothing, about once a second.
     ///
-    /// Keys of the group that are neither its map's nor a member's are left out.
+    /// Keys that are neither a map's nor a member's are left out.
     pub async fn next_batch(&mut self, most: usize) -> Result<Vec<AssignmentDelivery>, StoreError> {
         let (bucket, epoch) = (&self.bucket, self.watch.standing.epoch);
         let tell = |next| match next {

@@ -282,6 +282,8 @@ impl Bucket {
             allow_rollup: false,
             allow_direct: false,
             allow_atomic_publish: true,
+            // The keys of ended members of groups expire.
+            allow_message_ttl: true,
             ..without_limits()
         };
         let action = format!("STREAM.CREATE.{}", self.stream());

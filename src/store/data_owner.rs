@@ -1,7 +1,7 @@
 //! The owner of fenced data: a role, or a unit of a group.
 
 use super::bucket::Bucket;
-use nats_elect_core::group::UnitKey;
+use nats_elect_core::assignment::UnitKey;
 use nats_elect_core::name::{DataKey, RoleName};
 
 /// A name under which data stands, and the key that fences it.
@@ -9,20 +9,10 @@ use nats_elect_core::name::{DataKey, RoleName};
 pub enum DataOwner {
     /// Data under `_data.<role>`, which the role's fence key fences.
     Role(RoleName),
-    /// Data under `_gdata.<group>.<generation>.<unit>`.
-    Unit(UnitKey, FencedBy),
-}
-
-/// The key that fences a unit's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FencedBy {
-    /// The unit's own record. Its sequence is in the token of the term.
-    Record,
-    /// The unit's fence key, `_gfence.<group>.<generation>.<unit>`, which a term raises when it first
-    /// uses its store. A unit of a group with one map has no record.
-    ///
-    /// The key is apart from the group's other ones. So no member's watch shows it.
-    Fence,
+    /// Data under `_gdata.<group>.<generation>.<unit>`, which the unit's fence key,
+    /// `_gfence.<group>.<generation>.<unit>`, fences. A term raises it when it first uses its store. The
+    /// key is apart from the group's other ones, so no member's watch shows it.
+    Unit(UnitKey),
 }
 
 impl From<RoleName> for DataOwner {
@@ -36,11 +26,7 @@ impl Bucket {
     pub(super) fn fence_of(&self, owner: &DataOwner) -> String {
         match owner {
             DataOwner::Role(role) => self.fence_subject(role),
-            DataOwner::Unit(unit, FencedBy::Record) => format!("{}{unit}", self.prefix()),
-            DataOwner::Unit(unit, FencedBy::Fence) => {
-                let (group, generation, name) = (&unit.group, unit.generation, &unit.unit);
-                format!("{}_gfence.{group}.{generation}.{name}", self.prefix())
-            }
+            DataOwner::Unit(unit) => format!("{}_gfence.{unit}", self.prefix()),
         }
     }
 
@@ -49,10 +35,7 @@ impl Bucket {
     pub(super) fn data_prefix(&self, owner: &DataOwner) -> String {
         match owner {
             DataOwner::Role(role) => format!("{}_data.{role}.", self.prefix()),
-            DataOwner::Unit(unit, _) => {
-                let (group, generation, name) = (&unit.group, unit.generation, &unit.unit);
-                format!("{}_gdata.{group}.{generation}.{name}.", self.prefix())
-            }
+            DataOwner::Unit(unit) => format!("{}_gdata.{unit}.", self.prefix()),
         }
     }
 
@@ -63,10 +46,7 @@ impl Bucket {
     pub(super) fn guard_subject(&self, owner: &DataOwner) -> String {
         match owner {
             DataOwner::Role(role) => format!("{}_guard.{role}", self.prefix()),
-            DataOwner::Unit(unit, _) => {
-                let (group, generation, name) = (&unit.group, unit.generation, &unit.unit);
-                format!("{}_guard.{group}.{generation}.{name}", self.prefix())
-            }
+            DataOwner::Unit(unit) => format!("{}_guard.{unit}", self.prefix()),
         }
     }
 }

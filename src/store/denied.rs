@@ -65,8 +65,7 @@ impl Denied {
         let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
         let is_key = |key: &str| {
             let is_guard = |unit: &str| unit.contains('.');
-            key.starts_with("_group.")
-                || key.starts_with("_groups.")
+            key.starts_with("_groups.")
                 || key.starts_with("_gdata.")
                 || key.starts_with("_gfence.")
                 || key.strip_prefix("_guard.").is_some_and(is_guard)
@@ -105,7 +104,6 @@ impl Denied {
         let tokens: Vec<_> = self.subject.split('.').collect();
         // The rest of these subjects is a consumer, a key, or an answer's number.
         let fixed = match &tokens[..] {
-            ["$KV", _, "_group", "m", _] => return format!("{}.*", tokens[..4].join(".")),
             [
                 "$KV",
                 _,
@@ -115,8 +113,7 @@ impl Denied {
                 ..,
             ] => 4,
             ["$JS", "FC", _, _, ..] => 3,
-            ["$JS", "API", "CONSUMER", "CREATE", _, _, ..]
-            | ["$KV", _, "_group", "u", _, _, ..] => 5,
+            ["$JS", "API", "CONSUMER", "CREATE", _, _, ..] => 5,
             _ => {
                 let is_id = |token: &str| token.parse::<Uuid>().is_ok();
                 let parts = tokens.iter();
@@ -192,9 +189,6 @@ mod tests {
     fn a_denial_of_a_groups_keys_names_one_permission_for_all_of_them() {
         let bucket = BucketName::new("leaders").expect("a name");
         for (key, permission) in [
-            ("_group.m.AAAAAAAAAAAAAAAAAAAAAA", "_group.m.*"),
-            ("_group.g.shards", "_group.g.shards"),
-            ("_group.u.shards.1.17", "_group.u.shards.>"),
             ("_groups.shards.map", "_groups.shards.>"),
             (
                 "_groups.shards.member.AAAAAAAAAAAAAAAAAAAAAA",

@@ -20,7 +20,6 @@ mod error_codes;
 mod events;
 mod feed;
 mod fenced;
-mod group;
 mod info;
 mod mailbox;
 mod ordered;
@@ -37,17 +36,16 @@ pub(crate) mod stand_in;
 #[cfg(all(test, unix))]
 mod tests;
 mod unit_fence;
-mod unreadable;
 mod watch;
 mod write;
 
 #[cfg(any(test, fuzzing))]
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use asking::Asking;
-pub use assignment::AssignmentDelivery;
+pub use assignment::{AssignmentDelivery, AssignmentWatch};
 pub use bucket::{Bucket, IfMissing, Traits, server_of};
 pub use data::DataEntry;
-pub use data_owner::{DataOwner, FencedBy};
+pub use data_owner::DataOwner;
 pub use denied::Denied;
 #[cfg(any(test, fuzzing))]
 pub use entry::{fence_entry, role_entry};
@@ -57,7 +55,6 @@ pub use feed::Delivery;
 #[cfg(any(test, fuzzing))]
 pub use feed::Feed;
 pub use fenced::{DataWrite, MOST_WRITES};
-pub use group::{GroupDelivery, GroupWatch, Shown};
 pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};
 pub use peers::PeerMessage;
@@ -65,5 +62,4 @@ pub use read::Written;
 pub use request::{OUT_OF_REACH, is_closed, is_unsent};
 pub use service::{Asked, Call};
 pub use settings::BucketNote;
-pub use unreadable::Looked;
 pub use watch::Survey;

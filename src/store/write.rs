@@ -100,14 +100,23 @@ impl Bucket {
         Ok(record.heirs)
     }
 
+    /// Whether the bucket takes a value of so many bytes, whatever sequence its write expects.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.misfit(bytes).is_none()
+    }
+
+    /// The bytes of the message that a value of so many bytes needs, and the most that the bucket takes,
+    /// if that is less.
+    pub fn misfit(&self, bytes: usize) -> Option<(usize, usize)> {
+        let size = wire_size(&expecting(u64::MAX)) + bytes;
+        let most = self.largest_message();
+        (size > most).then_some((size, most))
+    }
+
     /// Checks that the bucket takes a record, whatever sequence it expects.
     pub(super) fn require_room(&self, record: &Record) -> Result<(), StoreError> {
-        let size = wire_size(&expecting(u64::MAX)) + record.to_json().len();
-        let most = self.largest_message();
-        if size > most {
-            return Err(too_large(size, most));
-        }
-        Ok(())
+        let misfit = self.misfit(record.to_json().len());
+        misfit.map_or(Ok(()), |(size, most)| Err(too_large(size, most)))
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is

@@ -54,6 +54,7 @@ async fn a_claim_is_followed_by_its_fence_record_and_nothing_else() {
     let first = journal.started(ROLE, 0).await;
     let config = stranger.stream().await.cached_info().config.clone();
     assert_eq!(config.allow_atomic_publish, server.version() >= (2, 12, 0));
+    assert!(config.allow_message_ttl);
     let (claim, fence) = (
         stranger.message().await.sequence,
         stranger.fence_sequence(ROLE).await,

@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{
-    BoxError, Error, FencedError, Group, GroupHandle, MemberConfig, Release, RoleHandler,
-    RoleManager, StopOptions, Term, handler_fn,
+    BoxError, Error, Group, GroupHandle, MemberConfig, Release, RoleHandler, RoleManager,
+    StopOptions, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::support::bucket::{Stranger, release_of};
-use crate::support::instance::{Recorded, never};
+use crate::support::bucket::Stranger;
+use crate::support::instance::never;
 use crate::support::logs::{self, records};
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, joining, member, member_with, stop,
@@ -21,8 +20,6 @@ use crate::support::member::{
 };
 use crate::support::{BUCKET, SOON, comes_true, ms, served};
 
-/// The longest lease that a member may have.
-const LONGEST_LEASE: Duration = Duration::from_secs(60);
 /// Shorter by what a test may be late in seeing the end of a term.
 const NEARLY_A_MINUTE: Duration = ms(55_000);
 
@@ -85,34 +82,6 @@ impl Obstinate {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_begins_a_term_says_at_once_that_it_knows_that_the_group_was_made() {
-    let server = NatsServer::start().expect("start");
-    let lease = MemberConfig::default().ttl(LEASE * 10);
-    let a = joining(&server.url(), "a", Group::sharded(GROUP, 1, waits())).member(lease);
-    let a = a.start().await.expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let members = stranger.tape("_group.m.*").await;
-    let token = eventually(SOON, "a term", async || {
-        let owner = group(&a).owner("0").filter(|it| it.acts_here);
-        owner.map(|it| it.fencing_token)
-    })
-    .await;
-    // Others do not make the group anew if it is purged now.
-    let told = members.wait_for_record_above(token.sequence).await;
-    assert_eq!(
-        told.value["member"]["groups"][GROUP][1], 1,
-        "{:?}",
-        told.value
-    );
-    // The next heartbeat of its own accord came a second after the one before.
-    let records = members.all();
-    let before = records.iter().rfind(|it| it.sequence < told.sequence);
-    let after = told.at.since(before.expect("a record").at);
-    assert!(after < ms(700), "{after:?}");
-    stop(a).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_stops_and_keeps_its_units_begins_no_term_on_units_given_meanwhile() {
     let server = NatsServer::start().expect("start");
     let (of_a, of_b) = (Obstinate::default(), Obstinate::default());
@@ -160,13 +129,11 @@ async fn a_unit_that_comes_back_to_a_handler_that_hangs_is_for_the_next_instance
             .member(brief.clone())
             .start()
     };
-    let moves = Balanced::new(PolicySettings::new(ms(1000)).band(1000));
-    let shard = |it: Group| it.policy(moves.clone());
     let id = "logged-hanging";
-    let a = start(id, shard(Group::sharded(GROUP, 1, hangs))).await;
+    let a = start(id, Group::sharded(GROUP, 1, hangs)).await;
     let a = a.expect("start");
     all_owned(&[&a], 1).await;
-    let b = start("b", shard(Group::sharded(GROUP, 1, waits()))).await;
+    let b = start("b", Group::sharded(GROUP, 1, waits())).await;
     let b = b.expect("start");
     group(&b).wait_until(GroupHandle::has_joined).await;
     // It takes a lease, as the old handler does not end. It is refused as long as `a` was not shown
@@ -185,7 +152,7 @@ async fn a_unit_that_comes_back_to_a_handler_that_hangs_is_for_the_next_instance
 
     // Nobody else is there who could take it.
     stop(b).await;
-    let c = start("c", shard(Group::sharded(GROUP, 1, waits()))).await;
+    let c = start("c", Group::sharded(GROUP, 1, waits())).await;
     let c = c.expect("start");
     all_owned(&[&c], 1).await;
     drop(release);
@@ -220,13 +187,12 @@ async fn is_gone(server: &NatsServer, id: &str) {
         answer.is_err().then_some(())
     })
     .await;
-    let key = format!("_group.m.{}", epoch_of(&stranger, id).await);
+    let key = format!("_groups.{GROUP}.member.{}", epoch_of(&stranger, id).await);
     let last = stranger.find(&key).await.expect("its record");
     // Several heartbeats.
     tokio::time::sleep(LEASE).await;
     let stands = stranger.find(&key).await.expect("its record");
-    assert_eq!(stands.sequence, last.sequence, "heartbeats go on");
-    assert!(release_of(&stands.headers).is_none(), "nothing frees it");
+    assert_eq!(stands.sequence, last.sequence, "no heartbeat, and no end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -261,8 +227,10 @@ async fn nothing_of_a_member_goes_on_after_its_manager_was_dropped_beside_a_hand
 /// somebody may act by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minute_later() {
+    let logs = logs::install();
     let (server, journal) = served();
-    let a = member(&server.url(), "a", 4, &journal).await;
+    let id = "logged-replaced";
+    let a = member(&server.url(), id, 4, &journal).await;
     all_owned(&[&a], 4).await;
     Stranger::connect(&server.url()).await.delete_bucket().await;
     for number in 0..4 {
@@ -278,79 +246,13 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
     }
     all_owned(&[&a], 4).await;
     let owner = group(&a).owner("0").expect("an owner");
-    assert_eq!(owner.fencing_token, again[0].fencing_token);
+    assert_eq!(owner.fencing_token, Some(again[0].fencing_token));
     assert!(again[0].fencing_token > journal.terms(&shard(0))[0].fencing_token);
+    let told = records(&logs.text(), id, "the bucket is another one than before");
+    assert_eq!(told.len(), 1, "{told:?}");
     // Several heartbeats, each with what the old bucket may have left behind.
     never("the end of a term in the new bucket", LEASE, || {
         (0..4).any(|number| !journal.is_in_term(&shard(number), 1))
-    })
-    .await;
-    stop(a).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_member_joins_a_new_bucket_when_its_handler_that_blocks_has_ended_and_says_that_it_waits()
-{
-    let logs = logs::install();
-    let server = NatsServer::start().expect("start");
-    let (release, handler) = blocks();
-    let id = "logged-blocked";
-    let brief = MemberConfig::default().ttl(LEASE).stop_budget(ms(300));
-    let sharded = Group::sharded(GROUP, 1, handler);
-    let a = joining(&server.url(), id, sharded).member(brief);
-    let a = a.start().await.expect("start");
-    all_owned(&[&a], 1).await;
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.delete_bucket().await;
-    let waits = || records(&logs.text(), id, "handlers of the former bucket do not end");
-    comes_true("a word of it", async || !waits().is_empty()).await;
-    // Several looks.
-    tokio::time::sleep(ms(3000)).await;
-    assert_eq!(waits().len(), 1, "{:?}", waits());
-    drop(release);
-    epoch_of(&stranger, id).await;
-    let long = LONGEST_LEASE + SOON;
-    tokio::time::timeout(long, group(&a).wait_until(GroupHandle::has_joined))
-        .await
-        .expect("it joins");
-    all_owned(&[&a], 1).await;
-    stop(a).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_unit_whose_key_is_purged_ends_alone_when_its_store_tells() {
-    let (server, journal) = served();
-    let purged = Arc::new(Notify::new());
-    let writes = Arc::clone(&purged);
-    let work = move |term: Term| {
-        let writes = Arc::clone(&writes);
-        async move {
-            if term.shard() == Some(0) {
-                writes.notified().await;
-                let put = term.store().put("count", "1").await;
-                assert!(
-                    matches!(put, Err(FencedError::Superseded { .. })),
-                    "{put:?}"
-                );
-                // It does not listen for a while.
-                tokio::time::sleep(LEASE).await;
-            }
-            term.cancelled().await;
-            Ok::<(), BoxError>(())
-        }
-    };
-    let sharded = Group::sharded(GROUP, 3, Recorded::working("a", &journal, work));
-    let a = member_with(&server.url(), "a", sharded).await;
-    all_owned(&[&a], 3).await;
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.allow_purges().await;
-    let key = format!("$KV.{BUCKET}._group.u.{GROUP}.1.0");
-    let stream = stranger.stream().await;
-    stream.purge().filter(key).await.expect("purge");
-    purged.notify_one();
-    journal.ended(&shard(0), 0).await;
-    never("the end of another unit's term", LEASE + ms(500), || {
-        (1..3).any(|number| !journal.is_in_term(&shard(number), 0))
     })
     .await;
     stop(a).await;

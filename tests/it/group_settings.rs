@@ -1,11 +1,13 @@
 //! Instances whose settings differ from the group, or break a rule.
 
+use async_nats::jetstream::kv;
 use nats_elect::{ElectionsConfig, Error, Group, MemberConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::support::bucket::Stranger;
 use crate::support::logs::{self, records};
-use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop, waits};
-use crate::support::{SOON, comes_true, ms};
+use crate::support::member::{GROUP, LEASE, all_owned, group, joining, member_with, stop, waits};
+use crate::support::{BUCKET, SOON, comes_true, ms};
 
 fn spread(names: &[&str]) -> Group {
     let group = Group::spread(GROUP);
@@ -56,11 +58,6 @@ async fn units_that_only_others_name_stay_with_them_and_are_warned_of_once() {
     logs::install();
     let server = NatsServer::start().expect("start");
     let (first, other) = ("names-first", "names-other");
-    // A unit that is new in an old group would have no owner for a minute.
-    let all = ["metrics", "network", "scheduler"];
-    let before = member_with(&server.url(), "names-all", spread(&all)).await;
-    comes_true("all units", async || group(&before).mine() == all).await;
-    stop(before).await;
     let a = member_with(&server.url(), first, spread(&["network", "scheduler"])).await;
     let b = member_with(&server.url(), other, spread(&["metrics", "network"])).await;
     let owner = |member: &RoleManager, unit: &str| Some(group(member).owner(unit)?.instance_id);
@@ -79,11 +76,10 @@ async fn units_that_only_others_name_stay_with_them_and_are_warned_of_once() {
     .await;
     tokio::time::sleep(LEASE).await;
     assert_eq!(group(&a).mine(), ["network", "scheduler"]);
-    assert_eq!(group(&a).owner("metrics"), None);
     stop(a).await;
 }
 
-/// A group that is sharded here and spread there is what its record says.
+/// A group that is sharded here and spread there is what its map says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_with_another_kind_of_units_owns_nothing_and_says_why_and_is_not_ready() {
     let server = NatsServer::start().expect("start");
@@ -107,6 +103,35 @@ async fn an_instance_with_another_kind_of_units_owns_nothing_and_says_why_and_is
     tokio::time::sleep(LEASE).await;
     assert!(group(&b).mine().is_empty());
     stop(b).await;
+}
+
+/// Instances that wrote these keys may run yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_with_groups_in_the_former_format_is_refused_with_what_to_do() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    let store = stranger.make_bucket(kv::Config::default()).await;
+    let key = format!("_group.g.{GROUP}");
+    store.put(&key, "{}".into()).await.expect("put");
+    let sharded = || Group::sharded(GROUP, 1, waits());
+    let refused = joining(&server.url(), "a", sharded()).start().await;
+    let Err(Error::BucketUnfit(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    let purge = format!("nats stream purge KV_{BUCKET} --subject '$KV.{BUCKET}._group.>'");
+    assert!(why.contains(&key) && why.contains(&purge), "{why}");
+    assert!(
+        stranger.find("_groups.>").await.is_none(),
+        "it did not join"
+    );
+    let roles = RoleManager::builder().servers(server.url()).bucket(BUCKET);
+    stop(roles.start().await.expect("roles alone")).await;
+    let stream = stranger.stream().await;
+    let subject = format!("$KV.{BUCKET}._group.>");
+    stream.purge().filter(subject).await.expect("purge");
+    let a = member_with(&server.url(), "a", sharded()).await;
+    all_owned(&[&a], 1).await;
+    stop(a).await;
 }
 
 fn file(text: &str) -> ElectionsConfig {
@@ -211,6 +236,9 @@ async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connec
         assert!(matches!(no_unit, Error::Name(_)), "{name:?}: {no_unit:?}");
     }
     let named = Group::sharded(GROUP, 4, waits()).unit("a", waits());
+    let many = (0..257).fold(Group::spread(GROUP), |group, n| {
+        group.unit(format!("unit-{n}"), waits())
+    });
     let four = || Group::sharded(GROUP, 4, waits());
     for (broken, setting) in [
         (Group::sharded(GROUP, 0, waits()), "shards"),
@@ -218,6 +246,7 @@ async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connec
         (named, "shards"),
         (Group::spread(GROUP), "units"),
         (spread(&["a", "b", "a"]), "units"),
+        (many, "units"),
         (spread(&["a"]).weight("b", 2000), "weights"),
         (spread(&["a"]).weight("a", 0), "weights.a"),
         (spread(&["a"]).apart(["a", "b"]), "apart"),
@@ -232,19 +261,6 @@ async fn settings_of_groups_that_break_a_rule_are_refused_before_anything_connec
             panic!("{setting}: {refused:?}");
         };
         assert_eq!((&**group, &*error.field), (GROUP, setting), "{refused}");
-    }
-    let many = (0..257).map(|n| Group::sharded(format!("group-{n}"), 1, waits()));
-    // Nobody would read a record with all these names.
-    let long = (0..4).map(|n| {
-        let group = Group::spread(format!("long-{n}"));
-        (0..256).fold(group, |group, n| group.unit(format!("{n:060}"), waits()))
-    });
-    for (groups, named) in [(many.collect(), "group-256"), (long.collect(), "long-2")] {
-        let refused = start(groups).await;
-        let Error::GroupConfig { group, error } = &refused else {
-            panic!("{named}: {refused:?}");
-        };
-        assert_eq!((&**group, &*error.field), (named, "units"), "{refused}");
     }
     let builder = RoleManager::builder().servers("nats://127.0.0.1:1");
     let member = MemberConfig::default().ttl(ms(60_001));

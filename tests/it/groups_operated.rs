@@ -1,7 +1,10 @@
-//! Groups that people operate: plans, and units that are moved by hand.
+//! Groups that people operate: plans, units that are moved by hand, and other numbers of shards.
 
 use nats_elect::admin::{AdminError, ProblemCode};
-use nats_elect::{AuthConfig, Group, MemberConfig, MoveError, RoleManager, RoleManagerBuilder};
+use nats_elect::{
+    AuthConfig, Group, MemberConfig, MoveCause, MoveError, RoleManager, RoleManagerBuilder,
+    UnitExplanation,
+};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::member::{GROUP, LEASE, group, member_with, stop, waits};
@@ -10,12 +13,16 @@ use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, SOON};
 
 fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
+    member_of(url, id, Group::sharded(GROUP, shards, waits()))
+}
+
+fn member_of(url: &str, id: &str, group: Group) -> RoleManagerBuilder {
     RoleManager::builder()
         .servers(url)
         .bucket(BUCKET)
         .instance_id(id)
         .member(MemberConfig::default().ttl(LEASE))
-        .group(Group::sharded(GROUP, shards, waits()))
+        .group(group)
 }
 
 /// Two members, each with half of the shards, and a planner that has nothing left to do.
@@ -28,18 +35,24 @@ async fn pair(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
     (a, b)
 }
 
+/// The last shard of a member.
+fn last(member: &RoleManager) -> String {
+    let mine = group(member).mine().into_iter();
+    let mine = mine.map(|it| it.parse::<u32>().expect("a number"));
+    mine.max().expect("a shard").to_string()
+}
+
 async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
     eventually(SOON, "half of the shards on each", async || {
         let half = |it: &RoleManager| group(it).mine().len() == shards as usize / 2;
         let plan = group(a).plan().await?;
-        let idle = plan.moves.is_empty() && plan.under_way.is_empty() && plan.held.is_empty();
         // The last move may not have been shown to the one that made it.
-        let token = |it: &RoleManager, shard: u32| {
+        let owner = |it: &RoleManager, shard: u32| {
             let owner = group(it).owner(&shard.to_string());
-            owner.map(|it| it.fencing_token)
+            owner.map(|it| it.instance_id)
         };
-        let same = (0..shards).all(|shard| token(a, shard) == token(b, shard));
-        (half(a) && half(b) && idle && same).then_some(())
+        let same = (0..shards).all(|shard| owner(a, shard) == owner(b, shard));
+        (half(a) && half(b) && plan.is_empty() && same).then_some(())
     })
     .await;
 }
@@ -48,22 +61,22 @@ async fn evenly(a: &RoleManager, b: &RoleManager, shards: u32) {
 async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server, 60).await;
-    let unit = group(&a).mine()[0].clone();
-    let before = group(&a).owner(&unit).expect("an owner").fencing_token;
+    let unit = last(&a);
+    let token = |it: &RoleManager| group(it).owner(&unit)?.fencing_token;
+    let before = token(&a).expect("its own token");
+    assert_eq!(token(&b), None, "others know no token");
     // Its owner is asked, or the one that is to have it.
     let owner = group(&a).move_unit(&unit, "b").await.expect("moved");
     assert_eq!(owner.instance_id, "b");
-    assert!(owner.fencing_token > before, "a new term");
     eventually(SOON, "its handler on the new owner", async || {
-        let acts = group(&b).owner(&unit).is_some_and(|it| it.acts_here);
-        acts.then_some(())
+        token(&b).filter(|it| *it > before)
     })
     .await;
     let plan = group(&a).plan().await.expect("a plan");
-    let moves = plan.moves.iter().chain(&plan.held);
-    assert!(!moves.clone().any(|it| it.unit == unit), "{plan:?}");
-    let other = group(&b).mine().into_iter().find(|it| *it != unit);
-    let other = other.expect("another unit");
+    assert!(!plan.iter().any(|it| it.unit == unit), "{plan:?}");
+    evenly(&a, &b, 60).await;
+    let other = last(&b);
+    // Here the answer comes when the handler may act.
     let owner = group(&a).move_unit(&other, "a").await.expect("moved");
     assert_eq!(owner.instance_id, "a");
 
@@ -92,18 +105,40 @@ async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_that_the_policy_would_undo_is_refused() {
+async fn a_move_that_the_plan_would_undo_is_refused() {
     let server = NatsServer::start().expect("start");
-    let (a, b) = pair(&server, 4).await;
-    let unit = group(&a).mine()[0].clone();
-    let refused = group(&b).move_unit(&unit, "b").await;
-    let expected = MoveError::TakenBack {
-        unit: unit.clone(),
-        instance: "b".into(),
-        cause: nats_elect::placement::Cause::Balance,
+    let heavy = |id| {
+        let group = Group::sharded(GROUP, 3, waits()).weight("0", 2_000);
+        member_of(&server.url(), id, group)
     };
+    let a = heavy("a").bucket_auto_create().start().await;
+    let a = a.expect("start");
+    let b = heavy("b").start().await.expect("start");
+    let alone = eventually(
+        SOON,
+        "the heavy shard on one, two on the other",
+        async || {
+            let (of_a, of_b) = (group(&a).mine(), group(&b).mine());
+            let is_even = |one: &[String], two: &[String]| *one == ["0"] && two.len() == 2;
+            match (is_even(&of_a, &of_b), is_even(&of_b, &of_a)) {
+                (true, _) => Some("a"),
+                (_, true) => Some("b"),
+                _ => None,
+            }
+        },
+    )
+    .await;
+    let other = if alone == "a" { "b" } else { "a" };
+    let refused = group(&b).move_unit("0", other).await;
+    let expected = MoveError::TakenBack {
+        unit: "0".into(),
+        instance: other.into(),
+        cause: MoveCause::Balance,
+    };
+    assert!(expected.to_string().contains("give the unit a weight"));
     assert_eq!(refused, Err(expected));
-    assert!(group(&a).mine().contains(&unit));
+    let owner = group(&a).owner("0").expect("an owner");
+    assert_eq!(owner.instance_id, alone);
     stop(a).await;
     stop(b).await;
 }
@@ -112,25 +147,20 @@ async fn a_move_that_the_policy_would_undo_is_refused() {
 async fn a_plan_says_who_plans_and_what_keeps_units_where_they_are() {
     let server = NatsServer::start().expect("start");
     let (a, b) = pair(&server, 8).await;
-    // Each may take itself for the planner until both know that the other has settled.
-    let (of_a, of_b) = eventually(SOON, "one planner", async || {
-        let (of_a, of_b) = (group(&a).plan().await?, group(&b).plan().await?);
-        (of_a.planner == of_b.planner).then_some((of_a, of_b))
-    })
-    .await;
-    assert!(of_a.is_planners != of_b.is_planners, "{of_a:?}");
-    let members = of_a.members.iter();
-    let members: Vec<_> = members.map(|it| (&*it.instance_id, it.units)).collect();
-    assert_eq!(members, [("a", 4), ("b", 4)]);
-    assert_eq!((of_a.before.most, of_a.before.least), (1000, 1000));
+    let one = async |it: &RoleManager| group(it).explain("0").await.expect("an explanation");
+    let (of_a, of_b) = (one(&a).await, one(&b).await);
+    assert_eq!(of_b.planner, of_a.planner);
+    let planner = if of_a.is_planners { "a" } else { "b" };
+    assert_eq!(of_a.planner.as_deref(), Some(planner));
+    assert_ne!(of_b.is_planners, of_a.is_planners);
     stop(b).await;
     a.cordon().await.expect("cordon");
     // Nobody else is there, so it keeps all.
     eventually(SOON, "a plan that says so", async || {
         let plan = group(&a).plan().await?;
-        let kept = |it: &nats_elect::UnplacedUnit| it.kept_by.as_deref() == Some("a");
-        let all = plan.unplaced.len() == 8 && plan.unplaced.iter().all(kept);
-        (all && plan.planner.is_none()).then_some(())
+        let kept =
+            |it: &UnitExplanation| it.verdict == "unplaced" && it.owner.as_deref() == Some("a");
+        (plan.len() == 8 && plan.iter().all(kept)).then_some(())
     })
     .await;
     assert_eq!(group(&a).mine().len(), 8);
@@ -155,13 +185,10 @@ async fn an_explanation_says_what_becomes_of_a_unit_and_what_speaks_against_each
         ("unplaced", &None)
     );
     let why = nobodys.why.expect("a reason");
-    assert_eq!(why, "no member has the labels gpu");
-    let refusals: Vec<_> = nobodys
-        .choices
-        .iter()
-        .map(|it| it.refusal.as_deref())
-        .collect();
-    assert_eq!(refusals, [Some("it lacks the labels gpu")]);
+    assert_eq!(why, "no member has the labels that it requires");
+    let why_not = nobodys.choices.iter().map(|it| it.why_not.as_deref());
+    let why_not: Vec<_> = why_not.collect();
+    assert_eq!(why_not, [Some("it lacks a label that the unit requires")]);
     for unknown in ["2", "network", "no name"] {
         assert_eq!(group(&a).explain(unknown).await, None, "{unknown}");
     }
@@ -200,22 +227,17 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
     let (of_a, of_b) = (operator.instance("a").await, operator.instance("b").await);
     let admin = &operator.admin;
 
-    // Each may take itself for the planner until both know that the other has settled.
-    eventually(SOON, "one planner", async || {
-        let of_a = admin.group_plan(&of_a, GROUP).await.ok()?;
-        let of_b = admin.group_plan(&of_b, GROUP).await.ok()?;
-        (of_a.is_planners != of_b.is_planners).then_some(())
-    })
-    .await;
+    let plan = admin.group_plan(&of_a, GROUP).await.expect("a plan");
+    assert_eq!(plan, [], "nothing is to move");
     let report = operator.report(&of_b).await;
     assert_eq!(report.groups[GROUP].units, 30);
     assert!(report.groups[GROUP].takes_units);
-    let unit = group(&a).mine()[0].clone();
+    let unit = last(&a);
     let token = admin.take_unit(&of_b, GROUP, &unit).await.expect("taken");
     let owner = group(&b).owner(&unit).expect("an owner");
     assert_eq!(
         (owner.instance_id.as_str(), owner.fencing_token),
-        ("b", token)
+        ("b", Some(token))
     );
     for (group, unit, code) in [
         (GROUP, unit.as_str(), ProblemCode::AlreadyThere),
@@ -227,6 +249,21 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
     }
     let refused = admin.group_plan(&of_b, "others").await;
     assert_eq!(refusal(refused), Some(ProblemCode::UnknownGroup));
+    let named = admin.resize_group(&of_b, GROUP, 0).await;
+    assert_eq!(refusal(named), Some(ProblemCode::BadRequest));
+    // Whoever is ordered more often than that within a second says so.
+    eventually(SOON, "another number of shards", async || {
+        match admin.resize_group(&of_b, GROUP, 40).await {
+            Ok(()) => Some(()),
+            Err(error) => {
+                assert_eq!(error.refusal(), Some(ProblemCode::Busy), "{error}");
+                None
+            }
+        }
+    })
+    .await;
+    evenly(&a, &b, 40).await;
+    let unit = group(&b).mine()[0].clone();
     admin.cordon(&of_a, None).await.expect("cordoned");
     eventually(SOON, "no unit on the one that is cordoned", async || {
         let report = admin.status(&of_a).await.ok()?;
@@ -241,21 +278,22 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
     let id = of_a.incarnation;
     let observer = User::connect(&server.url(), "observer", "change-me").await;
     let looks = Operator::with(observer.client.clone());
-    let plan = looks.admin.group_plan(&of_b, GROUP).await.expect("a plan");
-    assert_eq!(plan.group, GROUP);
+    looks.admin.group_plan(&of_b, GROUP).await.expect("a plan");
     let explained = looks.admin.explain_unit(&of_b, GROUP, &unit).await;
     let explained = explained.expect("an explanation");
     assert_eq!(explained.owner.as_deref(), Some("b"));
-    let refusals = explained.choices.iter();
-    let refusals: Vec<_> = refusals
-        .map(|it| (it.instance_id.as_str(), it.refusal.as_deref()))
+    let why_not = explained.choices.iter();
+    let why_not: Vec<_> = why_not
+        .map(|it| (it.instance_id.as_str(), it.why_not.as_deref()))
         .collect();
-    assert_eq!(refusals, [("a", Some("it is cordoned")), ("b", None)]);
+    assert_eq!(why_not, [("a", Some("it is cordoned")), ("b", None)]);
     let unknown = looks.admin.explain_unit(&of_b, GROUP, "60").await;
     assert_eq!(refusal(unknown), Some(ProblemCode::UnknownUnit));
     assert_eq!(observer.denied(), [""; 0]);
-    let take = format!("nats-elect-admin.leaders.take-unit.{id}.{GROUP}");
-    observer.may_not_publish(&take).await;
+    for verb in ["take-unit", "resize-group"] {
+        let order = format!("nats-elect-admin.leaders.{verb}.{id}.{GROUP}");
+        observer.may_not_publish(&order).await;
+    }
     stop(a).await;
     stop(b).await;
 }
@@ -272,6 +310,7 @@ async fn requests_about_groups_are_read_strictly() {
     let subject = |verb: &str| format!("nats-elect-admin.{BUCKET}.{verb}.{}", of_a.incarnation);
     let take = format!("{}.{GROUP}", subject("take-unit"));
     let plan = format!("{}.{GROUP}", subject("group-plan"));
+    let resize = format!("{}.{GROUP}", subject("resize-group"));
     let cordon = subject("cordon");
     for (subject, body) in [
         (&take, &b"{}"[..]),
@@ -282,6 +321,8 @@ async fn requests_about_groups_are_read_strictly() {
         ),
         (&plan, br#"{"unit":"0","to":"b"}"#),
         (&plan, br#"{"unit":"0","why":true}"#),
+        (&resize, b"{}"),
+        (&resize, br#"{"shards":4,"unit":"0"}"#),
         (&cordon, br#"{"unit":"0"}"#),
     ] {
         let (number, code) = operator.refusal(subject, body).await;

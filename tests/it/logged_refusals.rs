@@ -96,7 +96,7 @@ async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_non
 async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
     let logs = logs::install();
     let id = "logged-outside";
-    let denied = all_but(&["$KV.leaders._group.m.*"]);
+    let denied = all_but(&["$KV.leaders._groups.partitions.>"]);
     let server = NatsServer::builder().config(&denied).start();
     let server = server.expect("start");
     let handler = Recorded::obedient(id, &Journal::default());
@@ -108,7 +108,7 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
     eventually(SOON, "several attempts", async || {
         let log = server.log();
         let refused = log.lines().filter(|line| {
-            line.contains("Publish Violation") && line.contains("$KV.leaders._group.m.")
+            line.contains("Publish Violation") && line.contains("$KV.leaders._groups.")
         });
         (refused.count() >= 5).then_some(())
     })
@@ -116,7 +116,7 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
     // A busy machine may add a timeout.
     let trouble = r#"the member's lease is in trouble kind="permission_denied""#;
     let trouble = record(&logs.text(), id, trouble);
-    for part in [" WARN ", "_group.m."] {
+    for part in [" WARN ", "_groups."] {
         assert!(trouble.contains(part), "{part} in {trouble}");
     }
     stop(member).await;

@@ -2,14 +2,12 @@
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use std::collections::BTreeSet;
-use std::convert::identity;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{Group, Handoff, METRICS, Metric, RoleManager, StepDown, Term, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
-use crate::group_units::By;
 use crate::metrics_page::{STAGES, values_of};
 use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
@@ -57,31 +55,27 @@ fn is_of_members(metric: &Metric) -> bool {
     metric.scope == "group" || metric.name.starts_with("election_member_")
 }
 
-async fn sharded(proxy: &TcpProxy, id: &str, journal: &Journal, by: By) -> RoleManager {
+async fn sharded(proxy: &TcpProxy, id: &str, journal: &Journal) -> RoleManager {
     let handler = Recorded::obedient(id, journal);
-    member_with(&proxy.url(), id, by(Group::sharded(GROUP, 12, handler))).await
+    member_with(&proxy.url(), id, Group::sharded(GROUP, 12, handler)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
-    metrics_of_a_group("grouped", identity).await;
-}
-
-pub async fn metrics_of_a_group(prefix: &str, by: By) {
     dashboard::install();
     let logs = logs::install();
     let server = NatsServer::start().expect("start");
     let proxies = [(); 2].map(|()| TcpProxy::start(server.url()).expect("start"));
     let journal = Journal::default();
-    let (one, other) = (&*format!("{prefix}-1"), &*format!("{prefix}-2"));
+    let (one, other) = ("grouped-1", "grouped-2");
     let both = [one, other];
     let all = 12.0;
-    let a = sharded(&proxies[0], one, &journal, by).await;
+    let a = sharded(&proxies[0], one, &journal).await;
     comes_true("all units on one", async || {
         Scrape::now().value("election_group_units", one, None) == all
     })
     .await;
-    let b = sharded(&proxies[1], other, &journal, by).await;
+    let b = sharded(&proxies[1], other, &journal).await;
     let sum = |scrape: &Scrape, metric| -> f64 {
         both.iter().map(|id| scrape.value(metric, id, None)).sum()
     };

@@ -34,9 +34,9 @@ impl Scene {
                 .standing(config.clone())
         };
         let (a, b) = (join("a", proxy.url()), join("b", server.url()));
-        let a = a.start().await;
+        let a = Box::pin(a.start()).await;
         let first = journal.started(ROLE, 0).await;
-        let b = b.start().await;
+        let b = Box::pin(b.start()).await;
         b.wait_until_following("a").await;
         let stranger = Stranger::connect(&server.url()).await;
         Self {

@@ -17,13 +17,12 @@ use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
 use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, recovered};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 5] = [
     include_str!("../../deploy/nats/candidate.conf"),
     include_str!("../../deploy/nats/observer.conf"),
     include_str!("../../deploy/nats/admin.conf"),
     include_str!("../../deploy/nats/operator.conf"),
     include_str!("../../deploy/nats/retire.conf"),
-    include_str!("../../deploy/nats/grow.conf"),
 ];
 const PASSWORD: &str = "change-me";
 
@@ -158,8 +157,9 @@ async fn a_member_may_do_what_it_must_for_its_groups_and_for_them_alone() {
     b.stop(StopOptions::default()).await.expect("stop");
     let user = User::connect(&server.url(), "candidate", PASSWORD).await;
     for key in [
-        "_group.g.others",
-        "_group.u.others.1.0",
+        "_groups.others.map",
+        "_groups.others.member.AAAAAAAAAAAAAAAAAAAAAA",
+        "_gfence.others.1.0",
         "_gdata.others.1.0.a",
         "_guard.others.1.0",
         "_guard.network",
@@ -345,52 +345,6 @@ async fn an_admin_makes_and_edits_the_bucket_and_forces_a_failover() {
         user.may_not_publish(&subject).await;
     }
     drop((a, b));
-}
-
-/// What it may is tried with the command, in `crates/nats-elect-cli/tests/cli/retire.rs`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_retires_roles_writes_no_fence_record_and_no_data_and_orders_nothing() {
-    let server = server();
-    make_bucket(&server).await;
-    let user = User::connect(&server.url(), "retire", PASSWORD).await;
-    let incarnation = "00000000-0000-0000-0000-000000000001";
-    for subject in [
-        format!("$KV.{BUCKET}._fence.{ROLE}"),
-        format!("$KV.{BUCKET}._data.{ROLE}.cursor"),
-        format!("$JS.API.STREAM.UPDATE.KV_{BUCKET}"),
-        format!("$JS.API.STREAM.DELETE.KV_{BUCKET}"),
-        format!("$JS.API.STREAM.PURGE.nats-elect-events-{BUCKET}"),
-        format!("$JS.API.DIRECT.GET.KV_{BUCKET}"),
-        format!("nats-elect-admin.{BUCKET}.cordon.{incarnation}"),
-        format!("nats-elect-admin.{BUCKET}.end-lease.{incarnation}.{ROLE}"),
-    ] {
-        user.may_not_publish(&subject).await;
-    }
-}
-
-/// What it may is tried with the command, in `crates/nats-elect-cli/tests/cli/grow.rs`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_a_group_grow_writes_nothing_else_and_orders_nothing() {
-    let server = server();
-    make_bucket(&server).await;
-    let user = User::connect(&server.url(), "grow", PASSWORD).await;
-    let incarnation = "00000000-0000-0000-0000-000000000001";
-    for subject in [
-        format!("$KV.{BUCKET}.{ROLE}"),
-        format!("$KV.{BUCKET}._fence.{ROLE}"),
-        format!("$KV.{BUCKET}._group.m.AAAAAAAAAAAAAAAAAAAAAA"),
-        format!("$KV.{BUCKET}._group.g.others"),
-        format!("$KV.{BUCKET}._group.u.others.2.0"),
-        format!("$KV.{BUCKET}._gdata.partitions.2.0.cursor"),
-        format!("$JS.API.STREAM.UPDATE.KV_{BUCKET}"),
-        format!("$JS.API.STREAM.PURGE.KV_{BUCKET}"),
-        format!("$JS.API.STREAM.DELETE.KV_{BUCKET}"),
-        format!("$JS.API.DIRECT.GET.KV_{BUCKET}"),
-        format!("nats-elect-admin.{BUCKET}.cordon.{incarnation}"),
-        format!("nats-elect.{BUCKET}._member.AAAAAAAAAAAAAAAAAAAAAA"),
-    ] {
-        user.may_not_publish(&subject).await;
-    }
 }
 
 /// Has the server's answer to a question about the bucket's settings sent to these subjects.

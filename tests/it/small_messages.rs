@@ -1,14 +1,18 @@
 //! Servers and buckets that take only small messages.
 
 use async_nats::jetstream::{kv, stream};
-use nats_elect::{Event, FailureKind, FencedError, Group, Term, handler_fn};
+use nats_elect::{
+    Event, FailureKind, FencedError, Group, MemberConfig, ResizeError, Term, handler_fn,
+};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{guest, instance, never, standing};
 use crate::support::journal::Journal;
-use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, group, member_with, stop};
+use crate::support::member::{
+    GROUP, LEASE, all_owned, epoch_of, group, joining, member_with, stop,
+};
 use crate::support::operator::Operator;
 use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
 
@@ -175,40 +179,75 @@ async fn loads_that_have_no_room_in_a_members_record_are_left_out_and_cost_no_te
         })
     };
     let join = async |id| {
-        let member = member_with(&server.url(), id, Group::sharded(GROUP, SHARDS, handler())).await;
+        let group = Group::sharded(GROUP, SHARDS, handler());
+        // A map has to have room, too.
+        let settings = MemberConfig::default().ttl(LEASE).label("l".repeat(200));
+        let member = joining(&server.url(), id, group).member(settings);
+        let member = member.start().await.expect("start");
         all_owned(&[&member], SHARDS).await;
         member
     };
     let record = async |id| {
-        let key = format!("_group.m.{}", epoch_of(&stranger, id).await);
+        let key = format!("_groups.{GROUP}.member.{}", epoch_of(&stranger, id).await);
         let message = stranger.find(&key).await?;
         serde_json::from_slice::<Value>(&message.payload).ok()
     };
     let a = join("a").await;
     let told = eventually(SOON, "what units weigh", async || {
         let mut told = record("a").await?;
-        let more = told["member"]["groups"][GROUP].as_array_mut()?.get_mut(3)?;
-        more.as_object_mut()?.remove("heavy")?;
+        told.as_object_mut()?.remove("heavy")?;
         Some(told)
     })
     .await;
-    // What a claim must have room for: another generation, and units that are not of age.
-    let more = "4294967295, { waits: true }, cordon: true, ".len();
-    let size = HEADERS + DIGITS + told.to_string().len() + more;
+    // A member keeps some room for its next records. The loads of all units take more.
+    let size = HEADERS + 150 + told.to_string().len();
     stop(a).await;
     limit_messages(&stranger, i32::try_from(size).expect("small")).await;
 
     let b = join("b").await;
     let epoch = epoch_of(&stranger, "b").await;
-    let support = eventually(SOON, "the sum of all loads", async || {
-        let support = record("b").await?["member"]["groups"][GROUP].take();
-        (support[2].as_u64()? >= 16_000_000).then_some(support)
+    let told = eventually(SOON, "the sum of all loads", async || {
+        let told = record("b").await?;
+        (told["load"].as_u64()? >= 16_000_000).then_some(told)
     })
     .await;
-    assert!(support[3]["heavy"].is_null(), "{support}");
+    assert!(told["heavy"].is_null(), "{told}");
     never("a unit that is not owned", LEASE * 2, || {
         group(&b).mine().len() < SHARDS as usize
     })
     .await;
     assert_eq!(epoch_of(&stranger, "b").await, epoch);
+}
+
+/// Else no map with owners could be written any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
+    let server = NatsServer::start().expect("start");
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.make_bucket(kv::Config::default()).await;
+    limit_messages(&stranger, 4096).await;
+    let waits = || {
+        handler_fn(|term: Term| async move {
+            term.cancelled().await;
+            Ok(())
+        })
+    };
+    let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
+    all_owned(&[&a], 4).await;
+    let refused = group(&a).resize(65_536).await;
+    let Err(ResizeError::TooLarge { size, most, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(size > most && most == 4096, "{size}, {most}");
+    assert_eq!(group(&a).mine().len(), 4);
+    group(&a).resize(8).await.expect("resized");
+    all_owned(&[&a], 8).await;
+    let large = Group::sharded("large", 65_536, waits());
+    let refused = joining(&server.url(), "b", large).start().await;
+    let text = refused.expect_err("a refusal").to_string();
+    assert!(
+        text.contains("65536 units") && text.contains("takes 4096"),
+        "{text}"
+    );
+    stop(a).await;
 }

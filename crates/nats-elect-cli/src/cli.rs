@@ -175,7 +175,6 @@ pub enum GroupCommand {
     Ls(group::ls::Ls),
     Show(group::show::Show),
     Explain(group::explain::Explain),
-    Plan(group::plan::Plan),
     Move(group::transfer::Move),
     Drain(group::drain::Drain),
     Grow(group::grow::Grow),
@@ -213,10 +212,7 @@ impl Command {
                 | Self::Resume(_)
                 | Self::Cordon(_)
                 | Self::Group(
-                    GroupCommand::Explain(_)
-                        | GroupCommand::Plan(_)
-                        | GroupCommand::Move(_)
-                        | GroupCommand::Drain(_)
+                    GroupCommand::Explain(_) | GroupCommand::Move(_) | GroupCommand::Drain(_)
                 )
         )
     }
@@ -235,7 +231,6 @@ impl Command {
             Self::Group(GroupCommand::Ls(ls)) => block_on(ls.run(shared, output)),
             Self::Group(GroupCommand::Show(show)) => block_on(show.run(shared, output)),
             Self::Group(GroupCommand::Explain(explain)) => block_on(explain.run(shared, output)),
-            Self::Group(GroupCommand::Plan(plan)) => block_on(plan.run(shared, output)),
             Self::Group(GroupCommand::Move(transfer)) => block_on(transfer.run(shared, output)),
             Self::Group(GroupCommand::Drain(drain)) => block_on(drain.run(shared, output)),
             Self::Group(GroupCommand::Grow(grow)) => block_on(grow.run(shared, output)),

@@ -51,7 +51,6 @@ mod stopped;
 mod text;
 mod top;
 mod trust;
-mod unowned;
 
 use std::process::ExitCode;
 

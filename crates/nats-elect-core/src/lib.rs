@@ -1,4 +1,4 @@
-//! The election protocol of nats-elect as a deterministic state machine.
+//! The protocol of nats-elect as deterministic state machines: elections of roles, and members of groups.
 //!
 //! An [`Election`] is one instance's side of one role's election. It promises to be deterministic:
 //! it does no I/O, reads no clock, draws no random number and awaits nothing. Time, ids and random
@@ -6,7 +6,7 @@
 //! code runs under the actors of the `nats-elect` crate, in a simulator and in a model checker, and
 //! a test runs a whole failover in microseconds.
 //!
-//! All decisions about leadership are made in this crate. Its users carry them out. The rules are
+//! All decisions about who leads and who owns are made in this crate. Its users carry them out. The rules are
 //! in `docs/protocol.md`, and the reasons why they hold in `docs/correctness.md`.
 //!
 //! # Driving an election
@@ -152,7 +152,6 @@
 //! | `keeping.rs` | heartbeats of a term, and what follows from their answers |
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs`, `asked.rs` | handing over to a successor, and what the others answer |
-//! | `membership.rs` | the lease of a member of groups, which nobody contends for |
 //! | `takeover.rs` | taking over from a leader of lower priority |
 //! | `intent.rs` | [`Intent`]: pause, resume, cordon, step down, stop, abandon |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
@@ -176,15 +175,18 @@
 //! | `freeing.rs` | a lease that is given up: its release |
 //! | `last_will.rs` | what a companion does when the process of a leader has died |
 //!
+//! Groups stand on the same lease. [`member`] is the state machine of a member of one group: it holds a
+//! lease that nobody contends for, follows the group's map, says what handlers begin and end, and writes
+//! the next map. [`plan`] says who should own what.
+//!
 //! The other modules hold the values that go in and out:
 //!
 //! - [`record`], [`release`] and [`token`]: the contents of the bucket, and the secrets and numbers
 //!   of a term.
 //! - [`peer`] and [`handoff`]: messages between instances, and the outcome of a handoff.
 //! - [`event`] and [`status`]: what an instance tells about a role.
-//! - [`group`]: groups of units, of which each instance owns some by one lease.
-//! - [`assignment`], [`plan`] and [`member`]: the values, the plan and a member of what groups will be.
-//!   Nothing of them is in use yet.
+//! - [`assignment`] and [`shard`]: the values of groups, a map and its members' records, and the shard of
+//!   a key.
 //! - [`config`] and [`name`]: settings and names, each with its rule.
 //! - [`text`], [`duration`] and [`whole`]: how text, durations and whole numbers are written.
 //!
@@ -193,8 +195,8 @@
 //! # Testing
 //!
 //! The simulation, the exhaustive exploration and the fuzz tests of the state machine are in this
-//! crate's `tests/`. [`Election::hash_state`] and [`Group::hash_state`](group::Group::hash_state) are
-//! for model checkers, which must tell new situations from known ones. With
+//! crate's `tests/`. [`Election::hash_state`] and the `Hash` of [`member::Member`] are for model checkers,
+//! which must tell new situations from known ones. With
 //! the feature `__mutations` the crate also exports its mutations: rules that a test breaks one at
 //! a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
@@ -206,7 +208,6 @@ pub mod config;
 pub mod duration;
 mod election;
 pub mod event;
-pub mod group;
 pub mod handoff;
 pub mod heirs;
 mod label;
@@ -220,16 +221,18 @@ pub mod plan;
 pub mod record;
 pub mod release;
 mod setters;
+pub mod shard;
 pub mod status;
 pub mod text;
 pub mod token;
+mod unhashed;
 pub mod whole;
 
 pub use crate::election::*;
 pub use crate::lease::*;
 pub use crate::moment::Moment;
 #[cfg(feature = "__mutations")]
-pub use crate::mutation::{GROUP_MUTATIONS, MEMBER_MUTATIONS, MUTATIONS, Mutation, mend};
+pub use crate::mutation::{MEMBER_MUTATIONS, MUTATIONS, Mutation, mend};
 
 /// Whether rules can be broken at run time, as tests do.
 #[doc(hidden)]

@@ -14,7 +14,6 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::application::Application;
-use crate::group::MemberInfo;
 use crate::heirs::{Heirs, MOST_HEIRS};
 use crate::release::{ReleaseHash, ReleaseSecret};
 use crate::text::printable;
@@ -93,8 +92,6 @@ pub struct Record {
     pub proof: Option<String>,
     /// The leader's application. The driver adds it.
     pub application: Option<Arc<Application>>,
-    /// What a member of groups says beside its lease.
-    pub member: Option<Box<MemberInfo>>,
 }
 
 impl Record {
@@ -112,7 +109,6 @@ impl Record {
             heirs: self.heirs,
             id: &self.id,
             incarnation: self.nonce.incarnation,
-            member: self.member.as_ref().map(|member| member.to_json()),
             meta: &self.meta,
             priority: self.priority,
             program: name(false),
@@ -137,8 +133,6 @@ struct RecordValue<'a> {
     heirs: Heirs,
     id: &'a str,
     incarnation: Uuid,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    member: Option<Value>,
     meta: &'a BTreeMap<String, String>,
     priority: i64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -48,10 +48,6 @@ impl fmt::Debug for ReleaseSecret {
 }
 
 impl ReleaseHash {
-    pub(crate) const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
     /// Parses 64 hexadecimal digits, as `Display` writes them. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {

@@ -260,9 +260,8 @@ impl<'a> Nemesis<'a> {
             }
             (kind, Victim::Shard(shard)) => self.hit_shard(kind, shard)?,
             (_, Victim::Group) => {
-                let record = format!("_group.g.{GROUP}");
                 self.admin
-                    .act(&self.living_node()?, Deed::PurgeKey(&record))?;
+                    .act(&self.living_node()?, Deed::PurgeKey(&map_key()))?;
             }
             (kind, Victim::Stream) => {
                 let deed = match kind {
@@ -295,21 +294,21 @@ impl<'a> Nemesis<'a> {
     }
 
     fn hit_shard(&self, kind: Kind, shard: u32) -> Result<(), Problem> {
-        let shards = self.plan.shards.as_ref().ok_or("there is no group")?;
-        let unit = |shard: u32| format!("_group.u.{GROUP}.1.{shard}");
-        let (node, key) = (self.living_node()?, unit(shard));
-        let neighbour = unit((shard + 1) % shards.count);
+        let (node, key) = (self.living_node()?, map_key());
         let member = || -> Result<String, Problem> {
-            let record = self.admin.read(&node, &key)?;
-            let owner = record["o"].as_str().ok_or("nobody owns it")?;
-            Ok(format!("_group.m.{owner}"))
+            let map = self.admin.read(&node, &key)?;
+            let members = map["members"].as_array().ok_or("there is no map")?;
+            let members: Vec<_> = members.iter().filter_map(|it| it.as_str()).collect();
+            let some = members.get(shard as usize % members.len().max(1));
+            let epoch = some.ok_or("the map has no members")?;
+            Ok(format!("_groups.{GROUP}.member.{epoch}"))
         };
         match kind {
             Kind::DeleteUnit => self.admin.act(&node, Deed::DeleteKey(&key)),
             Kind::PurgeUnit => self.admin.act(&node, Deed::PurgeKey(&key)),
             Kind::PurgeMember => self.admin.act(&node, Deed::PurgeKey(&member()?)),
             Kind::ForeignMember => self.admin.act(&node, Deed::ForeignRecord(&member()?)),
-            _ => self.admin.act(&node, Deed::Copy(&neighbour, &key)),
+            _ => self.admin.act(&node, Deed::Copy(&key, &key)),
         }
     }
 
@@ -410,4 +409,9 @@ impl<'a> Nemesis<'a> {
         self.cluster.wait_until_ready()?;
         Ok(())
     }
+}
+
+/// The key of the group's map.
+fn map_key() -> String {
+    format!("_groups.{GROUP}.map")
 }

@@ -8,18 +8,21 @@ use futures::future::join_all;
 use tokio::sync::{TryAcquireError, oneshot};
 
 use super::AdminHandler;
+use super::ration::ORDERS;
 use crate::actors::messages::SupervisorMsg;
 use crate::model::admin::{
     AdminReply, AdminRequest, Done, Ended, ExplanationReply, GroupReport, InstanceReport,
     LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
 };
 use crate::model::config::RoleSettings;
-use crate::role::{GroupScope, Health, MoveError, Order, Request, RoleScope, SteppedDown, Taker};
+use crate::role::{
+    GroupScope, Health, MoveError, Order, Request, ResizeError, RoleScope, SteppedDown, Taker,
+};
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
 use nats_elect_core::{Intent, Reply};
 
-/// The most moves of each kind in the answer to a request for a plan.
+/// The most units or members in the answer to a request for a plan.
 const MOST_LISTED: usize = 500;
 
 /// The time that a status waits for a handler's health check.
@@ -88,6 +91,7 @@ impl AdminHandler {
             expected_fencing_token: expected,
             revision: _,
             unit: _,
+            shards: _,
         } = request;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
@@ -188,13 +192,14 @@ impl AdminHandler {
         }
     }
 
-    /// Tells what the planner of a group wants.
+    /// Tells which units of a group are not to stay where they are.
     pub(super) async fn group_plan(&self, group: &RoleName) -> Result<PlanReply, Problem> {
         let scope = self.group(group)?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
         let plan = scope.plan().await.ok_or(MoveError::NotHere);
-        let plan = plan.map_err(|error| problem_of(&error))?;
-        Ok(PlanReply::new(plan.cut(MOST_LISTED)))
+        let mut units = plan.map_err(|error| problem_of(&error))?;
+        units.truncate(MOST_LISTED);
+        Ok(PlanReply::new(units))
     }
 
     /// Tells why a unit of a group is where it is.
@@ -213,22 +218,42 @@ impl AdminHandler {
         if let Some(explanation) = scope.explain(&name).await {
             return Ok(ExplanationReply::new(explanation.cut(MOST_LISTED)));
         }
-        if !scope.read(|board| board.units.contains_key(&name)) {
+        if scope.read(|board| board.joined && !board.units.contains_key(&name)) {
             return Err(unknown());
         }
-        Err(Problem::new(
-            ProblemCode::NotReady,
-            "nobody can own the unit now, or the group's policy explains nothing",
-        ))
+        Err(problem_of(&MoveError::NotHere))
     }
 
     /// Has a unit of a group given to this instance.
     pub(super) async fn take_unit(&self, group: &RoleName, unit: &str) -> Result<Taken, Problem> {
         let scope = self.group(group)?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
-        let taken = scope.move_unit(unit, Taker::This).await;
-        let taken = taken.map_err(|error| problem_of(&error))?;
-        Ok(Taken::new(taken.fencing_token))
+        self.may_order(1)?;
+        let moved = scope.move_unit(unit, Taker::This).await;
+        let acting = moved.and_then(|owner| owner.fencing_token.ok_or(MoveError::NotHere));
+        acting.map(Taken::new).map_err(|error| problem_of(&error))
+    }
+
+    /// Gives a group another number of shards.
+    pub(super) async fn resize_group(
+        &self,
+        group: &RoleName,
+        shards: u32,
+    ) -> Result<Done, Problem> {
+        let scope = self.group(group)?;
+        let _turn = self.group_turns.try_acquire().map_err(busy)?;
+        // Of these a second has one.
+        self.may_order(ORDERS)?;
+        let resized = scope.resize(shards).await;
+        resized.map_err(|error| {
+            let code = match error {
+                ResizeError::TimedOut { .. } => ProblemCode::Unfinished,
+                ResizeError::NotHere => ProblemCode::NotReady,
+                _ => ProblemCode::BadRequest,
+            };
+            Problem::new(code, error)
+        })?;
+        Ok(Done::new(BTreeMap::new()))
     }
 
     fn group(&self, name: &RoleName) -> Result<&Arc<GroupScope>, Problem> {

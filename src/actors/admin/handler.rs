@@ -12,7 +12,7 @@ use ractor::ActorRef;
 use tokio::sync::Semaphore;
 
 use super::counters::Counters;
-use super::ration::Ration;
+use super::ration::{ORDERS, REPORTS, Ration};
 use super::refusals::Refusals;
 use crate::actors::messages::SupervisorMsg;
 use crate::actors::{Groups, Link};
@@ -62,6 +62,7 @@ pub(crate) struct AdminHandler {
     /// The status request in progress. All callers meanwhile share it.
     status: Mutex<Option<Look>>,
     ration: Mutex<Ration>,
+    orders: Mutex<Ration>,
     refused: Mutex<Refusals>,
     denied: Mutex<DeniedSubjects>,
 }
@@ -110,7 +111,8 @@ impl AdminHandler {
             counters: Counters::default(),
             trouble: Mutex::default(),
             status: Mutex::default(),
-            ration: Mutex::new(Ration::new(clock::now())),
+            ration: Mutex::new(Ration::new(REPORTS, clock::now())),
+            orders: Mutex::new(Ration::new(ORDERS, clock::now())),
             refused: Mutex::default(),
             denied: Mutex::default(),
         })
@@ -285,9 +287,19 @@ impl AdminHandler {
                 let unit = request.unit.ok_or_else(named)?;
                 Ok(json(&self.take_unit(group, &unit).await?))
             }
-            (Verb::StepDown | Verb::EndLease | Verb::GroupPlan | Verb::TakeUnit, None) => {
-                Err(bad_request("name the role or the group in the subject"))
+            (Verb::ResizeGroup, Some(group)) => {
+                let named = || bad_request("name the number of `shards`");
+                let shards = request.shards.ok_or_else(named)?;
+                Ok(json(&self.resize_group(group, shards).await?))
             }
+            (
+                Verb::StepDown
+                | Verb::EndLease
+                | Verb::GroupPlan
+                | Verb::TakeUnit
+                | Verb::ResizeGroup,
+                None,
+            ) => Err(bad_request("name the role or the group in the subject")),
         }
     }
 
@@ -317,6 +329,17 @@ impl AdminHandler {
         });
         *status = Some(looking.clone());
         looking
+    }
+
+    /// Refuses an order to a group that is one too many within a second.
+    pub(super) fn may_order(&self, weight: usize) -> Result<(), Problem> {
+        if lock(&self.orders).allows(weight, clock::now()) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ProblemCode::Busy,
+            "it is given orders about groups too often: ask later",
+        ))
     }
 
     fn info(&self) -> Info {
@@ -359,6 +382,7 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
         Verb::StepDown => AdminRequest {
             revision: None,
             unit: None,
+            shards: None,
             ..request.clone()
         },
         Verb::EndLease => AdminRequest {
@@ -369,15 +393,20 @@ fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
             unit: request.unit.clone(),
             ..AdminRequest::default()
         },
+        Verb::ResizeGroup => AdminRequest {
+            shards: request.shards,
+            ..AdminRequest::default()
+        },
         _ => AdminRequest::default(),
     };
     if *request == own {
         return Ok(());
     }
     Err(bad_request(match verb {
-        Verb::StepDown => format!("{verb} takes no `revision` and no `unit`"),
+        Verb::StepDown => format!("{verb} takes no `revision`, no `unit` and no `shards`"),
         Verb::EndLease => format!("{verb} takes a `revision` alone"),
         Verb::GroupPlan | Verb::TakeUnit => format!("{verb} takes a `unit` alone"),
+        Verb::ResizeGroup => format!("{verb} takes a number of `shards` alone"),
         _ => format!("{verb} takes no fields"),
     }))
 }

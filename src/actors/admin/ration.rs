@@ -1,38 +1,41 @@
-//! A bound on reports of many roles, so that they do not cost a leader its heartbeats. Reports and
-//! heartbeats share a thread and a connection.
+//! A bound on reports of many roles and on orders to groups, so that they do not cost a leader its
+//! heartbeats. They share a thread and a connection.
 
 use std::time::Duration;
 
 use nats_elect_core::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The size of reports of some thousands of roles, and a third of the capacity of 100 Mbit/s.
-const MOST_BYTES: usize = 4 << 20;
+/// Bytes of reports: of some thousands of roles, and a third of the capacity of 100 Mbit/s.
+pub(super) const REPORTS: usize = 4 << 20;
+/// Orders to groups. Each is a map that all members read.
+pub(super) const ORDERS: usize = 100;
 
-/// The bytes reported within the present second.
+/// What was granted within the present second.
 #[derive(Debug)]
 pub(super) struct Ration {
+    most: usize,
     since: Moment,
-    bytes: usize,
+    granted: usize,
 }
 
 impl Ration {
-    pub const fn new(now: Moment) -> Self {
+    pub const fn new(most: usize, now: Moment) -> Self {
         Self {
+            most,
             since: now,
-            bytes: 0,
+            granted: 0,
         }
     }
 
-    /// Returns whether a report of that size may be sent. The last report of a second may exceed
-    /// the bound.
-    pub fn allows(&mut self, bytes: usize, now: Moment) -> bool {
+    /// Returns whether so much is granted. The last grant of a second may exceed the bound.
+    pub fn allows(&mut self, amount: usize, now: Moment) -> bool {
         if now.since(self.since) >= SECOND {
-            *self = Self::new(now);
+            *self = Self::new(self.most, now);
         }
-        let allowed = self.bytes < MOST_BYTES;
+        let allowed = self.granted < self.most;
         if allowed {
-            self.bytes += bytes;
+            self.granted += amount;
         }
         allowed
     }
@@ -45,14 +48,14 @@ mod tests {
     #[test]
     fn small_reports_are_sent_as_often_as_they_are_asked_for() {
         let now = Moment::from_nanos(1);
-        let mut ration = Ration::new(now);
+        let mut ration = Ration::new(REPORTS, now);
         assert!((0..200).all(|_| ration.allows(10_000, now)));
     }
 
     #[test]
     fn large_reports_are_sent_a_few_times_in_a_second() {
         let now = Moment::from_nanos(1);
-        let mut ration = Ration::new(now);
+        let mut ration = Ration::new(REPORTS, now);
         for second in 0..3 {
             let now = now + SECOND * second;
             let sent = (0..200).filter(|_| ration.allows(1 << 20, now));
@@ -64,7 +67,7 @@ mod tests {
     #[test]
     fn a_report_of_any_size_is_sent_once_in_a_second() {
         let now = Moment::from_nanos(1);
-        let mut ration = Ration::new(now);
+        let mut ration = Ration::new(REPORTS, now);
         for second in 0..3 {
             let now = now + SECOND * second;
             assert!(ration.allows(0, now));

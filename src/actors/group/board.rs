@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::GroupState;
 use crate::clock;
-use crate::role::{Board, UnitOnBoard};
+use crate::role::{Board, GroupView, UnitOnBoard};
 use nats_elect_core::assignment::Map;
 use nats_elect_core::member::UnitId;
 
@@ -14,14 +14,18 @@ impl GroupState {
     pub(super) fn show(&mut self) {
         let can_own = self.member.epoch().is_some() && self.stopping.is_none();
         let map = self.member.map().cloned();
-        self.scope.set_joined(can_own && map.is_some());
+        let follows = map.is_some() && !self.member.is_strange();
+        self.scope.set_joined(can_own && follows);
+        let takes = can_own && follows && !self.member.waits() && !self.profile.cordoned;
+        if self.scope.read(|board| board.takes_units) != takes {
+            self.scope.write(|board| board.takes_units = takes);
+        }
         let Some(map) = map else {
             // What was known is of another bucket.
             if self.shown.take().is_some() {
                 self.scope.reset(|board| {
                     *board = Board {
                         bucket_epoch: board.bucket_epoch,
-                        is_one_map: true,
                         ..Board::default()
                     };
                 });
@@ -52,7 +56,6 @@ impl GroupState {
             if is_another {
                 board.units.clear();
             }
-            board.is_one_map = true;
             board.own = self.member.epoch();
             board.generation = map.generation();
             board.shards = map.units().shards();
@@ -87,5 +90,19 @@ impl GroupState {
             };
             self.scope.enter(&name, entered);
         }
+    }
+
+    /// What a plan would be made from now.
+    pub(super) fn view(&self) -> Option<GroupView> {
+        let own = self.member.epoch()?;
+        let request = self.member.plan_request()?;
+        let moving = request.base.moving();
+        let awaited = moving.map(|place| (place, self.member.waits_for(place)));
+        Some(GroupView {
+            awaited: awaited.filter(|(_, epochs)| !epochs.is_empty()).collect(),
+            own,
+            planner: self.member.planner(),
+            request,
+        })
     }
 }

@@ -1,15 +1,14 @@
 //! The gauges of the group and of the lease.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::GroupState;
 use super::units::Running;
 use crate::clock;
-use crate::metrics::{GroupGauges, GroupLabels, MemberLabels, UnitTermEnd};
-use crate::role::Instance;
+use crate::metrics::{GroupGauges, GroupLabels, MemberLeases, UnitTermEnd};
 use nats_elect_core::Moment;
-use nats_elect_core::group::Units;
 use nats_elect_core::member::UnitId;
 use nats_elect_core::plan::{Fleet, Plan, Standing, USUAL_WEIGHT};
 
@@ -18,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The gauges, and what they were last counted from.
 pub(super) struct Meter {
-    lease: MemberLabels,
+    leases: Arc<MemberLeases>,
     gauges: GroupGauges,
     next: Moment,
     unowned_since: Option<Moment>,
@@ -27,10 +26,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub fn new(instance: &Instance, labels: &GroupLabels) -> Self {
+    pub fn new(leases: Arc<MemberLeases>, labels: &GroupLabels) -> Self {
         labels.register();
         Self {
-            lease: MemberLabels::new(instance.id.as_str(), instance.bucket.as_str()),
+            leases,
             gauges: GroupGauges::default(),
             next: clock::now(),
             unowned_since: None,
@@ -54,14 +53,13 @@ impl GroupState {
         }
         self.meter.next = now + EVERY;
         let until = self.member.lease_until().unwrap_or(now);
-        self.meter.lease.lease(self.settings.ttl, until.since(now));
+        let left = until.since(now);
+        let (leases, group) = (&self.meter.leases, &self.scope.name);
+        leases.lease(group, self.settings.ttl, left);
         let living: BTreeMap<_, _> = self.member.living(now).collect();
         let own = self.member.epoch();
         let mut idle = BTreeMap::new();
-        let mut unowned = match &self.scope.units {
-            Units::Shards(count) => *count as usize,
-            Units::Named(names) => names.len(),
-        };
+        let mut unowned = self.scope.units.count() as usize;
         if let Some(map) = self.member.map() {
             unowned = 0;
             for place in 0..map.units().count() {
@@ -98,7 +96,8 @@ impl GroupState {
 
     /// This instance has left its group.
     pub(super) fn clear_gauges(&self) {
-        self.meter.lease.lease(Duration::ZERO, Duration::ZERO);
+        let (leases, group) = (&self.meter.leases, &self.scope.name);
+        leases.lease(group, Duration::ZERO, Duration::ZERO);
         self.scope.meter.show(&GroupGauges::default());
     }
 

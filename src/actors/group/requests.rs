@@ -6,11 +6,11 @@ use std::time::Duration;
 use ractor::ActorRef;
 
 use super::GroupState;
-use super::fleet::fleet;
 use super::meter::excess;
 use crate::actors::Link;
 use crate::actors::messages::GroupMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
+use crate::role::fleet;
 use crate::store::{Bucket, StoreError};
 use nats_elect_core::OpId;
 use nats_elect_core::assignment::Key;
@@ -43,6 +43,7 @@ impl GroupState {
         let Some((bucket, _)) = self.bucket() else {
             return;
         };
+        self.measure(&value);
         let (subject, patience) = (key.to_string(), self.settings.ttl);
         let writing = async move {
             outcome_of(
@@ -164,10 +165,10 @@ impl GroupState {
 
     /// Makes a plan beside the elections' thread.
     pub(super) fn plan(&mut self, myself: &ActorRef<GroupMsg>, request: PlanRequest) {
-        let (myself, placing) = (myself.clone(), Arc::clone(&self.scope.placing));
+        let (myself, config) = (myself.clone(), Arc::clone(&self.scope.config));
         self.planner.begin(async move |_| {
             let planning = tokio::task::spawn_blocking(move || {
-                let fleet = fleet(&request, &placing.config);
+                let fleet = fleet(&request, &config);
                 let plan = plan(&fleet);
                 let owners = request.owners(&plan);
                 let base = request.base.sequence();

@@ -18,6 +18,13 @@ pub(super) struct Trouble {
     waits: bool,
 }
 
+impl Trouble {
+    /// Whether a word of this is due again.
+    pub fn is_due(&mut self, of: &str, now: Moment) -> bool {
+        self.logged.is_due(of, now).is_some()
+    }
+}
+
 impl GroupState {
     /// Logs that the member has a lease, has lost one, or can't own units by the one that it has.
     pub(super) fn log_lease(&mut self) {
@@ -91,9 +98,9 @@ impl GroupState {
         }
         let (group, kind, text) = (&self.scope.name, *kind, "the member's lease is in trouble");
         if kind == FailureKind::BucketUnfit {
-            tracing::error!(%group, kind = kind.as_str(), detail, "{text}");
+            tracing::error!(kind = kind.as_str(), %group, detail, "{text}");
         } else {
-            tracing::warn!(%group, kind = kind.as_str(), detail, "{text}");
+            tracing::warn!(kind = kind.as_str(), %group, detail, "{text}");
         }
     }
 }

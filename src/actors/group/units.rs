@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::{GroupState, Stopping};
 use crate::actors::messages::GroupMsg;
 use crate::clock;
 use crate::metrics::UnitTermEnd;
 use crate::role::{Ask, HandlerReport, Request, RunningTerm};
-use crate::store::FencedBy;
+use nats_elect_core::assignment::UnitKey;
+use nats_elect_core::duration::exact;
 use nats_elect_core::event::FailureKind;
-use nats_elect_core::group::UnitKey;
 use nats_elect_core::member::{Input, UnitId};
+use nats_elect_core::name::GroupName;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
 use nats_elect_core::{Failure, HandlerEnd, Moment, Reply, TermId, TermStart};
 
@@ -74,6 +76,10 @@ impl GroupState {
         token: FencingToken,
         until: Moment,
     ) -> Vec<Input> {
+        // Its own units were told to end when it began to stop.
+        if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
+            return Vec::new();
+        }
         let length = self
             .settings
             .ttl
@@ -100,25 +106,20 @@ impl GroupState {
             let _ = reports.send_message(GroupMsg::Handler(of.clone(), report));
         };
         let shards = self.member.map().and_then(|map| map.units().shards());
-        let of = (&key, FencedBy::Fence);
         let started = self
             .scope
-            .start(of, shards, &start, (id, span), ask, report);
+            .start(&key, shards, &start, (id, span), ask, report);
         let Some(term) = started else {
             // Without a handler there is nothing to run: the unit goes elsewhere.
             let ended = Input::HandlerEnded(unit.clone(), HandlerEnd::Failed);
             return vec![Input::Unhealthy(unit), ended];
         };
         self.scope.meter.started(1);
-        let mut running = Running {
+        let running = Running {
             term,
             sequence,
             cause: None,
         };
-        // The others were told to end when it began to stop.
-        if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
-            running.cancel(UnitTermEnd::Drained);
-        }
         self.running.insert(unit, running);
         Vec::new()
     }
@@ -128,8 +129,8 @@ impl GroupState {
         let cause = self.cause();
         if let Some(running) = self.running.get_mut(unit) {
             running.cancel(cause);
-            let left = until.since(clock::now());
-            abort_later(&running.term, left.min(self.settings.stop_budget));
+            let left = until.since(clock::now()).min(self.settings.stop_budget);
+            abort_later(&self.scope.name, unit, &running.term, left);
         }
     }
 
@@ -144,7 +145,8 @@ impl GroupState {
             // What it spawned is told to end, and is aborted like a handler if it does not.
             HandlerReport::Ending(term, _) => {
                 if let Some(running) = self.running.get(unit).filter(|it| is_it(it, term)) {
-                    abort_later(&running.term, self.settings.stop_budget);
+                    let budget = self.settings.stop_budget;
+                    abort_later(&self.scope.name, unit, &running.term, budget);
                 }
             }
             HandlerReport::Ended(term, end) => {
@@ -241,13 +243,23 @@ impl GroupState {
     }
 }
 
-fn abort_later(term: &RunningTerm, patience: Duration) {
-    let term = term.clone();
-    if !term.has_ended() {
-        tokio::spawn(async move {
-            if tokio::time::timeout(patience, term.ended()).await.is_err() {
-                term.abort();
-            }
-        });
+/// Aborts a handler that does not end in time.
+fn abort_later(group: &GroupName, unit: &UnitId, term: &RunningTerm, patience: Duration) {
+    if term.has_ended() {
+        return;
     }
+    let (group, unit, term) = (group.clone(), unit.unit().name(), term.clone());
+    let aborting = async move {
+        if tokio::time::timeout(patience, term.ended()).await.is_err() {
+            let stop_budget = exact(patience);
+            tracing::warn!(
+                %group,
+                %unit,
+                %stop_budget,
+                "the handler did not end in time after its term was cancelled: aborting it; its unit goes elsewhere when it has ended, and a lease later at the latest"
+            );
+            term.abort();
+        }
+    };
+    tokio::spawn(aborting.in_current_span());
 }

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::repeated::Repeated;
 use crate::store::{AssignmentDelivery, Bucket, StoreError};
+use nats_elect_core::assignment::Key;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::GroupName;
 
@@ -56,7 +57,7 @@ impl Linked for GroupWatch {
         lock(&self.backoff).begun(clock::now());
         let created = self.bucket.load(Ordering::Relaxed);
         let mut watch = bucket
-            .watch_assignment(&self.group, created, START_TIMEOUT)
+            .watch_assignment(&Key::all_of(&self.group), created, START_TIMEOUT)
             .await?;
         // Answers to heartbeats do not queue behind a long backlog.
         let batches = Arc::new(Semaphore::new(BATCHES));

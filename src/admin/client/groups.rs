@@ -1,44 +1,41 @@
 //! Requests about the units of groups.
 
+use std::time::Duration;
+
 use super::AdminClient;
 use super::orders::{LONGEST, ON_THE_WAY, ORDER, UNKNOWN};
 use crate::admin::{AdminError, Instance};
-use crate::model::admin::{AdminRequest, ExplanationReply, PlanReply, ProblemCode, Taken, Verb};
-use crate::model::group_plan::GroupPlan;
+use crate::model::admin::{
+    AdminRequest, Done, ExplanationReply, PlanReply, ProblemCode, Taken, Verb,
+};
 use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::token::FencingToken;
 
 impl AdminClient {
-    /// Returns what the planner of a group wants now, as this instance sees it. The plan of the
-    /// planner itself is the best: see [`GroupPlan::is_planners`]. Of long lists the beginning is
-    /// told. Waits up to 5 s.
+    /// Returns the units of a group that its plan would move now, that no instance may own, or that are
+    /// changing hands, as this instance sees them. The first 500 are told. Waits up to 5 s. For this
+    /// project's command.
     ///
     /// # Errors
-    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `NotReady` and `Busy`. Returns
-    /// [`AdminError::NoSuchInstance`] if the instance is not there, has no groups, or its version
-    /// does not know this request. Returns [`AdminError::Timeout`] and [`AdminError::Name`].
-    ///
-    /// # Cancel safety
-    /// This method is cancel safe. Nothing is lost if the future is dropped.
+    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `NotReady` and `Busy`.
+    #[doc(hidden)]
     pub async fn group_plan(
         &self,
         instance: &Instance,
         group: &str,
-    ) -> Result<GroupPlan, AdminError> {
+    ) -> Result<Vec<UnitExplanation>, AdminError> {
         let group = group_name(group)?;
         let request = AdminRequest::default();
         let asked = self.ask::<PlanReply>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
-        Ok(asked.await?.plan)
+        Ok(asked.await?.units)
     }
 
-    /// Returns why a unit of a group is where it is, as this instance sees it. Waits up to 5 s. For
-    /// this project's command.
+    /// Returns why a unit of a group is where it is, as this instance sees it. What the planner itself
+    /// says is the best. The first 500 members are told. Waits up to 5 s. For this project's command.
     ///
     /// # Errors
-    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `UnknownUnit`, `NotReady` (also
-    /// if the group's policy explains nothing) and `Busy`; with `BadRequest` if the instance's
-    /// version can't explain units.
+    /// Those of [`group_plan`](Self::group_plan), and the code `UnknownUnit`.
     #[doc(hidden)]
     pub async fn explain_unit(
         &self,
@@ -53,8 +50,8 @@ impl AdminClient {
         Ok(asked.await?.explanation)
     }
 
-    /// Has a unit of a group given to this instance, and waits until it owns it. Returns the token
-    /// of its term. [`GroupHandle::move_unit`](crate::GroupHandle::move_unit) describes the rules.
+    /// Has a unit of a group given to this instance, and waits until its handler may act. Returns the
+    /// token of its term. [`GroupHandle::move_unit`](crate::GroupHandle::move_unit) describes the rules.
     ///
     /// The client first asks the instance for its status, to learn how long it may take.
     ///
@@ -73,19 +70,54 @@ impl AdminClient {
         unit: &str,
     ) -> Result<FencingToken, AdminError> {
         let name = group_name(group)?;
-        let within = match self.status(instance).await {
-            Ok(report) => {
-                let group = report.groups.get(group);
-                group.map_or(ORDER, |it| it.answers_within.min(LONGEST)) + ON_THE_WAY
-            }
-            Err(error) => match error.refusal() {
-                Some(ProblemCode::TooLarge | ProblemCode::Busy) => UNKNOWN,
-                _ => return Err(error),
-            },
-        };
+        let within = self.answers_within(instance, group).await?;
         let request = AdminRequest::for_unit(unit);
         let asked = self.ask::<Taken>(instance, Verb::TakeUnit, Some(&name), &request, within);
         Ok(asked.await?.fencing_token)
+    }
+
+    /// Has an instance give a group another number of shards, from 1 to 65,536, and waits until the
+    /// group's map says so. [`GroupHandle::resize`](crate::GroupHandle::resize) describes what follows.
+    ///
+    /// The client first asks the instance for its status, to learn how long it may take.
+    ///
+    /// # Errors
+    /// Returns [`AdminError::Refused`] with the codes `UnknownGroup`, `NotReady`, `Busy` and
+    /// `BadRequest` (the group has named units, or can't have so many shards). Nothing was done then.
+    /// With the code `Unfinished` the group may still be resized. Also returns
+    /// [`AdminError::NoSuchInstance`], [`AdminError::Timeout`] and [`AdminError::Name`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after the request was sent, the group may be resized all the same.
+    pub async fn resize_group(
+        &self,
+        instance: &Instance,
+        group: &str,
+        shards: u32,
+    ) -> Result<(), AdminError> {
+        let name = group_name(group)?;
+        let within = self.answers_within(instance, group).await?;
+        let request = AdminRequest::for_shards(shards);
+        let asked = self.ask::<Done>(instance, Verb::ResizeGroup, Some(&name), &request, within);
+        asked.await.map(drop)
+    }
+
+    /// How long an order about a group may take.
+    async fn answers_within(
+        &self,
+        instance: &Instance,
+        group: &str,
+    ) -> Result<Duration, AdminError> {
+        match self.status(instance).await {
+            Ok(report) => {
+                let group = report.groups.get(group);
+                Ok(group.map_or(ORDER, |it| it.answers_within.min(LONGEST)) + ON_THE_WAY)
+            }
+            Err(error) => match error.refusal() {
+                Some(ProblemCode::TooLarge | ProblemCode::Busy) => Ok(UNKNOWN),
+                _ => Err(error),
+            },
+        }
     }
 }
 

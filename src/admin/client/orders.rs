@@ -85,6 +85,7 @@ impl AdminClient {
             expected_fencing_token: how.expected,
             revision: None,
             unit: None,
+            shards: None,
         };
         let asked = self.have_done(instance, Verb::StepDown, Some(role), request, within);
         let not_understood = || AdminError::NotUnderstood {

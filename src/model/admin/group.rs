@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::AdminReply;
-use crate::model::group_plan::GroupPlan;
 use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::duration::seconds;
 use nats_elect_core::token::FencingToken;
@@ -31,13 +30,12 @@ pub struct GroupReport {
     pub answers_within: Duration,
 }
 
-/// A group's plan.
+/// The units of a group that move, that nobody may own, or that are changing hands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanReply {
     #[serde(rename = "type")]
     kind: String,
-    #[serde(flatten)]
-    pub plan: GroupPlan,
+    pub units: Vec<UnitExplanation>,
 }
 
 /// Why a unit is where it is.
@@ -59,10 +57,10 @@ pub struct Taken {
 }
 
 impl PlanReply {
-    pub fn new(plan: GroupPlan) -> Self {
+    pub fn new(units: Vec<UnitExplanation>) -> Self {
         Self {
             kind: Self::KIND.into(),
-            plan,
+            units,
         }
     }
 }
@@ -94,7 +92,11 @@ impl AdminReply for PlanReply {
 
     fn cleaned(self) -> Self {
         Self {
-            plan: self.plan.cleaned(),
+            units: self
+                .units
+                .into_iter()
+                .map(UnitExplanation::cleaned)
+                .collect(),
             ..self
         }
     }
@@ -136,15 +138,13 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_with_its_text_made_printable() {
-        let json = br#"{"type":"io.nats-elect.admin.v1.group_plan","group":"g\u001b","moon":1,
-            "before":{"most":1200,"least":800},"after":{"most":1000,"least":1000},
-            "moves":[{"unit":"7","to":"a\u001b[2J","cause":"bal\nance"}]}"#;
-        let plan = parse::<PlanReply>(json).expect("a plan").plan;
-        assert_eq!((plan.group.as_str(), plan.before.most), ("g", 1200));
-        assert_eq!(plan.moves[0].to, "a[2J");
-        assert_eq!(plan.moves[0].cause.as_deref(), Some("balance"));
-        let again = serde_json::to_vec(&PlanReply::new(plan.clone())).expect("JSON");
-        assert_eq!(parse::<PlanReply>(&again).expect("a plan").plan, plan);
+        let json = br#"{"type":"io.nats-elect.admin.v1.group_plan","moon":1,
+            "units":[{"group":"g","unit":"7","verdict":"moves","to":"a\u001b[2J","cause":"bal\nance"}]}"#;
+        let units = parse::<PlanReply>(json).expect("a plan").units;
+        assert_eq!(units[0].to.as_deref(), Some("a[2J"));
+        assert_eq!(units[0].cause.as_deref(), Some("balance"));
+        let again = serde_json::to_vec(&PlanReply::new(units.clone())).expect("JSON");
+        assert_eq!(parse::<PlanReply>(&again).expect("a plan").units, units);
     }
 
     #[test]

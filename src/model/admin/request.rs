@@ -36,6 +36,9 @@ pub struct AdminRequest {
     /// The unit of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// How many shards the group is to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
 }
 
 impl AdminRequest {
@@ -51,6 +54,14 @@ impl AdminRequest {
     pub fn for_unit(unit: &str) -> Self {
         Self {
             unit: Some(unit.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the request for so many shards.
+    pub fn for_shards(shards: u32) -> Self {
+        Self {
+            shards: Some(shards),
             ..Self::default()
         }
     }
@@ -144,6 +155,7 @@ mod tests {
             }),
             revision: Some(u64::MAX),
             unit: Some("17".into()),
+            shards: Some(512),
         };
         let json = serde_json::to_value(&request).expect("JSON");
         for json in [crate::model::rounded(&json), json] {

@@ -19,6 +19,7 @@ pub enum Verb {
     EndLease,
     GroupPlan,
     TakeUnit,
+    ResizeGroup,
 }
 
 // The names are those in subjects.
@@ -31,12 +32,13 @@ labels!(Verb {
     EndLease => "end-lease",
     GroupPlan => "group-plan",
     TakeUnit => "take-unit",
+    ResizeGroup => "resize-group",
 });
 
 impl Verb {
     /// Whether the request is about a group, whose name then stands where otherwise a role's does.
     pub const fn is_of_group(self) -> bool {
-        matches!(self, Self::GroupPlan | Self::TakeUnit)
+        matches!(self, Self::GroupPlan | Self::TakeUnit | Self::ResizeGroup)
     }
 }
 
@@ -50,7 +52,7 @@ pub struct Endpoint {
 }
 
 /// All requests that an instance answers under its prefix.
-pub const ENDPOINTS: [Endpoint; 12] = [
+pub const ENDPOINTS: [Endpoint; 13] = [
     of_all(Verb::Status),
     of_role(Verb::Status),
     of_role(Verb::StepDown),
@@ -63,6 +65,7 @@ pub const ENDPOINTS: [Endpoint; 12] = [
     of_role(Verb::EndLease),
     of_role(Verb::GroupPlan),
     of_role(Verb::TakeUnit),
+    of_role(Verb::ResizeGroup),
 ];
 
 /// Those of these requests that an instance with or without groups answers.

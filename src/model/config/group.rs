@@ -7,16 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::manager::no_name;
 use super::{ConfigError, RoleConfig, RoleSettings};
+use nats_elect_core::assignment::{LONGEST_LEASE, MOST_LABELS, MOST_VERSION_BYTES};
 use nats_elect_core::config::{data_limit, ensure};
 use nats_elect_core::duration::exact;
-use nats_elect_core::group::policy::{MOST_WEIGHT, Unit};
-use nats_elect_core::group::{HANDLER, LONGEST_LEASE, MOST_LABELS, MOST_SHARDS};
 use nats_elect_core::name::UnitName;
+use nats_elect_core::plan::MOST_WEIGHT;
 use nats_elect_core::setters;
 use nats_elect_core::text::printable;
 
 /// The shortest lease of a member. A watch that has gone silent is noticed after 2.5 s.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+/// The most shards of a group.
+pub(crate) const MOST_SHARDS: u32 = 1 << 16;
 
 /// The lease that an instance keeps for all units that it owns, of all its groups in the bucket.
 ///
@@ -48,6 +51,13 @@ pub struct MemberConfig {
     /// owner. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_units: Option<u32>,
+
+    /// The version of the application, of at most 64 bytes. While instances of several versions run,
+    /// units go to those of the newest: the one whose first instance joined last. Until nobody has
+    /// come or gone for two minutes no unit moves that could stay, so that a rolling restart moves
+    /// few. Default: none is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 impl Default for MemberConfig {
@@ -58,6 +68,7 @@ impl Default for MemberConfig {
             validate_on_critical_ops: false,
             labels: BTreeSet::new(),
             max_units: None,
+            version: None,
         }
     }
 }
@@ -67,6 +78,7 @@ impl Default for MemberConfig {
 pub(crate) struct Seat {
     pub labels: BTreeSet<String>,
     pub max_units: Option<u32>,
+    pub version: Option<String>,
 }
 
 setters!(MemberConfig {
@@ -74,6 +86,7 @@ setters!(MemberConfig {
     stop_budget: Duration => Some(stop_budget);
     validate_on_critical_ops: bool => validate_on_critical_ops;
     max_units: u32 => Some(max_units);
+    version: impl Into<String> => Some(version.into());
 });
 
 impl MemberConfig {
@@ -89,6 +102,16 @@ impl MemberConfig {
     /// # Errors
     /// Returns the first broken rule.
     pub(crate) fn seat(&self) -> Result<Seat, ConfigError> {
+        if let Some(version) = &self.version {
+            ensure(
+                !version.is_empty()
+                    && printable(version) == *version
+                    && version.len() <= MOST_VERSION_BYTES,
+                "member.version",
+                format_args!("{:?}", printable(version)),
+                format_args!("must be 1 to {MOST_VERSION_BYTES} printable bytes"),
+            )?;
+        }
         if self.labels.len() > MOST_LABELS {
             let rule = format!("must be at most {MOST_LABELS}");
             let count = self.labels.len().to_string();
@@ -99,6 +122,7 @@ impl MemberConfig {
         Ok(Seat {
             labels: self.labels.clone(),
             max_units: self.max_units,
+            version: self.version.clone(),
         })
     }
 
@@ -131,10 +155,10 @@ impl MemberConfig {
 
 fn check_label(field: &str, label: &str) -> Result<(), ConfigError> {
     ensure(
-        !label.is_empty() && printable(label) == label && !label.starts_with(HANDLER),
+        !label.is_empty() && printable(label) == label,
         field,
         format_args!("{:?}", printable(label)),
-        "must be 1 to 255 printable characters each, and not begin with `handler=`",
+        "must be 1 to 255 printable characters each",
     )
 }
 
@@ -146,8 +170,8 @@ fn check_label(field: &str, label: &str) -> Result<(), ConfigError> {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GroupConfig {
-    /// How many shards a sharded group has when it is new. 1 to 65,536. Later its record in the
-    /// bucket tells the number. Default: the number in `Group::sharded`. A group of named units has
+    /// How many shards a sharded group has when it is new. 1 to 65,536. Later its map in the bucket
+    /// tells the number. Default: the number in `Group::sharded`. A group of named units has
     /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
@@ -263,48 +287,20 @@ impl GroupConfig {
         }
     }
 
-    /// Returns the places that the settings want for units.
+    /// Checks that the group has each unit that the settings name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the group has no such unit.
-    pub(crate) fn placed(
+    /// Returns the first that it lacks.
+    pub(crate) fn require_units(
         &self,
         is_unit: impl Fn(&UnitName) -> bool,
-    ) -> Result<BTreeMap<UnitName, Unit>, ConfigError> {
-        let known = |field: &str, unit: &String| {
+    ) -> Result<(), ConfigError> {
+        self.named().try_for_each(|(field, unit)| {
             let name = UnitName::new(unit).map_err(|error| no_name(field, &error))?;
             let rule = "must be a unit of the group";
-            ensure(is_unit(&name), field, format_args!("{unit:?}"), rule).map(|()| name)
-        };
-        let mut units: BTreeMap<_, Unit> = BTreeMap::new();
-        for (unit, weight) in &self.weights {
-            let unit = units.entry(known("weights", unit)?).or_default();
-            unit.weight = *weight;
-        }
-        for (unit, labels) in &self.requires {
-            let unit = units.entry(known("requires", unit)?).or_default();
-            unit.requires.clone_from(labels);
-        }
-        for (unit, labels) in &self.prefers {
-            let unit = units.entry(known("prefers", unit)?).or_default();
-            unit.prefers.clone_from(labels);
-        }
-        for set in &self.across_zones {
-            for unit in set {
-                let unit = units.entry(known("across_zones", unit)?).or_default();
-                unit.spread = set.first().cloned();
-            }
-        }
-        for list in &self.apart {
-            let names = list.iter().map(|unit| known("apart", unit));
-            let names = names.collect::<Result<Vec<_>, _>>()?;
-            for (i, name) in names.iter().enumerate() {
-                let unit = units.entry(name.clone()).or_default();
-                unit.apart_from.extend(names[i + 1..].iter().cloned());
-            }
-        }
-        Ok(units)
+            ensure(is_unit(&name), field, format_args!("{unit:?}"), rule)
+        })
     }
 }
 
@@ -376,12 +372,6 @@ mod tests {
                 "1 to 255 printable",
             ),
             (
-                "prefers = { a = ['handler=b'] }",
-                "prefers",
-                "\"handler=b\"",
-                "not begin with",
-            ),
-            (
                 "shards = 8\nprefers = { a = ['x'] }",
                 "prefers",
                 "\"a\"",
@@ -433,26 +423,20 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_places_its_units_and_no_others() {
-        let config = read(
-            "weights = { a = 7 }\napart = [['c', 'a', 'b']]\nrequires = { a = ['gpu'] }\n\
-             prefers = { b = ['west'] }\nacross_zones = [['b', 'c']]",
-        );
-        assert_eq!(config.validate(), Ok(()));
-        let placed = config.placed(|_| true).expect("valid");
-        let name = |text| UnitName::new(text).expect("a name");
-        let of = |text| &placed[&name(text)];
-        assert_eq!(placed.len(), 3);
-        assert_eq!((of("a").weight, of("b").weight), (7, 1000));
-        assert_eq!(of("c").apart_from, [name("a"), name("b")].into());
-        assert_eq!(of("a").apart_from, [name("b")].into());
-        assert!(of("a").requires.contains("gpu") && of("b").requires.is_empty());
-        assert!(of("b").prefers.contains("west") && of("a").prefers.is_empty());
-        let set = Some("b".to_owned());
-        assert_eq!((&of("b").spread, &of("c").spread), (&set, &set));
-        assert_eq!(of("a").spread, None);
-        let error = config.placed(|unit| unit.as_str() != "b");
-        let error = error.expect_err("an unknown unit");
-        assert_eq!(error.rule, "must be a unit of the group");
+    fn a_unit_that_the_group_lacks_is_refused_in_each_setting() {
+        for text in [
+            "weights = { a = 7 }",
+            "apart = [['b', 'a']]",
+            "requires = { a = ['gpu'] }",
+            "prefers = { a = ['west'] }",
+            "across_zones = [['b', 'a']]",
+        ] {
+            let config = read(text);
+            assert_eq!(config.require_units(|_| true), Ok(()));
+            let error = config.require_units(|unit| unit.as_str() == "b");
+            let error = error.expect_err(text);
+            assert_eq!(error.rule, "must be a unit of the group");
+            assert_eq!(error.value, "\"a\"");
+        }
     }
 }

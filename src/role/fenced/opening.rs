@@ -9,7 +9,7 @@ use super::error::FencedError;
 use super::unread;
 use super::writing::Next;
 use crate::clock;
-use crate::store::{Bucket, DataOwner, FencedBy, StoreError};
+use crate::store::{Bucket, DataOwner, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::UnitFence;
 
@@ -39,7 +39,7 @@ impl FencedStore {
     /// opened yet. Callers share one attempt. Whoever is dropped leaves it to the next caller.
     pub(super) async fn open(&self, until: Moment) -> Result<u64, FencedError> {
         let access = self.access();
-        let DataOwner::Unit(_, FencedBy::Fence) = access.owner else {
+        let DataOwner::Unit(_) = access.owner else {
             return Ok(self.term.0.fencing_token.sequence);
         };
         if let Some(sequence) = access.fence.0.get() {

@@ -286,7 +286,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     // Who deletes or purges messages needs the permission for it.
     fit("deny_delete"),
     fit("deny_purge"),
-    // Only messages that ask for it expire, and none of ours does.
+    // Only messages that ask for it expire. The ends of members of groups do.
     fit("allow_msg_ttl"),
     // Without it some fenced writes are not supported.
     fit("allow_atomic"),

@@ -169,7 +169,6 @@ fn record(beat: u64) -> Record {
         heirs: Heirs::NONE,
         proof: None,
         application: None,
-        member: None,
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use nats_elect::placement::PolicySettings;
 use nats_elect::{
     Group, GroupHandle, MemberConfig, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions,
     Term, handler_fn,
@@ -58,11 +57,9 @@ pub async fn all_owned(members: &[&RoleManager], shards: u32) -> BTreeMap<String
     .await
 }
 
-/// Waits until each shard acts on one of these members, and on each of them as many. A member whose
-/// heartbeat came late, as on a busy machine, has to settle before.
+/// Waits until each shard acts on one of these members, and on each of them as many.
 pub async fn evenly_owned(members: &[&RoleManager], shards: u32) {
-    let settles = PolicySettings::new(LEASE).settle_after_flap;
-    eventually(settles + SOON, "as many shards on each", async || {
+    eventually(SOON, "as many shards on each", async || {
         let owned = all_owned(members, shards).await;
         let even = shards as usize / members.len();
         owned.values().all(|count| *count == even).then_some(())
@@ -81,11 +78,11 @@ pub fn waits() -> impl RoleHandler {
 /// The epoch of a member that lives, by its instance id. A list of keys leaves out one that is
 /// written over meanwhile, so it may take more than one.
 pub async fn epoch_of(stranger: &Stranger, id: &str) -> String {
-    let store = stranger.store().await;
+    let (store, members) = (stranger.store().await, format!("_groups.{GROUP}.member."));
     eventually(SOON, "a record of the member", async || {
         let mut keys = store.keys().await.expect("keys");
         while let Some(key) = keys.try_next().await.expect("a key") {
-            let Some(epoch) = key.strip_prefix("_group.m.") else {
+            let Some(epoch) = key.strip_prefix(&*members) else {
                 continue;
             };
             // It may be gone by now, or be rubbish.

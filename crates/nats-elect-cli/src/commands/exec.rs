@@ -13,23 +13,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use futures::future::try_join_all;
 use nats_elect::duration::exact;
-use nats_elect::{
-    Error, ManagerConfig, RoleConfig, RoleManager, RoleManagerBuilder, StopOptions, Takeover,
-};
+use nats_elect::{ManagerConfig, RoleManager, RoleManagerBuilder, StopOptions, Takeover};
 use rustix::process::{Pid, Signal};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::alarm::Alarm;
-use crate::exec::gate::Gate;
 use crate::exec::guarded::{End, Program};
 use crate::exec::handler::{Done, OnExit, OnLoss, Restart, RunCommand};
 use crate::exec::listener::{self, Listener};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::spared::Spared;
-use crate::exec::standing::{NotLed, Standing};
+use crate::exec::turns::Turns;
+use crate::exec::waiting::{NotLed, missed, tell_of_slots};
 use crate::exec::{Instant, guard, killing, report, starter};
 use crate::exit::{Code, Failure, Outcome};
 use crate::instance_options::InstanceOptions;
@@ -51,7 +48,7 @@ nats-elect exec [OPTIONS] --role <ROLE>... -- <COMMAND> [ARGUMENT]...
 const AFTER: &str = "\
 The environment of the command:
   NATS_ELECT_ROLE, NATS_ELECT_INSTANCE, NATS_ELECT_BUCKET
-  NATS_ELECT_SLOT              the number of the slot, with --slots
+  NATS_ELECT_SLOT              with --slots the number of the slot, from 1 on; the role is ROLE-1 then
   NATS_ELECT_FENCING_TOKEN     as text greater than the tokens of all earlier terms
 
 Signals: TERM and INT, and HUP if stdin is a terminal, end the command, free the role and exit; a \
@@ -103,8 +100,9 @@ pub struct Exec {
     #[command(flatten)]
     instance: InstanceOptions,
 
-    /// Lead any one of so many slots of the role, so that at most that many instances run the
-    /// command at once. The slots are the roles ROLE-1, ROLE-2, … and take their settings from ROLE
+    /// Have any one of so many slots of the role, so that at most that many instances run the
+    /// command at once. The slots are the units of the group ROLE: slot 1 is unit 0. The ttl is 3s to
+    /// 60s then
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=100))]
     slots: Option<u16>,
 
@@ -201,8 +199,6 @@ enum Why {
     Signal(Signal),
     /// Leadership did not come in time.
     NotLed(Failure),
-    /// The elections have ended by themselves.
-    Broken(Error),
 }
 
 impl Exec {
@@ -227,7 +223,6 @@ impl Exec {
     pub async fn run(self, shared: &Shared) -> Outcome {
         let begun = Instant::now();
         let (mut manager, roles) = self.configuration(shared)?;
-        manager.last_will.enabled |= self.last_will;
         if let Some(longest) = self.wait_timeout {
             manager.start_timeout = manager.start_timeout.min(longest);
         }
@@ -251,28 +246,27 @@ impl Exec {
             spared: others,
             last_will,
         };
-        let of_role = |role: Role| {
-            let gate = Gate::open();
-            let handler = RunCommand {
-                role: role.name,
-                bucket: manager.bucket.clone(),
-                slot: None,
-                gate: gate.clone(),
-                program: program.clone(),
-                conduct: role.conduct,
-                tries: self.try_once,
-                manager: known.clone(),
-                passed_on: passed_on.clone(),
-                kill_now: kill_now.clone(),
-                last: watch::Sender::new(None),
-                done: done.clone(),
-            };
-            self.standing(role.config, gate, handler)
+        let of_role = |role: &Role| RunCommand {
+            role: role.name.clone(),
+            bucket: manager.bucket.clone(),
+            turns: Turns::new(),
+            program: program.clone(),
+            conduct: role.conduct.clone(),
+            tries: self.try_once,
+            manager: known.clone(),
+            passed_on: passed_on.clone(),
+            kill_now: kill_now.clone(),
+            last: watch::Sender::new(None),
+            done: done.clone(),
         };
-        let standings: Vec<_> = roles.into_iter().map(of_role).collect();
-        let builder = builder.config(manager);
-        let standing_for = |builder, one: &Standing| one.begin(builder);
-        let starting = standings.iter().fold(builder, standing_for).start();
+        let runs: Vec<_> = roles.iter().map(of_role).collect();
+        let builder = roles
+            .into_iter()
+            .zip(&runs)
+            .fold(builder.config(manager), |builder, (role, run)| {
+                role.begin(builder, self.slots, run.clone())
+            });
+        let starting = builder.start();
         let manager = tokio::select! {
             started = starting => Arc::new(started?),
             signal = asked_to_stop(&mut signals) => return Ok(by_signal(signal)),
@@ -283,9 +277,8 @@ impl Exec {
         running.send_replace(Some(Arc::downgrade(&manager)));
 
         let why = {
-            let keeping = standings.iter().map(|standing| standing.keep(&manager));
-            let mut standing_for = pin!(try_join_all(keeping));
-            let mut in_vain = pin!(self.not_led(&standings, &manager, begun, patience));
+            let mut telling = pin!(self.tell_of_slots(&runs, &manager));
+            let mut in_vain = pin!(self.not_led(&runs, &manager, begun, patience));
             loop {
                 tokio::select! {
                     Some(done) = is_done.recv() => break Why::Done(done),
@@ -294,7 +287,7 @@ impl Exec {
                         Asked::Stop(signal) => break Why::Signal(signal),
                     },
                     failure = &mut in_vain => break Why::NotLed(failure),
-                    Err(error) = &mut standing_for => break Why::Broken(error),
+                    () = &mut telling => {}
                 }
             }
         };
@@ -302,8 +295,8 @@ impl Exec {
             report::stops(signal);
         }
         // A run that ended long before this did not end for it.
-        for standing in &standings {
-            standing.forget_runs_before(ANSWER);
+        for run in &runs {
+            run.forget_runs_before(ANSWER);
         }
         let timeout = stop_budget.unwrap_or_default() + RELEASE_TIME;
         let heed = |asked| match asked {
@@ -317,7 +310,7 @@ impl Exec {
             Done::Ended(end) => Some(end),
             Done::Lost(_) => None,
         });
-        let ends = standings.iter().filter_map(Standing::last_end).chain(told);
+        let ends = runs.iter().filter_map(RunCommand::last_end).chain(told);
         let end = ends.max_by_key(|end| end.code());
         match why {
             Why::NotLed(_) if self.quiet => Ok(Code::NotLed as u8),
@@ -325,21 +318,11 @@ impl Exec {
         }
     }
 
-    /// A handler for the role, or for each of its slots.
-    fn standing(&self, config: RoleConfig, gate: Gate, handler: RunCommand) -> Standing {
-        let slot = |number| RunCommand {
-            role: format!("{}-{number}", handler.role),
-            slot: Some(number),
-            ..handler.clone()
-        };
-        let seats = match self.slots {
-            Some(slots) => (1..=slots).map(slot).collect(),
-            None => vec![handler],
-        };
-        Standing {
-            config,
-            seats,
-            gate,
+    /// Tells of the slots, if there are some. It never ends.
+    async fn tell_of_slots(&self, runs: &[RunCommand], manager: &RoleManager) {
+        match (self.slots, runs) {
+            (Some(slots), [run]) => tell_of_slots(manager, run, slots.into()).await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -347,17 +330,18 @@ impl Exec {
     /// is started any more.
     async fn not_led(
         &self,
-        standings: &[Standing],
+        runs: &[RunCommand],
         manager: &RoleManager,
         begun: Instant,
         patience: Duration,
     ) -> Failure {
         // There is no such limit to several.
-        let [standing] = standings else {
+        let [run] = runs else {
             return std::future::pending().await;
         };
         let what = if self.try_once {
-            match standing.missed(manager, patience).await {
+            match missed(manager, &run.role, patience).await {
+                NotLed::Taken if self.slots.is_some() => "all slots are taken".to_owned(),
                 NotLed::Taken => "the role is taken".to_owned(),
                 NotLed::Undecided => {
                     let patience = exact(patience);
@@ -371,7 +355,7 @@ impl Exec {
         } else {
             return std::future::pending().await;
         };
-        if !standing.gate.close() {
+        if !run.turns.end_unless_taken() {
             return std::future::pending().await;
         }
         let leaders = manager.status().into_iter().filter_map(|(role, status)| {
@@ -422,7 +406,6 @@ fn outcome(why: Why, end: Option<End>) -> Outcome {
             "leadership of {role} was lost, and its command has ended"
         ))),
         (Why::NotLed(failure), _) => Err(failure),
-        (Why::Broken(error), _) => Err(error.into()),
     }
 }
 

@@ -69,10 +69,6 @@ struct Who {
     /// For `role retire`
     #[arg(long)]
     retire: bool,
-
-    /// For `group grow`
-    #[arg(long)]
-    grow: bool,
 }
 
 /// What is granted, for programs.
@@ -89,7 +85,6 @@ impl Who {
             (self.operator, Part::Operator),
             (self.admin, Part::Admin),
             (self.retire, Part::Retire),
-            (self.grow, Part::Grow),
         ];
         let named = parts.into_iter().find(|(is_named, _)| *is_named);
         named.map_or(Part::Candidate, |(_, part)| part)
@@ -116,9 +111,6 @@ impl Permissions {
         if part == Part::Candidate && self.roles.is_empty() && self.groups.is_empty() {
             return Err(Failure::usage("no role and no group is named")
                 .advice("name those of the candidate with --role and --group"));
-        }
-        if part == Part::Grow && self.groups.is_empty() {
-            return Err(Failure::usage("no group is named").advice("name it with --group"));
         }
         let config = shared.config()?;
         let inbox = config.inbox_prefix.unwrap_or_else(|| "_INBOX".into());

@@ -184,6 +184,13 @@ fn settings(bucket: &str, answer: &Value, review: &BucketReview, findings: &mut 
             format!("nats-server 2.12 and `nats stream edit KV_{bucket} --allow-batch`"),
         );
     }
+    if config["allow_msg_ttl"] != true {
+        findings.warn(
+            "times to live",
+            "off: the keys of members that have left their group stay, of about 200 bytes each",
+            format!("`nats stream edit KV_{bucket} --allow-msg-ttl`"),
+        );
+    }
 }
 
 /// Whether its limits, if it has any, hold the keys of every role, and how full it is.

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nats_elect::{ManagerConfig, ObservedGroup, ObservedGroups, Observer};
+use nats_elect::{ManagerConfig, ObservedGroup, ObservedGroups, Observer, UnitStanding};
 
 use super::findings::Findings;
-use crate::fleet::{owner, problems};
-use crate::unowned::lives;
+use crate::fleet::{lack, owner, problems};
 
 /// How long a heartbeat of each member is waited for at most.
 const WAIT: Duration = Duration::from_secs(2);
@@ -45,23 +44,21 @@ pub fn check(seen: &ObservedGroups, wanted: &[String], findings: &mut Findings) 
 
 fn look(seen: &ObservedGroups, name: &str, group: &ObservedGroup, findings: &mut Findings) {
     let mut wrong = problems(seen, name);
-    if group.unclosed > 0 {
-        wrong.push(format!(
-            "group {name:?}: units of earlier generations that are not closed: {}. No unit begins before they are",
-            group.unclosed
-        ));
+    let (all, mut without, mut changing) = (group.unit_count(), 0, 0);
+    for unit in &group.units {
+        let is_without = lack(unit, owner(group, unit), true).is_some();
+        without += usize::from(is_without);
+        changing += usize::from(!is_without && unit.standing == UnitStanding::Changing);
     }
-    let owners = group.units.iter().filter(|unit| {
-        let owner = owner(unit).and_then(|owner| seen.members.get(owner));
-        owner.is_some_and(lives)
-    });
-    let (all, owned) = (group.unit_count(), owners.count());
-    if owned < all && !group.making {
-        let without = all - owned;
-        wrong.push(format!(
-            "group {name:?}: units without an owner that is alive: {without} of {all}"
-        ));
-    }
+    let what = [
+        (without, "units without an owner that is alive"),
+        (
+            changing,
+            "units whose former owners have not acknowledged the map",
+        ),
+    ];
+    let what = what.into_iter().filter(|(count, _)| *count > 0);
+    wrong.extend(what.map(|(count, what)| format!("group {name:?}: {what}: {count} of {all}")));
     if wrong.is_empty() {
         return findings.ok(
             CHECK,
@@ -70,7 +67,7 @@ fn look(seen: &ObservedGroups, name: &str, group: &ObservedGroup, findings: &mut
     }
     for what in wrong {
         let advice = format!(
-            "`nats-elect group show {name}`; after instances started or stopped, look again a minute later"
+            "`nats-elect group explain {name}`; after instances started or stopped, look again a minute later"
         );
         findings.warn(CHECK, what, advice);
     }

@@ -13,6 +13,7 @@ pub mod pace;
 pub mod permissions;
 pub mod records;
 pub mod server;
+mod unreadable;
 
 use self::examined::{Examined, Part};
 use self::findings::Findings;
@@ -44,6 +45,9 @@ impl Examined<'_> {
         let mut seen = None;
         if readable {
             seen = groups::read(self.config, findings).await;
+            if seen.is_none() {
+                self.unreadable(findings).await;
+            }
         }
         let candidate = self.part == Part::Candidate;
         let mut written = None;

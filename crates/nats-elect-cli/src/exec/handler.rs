@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Instant;
 use super::alarm::Alarm;
-use super::gate::Gate;
 use super::guarded::{End, Guarded, Program};
 use super::listener::CommandDown;
 use super::report::{self, Kill};
+use super::turns::Turns;
 
 /// When a command that ended is started again, within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -73,15 +73,14 @@ pub enum Done {
     Lost(String),
 }
 
-/// Runs the command for each term of a role.
+/// Runs the command for each term of a role, or of a slot.
 #[derive(Clone)]
 pub struct RunCommand {
+    /// Of a slot, once it has one, with the slot's number.
     pub role: String,
     pub bucket: String,
-    /// Its number, if the role is one of several slots.
-    pub slot: Option<u16>,
-    /// Passed by this handler before it runs the command.
-    pub gate: Gate,
+    /// One is taken for each term.
+    pub turns: Turns,
     pub program: Program,
     pub conduct: Conduct,
     /// Whether it does not wait for its first term.
@@ -141,14 +140,49 @@ impl Drop for Killed<'_> {
 
 impl RoleHandler for RunCommand {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
-        // Dropped last, when nothing of the command is left.
-        let Some(_pass) = self.gate.enter(&self.role) else {
-            tracing::debug!(
-                role = self.role,
-                "given back: the command runs for another role"
-            );
+        // Dropped last, when nothing of the command is left. A slot that this instance had before may
+        // still be winding down.
+        let Some(Some(_turn)) = term.run_until_cancelled(self.turns.take()).await else {
             return Ok(());
         };
+        self.of(&term).lead_once(term).await
+    }
+
+    async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
+        if let Some(leader) = leader.filter(|leader| !leader.is_self && self.waits()) {
+            report::waiting(&self.role, &leader);
+        }
+    }
+}
+
+impl RunCommand {
+    /// Whether it waits for a term. One that does not wait for the first ends instead.
+    pub fn waits(&self) -> bool {
+        self.turns.are_free() && (!self.tries || self.turns.were_taken())
+    }
+
+    /// How the last run of the command ended, if it is over and was not forgotten.
+    pub fn last_end(&self) -> Option<End> {
+        self.last.borrow().map(|(end, _)| end)
+    }
+
+    /// Forgets how the last run ended, if that was longer ago.
+    pub fn forget_runs_before(&self, age: Duration) {
+        let is_old = |(_, at): &mut (End, Instant)| at.plus(age).is_over();
+        self.last
+            .send_if_modified(|last| last.take_if(is_old).is_some());
+    }
+
+    /// The handler of a term's role or slot.
+    fn of(&self, term: &Term) -> Self {
+        let mut of = self.clone();
+        if let Some(slot) = slot(term) {
+            of.role = format!("{}-{slot}", self.role);
+        }
+        of
+    }
+
+    async fn lead_once(&self, term: Term) -> Result<(), BoxError> {
         let mut manager = self.manager.clone();
         let started = manager.wait_for(Option::is_some).await;
         let started = started.ok().and_then(|manager| manager.as_ref()?.upgrade());
@@ -219,28 +253,18 @@ impl RoleHandler for RunCommand {
         }
     }
 
-    async fn on_leader_change(&self, leader: Option<LeaderInfo>) {
-        // One that does not wait ends instead.
-        let waits = !self.gate.is_in() && (!self.tries || self.gate.was_entered());
-        if let Some(leader) = leader.filter(|leader| !leader.is_self && waits) {
-            report::waiting(&self.role, &leader);
-        }
-    }
-}
-
-impl RunCommand {
     /// The command, and what it is told about its term. The lease token is no part of it: that is a
     /// secret.
     fn program_of(&self, term: &Term, instance: &str) -> Program {
         let token = term.fencing_token();
         let mut program = self.program.clone();
         program.environment.extend([
-            ("NATS_ELECT_ROLE", term.role().to_owned()),
+            ("NATS_ELECT_ROLE", self.role.clone()),
             ("NATS_ELECT_INSTANCE", instance.to_owned()),
             ("NATS_ELECT_BUCKET", self.bucket.clone()),
             ("NATS_ELECT_FENCING_TOKEN", token.to_string()),
         ]);
-        let slot = self.slot.map(|slot| ("NATS_ELECT_SLOT", slot.to_string()));
+        let slot = slot(term).map(|slot| ("NATS_ELECT_SLOT", slot.to_string()));
         program.environment.extend(slot);
         program
     }
@@ -323,6 +347,11 @@ impl RunCommand {
             }
         }
     }
+}
+
+/// The number of the slot, from 1 on, if the term is one's. Slots are the shards of a group.
+fn slot(term: &Term) -> Option<u32> {
+    term.shard().map(|shard| shard + 1)
 }
 
 /// Why terms of a role end.

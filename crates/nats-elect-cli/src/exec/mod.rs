@@ -10,15 +10,15 @@
 //! moment in which the command runs and one of them does not know it.
 //!
 //! With several roles there is a run for each that is led, and its end leaves the others alone
-//! (`spared`). `standing` has the elections that `exec` takes part in for a role. With several slots
-//! these are several, and `gate` lets the handler of one of them run the command. `listener` serves
-//! health and metrics. `report` tells on stderr what is done.
+//! (`spared`). The slots of a role are a sharded group of which each instance owns one unit at most.
+//! `turns` has one run of a role's command at a time in this process, also when its slot changes.
+//! `waiting` tells whether others lead, or have all slots. `listener` serves health and metrics.
+//! `report` tells on stderr what is done.
 
 pub mod alarm;
 #[cfg(target_os = "linux")]
 mod children;
 mod frames;
-pub mod gate;
 pub mod guard;
 pub mod guarded;
 pub mod handler;
@@ -28,8 +28,9 @@ mod processes;
 pub mod report;
 pub mod signals;
 pub mod spared;
-pub mod standing;
 pub mod starter;
+pub mod turns;
+pub mod waiting;
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -37,6 +37,19 @@ pub fn waiting(role: &str, leader: &LeaderInfo) {
     tell!(info, "waiting for {role}: {leader} leads");
 }
 
+/// Other instances have all slots while this one waits.
+pub fn waiting_for_slot(role: &str) {
+    tell!(info, "waiting for {role}: others have all slots");
+}
+
+/// The role has another number of slots than this instance was started with.
+pub fn other_slots(role: &str, slots: u32, own: u32) {
+    tell!(
+        warn,
+        "{role} has {slots} slots, not {own}: `nats-elect group grow {role} {own}` changes that"
+    );
+}
+
 /// The first run of a term.
 pub fn leads(role: &str, command: Pid, token: FencingToken) {
     let pid = command.as_raw_nonzero();

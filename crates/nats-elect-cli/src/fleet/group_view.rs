@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use nats_elect::lock::lock;
 use nats_elect::{
-    FencingToken, FollowedGroups, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit,
-    UnitStanding, WatchStatus,
+    FollowedGroups, ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, WatchStatus,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::Freshness;
-use super::now;
+use super::members::{has_expired, lack, lives, owner};
+use super::{Freshness, now};
 use crate::text::clean;
-use crate::unowned::{is_over, lack, lives};
 
 /// Units that an event names. Of more it tells the number.
 const MOST_NAMED: usize = 100;
@@ -36,7 +34,7 @@ struct Known {
 /// A unit at the last look.
 #[derive(PartialEq)]
 struct Looked {
-    token: Option<FencingToken>,
+    owner: Option<String>,
     /// Since when it has had no owner that is known to live.
     unowned_since: Option<Instant>,
 }
@@ -50,8 +48,8 @@ pub struct GroupChange {
     unit_count: usize,
     /// Units without an owner that is known to live
     unowned: usize,
-    /// Units that have another owner or token than when this group was told of last, or whose owner
-    /// is known to live since then, or not any more
+    /// Units that have another owner than when this group was told of last, or whose owner is known to
+    /// live since then, or not any more
     changed_count: usize,
     /// A hundred of them at most
     changed: Vec<String>,
@@ -138,19 +136,22 @@ impl GroupView {
     }
 }
 
+/// The members of a group that are known to live.
+pub fn living(group: &ObservedGroup) -> impl Iterator<Item = &ObservedMember> {
+    group.members.values().filter(|member| lives(member))
+}
+
 impl Groups {
     /// Why a unit has no owner that is known to live, as one word, if it has none.
-    pub fn lack(&self, unit: &ObservedUnit) -> Option<&'static str> {
-        let owner = unit.owner.as_ref();
-        let owner = owner.and_then(|owner| self.all.members.get(owner));
-        lack(unit, owner, self.is_current)
+    pub fn lack(&self, group: &ObservedGroup, unit: &ObservedUnit) -> Option<&'static str> {
+        lack(unit, owner(group, unit), self.is_current)
     }
 
     /// The units without an owner that is known to live, by why that is so.
     pub fn lacking<'a>(&self, group: &'a ObservedGroup) -> BTreeMap<&'static str, Vec<&'a str>> {
         let mut lacking = BTreeMap::<_, Vec<_>>::new();
         for unit in &group.units {
-            if let Some(why) = self.lack(unit) {
+            if let Some(why) = self.lack(group, unit) {
                 lacking.entry(why).or_default().push(&*unit.unit);
             }
         }
@@ -160,24 +161,17 @@ impl Groups {
     /// How many units have no owner that is known to live, by why that is so.
     pub fn unowned(&self, group: &ObservedGroup) -> BTreeMap<&'static str, usize> {
         let lacking = self.lacking(group).into_iter();
-        let mut unowned: BTreeMap<_, _> = lacking.map(|(why, units)| (why, units.len())).collect();
-        // Not all of them have names here.
-        if group.missing > 0 {
-            unowned.insert(UnitStanding::Missing.as_str(), group.missing);
-        }
-        unowned
-    }
-
-    /// The members of a group that are known to live.
-    pub fn living<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
-        let members = self.all.members_of(group).map(|(_, member)| member);
-        members.filter(|member| lives(member))
+        lacking.map(|(why, units)| (why, units.len())).collect()
     }
 
     /// The members of a group whose lease may last.
-    pub fn lasting<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ObservedMember> + 'a {
-        let members = self.all.members_of(group).map(|(_, member)| member);
-        members.filter(|member| !is_over(member, self.is_current))
+    pub fn lasting<'a>(
+        &self,
+        group: &'a ObservedGroup,
+    ) -> impl Iterator<Item = &'a ObservedMember> + use<'a> {
+        let is_current = self.is_current;
+        let members = group.members.values();
+        members.filter(move |member| !has_expired(member, is_current))
     }
 
     /// The units of a group as they are, and as they were at the last look.
@@ -190,8 +184,8 @@ impl Groups {
         let looked = group.units.iter().map(|unit| {
             let was = before.get(&unit.unit).and_then(|was| was.unowned_since);
             let looked = Looked {
-                token: unit.fencing_token,
-                unowned_since: self.lack(unit).map(|_| was.unwrap_or(now)),
+                owner: unit.owner.clone(),
+                unowned_since: self.lack(group, unit).map(|_| was.unwrap_or(now)),
             };
             (unit.unit.clone(), looked)
         });

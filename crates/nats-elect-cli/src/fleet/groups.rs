@@ -1,62 +1,36 @@
-//! Groups, their units and members.
+//! Groups, their units and members, as programs read them.
 
 use std::collections::BTreeMap;
 
-use nats_elect::{ObservedGroup, ObservedGroups, ObservedUnit, UnitKind, UnitStanding};
+use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, UnitKind, UnitStanding};
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::members::{Member, problems};
-use super::{Seconds, Token, Whole};
-
-/// What is told of a group wherever it is named.
-#[derive(Serialize, JsonSchema)]
-pub struct Head {
-    group: String,
-    /// Null if the group has no record that can be understood
-    #[schemars(with = "Option<String>", extend("enum" = [UnitKind::Sharded, UnitKind::Spread, null]))]
-    kind: Option<UnitKind>,
-    generation: u32,
-    /// Whether the group is new, and nobody owns a unit of it yet
-    making: bool,
-    /// Units of earlier generations that are not closed
-    unclosed: usize,
-    /// What is not as members leave it, in words
-    problems: Vec<String>,
-}
-
-impl Head {
-    pub fn of(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Self {
-        Self {
-            group: name.to_owned(),
-            kind: group.kind,
-            generation: group.generation,
-            making: group.making,
-            unclosed: group.unclosed,
-            problems: problems(all, name),
-        }
-    }
-}
+use super::members::{Member, lives, problems};
+use super::{Seconds, Whole};
 
 /// A group, and how many of its units have an owner
 #[derive(Serialize, JsonSchema)]
 pub struct Group {
-    #[serde(flatten)]
-    head: Head,
+    group: String,
+    /// Null if the group has no map that is understood
+    #[schemars(with = "Option<String>", extend("enum" = [UnitKind::Sharded, UnitKind::Spread, null]))]
+    kind: Option<UnitKind>,
     shards: Option<u32>,
-    /// Keys of this generation that are no unit's, as of numbers beyond that of the shards
-    surplus: usize,
-    /// Units of the next generation: another number of shards is prepared, or that was cut off
-    prepared: usize,
+    generation: u32,
+    /// The map's version: its sequence in the stream
+    map: Option<Whole>,
     unit_count: usize,
-    /// Units whose record names a member, alive or not
+    /// Units that the map gives to a member that is not over, seen alive or not
     owned: usize,
     /// The number of units by their standing
     standings: BTreeMap<&'static str, usize>,
-    /// Members with a record, alive or not
+    /// Members that are not over, seen alive or not, and owners of units
     member_count: usize,
     units_per_member: Range,
+    /// What is not as members leave it, in words
+    problems: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -68,16 +42,17 @@ struct Range {
 
 impl Group {
     pub fn of(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Self {
-        let members = Member::all(all, name, group);
+        let members = Member::all(group);
         let counts = members.iter().map(|it| it.units.len());
         let standings = UnitStanding::ALL.iter();
         Self {
-            head: Head::of(all, name, group),
+            group: name.to_owned(),
+            kind: group.kind,
             shards: group.shards,
-            surplus: group.surplus.len(),
-            prepared: group.prepared,
+            generation: group.generation,
+            map: group.map.map(Whole::from),
             unit_count: group.unit_count(),
-            owned: group.count(UnitStanding::Owned),
+            owned: owned(group),
             standings: standings
                 .map(|it| (it.as_str(), group.count(*it)))
                 .collect(),
@@ -86,39 +61,59 @@ impl Group {
                 least: counts.clone().min(),
                 most: counts.max(),
             },
+            problems: problems(all, name),
         }
     }
 }
 
+/// The units that have an owner, also one that has to wait for former ones.
+pub fn owned(group: &ObservedGroup) -> usize {
+    group.count(UnitStanding::Owned) + group.count(UnitStanding::Changing)
+}
+
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Member")]
-pub struct MemberRecord {
+#[expect(clippy::struct_excessive_bools, reason = "a member tells them")]
+pub struct MemberRecord<'a> {
     /// The name of its lease
     epoch: String,
     /// Empty if its record tells none
     instance_id: String,
     incarnation: Option<Uuid>,
-    /// Whether its record fits its epoch
+    /// Whether its key shows a record of this epoch, or its end
     understood: bool,
     /// Whether a heartbeat was seen within its lease
     confirmed: bool,
+    /// Whether its lease has ended for good
+    over: bool,
     /// Time since its last record was received here
     age_seconds: Seconds,
     ttl_seconds: Option<Seconds>,
-    /// The work that its units of this group make, as their handlers reported it
-    load: Option<Whole>,
+    /// Time until its lease has passed as seen from here, if no heartbeat comes
+    remaining_seconds: Option<Seconds>,
+    /// The work that its units make, as their handlers reported it
+    load: Whole,
     zone: Option<String>,
+    /// The version of its application
+    version: Option<String>,
     /// Whether it takes no more units
     cordoned: bool,
+    /// Whether it gives its units away, and ends
+    leaves: bool,
+    /// The newest map that it acknowledges
+    follows: Whole,
+    /// Units whose handlers still run by an earlier map
+    still_running: Vec<String>,
+    /// Units that it can't run
+    unable: Vec<String>,
     revision: Whole,
-    /// Units of this group
+    /// The units that it owns by the map
+    units: Vec<&'a str>,
     unit_count: usize,
-    /// Units of all groups
-    all_units: usize,
 }
 
-impl MemberRecord {
-    pub fn of(member: &Member<'_>, group: &str) -> Self {
+impl<'a> MemberRecord<'a> {
+    pub fn of(member: Member<'a>) -> Self {
         let seen = member.seen;
         Self {
             epoch: member.epoch.to_owned(),
@@ -126,51 +121,27 @@ impl MemberRecord {
             incarnation: seen.incarnation,
             understood: seen.understood,
             confirmed: seen.confirmed,
+            over: seen.over,
             age_seconds: Seconds(seen.age),
             ttl_seconds: seen.ttl.map(Seconds),
-            load: seen.groups.get(group).map(|load| Whole::from(*load)),
+            remaining_seconds: remaining(seen),
+            load: seen.load.into(),
             zone: seen.zone.clone(),
+            version: seen.version.clone(),
             cordoned: seen.cordoned,
+            leaves: seen.leaves,
+            follows: seen.follows.into(),
+            still_running: seen.still_running.clone(),
+            unable: seen.unable.clone(),
             revision: seen.revision.into(),
             unit_count: member.units.len(),
-            all_units: seen.units,
+            units: member.units,
         }
     }
 }
 
-#[derive(Serialize)]
-pub struct UnitRecord {
-    unit: String,
-    standing: UnitStanding,
-    /// The epoch that its record names
-    owner: Option<String>,
-    instance_id: Option<String>,
-    fencing_token: Option<Token>,
-}
-
-impl From<&ObservedUnit> for UnitRecord {
-    fn from(unit: &ObservedUnit) -> Self {
-        Self {
-            unit: unit.unit.clone(),
-            standing: unit.standing,
-            owner: unit.owner.clone(),
-            instance_id: unit.instance_id.clone(),
-            fencing_token: unit.fencing_token.map(Token),
-        }
-    }
-}
-
-/// A unit: its owner, or what it waits for
-#[derive(Serialize)]
-pub struct Unit {
-    #[serde(flatten)]
-    pub record: UnitRecord,
-    #[serde(flatten)]
-    pub head: Head,
-    /// The owner, if it has a record
-    pub member: Option<MemberRecord>,
-    /// What has to happen before somebody owns it, in words
-    pub waits_for: Option<String>,
-    /// What follows, in words
-    pub then: Option<&'static str>,
+/// Time until a lease has passed as seen from here, if no heartbeat comes.
+pub fn remaining(member: &ObservedMember) -> Option<Seconds> {
+    let left = member.ttl.map(|ttl| ttl.saturating_sub(member.age));
+    left.filter(|_| lives(member)).map(Seconds)
 }

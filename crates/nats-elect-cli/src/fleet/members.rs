@@ -1,8 +1,13 @@
-//! The members of a group, and what they own there.
+//! The members of a group, what they own there, and which units have no owner that is known to live.
 
 use std::collections::HashMap;
 
 use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, ObservedUnit, UnitStanding};
+
+/// The map names an owner that was not seen alive yet.
+pub const UNCONFIRMED: &str = "unconfirmed";
+/// The map names an owner of which no heartbeat was seen for its whole lease.
+const EXPIRED: &str = "expired";
 
 /// A member of a group, with the units that it owns there.
 pub struct Member<'a> {
@@ -12,52 +17,89 @@ pub struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// The members of a group, and those that own units of it all the same, by their names.
-    pub fn all(all: &'a ObservedGroups, name: &'a str, group: &'a ObservedGroup) -> Vec<Self> {
+    /// The members of a group that are not over, and those that own units all the same, by their
+    /// names.
+    pub fn all(group: &'a ObservedGroup) -> Vec<Self> {
         let mut owned = HashMap::<_, Vec<_>>::new();
         for unit in &group.units {
-            if let Some(epoch) = owner(unit) {
-                owned.entry(epoch).or_default().push(unit.unit.as_str());
-            }
+            let units = owned.entry(unit.owner.as_deref()).or_default();
+            units.push(unit.unit.as_str());
         }
-        let members = all.members.iter().map(|(epoch, seen)| Self {
+        let members = group.members.iter().map(|(epoch, seen)| Self {
             epoch,
             seen,
-            units: owned.remove(epoch.as_str()).unwrap_or_default(),
+            units: owned.remove(&Some(epoch.as_str())).unwrap_or_default(),
         });
         let mut members: Vec<_> = members
-            .filter(|it| !it.units.is_empty() || it.seen.groups.contains_key(name))
+            .filter(|it| !it.seen.over || !it.units.is_empty())
             .collect();
-        members.sort_by(|a, b| (&a.seen.instance_id, a.epoch).cmp(&(&b.seen.instance_id, b.epoch)));
+        members.sort_by_key(|it| (&it.seen.instance_id, it.epoch));
         members
     }
 
     pub fn name(&self) -> String {
-        if self.seen.instance_id.is_empty() {
-            format!("(no name, {})", self.epoch)
-        } else {
-            self.seen.instance_id.clone()
-        }
+        name(self.epoch, Some(self.seen))
     }
 
     /// Whether it lives, as one word.
     pub const fn state(&self) -> &'static str {
-        state(self.seen)
+        match self.seen {
+            it if !it.understood => "unknown",
+            it if it.over => "over",
+            it if it.leaves => "leaving",
+            it if it.confirmed => "confirmed",
+            _ => "unconfirmed",
+        }
     }
 }
 
-pub const fn state(member: &ObservedMember) -> &'static str {
-    match (member.understood, member.confirmed) {
-        (false, _) => "unknown",
-        (true, true) => "confirmed",
-        (true, false) => "unconfirmed",
+/// The id of the instance that has this epoch.
+pub fn name(epoch: &str, member: Option<&ObservedMember>) -> String {
+    let id = member.map(|it| &it.instance_id).filter(|it| !it.is_empty());
+    id.map_or_else(|| format!("(no name, {epoch})"), Clone::clone)
+}
+
+/// The member that the map names, if it has a key.
+pub fn owner<'a>(group: &'a ObservedGroup, unit: &ObservedUnit) -> Option<&'a ObservedMember> {
+    group.members.get(unit.owner.as_ref()?)
+}
+
+/// Why a unit has no owner that is known to live, as one word, if it has none.
+pub fn lack(
+    unit: &ObservedUnit,
+    owner: Option<&ObservedMember>,
+    is_current: bool,
+) -> Option<&'static str> {
+    let is_owned = matches!(unit.standing, UnitStanding::Owned | UnitStanding::Changing);
+    match owner.filter(|_| is_owned) {
+        None => Some(if is_owned {
+            UnitStanding::OwnerMissing.as_str()
+        } else {
+            unit.standing.as_str()
+        }),
+        Some(owner) if lives(owner) => None,
+        Some(owner) if has_expired(owner, is_current) => Some(EXPIRED),
+        Some(_) => Some(UNCONFIRMED),
     }
 }
 
-/// The epoch that owns a unit, if its lease was not ended.
-pub fn owner(unit: &ObservedUnit) -> Option<&str> {
-    let is_owned = unit.standing == UnitStanding::Owned;
-    unit.owner.as_deref().filter(|_| is_owned)
+/// All that [`lack`] says.
+pub const LACKS: [&str; 5] = [
+    UnitStanding::Free.as_str(),
+    UnitStanding::OwnerOver.as_str(),
+    UnitStanding::OwnerMissing.as_str(),
+    UNCONFIRMED,
+    EXPIRED,
+];
+
+/// Whether no heartbeat of a member was seen for its whole lease. Who sees nothing can't tell.
+pub fn has_expired(member: &ObservedMember, is_current: bool) -> bool {
+    member.over || is_current && member.ttl.is_some_and(|ttl| member.age >= ttl)
+}
+
+/// Whether a member is known to live.
+pub const fn lives(member: &ObservedMember) -> bool {
+    member.confirmed && member.understood && !member.over
 }
 
 /// What is wrong with a group, in words.

@@ -3,7 +3,6 @@
 //! them. The comments on types and fields are their descriptions. `Watched` is a bucket as `serve` and
 //! `top` know it while they look on: `looking` finds out what it is told.
 
-mod facts;
 mod group_state;
 mod group_view;
 mod groups;
@@ -18,15 +17,14 @@ mod watched;
 
 use tokio::time::Instant;
 
-pub use self::facts::Facts;
 pub use self::group_state::GroupState;
-pub use self::group_view::{GroupChange, Groups};
-pub use self::groups::{Group, MemberRecord, Unit, UnitRecord};
+pub use self::group_view::{GroupChange, Groups, living};
+pub use self::groups::{Group, MemberRecord, owned, remaining};
 pub use self::instances::{Candidate, Instance};
-pub use self::members::{Member, owner, problems, state};
+pub use self::members::{LACKS, Member, has_expired, lack, lives, name, owner, problems};
 pub use self::past::Event;
 pub use self::roles::{Change, Leader, Role, Urgency};
-pub use self::unit_lists::{listed, order, ranges};
+pub use self::unit_lists::{listed, ranges};
 pub use self::values::{In, Seconds, Time, Token, View, Whole, or_null};
 pub use self::watched::{Asked, Freshness, Latest, Of, Watched};
 

@@ -28,12 +28,6 @@ pub fn listed(units: &[&str], all: usize, most: usize) -> String {
     text.trim_start().to_owned()
 }
 
-/// For units in their order: 2 comes before 10, and numbers before names.
-pub fn order(unit: &str) -> (bool, u32, &str) {
-    let number = unit.parse::<u32>().ok();
-    (number.is_none(), number.unwrap_or_default(), unit)
-}
-
 /// Parts of a list of units, each with the number of units that it stands for.
 fn parts(units: &[&str]) -> Vec<(String, usize)> {
     let mut parts: Vec<(String, Option<(u32, u32)>)> = Vec::new();
@@ -59,7 +53,7 @@ fn parts(units: &[&str]) -> Vec<(String, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{listed, order, ranges};
+    use super::{listed, ranges};
 
     #[test]
     fn a_list_that_is_cut_says_how_many_are_left_out() {
@@ -72,9 +66,6 @@ mod tests {
         ] {
             assert_eq!(listed(units, all, most), text);
         }
-        let mut units = ["b", "10", "2", "a"];
-        units.sort_by_key(|it| order(it));
-        assert_eq!(units, ["2", "10", "a", "b"]);
     }
 
     #[test]

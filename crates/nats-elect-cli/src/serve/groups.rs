@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, State};
 use axum::response::IntoResponse;
-use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitKind};
+use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitKind, UnitStanding};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Served;
 use super::api::{Answer, Where, of_views, ok_or_unavailable, told};
-use crate::fleet::{self, Groups, In, Member, MemberRecord, Seconds, Token, Watched};
+use crate::fleet::{
+    self, Groups, In, Member, MemberRecord, Seconds, Watched, lack, living, remaining,
+};
 use crate::problem::Problem;
-use crate::unowned::{lack, lives};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,22 +54,12 @@ pub struct Group {
 pub struct GroupInFull<'a> {
     #[serde(flatten)]
     group: In<Group>,
-    members: Vec<MemberInFull<'a>>,
-    /// The units without an owner that is known to live, by why that is so: free, abandoned,
-    /// owner_missing, unknown, missing or closed as the unit stands; unconfirmed if its owner was
-    /// not seen alive yet; expired if no heartbeat of its owner was seen for its whole lease
+    members: Vec<MemberRecord<'a>>,
+    /// The units without an owner that is known to live, by why that is so: free, owner_over or
+    /// owner_missing as the unit stands; unconfirmed if its owner was not seen alive yet; expired if
+    /// no heartbeat of its owner was seen for its whole lease
     without_owner: BTreeMap<&'a str, Vec<&'a str>>,
     view: fleet::View,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub struct MemberInFull<'a> {
-    #[serde(flatten)]
-    member: MemberRecord,
-    /// Time until its lease has passed as seen from here, if no heartbeat comes
-    remaining_seconds: Option<Seconds>,
-    /// The units of this group that name it
-    units: Vec<&'a str>,
 }
 
 /// Whether a unit has an owner, or the shard of a key
@@ -82,11 +73,13 @@ pub struct UnitOwner {
     has_owner: bool,
     /// Why it has none, in the words of `without_owner`
     reason: Option<&'static str>,
-    /// The owner, or the last one
+    /// Whether it changes its owner: the new one, which is named here, begins when former ones have
+    /// ended
+    changing: bool,
+    /// The owner by the map
     instance_id: Option<String>,
-    /// The epoch that its record names
+    /// The epoch of that instance
     owner: Option<String>,
-    fencing_token: Option<Token>,
     /// Time since the owner's last heartbeat was received here
     age_seconds: Option<Seconds>,
     /// Time until its lease has passed as seen from here, if no heartbeat comes
@@ -116,15 +109,10 @@ pub async fn group(
     let view = served.view(asked.bucket.as_deref(), Watched::groups_freshness)?;
     let groups = view.groups.groups();
     let group = groups.all.groups.get(&name).ok_or_else(no_group)?;
-    let members = Member::all(&groups.all, &name, group);
-    let members = members.into_iter().map(|member| MemberInFull {
-        member: MemberRecord::of(&member, &name),
-        remaining_seconds: remaining(member.seen),
-        units: member.units,
-    });
+    let members = Member::all(group).into_iter();
     Ok(told(&GroupInFull {
         group: told_of(view, &groups, &name, group),
-        members: members.collect(),
+        members: members.map(MemberRecord::of).collect(),
         without_owner: groups.lacking(group),
         view: view.told(Watched::groups_freshness),
     }))
@@ -154,9 +142,9 @@ pub async fn owner(
         unit: unit.unit,
         has_owner: reason.is_none(),
         reason,
+        changing: unit.standing == UnitStanding::Changing,
         instance_id: unit.instance_id,
         owner: unit.owner,
-        fencing_token: unit.fencing_token.map(Token),
         age_seconds: member.as_ref().map(|it| Seconds(it.age)),
         remaining_seconds: member.as_ref().and_then(remaining),
         view: freshness,
@@ -164,7 +152,7 @@ pub async fn owner(
     Ok((ok_or_unavailable(reason.is_none()), told(&body)).into_response())
 }
 
-/// A unit, and the member that its record names.
+/// A unit, and the member that the map names.
 type Owned = (ObservedUnit, Option<ObservedMember>);
 
 fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
@@ -173,7 +161,7 @@ fn of_unit(view: &Watched, name: &str, unit: &str) -> Result<Owned, Problem> {
     owned.ok_or_else(|| Problem::not_found("the bucket has no such unit of this group"))
 }
 
-/// The shard of a key, and the member that its record names.
+/// The shard of a key, and the member that the map names.
 fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
     // What is not UTF-8 was replaced by this, and belongs to another shard.
     if key.contains(char::REPLACEMENT_CHARACTER) {
@@ -189,7 +177,7 @@ fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
                 Problem::bad_request("the group has named units: ask for one, as in ?unit=name")
             }
             Some(_) => Problem::unavailable(
-                "the group has no record that can be understood, so that its shards are not known",
+                "the group has no map that is understood, so that its shards are not known",
             ),
         }
     })
@@ -198,16 +186,10 @@ fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
 fn told_of(view: &Watched, groups: &Groups, name: &str, group: &ObservedGroup) -> In<Group> {
     view.of(Group {
         group: fleet::Group::of(&groups.all, name, group),
-        living_members: groups.living(name).count(),
+        living_members: living(group).count(),
         unowned: groups.unowned(group).values().sum(),
         unowned_seconds: view.groups.unowned_for(name).map(Seconds),
     })
-}
-
-/// Time until its lease has passed as seen from here, if no heartbeat comes.
-fn remaining(member: &ObservedMember) -> Option<Seconds> {
-    let left = member.ttl.map(|ttl| ttl.saturating_sub(member.age));
-    left.filter(|_| lives(member)).map(Seconds)
 }
 
 fn no_group() -> Problem {

@@ -12,10 +12,9 @@ use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
 use uuid::Uuid;
 
 use super::Served;
-use crate::fleet::{Asked, Watched};
+use crate::fleet::{Asked, LACKS, Watched, living};
 use crate::seen::{Seen, is_known_alive};
 use crate::text::clean;
-use crate::unowned::lacks;
 
 /// Versions that are told apart. Whoever may answer in the name of instances can make up any number.
 const MOST_VERSIONS: usize = 20;
@@ -130,14 +129,13 @@ fn of_groups(view: &Watched, bucket: &Of) {
     let mut told: Vec<_> = groups.all.groups.iter().collect();
     told.sort_by_cached_key(|(name, group)| {
         let has_member = groups.all.members_of(name).next().is_some();
-        let keys = group.units.iter().filter(|it| it.fencing_token.is_some());
-        Reverse((has_member, keys.count()))
+        Reverse((has_member, group.unit_count()))
     });
     told.truncate(MOST_GROUPS);
     for (name, group) in told {
         let of = bucket.and("group", name);
         let unowned = groups.unowned(group);
-        for why in lacks() {
+        for why in LACKS {
             let units = count(unowned.get(why).copied().unwrap_or(0));
             let of = of.and("standing", why);
             of.set("election_observed_group_units_unowned", units);
@@ -147,10 +145,15 @@ fn of_groups(view: &Watched, bucket: &Of) {
             let longest = longest.as_secs_f64();
             of.set("election_observed_group_unowned_seconds", longest);
         }
-        let members = groups.living(name).filter(|member| !member.cordoned);
+        let members = living(group).filter(|member| !member.cordoned && !member.leaves);
         of.set("election_observed_group_members", count(members.count()));
     }
-    let leases = groups.all.members.values().filter(|it| it.understood);
+    let members = groups
+        .all
+        .groups
+        .values()
+        .flat_map(|it| it.members.values());
+    let leases = members.filter(|it| !it.over);
     if let Some(ttl) = leases.filter_map(|member| member.ttl).max() {
         let ttl = ttl.as_secs_f64();
         bucket.set("election_observed_member_lease_ttl_seconds", ttl);

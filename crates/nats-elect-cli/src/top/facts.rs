@@ -83,7 +83,7 @@ impl Facts {
         };
         let groups = watched.groups.groups();
         let each = groups.all.groups.iter();
-        let each = each.map(|(name, it)| (name.clone(), GroupState::of(&groups, name, it)));
+        let each = each.map(|(name, it)| (name.clone(), GroupState::of(&groups, it)));
         self.groups = each.collect();
         self.stale_groups = watched.groups_freshness().stale.map(|(_, why)| why);
         let past = watched.history(None);

@@ -146,7 +146,10 @@ fn is_known(watched: &Watched) -> bool {
 /// Whether a heartbeat of each member was seen.
 fn are_confirmed(watched: &Watched) -> bool {
     let groups = watched.groups.groups();
-    groups.all.members.values().all(|member| member.confirmed)
+    groups.all.groups.values().all(|group| {
+        let mut members = group.members.values();
+        members.all(|member| member.confirmed || member.over)
+    })
 }
 
 async fn until(is_so: impl Fn() -> bool) {

@@ -53,7 +53,7 @@ fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
     let long = "n".repeat(256);
     for (arguments, rule) in [
         (&["group", "show", "a.b"][..], "a group name is 1 to 255"),
-        (&["group", "plan", "_a"], "a group name is 1 to 255"),
+        (&["group", "explain", "_a"], "a group name is 1 to 255"),
         (
             &["group", "explain", "a b", "0"],
             "a group name is 1 to 255",

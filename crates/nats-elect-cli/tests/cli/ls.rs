@@ -250,7 +250,7 @@ async fn jetstream_that_is_off_is_told_alike_by_all() {
         &["group", "ls"],
         &["group", "show", "shards"],
         &["group", "explain", "shards", "0"],
-        &["group", "plan", "shards"],
+        &["group", "explain", "shards"],
         &["group", "move", "shards", "0", "node-1"],
         &["group", "drain", "node-1"],
         &["group", "grow", "shards", "8", "--yes"],

@@ -27,6 +27,7 @@ mod grow;
 mod history;
 mod inspect;
 mod ls;
+mod maps;
 #[path = "../../../../tests/support/markdown.rs"]
 mod markdown;
 mod moving;

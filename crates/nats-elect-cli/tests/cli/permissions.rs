@@ -8,7 +8,7 @@ use crate::{ended, nats_elect};
 const SECURITY: &str = include_str!("../../../../docs/security.md");
 
 /// The users of `deploy/nats`, and how they are printed.
-const USERS: [(&str, &str, &[&str]); 6] = [
+const USERS: [(&str, &str, &[&str]); 5] = [
     (
         "candidate",
         include_str!("../../../../deploy/nats/candidate.conf"),
@@ -40,11 +40,6 @@ const USERS: [(&str, &str, &[&str]); 6] = [
         "retire",
         include_str!("../../../../deploy/nats/retire.conf"),
         &["--retire"],
-    ),
-    (
-        "grow",
-        include_str!("../../../../deploy/nats/grow.conf"),
-        &["--grow", "--group", "partitions"],
     ),
 ];
 
@@ -158,7 +153,6 @@ fn a_name_that_would_change_nothing_is_refused() {
         &["--admin", "--role", "x"][..],
         &["--admin", "--group", "x"],
         &["--observer", "--role", "x"],
-        &["--grow", "--group", "g", "--role", "x"],
         &["--retire", "--group", "x"],
     ] {
         let output = ended(nats_elect(&["permissions"]).args(options));

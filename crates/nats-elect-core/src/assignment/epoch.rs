@@ -21,8 +21,7 @@ const TEXT_BYTES: usize = 22;
 
 /// The name of one claim of a member's lease. No epoch is used twice.
 ///
-/// It has 128 bits: random ones in the protocol that is being built, and those of an
-/// [`Identity`](crate::group::Identity) in [`group`](crate::group). Its text has 22 characters of base64 for URLs, without padding.
+/// It has 128 random bits. Its text has 22 characters of base64 for URLs, without padding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch([u8; 16]);
 

@@ -1,12 +1,32 @@
 //! The value of a unit's fence key.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::json;
+use crate::name::{GroupName, UnitName};
 use crate::token::{CorrelationId, FencingToken};
 
 /// The largest value that is parsed, in bytes.
 const MOST_BYTES: usize = 1024;
+
+/// One unit of one generation of a group, as it stands in keys: `<group>.<generation>.<unit>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitKey {
+    /// The group.
+    pub group: GroupName,
+    /// The generation, from 1 on. A group that is resized begins a new one.
+    pub generation: u32,
+    /// The unit.
+    pub unit: UnitName,
+}
+
+impl fmt::Display for UnitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.group, self.generation, self.unit)
+    }
+}
 
 /// The term of a unit for which its fence key was raised last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

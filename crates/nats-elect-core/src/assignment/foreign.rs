@@ -7,6 +7,7 @@ use super::key::Key;
 use super::layout::MOST_MAP_BYTES;
 use super::map::Map;
 use super::record::{MOST_RECORD_BYTES, MemberRecord};
+use super::units::Unit;
 use super::{VERSION, json};
 use crate::condition::{TTL_HEADER, stored_condition};
 
@@ -77,6 +78,16 @@ impl Value {
             }
         };
         read.unwrap_or(Self::Foreign)
+    }
+
+    /// Rule 2: whether the epoch that has this value under its key is clear of a unit for the map of
+    /// this sequence. It is over, or its record [says so](MemberRecord::is_clear).
+    pub fn is_clear(&self, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+        match self {
+            Self::Ended | Self::Expiring => true,
+            Self::Member(record) => record.is_clear(generation, unit, number),
+            _ => false,
+        }
     }
 
     fn read_map(sequence: u64, value: &[u8], condition: Option<u64>, bucket: u64) -> Option<Self> {

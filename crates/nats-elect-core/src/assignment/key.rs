@@ -18,6 +18,9 @@ pub enum Key {
 }
 
 impl Key {
+    /// The filter of all keys of all groups, within the bucket.
+    pub const ALL: &str = "_groups.>";
+
     /// The filter of the one watch that shows all keys of a group, within the bucket.
     pub fn all_of(group: &GroupName) -> String {
         format!("{PREFIX}.{group}.>")

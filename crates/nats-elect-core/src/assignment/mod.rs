@@ -18,7 +18,7 @@
 //! | `units.rs` | [`Units`], [`Unit`], [`UnitSets`]: units and sets of them |
 //! | `ranges.rs`, `bits.rs` | sets of numbers as text, and small numbers packed into text |
 //! | `foreign.rs` | [`Value`]: a value under a key |
-//! | `fence.rs` | [`UnitFence`]: the value of a unit's fence key |
+//! | `fence.rs` | [`UnitKey`], [`UnitFence`]: the value of a unit's fence key |
 
 mod bits;
 mod epoch;
@@ -37,9 +37,9 @@ mod tests;
 
 use serde::Serialize;
 
-pub(crate) use epoch::MEMBER_LEASE;
+pub use crate::condition::{CONDITION_HEADER, stored_condition};
 pub use epoch::{Epoch, LONGEST_LEASE};
-pub use fence::UnitFence;
+pub use fence::{UnitFence, UnitKey};
 pub use foreign::{Value, ended};
 pub use key::Key;
 pub use map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map};
@@ -47,6 +47,9 @@ pub use ranges::Ranges;
 pub use record::{MOST_HEAVY, MOST_LABELS, MOST_VERSION_BYTES, MemberRecord, Profile};
 pub use successor::{Changes, MapError};
 pub use units::{MOST_NAMES, MOST_SHARDS, Unit, UnitSet, UnitSets, Units};
+
+/// The most groups in which one instance takes part.
+pub const MOST_GROUPS: usize = 256;
 
 /// The version of the values that this crate writes, in the field `v`.
 const VERSION: u64 = 1;

@@ -89,7 +89,9 @@ impl Map {
         };
         let mut map = self.successor(over, living(self.members()))?;
         self.copy_owners(&mut map);
-        map.all_wait_for_all(living(&self.epochs).into_iter().chain(found))?;
+        let named = living(&self.epochs).into_iter();
+        let named = named.filter(|_| !mutated!(CollectForgetsNamed));
+        map.all_wait_for_all(named.chain(found))?;
         Ok(map)
     }
 
@@ -139,6 +141,7 @@ impl Map {
             let told = told.map(|wait| self.told(*wait));
             let mut waits: BTreeMap<_, _> = told
                 .filter(|(epoch, since)| Some(*epoch) != owner && !is_clear(*epoch, unit, *since))
+                .filter(|_| !mutated!(FromForgotten))
                 .collect();
             if let Some(former) = former.filter(|it| former != owner && !is_clear(*it, unit, NEVER))
             {
@@ -184,7 +187,8 @@ impl Map {
         map.owners = owners.into();
         let mut table = Table::of(&map);
         for unit in before..map.units.count() {
-            let waits = found.iter().map(|epoch| (*epoch, 0));
+            let found = found.iter().filter(|_| !mutated!(NameWaitsForNobody));
+            let waits = found.map(|epoch| (*epoch, 0));
             table.insert_own(&mut map, unit, waits.collect())?;
         }
         map.epochs = table.epochs;
@@ -209,6 +213,9 @@ impl Map {
             return Err(MapError::Units);
         }
         let units = 0..self.units.count();
+        let is_clear = |epoch, unit, number| {
+            (number != NEVER && mutated!(GenerationForgetsWaits)) || is_clear(epoch, unit, number)
+        };
         let mut latest = BTreeMap::<Epoch, u64>::new();
         for (epoch, since) in self.all_wait_for() {
             if units.clone().any(|unit| !is_clear(epoch, unit, since)) {
@@ -305,12 +312,15 @@ impl Map {
     /// Lets all units wait for all members and for these epochs, since this map.
     fn all_wait_for_all(&mut self, found: impl IntoIterator<Item = Epoch>) -> Result<(), MapError> {
         let mut table = Table::of(self);
-        for epoch in self.members().to_vec().into_iter().chain(found) {
-            table.place(epoch)?;
+        let found: BTreeSet<_> = found.into_iter().collect();
+        for epoch in &found {
+            table.place(*epoch)?;
         }
         self.epochs = table.epochs;
-        let places = (0..).take(self.epochs.len());
-        self.common = places.map(|epoch| Wait { epoch, since: 0 }).collect();
+        let is_left_out = |it| mutated!(CollectForgetsNamed) && !found.contains(it);
+        let waits = (0..).zip(&self.epochs).filter(|it| !is_left_out(it.1));
+        let waits = waits.map(|(epoch, _)| Wait { epoch, since: 0 });
+        self.common = waits.collect();
         Ok(())
     }
 }

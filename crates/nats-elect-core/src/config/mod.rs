@@ -15,7 +15,7 @@ pub use role::{Overrun, RoleConfig, Takeover};
 #[doc(hidden)]
 pub use rules::{DAY, check_meta, data_limit, ensure, range};
 pub(crate) use settings::drift_margin;
-pub use settings::{HealthSettings, Membership, RetrySettings, RoleSettings};
+pub use settings::{HealthSettings, RetrySettings, RoleSettings};
 
 /// The error for a setting that breaks a rule. Nothing was started or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -122,7 +122,6 @@ impl RoleConfig {
                 check_meta(&self.meta)?;
                 self.meta.clone()
             },
-            member: None,
         })
     }
 }

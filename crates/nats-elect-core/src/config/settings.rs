@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use super::{Overrun, Takeover};
 use crate::duration::exact;
-use crate::group::MemberInfo;
-use crate::release::ReleaseSecret;
 
 /// The first pause before a failed request is tried again.
 pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(50);
@@ -57,22 +55,6 @@ pub struct RoleSettings {
     pub data_limit: Option<u64>,
     /// Facts about this instance in the role's record.
     pub meta: BTreeMap<String, String>,
-    /// Set if this is no role but the lease of a member of groups. No configuration sets it.
-    #[doc(hidden)]
-    pub member: Option<Box<Membership>>,
-}
-
-/// The lease of a member of groups, as an election keeps it. One election is one
-/// [epoch](crate::group::Epoch): it claims its key once, and leaves when that lease is over.
-///
-/// Nobody contends for such a lease. So it needs no fence record, no successor and no peers, and a
-/// confirmed claim begins the term.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Membership {
-    /// The secret of the epoch, whose hash is a part of the epoch's name.
-    pub secret: ReleaseSecret,
-    /// The next record says this beside the lease. [`Input::Tell`](crate::Input::Tell) changes it.
-    pub info: MemberInfo,
 }
 
 /// Health checks with every default filled in.

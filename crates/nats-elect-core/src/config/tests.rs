@@ -65,7 +65,6 @@ fn defaults_match_the_documentation() {
         delete_on_stop: true,
         data_limit: None,
         meta: std::collections::BTreeMap::new(),
-        member: None,
     };
     assert_eq!(settings, expected);
     assert_eq!(settings.drift_margin(), ms(300));

@@ -51,14 +51,10 @@ impl Acquisition {
         let acquisition = Self {
             held: Held::of(&claim, revision, until, renew_at),
             fence_over: claim.beside,
-            step: if at.is_of_member() {
-                Step::Look
-            } else {
-                Step::Fence
-            },
+            step: Step::Fence,
             bucket_known,
         };
-        if bucket_known && at.is_of_member() || mutated!(SkipFence) {
+        if mutated!(SkipFence) {
             return acquisition.promote(at, revision);
         }
         Phase::Acquiring(acquisition)
@@ -141,12 +137,6 @@ impl Acquisition {
         self.bucket_known |= snapshot.epoch.is_some();
         if !stands {
             return at.abandon_claim();
-        }
-        if at.is_of_member() {
-            return match snapshot.epoch {
-                Some(_) => self.promote(at, held.revision),
-                None => Phase::Acquiring(self),
-            };
         }
         let fence = snapshot.fence.map_or(0, |fence| fence.revision);
         let own = snapshot

@@ -1,7 +1,6 @@
 //! The inputs of the state machine.
 
 use super::intent::Intent;
-use crate::group::MemberInfo;
 use crate::lease::{Failure, HandlerEnd, Link, OpId, TermId, WriteOutcome};
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest};
@@ -128,7 +127,4 @@ pub enum Input {
         /// The revision of the role's key that the operator saw, or 0 if the key is missing.
         revision: u64,
     },
-    /// The next record of a member of groups says this beside its lease. An election for a role
-    /// ignores it.
-    Tell(Box<MemberInfo>),
 }

@@ -90,7 +90,7 @@ impl Leadership {
             // for it and for two more.
             let overdue = self.verify_at + at.settings.validation_interval <= at.now
                 && at.now + takes * 2 <= last_call;
-            if !at.is_of_member() && task == Timer::Renew && (verify_at + takes <= due || overdue) {
+            if task == Timer::Renew && (verify_at + takes <= due || overdue) {
                 timers.push((verify_at, Timer::VerifyFence));
             }
             let asked = !self.proofs.is_empty() && task == Timer::Renew;

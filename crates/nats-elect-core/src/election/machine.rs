@@ -207,10 +207,6 @@ impl Phase {
             (phase, Input::PeerReplied { question, answer }) => {
                 phase.answered(at, question, answer)
             }
-            (phase, Input::Tell(info)) => {
-                at.tell_of_member(*info);
-                phase
-            }
             (Self::Waiting(it), Input::EndLease { request, revision }) => {
                 it.end_lease(at, request, revision)
             }

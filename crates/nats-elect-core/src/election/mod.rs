@@ -16,7 +16,6 @@ mod leading;
 mod line;
 mod link;
 mod machine;
-mod membership;
 mod observed_record;
 mod observed_role;
 mod phase;

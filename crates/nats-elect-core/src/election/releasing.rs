@@ -181,7 +181,7 @@ impl Releasing {
         let marker = self.freeing.marker();
         let released = marker.is_some();
         let stopped = at.stopping.is_some();
-        let leaves = stopped || at.is_of_member();
+        let leaves = stopped;
         if let Some(term) = self.term {
             let lasted = at.now.since(term.started);
             at.failures_in_a_row = match term.cause.is_failure() {

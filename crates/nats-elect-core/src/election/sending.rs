@@ -58,11 +58,6 @@ impl Scene {
             heirs,
             proof: None,
             application: None,
-            member: self
-                .settings
-                .member
-                .as_ref()
-                .map(|it| it.info.clone().into()),
         }
     }
 

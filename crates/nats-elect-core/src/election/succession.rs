@@ -126,7 +126,7 @@ impl Succession {
 
     pub fn search_heir(&mut self, at: &mut Scene, held: &Held) {
         self.search_at = None;
-        if at.wire.is_up() && !at.is_of_member() {
+        if at.wire.is_up() {
             self.search = Some(Search {
                 question: at.ask_candidates(held, Heirs::NONE, true),
                 asked: at.now,
@@ -306,7 +306,7 @@ impl Leadership {
 
     /// Asks the candidates who could lead next, unless they were asked within the last two leases.
     pub fn renew_line(&mut self, at: &mut Scene) {
-        let linked = at.wire.is_up() && !at.is_of_member();
+        let linked = at.wire.is_up();
         let recently = at.now - poll_interval(&at.settings);
         if linked && self.line.asked.is_none_or(|asked| asked <= recently) {
             let among = self.line.to_ask();

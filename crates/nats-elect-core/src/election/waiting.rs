@@ -241,16 +241,12 @@ impl Waiting {
 
     pub fn claim(self, at: &mut Scene) -> Phase {
         let over = at.observed_role.claim_over();
-        if !at.may_claim(over) {
-            return at.leave();
-        }
         at.become_state(RoleState::Candidate);
         at.ordered_until = at.now + self.order_holds(at);
         let term = at.next_term();
-        let member = at.settings.member.as_ref();
         let secrets = Secrets {
             token: at.fresh.lease_token,
-            release: member.map_or(at.fresh.release_secret, |member| member.secret),
+            release: at.fresh.release_secret,
         };
         let fence = at.observed_role.fence_over();
         let vacancy = at.vacancy();

@@ -10,6 +10,7 @@ use super::retry::AdaptiveTimeout;
 use crate::event::FailureKind;
 use crate::moment::Moment;
 use crate::mutation::mutated;
+use crate::unhashed::Unhashed;
 
 /// A read asks for the keys, and then for the bucket.
 const READ_ROUND_TRIPS: u32 = 2;
@@ -17,7 +18,7 @@ const READ_ROUND_TRIPS: u32 = 2;
 pub const MOST_LATE: usize = 8;
 
 /// The operation under way, and those whose answer may come late.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Operations {
     /// There is never more than one.
     pending: Option<Pending>,
@@ -26,11 +27,11 @@ pub struct Operations {
     /// When the last write was sent. A read that was sent before tells nothing of it.
     last_write: Option<Moment>,
     timeout: AdaptiveTimeout,
-    last_op: u64,
+    last_op: Unhashed<u64>,
 }
 
 /// An operation that was sent, with its number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Pending {
     op: OpId,
     what: Operation,
@@ -66,7 +67,7 @@ impl Operations {
             late: VecDeque::new(),
             last_write: None,
             timeout,
-            last_op: 0,
+            last_op: Unhashed(0),
         }
     }
 
@@ -93,8 +94,8 @@ impl Operations {
 
     /// Remembers an operation that is sent now. Returns its number and its timeout.
     pub fn begin(&mut self, what: Operation) -> (OpId, Duration) {
-        self.last_op += 1;
-        let op = OpId(self.last_op);
+        *self.last_op += 1;
+        let op = OpId(*self.last_op);
         self.pending = Some(Pending { op, what });
         if let Operation::Write(write) = what {
             self.last_write = Some(write.sent);

@@ -8,12 +8,13 @@ use crate::config::RetrySettings;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
 use crate::mutation::mutated;
+use crate::unhashed::Unhashed;
 
 /// Failures in a row and the time of the next attempt, for each kind of request. Reads may succeed
 /// while writes fail: permissions may allow one and forbid another, and so does a full disk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Retry {
-    config: RetrySettings,
+    config: Unhashed<RetrySettings>,
     kinds: [Failing; KINDS],
     /// No request of any kind is sent before: the last one failed. It is a short pause, as a read
     /// tells what became of a write.
@@ -80,7 +81,7 @@ impl Failing {
 impl Retry {
     pub const fn new(config: RetrySettings) -> Self {
         Self {
-            config,
+            config: Unhashed(config),
             kinds: [Failing::NOT; KINDS],
             any_at: Failing::NOT.at,
         }
@@ -88,7 +89,7 @@ impl Retry {
 
     /// The longest pause.
     pub const fn longest(&self) -> Duration {
-        self.config.max_backoff
+        self.config.0.max_backoff
     }
 
     /// When the next attempt of this kind is due. It lies in the past while there are no failures.
@@ -210,7 +211,7 @@ impl Retry {
     }
 
     const fn is_failing(&self, kind: &Failing) -> bool {
-        kind.lasting || kind.failures >= self.config.max_attempts
+        kind.lasting || kind.failures >= self.config.0.max_attempts
     }
 
     /// For model checkers: see `Election::hash_state`.
@@ -238,7 +239,7 @@ fn backoff(config: &RetrySettings, failures: u32) -> Duration {
 
 /// The timeout of requests. It is the request timeout, or longer if answers have come later than
 /// that.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct AdaptiveTimeout {
     timeout: Duration,
     longest: Duration,

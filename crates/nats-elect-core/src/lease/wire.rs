@@ -17,7 +17,7 @@ use crate::mutation::mutated;
 use crate::record::Nonce;
 
 /// What sends the requests of one lease, and sorts their answers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Wire {
     pub link: Link,
     /// The bucket last used. It is kept while there is no link.

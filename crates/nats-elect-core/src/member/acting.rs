@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::failures::Failures;
 use super::peers::Peers;
-use super::unit::UnitId;
+use super::unit::{UnitId, UnitLabel};
 use crate::assignment::{Epoch, Map, UnitSets};
 use crate::lease::HandlerEnd;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
 /// A handler that runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Term {
     epoch: Epoch,
     /// The sequence of the map by which it began.
@@ -22,7 +22,7 @@ struct Term {
 }
 
 /// The handlers of this process for one group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Acting {
     terms: BTreeMap<UnitId, Term>,
     /// Handlers that were told to end, and whose deadline is ahead.
@@ -60,8 +60,11 @@ impl Acting {
             if term.epoch != epoch || self.overrun.contains(unit) {
                 continue;
             }
-            self.behind.insert(unit.clone());
-            if !owns(unit) {
+            let owns = owns(unit);
+            if !owns || !mutated!(GoesOnWithoutException) {
+                self.behind.insert(unit.clone());
+            }
+            if !owns && !mutated!(KeepsTakenUnits) {
                 ended.push(unit.clone());
             } else if let Some(place) = map.and_then(|map| unit.place_in(map))
                 && term.ending.is_none()
@@ -124,7 +127,7 @@ impl Acting {
         self.behind.retain(|unit| {
             let is_told = terms.get(unit).is_none_or(|it| it.ending.is_some());
             let place = unit.place_in(map).filter(|_| !is_told);
-            !place.is_some_and(|place| is_clear(unit, place))
+            !place.is_some_and(|place| mutated!(ActsByNewMapEarly) || is_clear(unit, place))
         });
         if !may_begin {
             return Vec::new();
@@ -137,7 +140,8 @@ impl Acting {
         }
         let units = self.begin.iter().filter_map(|place| {
             let unit = UnitId::at(map, *place)?;
-            let is_free = !self.terms.contains_key(&unit) && !self.failures.rests(&unit);
+            let is_free = !self.terms.contains_key(&unit) || mutated!(BeginsBesideItself);
+            let is_free = is_free && !self.failures.rests(&unit);
             let begins = is_free && is_clear(&unit, *place);
             begins.then_some((*place, unit))
         });
@@ -174,6 +178,10 @@ impl Acting {
             self.ending.remove(&(until, unit.clone()));
             self.failures.ended_as_told(now, unit);
         } else {
+            if let (true, UnitLabel::Shard(place)) = (mutated!(BeginsAgain), &unit.label) {
+                self.begin.insert(*place);
+                return true;
+            }
             let has_failed = matches!(end, HandlerEnd::Failed | HandlerEnd::Panicked);
             self.failures.ended(now, unit, has_failed, heartbeat);
         }

@@ -16,14 +16,14 @@ use crate::mutation::mutated;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The way to such a map.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Collecting {
     step: Step,
     /// When the next attempt may begin.
     not_before: Moment,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Step {
     #[default]
     None,
@@ -104,7 +104,7 @@ impl Member {
         {
             let op = self.next_op();
             self.collecting.step = Step::Reads { over, op, own };
-            self.out.push(Effect::Collect { op, since: own });
+            self.out.0.push(Effect::Collect { op, since: own });
         }
     }
 
@@ -147,7 +147,7 @@ impl Member {
         let mut others = found.iter().filter(|it| !self.peers.is_over(it.epoch));
         others.any(|it| match &it.value {
             Value::Member(record) => record.follows > follows,
-            _ => follows == 0,
+            _ => follows == 0 && !mutated!(CollectsBesideUnreadable),
         })
     }
 

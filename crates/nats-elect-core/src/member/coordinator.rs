@@ -9,9 +9,10 @@ use super::effect::{Effect, Over, Reply};
 use super::input::Order;
 use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
-use super::planning::{Candidate, PlanRequest, can_run};
+use super::planning::{Candidate, can_run};
 use super::unit::UnitId;
 use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Units};
+use crate::event::FailureKind;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::name::UnitName;
@@ -27,8 +28,12 @@ const GATHER: Duration = Duration::from_millis(5);
 /// So long a map names epochs that are clear or over, if no other map is written.
 const TIDY: Duration = Duration::from_secs(30);
 
+/// After a member came or went so long the plan leaves units where they are while members tell several
+/// versions of their application: a rolling restart goes on.
+const ROLL: Duration = Duration::from_secs(120);
+
 /// How far the next map is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Coordinator {
     /// Since when something may have to change.
     cause: Option<Moment>,
@@ -36,9 +41,11 @@ pub(super) struct Coordinator {
     orders: VecDeque<(RequestId, Order)>,
     was_first: bool,
     tidy_at: Moment,
+    /// When a member that tells a version came or went last.
+    rolled: Option<Moment>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Work {
     #[default]
     None,
@@ -54,6 +61,19 @@ impl Coordinator {
     /// Something may have to change at this moment.
     pub fn stir(&mut self, at: Moment) {
         self.cause = Some(self.cause.map_or(at, |cause| cause.min(at)));
+    }
+
+    /// A member that tells the version of its application came or went.
+    pub const fn roll(&mut self, now: Moment) {
+        self.rolled = Some(now);
+    }
+
+    /// Until when a rolling restart goes on.
+    pub fn rolls_until(&self, now: Moment, candidates: &[Candidate]) -> Option<Moment> {
+        let version = |it: &Candidate| it.record.as_ref()?.profile.version.clone();
+        let until = self.rolled? + ROLL;
+        let versions: BTreeSet<_> = candidates.iter().map(version).collect();
+        (until > now && versions.len() > 1).then_some(until)
     }
 
     /// Whether a map is under way.
@@ -121,7 +141,7 @@ impl Member {
             && *read_at <= self.now
         {
             *read_at = self.now + AGAIN;
-            self.out.push(Effect::Read(self.map_key()));
+            self.out.0.push(Effect::Read(self.map_key()));
         }
         let Some(map) = self.following.current().cloned() else {
             return;
@@ -171,8 +191,7 @@ impl Member {
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
-        if !self.following.has_owned() && (self.waits() || self.peers.any_waits()) {
-            // No unit gets its first owner.
+        if self.owners_have_to_wait() {
             self.coordinator.cause = Some(self.now + AGAIN);
             return;
         }
@@ -199,25 +218,21 @@ impl Member {
         if is_repair && !has_loose {
             return;
         }
-        let moving = map.moving().filter(|place| {
-            let unit = UnitId::at(map, *place);
-            let is_clear = |(epoch, number)| {
-                let unit = unit.as_ref();
-                unit.is_some_and(|it| self.is_clear(epoch, it, number))
-            };
-            !self.is_loose(map, *place) && !map.waits_for(*place).all(is_clear)
-        });
-        let request = PlanRequest {
-            base: map.clone(),
-            in_change: moving.collect(),
-            candidates,
-            is_repair,
-        };
+        let request = self.request(map, candidates, is_repair);
+        if let Some(until) = request.rolls_until {
+            self.coordinator.stir(until);
+        }
         self.coordinator.work = Work::Plans {
             base: map.sequence(),
             is_repair,
         };
-        self.out.push(Effect::Plan(request.into()));
+        self.out.0.push(Effect::Plan(request.into()));
+    }
+
+    /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
+    fn owners_have_to_wait(&self) -> bool {
+        let any_waits = self.waits() || self.peers.any_waits();
+        any_waits && !self.following.has_owned() && !mutated!(FirstOwnersDespiteWaiting)
     }
 
     /// A plan is made.
@@ -238,6 +253,10 @@ impl Member {
             return;
         };
         if self.left_at.is_some() || self.epoch().is_none() {
+            return;
+        }
+        if self.owners_have_to_wait() {
+            self.coordinator.cause = Some(self.now + AGAIN);
             return;
         }
         let candidates = self.candidates(&map);
@@ -285,7 +304,7 @@ impl Member {
                 return true;
             };
             self.coordinator.orders.pop_front();
-            self.out.push(Effect::Reply(request, reply));
+            self.out.0.push(Effect::Reply(request, reply));
         }
         false
     }
@@ -333,6 +352,14 @@ impl Member {
         }
     }
 
+    /// There is no room in the bucket for the map with these units.
+    fn give_up_resize(&mut self) {
+        if let Some((request, Order::Resize(_))) = self.coordinator.orders.front() {
+            self.out.0.push(Effect::Reply(*request, Reply::BadUnits));
+            self.coordinator.orders.pop_front();
+        }
+    }
+
     /// Writes the next map with changes, less those of units that wait for too many.
     fn write_changes(&mut self, map: &Map, mut changes: Changes) -> Result<(), MapError> {
         let next = match self.next(map, &changes) {
@@ -376,7 +403,7 @@ impl Member {
     }
 
     /// Whether an epoch is clear of a unit. No record is for the sequence `u64::MAX`.
-    fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
+    pub(super) fn is_clear(&self, epoch: Epoch, unit: &UnitId, number: u64) -> bool {
         let (generation, unit) = (unit.generation, unit.unit());
         match number {
             u64::MAX => mutated!(FormerOwnerForgotten) || self.peers.is_over(epoch),
@@ -399,7 +426,7 @@ impl Member {
     }
 
     /// Whether a unit has no owner that lives and stays, or one that can't run it where another could.
-    fn is_loose(&self, map: &Map, place: u32) -> bool {
+    pub(super) fn is_loose(&self, map: &Map, place: u32) -> bool {
         let is_able = |owner| {
             let unit = UnitId::at(map, place);
             let can_run = |it| self.can_run(it, unit.as_ref());
@@ -410,42 +437,22 @@ impl Member {
     }
 
     fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {
-        let record = self.peers.record(epoch);
+        let record = self
+            .peers
+            .record(epoch)
+            .filter(|_| !mutated!(GivesToUnable));
         record
             .zip(unit)
             .is_none_or(|(record, unit)| can_run(record, unit))
     }
 
-    /// The living members of a map, then the other living epochs.
-    fn candidates(&self, map: &Map) -> Vec<Candidate> {
-        let members = map.members().iter().copied();
-        let members = members.filter(|it| !self.peers.is_over(*it));
-        let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
-        let all = members.chain(self.peers.living().filter(is_new));
-        let candidates = all.map(|epoch| {
-            let record = self.peers.record(epoch).cloned();
-            let standing = match &record {
-                Some(it) if it.leaves => Standing::Leaves,
-                Some(it) if it.waits || self.peers.is_behind(epoch, map.sequence()) => {
-                    Standing::Waits
-                }
-                Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
-                Some(it) if it.profile.cordoned => Standing::Cordoned,
-                Some(_) => Standing::Takes,
-                None => Standing::Waits,
-            };
-            Candidate {
-                epoch,
-                standing,
-                record,
-            }
-        });
-        candidates.collect()
-    }
-
     /// Writes a map over the one that it is made from.
     pub(super) fn write_map(&mut self, map: &Map) {
-        let over = Over::Sequence(map.over());
+        let over = if mutated!(MapOverAnything) {
+            Over::Anything
+        } else {
+            Over::Sequence(map.over())
+        };
         self.coordinator.work = Work::Writes;
         self.write(Purpose::Map, self.map_key(), over, map.to_json());
     }
@@ -466,8 +473,13 @@ impl Member {
             }
             WriteOutcome::Acked { .. } => {}
             WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => {
+                if let WriteOutcome::Failed(failure) = outcome
+                    && failure.kind == FailureKind::BucketUnfit
+                {
+                    self.give_up_resize();
+                }
                 self.coordinator.cause = Some(self.now + TURN);
-                self.out.push(Effect::Read(self.map_key()));
+                self.out.0.push(Effect::Read(self.map_key()));
             }
         }
     }

@@ -98,7 +98,7 @@ pub enum Effect {
 }
 
 /// The condition of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Over {
     /// Whatever is under the key, nothing included.
     Anything,

@@ -51,10 +51,12 @@ impl Member {
         let Some(left_at) = self.left_at else {
             return;
         };
+        let is_done = self.acting.is_done(None) || mutated!(LeavesBeforeHandlersEnd);
         let Some((epoch, until)) = self.keeping.lease() else {
             self.lose_any();
-            if self.lost.is_empty() {
-                self.out.push(Effect::Left);
+            // Without a link others end its epochs, whose leases are over.
+            if is_done && (self.lost.is_empty() || !self.keeping.is_up()) {
+                self.out.0.push(Effect::Left);
             }
             return;
         };
@@ -64,7 +66,7 @@ impl Member {
             return;
         }
         self.end_handlers(None, until);
-        if self.acting.is_done(None) {
+        if is_done {
             self.lose(epoch);
         }
     }
@@ -119,7 +121,7 @@ impl Member {
             WriteOutcome::Acked { revision } => {
                 self.show_member(epoch, *revision, Value::Expiring);
             }
-            WriteOutcome::Conflict { .. } => self.out.push(Effect::Read(self.member_key(epoch))),
+            WriteOutcome::Conflict { .. } => self.out.0.push(Effect::Read(self.member_key(epoch))),
             WriteOutcome::Failed(_) => self.retire_at = self.now + LONGEST_LEASE,
         }
     }

@@ -15,7 +15,7 @@ const COUNTS_FOR: Duration = Duration::from_secs(300);
 const MOST_DOUBLED: u32 = 5;
 
 /// What counts of handlers that ended by themselves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Failures {
     failed: BTreeMap<UnitId, Failed>,
     resting: BTreeMap<UnitId, Rest>,
@@ -23,14 +23,14 @@ pub(super) struct Failures {
     ask_at: Moment,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Failed {
     in_a_row: u32,
     last: Moment,
 }
 
 /// An owned unit without a handler.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Rest {
     /// `None` while its handler was told to end, and has not.
     until: Option<Moment>,

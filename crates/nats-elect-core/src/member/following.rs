@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use super::moves::Moves;
 use crate::assignment::{Map, Units, Value};
 use crate::moment::Moment;
+use crate::mutation::mutated;
+use crate::unhashed::Unhashed;
 
 /// What is known of the map's key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Following {
     map: Option<Arc<Map>>,
     /// The sequence of the last map, whether the member can follow it or not.
@@ -20,6 +23,8 @@ pub(super) struct Following {
     missing: Option<Moment>,
     /// Whether any map of this bucket that was shown had owners.
     has_owned: bool,
+    /// A plan alone depends on it.
+    moves: Unhashed<Moves>,
 }
 
 /// What a value under the map's key is for a member.
@@ -46,6 +51,7 @@ impl Following {
             Value::Map(map) if is_same_kind(map.units(), units) => {
                 self.has_owned |= map.has_owners();
                 self.last = sequence;
+                self.moves.follow(self.map.as_deref(), &map);
                 self.map = Some(Arc::new(*map));
                 Next::Map
             }
@@ -94,7 +100,8 @@ impl Following {
 
     /// The map by which the member acts: none if a newer one can't be followed.
     pub fn acting(&self) -> Option<&Arc<Map>> {
-        self.map.as_ref().filter(|_| !self.is_strange())
+        let goes_on = mutated!(ActsByLaterMap) || !self.is_strange();
+        self.map.as_ref().filter(|_| goes_on)
     }
 
     /// The followed map, if nothing newer was shown.
@@ -103,7 +110,10 @@ impl Following {
     }
 
     /// The sequence that the member acknowledges.
-    pub const fn acknowledged(&self) -> u64 {
+    pub fn acknowledged(&self) -> u64 {
+        if mutated!(AcknowledgesShown) {
+            return self.shown;
+        }
         self.last
     }
 
@@ -115,7 +125,8 @@ impl Following {
     /// The sequence of the foreign value over the map, and since when it is known. A member that can't
     /// follow the last map writes nothing over it.
     pub fn foreign(&self) -> Option<(u64, Moment)> {
-        let is_foreign = self.shown > self.last && !self.is_strange();
+        let is_strange = self.is_strange() && !mutated!(LaterMapOverwritten);
+        let is_foreign = self.shown > self.last && !is_strange;
         is_foreign.then_some((self.shown, self.since))
     }
 
@@ -132,6 +143,11 @@ impl Following {
     /// A blank was sent. The next one is due at this moment if nothing is shown.
     pub const fn blank_again(&mut self, at: Moment) {
         self.missing = Some(at);
+    }
+
+    /// The changes of owners, as they were shown.
+    pub fn moves(&self) -> &Moves {
+        &self.moves
     }
 
     /// Whether any unit is known to have had an owner in this bucket.

@@ -80,7 +80,7 @@ pub enum Input {
 }
 
 /// What an operator orders of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Move a unit to this epoch.
     Move(UnitName, Epoch),

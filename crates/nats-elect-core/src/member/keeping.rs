@@ -16,11 +16,12 @@ use crate::lease::{
     Secrets, Stored, TermId, Wire, WriteOutcome,
 };
 use crate::moment::Moment;
+use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
 use crate::token::LeaseToken;
 
 /// What keeps the key of the present epoch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Keeping {
     wire: Wire,
     phase: Phase,
@@ -30,7 +31,7 @@ pub(super) struct Keeping {
     is_wanted: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Phase {
     /// There is no epoch.
     Out,
@@ -79,6 +80,14 @@ impl Keeping {
     pub const fn lease(&self) -> Option<(Epoch, Moment)> {
         match &self.phase {
             Phase::In { epoch, held, .. } => Some((*epoch, held.until)),
+            Phase::Out | Phase::Claiming { .. } => None,
+        }
+    }
+
+    /// When the heartbeat was sent that proves the lease, and the end of the lease.
+    pub const fn proved(&self) -> Option<(Moment, Moment)> {
+        match &self.phase {
+            Phase::In { held, .. } => Some((held.sent, held.until)),
             Phase::Out | Phase::Claiming { .. } => None,
         }
     }
@@ -240,7 +249,7 @@ impl Member {
         let mut record = MemberRecord::new(epoch, id, nonce, self.settings.ttl);
         record.profile = self.settings.profile.clone();
         tell(self, &mut record);
-        self.out.push(Effect::Beat {
+        self.out.0.push(Effect::Beat {
             op,
             within,
             key: self.member_key(epoch),
@@ -255,7 +264,7 @@ impl Member {
         };
         let (op, within) = self.keeping.wire.read(self.now);
         let own = self.member_key(epoch);
-        self.out.push(Effect::Look { op, within, own });
+        self.out.0.push(Effect::Look { op, within, own });
     }
 
     /// When to read what is confirmed, if the watch does not show it.
@@ -271,7 +280,7 @@ impl Member {
             _ => return,
         };
         let later = self.look_at();
-        let next = write.sent + self.settings.heartbeat;
+        let next = write.sent + self.pace();
         match (&mut self.keeping.phase, outcome) {
             (Phase::Claiming { look_at, .. }, WriteOutcome::Acked { .. }) => *look_at = Some(later),
             // Nothing of ours is under the key, and nothing will be.
@@ -313,6 +322,18 @@ impl Member {
         }
         if let WriteOutcome::Acked { revision } = outcome {
             self.doubt_confirmed(write.beat, *revision);
+            mutated!(ExtendsUnshown => self.believe(&write, *revision));
+        }
+    }
+
+    /// Takes a confirmed write for a shown one.
+    #[cfg(feature = "__mutations")]
+    fn believe(&mut self, write: &Attempt, sequence: u64) {
+        if let Some(epoch) = self.keeping.epoch() {
+            let nonce = self.keeping.wire.attempts.nonce(write.beat);
+            let id = self.settings.id.clone();
+            let record = MemberRecord::new(epoch, id, nonce, self.settings.ttl);
+            self.own_shown(epoch, sequence, &Value::Member(record.into()));
         }
     }
 
@@ -336,7 +357,7 @@ impl Member {
         if look.bucket.is_some() && look.bucket != self.keeping.bucket() {
             let since = self.now;
             self.keeping.wire.link = Link::Down { since };
-            self.out.push(Effect::Reopen);
+            self.out.0.push(Effect::Reopen);
             return self.lose(epoch);
         }
         if self.has_lost_writes(&look) {
@@ -398,15 +419,20 @@ impl Member {
         };
         wire.attempts.settle(attempt.beat, sequence);
         wire.operations.forget_heartbeats(sequence);
-        let until = attempt.sent + self.settings.ttl - drift_margin(self.settings.ttl);
-        let next = attempt.sent + self.settings.heartbeat;
+        let sent = if mutated!(LeaseCountsFromShowing) {
+            self.now
+        } else {
+            attempt.sent
+        };
+        let until = sent + self.settings.ttl - drift_margin(self.settings.ttl);
+        let next = attempt.sent + self.pace();
         if until <= self.now {
             return;
         }
         self.doubt_confirmed(attempt.beat, sequence);
         let doubts = self.doubts();
         let is_new = match &mut self.keeping.phase {
-            Phase::In { held, .. } if doubts => {
+            Phase::In { held, .. } if doubts && !mutated!(DoubtExtends) => {
                 held.stored(sequence);
                 held.renew_at = held.renew_at.max(next);
                 return;
@@ -430,6 +456,10 @@ impl Member {
         self.leased(is_new, &attempt, sequence);
     }
 
+    fn pace(&self) -> Duration {
+        self.peers.pace(self.settings.heartbeat, self.settings.ttl)
+    }
+
     fn request_failed(&mut self, request: BucketRequest, failure: &Failure) {
         let holds = self.keeping.lease().is_some();
         let retry = &mut self.keeping.wire.retry;
@@ -442,7 +472,7 @@ impl Member {
         let is_lasting = !holds && !failure.is_transient();
         retry.failed(asked, self.now, chance, limit, is_lasting);
         if failure.kind == FailureKind::BucketMissing {
-            self.out.push(Effect::Reopen);
+            self.out.0.push(Effect::Reopen);
         }
         if failure.ends_term() {
             self.lose_any();

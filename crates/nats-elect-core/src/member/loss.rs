@@ -11,7 +11,7 @@ use crate::assignment::Value;
 use crate::mutation::mutated;
 
 /// The doubt whether the map that was shown is still stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
     #[default]
     None,
@@ -75,6 +75,6 @@ impl Member {
     /// Confirmed writes are lost. What is known may not be so.
     pub(super) fn forget_lost_writes(&mut self) {
         self.forget(self.bucket);
-        self.out.push(Effect::Rewatch);
+        self.out.0.push(Effect::Rewatch);
     }
 }

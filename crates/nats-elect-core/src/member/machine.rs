@@ -1,7 +1,6 @@
 //! The state of one member, and the way through one step.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -17,18 +16,19 @@ use super::keeping::Keeping;
 use super::loss::Doubt;
 use super::peers::{AGAIN, Chore, News, Peers};
 use super::unit::UnitId;
-use crate::assignment::{Epoch, Key, LONGEST_LEASE, Map, Profile, Units, Value, ended};
+use crate::assignment::{Epoch, Key, LONGEST_LEASE, Profile, Units, Value, ended};
 use crate::lease::{Attempt, Link, OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::name::{GroupName, InstanceId};
 use crate::token::FencingToken;
+use crate::unhashed::Unhashed;
 
 /// Loads that change within so much time go into one plan.
 const LOADS: Duration = Duration::from_secs(5);
 
 /// What a member is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct MemberSettings {
     /// The group.
     pub group: GroupName,
@@ -51,13 +51,16 @@ pub struct MemberSettings {
 }
 
 /// One member of one group. The [module](super) tells how to drive it.
-#[derive(Clone, Debug)]
+///
+/// Model checkers may hash it. Two that hash the same, up to a shift of time and new numbers for
+/// sequences, epochs and writes in the same order, go on in the same way.
+#[derive(Clone, Debug, Hash)]
 pub struct Member {
     pub(super) settings: MemberSettings,
     /// The creation time of the bucket, in nanoseconds since the Unix epoch.
     pub(super) bucket: u64,
     pub(super) now: Moment,
-    pub(super) fresh: Fresh,
+    pub(super) fresh: Unhashed<Fresh>,
     pub(super) keeping: Keeping,
     /// Epochs of this process that are to be told over, each with the moment of the next attempt.
     pub(super) lost: BTreeMap<Epoch, Moment>,
@@ -73,16 +76,16 @@ pub struct Member {
     pub(super) doubt: Doubt,
     pub(super) coordinator: Coordinator,
     ops: BTreeMap<OpId, Purpose>,
-    last_op: u64,
+    last_op: Unhashed<u64>,
     /// Whether something changed that may let handlers begin, or act by the followed map.
     is_stirred: bool,
     /// Whether somebody waits for what the next heartbeat tells.
     pub(super) tells: bool,
-    pub(super) out: Vec<Effect>,
+    pub(super) out: Unhashed<Vec<Effect>>,
 }
 
 /// What a write is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     Map,
     BlankMap,
@@ -102,7 +105,7 @@ impl Member {
             keeping: Keeping::new(&settings, now),
             settings,
             now,
-            fresh: Fresh::default(),
+            fresh: Unhashed::default(),
             lost: BTreeMap::new(),
             waits_until: None,
             left_at: None,
@@ -115,11 +118,18 @@ impl Member {
             doubt: Doubt::None,
             coordinator: Coordinator::default(),
             ops: BTreeMap::new(),
-            last_op: 0,
+            last_op: Unhashed(0),
             is_stirred: false,
             tells: false,
-            out: Vec::new(),
+            out: Unhashed::default(),
         }
+    }
+
+    /// A member that waits until then for leases of a former bucket.
+    #[must_use]
+    pub fn waiting(mut self, until: Moment) -> Self {
+        self.waits_until = Some(until).filter(|it| *it > self.now);
+        self
     }
 
     /// What the record of a heartbeat tells that is sent now.
@@ -133,17 +143,6 @@ impl Member {
         }
     }
 
-    /// The newest map that it could follow.
-    pub const fn map(&self) -> Option<&Arc<Map>> {
-        self.following.map()
-    }
-
-    /// The ids of the instances of all epochs that tell one and are not over.
-    pub fn instances(&self) -> impl Iterator<Item = (Epoch, &InstanceId)> {
-        let living = self.peers.living();
-        living.filter_map(|it| Some((it, &self.peers.record(it)?.id)))
-    }
-
     /// The sequence in the token of a unit's term, while its handler may act and was not told to end.
     pub fn acts(&self, unit: &UnitId, now: Moment) -> Option<u64> {
         let is_valid = self.keeping.lease().is_some_and(|(_, until)| now < until);
@@ -154,11 +153,11 @@ impl Member {
     /// [`Effect::Left`] there are no more steps.
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {
         self.now = self.now.max(now);
-        self.fresh = fresh;
+        *self.fresh = fresh;
         self.expire();
         self.take(input);
         self.settle();
-        std::mem::take(&mut self.out)
+        std::mem::take(&mut *self.out)
     }
 
     fn take(&mut self, input: Input) {
@@ -268,8 +267,8 @@ impl Member {
     }
 
     pub(super) fn next_op(&mut self) -> OpId {
-        self.last_op += 1;
-        OpId(self.last_op)
+        *self.last_op += 1;
+        OpId(*self.last_op)
     }
 
     pub(super) fn map_key(&self) -> Key {
@@ -280,7 +279,7 @@ impl Member {
         let op = self.next_op();
         self.ops.insert(op, purpose);
         let ttl = matches!(purpose, Purpose::Retirement(_)).then_some(KEPT);
-        self.out.push(Effect::Write {
+        self.out.0.push(Effect::Write {
             op,
             key,
             over,
@@ -296,9 +295,8 @@ impl Member {
             self.collecting.reset();
             self.tells = true;
             self.follow();
-        } else if let Some((_, until)) = self.keeping.lease() {
-            let proved = by.sent;
-            self.out.push(Effect::Extend { until, proved });
+        } else if let Some((proved, until)) = self.keeping.proved() {
+            self.out.0.push(Effect::Extend { until, proved });
         }
         self.collect_confirmed(by.beat, sequence);
     }
@@ -318,7 +316,9 @@ impl Member {
         self.keeping.drop_epoch();
         self.acting.forget_epoch();
         self.bucket = bucket;
-        self.waits_until = Some(self.now + LONGEST_LEASE);
+        if !mutated!(NoWaitInNewBucket) {
+            self.waits_until = Some(self.now + LONGEST_LEASE);
+        }
         self.is_caught_up = false;
         self.lost.clear();
         self.ops.clear();
@@ -386,7 +386,15 @@ impl Member {
     pub(super) fn show_member(&mut self, epoch: Epoch, sequence: u64, value: Value) {
         let is_own = self.keeping.epoch() == Some(epoch);
         let own = is_own.then(|| value.clone());
+        let tells_version = |peers: &Peers| {
+            let record = peers.record(epoch);
+            record.is_some_and(|it| it.profile.version.is_some())
+        };
+        let was_there = tells_version(&self.peers);
         let news = self.peers.show(self.now, epoch, sequence, value);
+        if was_there != tells_version(&self.peers) {
+            self.coordinator.roll(self.now);
+        }
         if news == News::Over {
             self.lost.remove(&epoch);
             self.lose(epoch);
@@ -419,7 +427,7 @@ impl Member {
     fn change(&mut self, changes: Vec<Change>) {
         let until = self.keeping.lease().map_or(self.now, |(_, until)| until);
         for change in changes {
-            self.out.push(match change {
+            self.out.0.push(match change {
                 Change::Start(unit, sequence) => {
                     let token = FencingToken {
                         epoch: self.bucket,
@@ -437,7 +445,8 @@ impl Member {
             return;
         }
         if let (Some(map), Some(own)) = (self.following.acting().cloned(), self.epoch()) {
-            let may_begin = self.left_at.is_none() && !self.waits();
+            let leaves = self.left_at.is_some() && !mutated!(BeginsWhileLeaving);
+            let may_begin = !leaves;
             let before = self.acting.exceptions();
             let changes = self.acting.advance(&map, own, &self.peers, may_begin);
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);
@@ -451,7 +460,7 @@ impl Member {
                 Chore::End(epoch, over) => (epoch, over, ended(epoch)),
                 Chore::Blank(epoch) => (epoch, 0, Vec::new()),
                 Chore::Read(epoch) => {
-                    self.out.push(Effect::Read(self.member_key(epoch)));
+                    self.out.0.push(Effect::Read(self.member_key(epoch)));
                     continue;
                 }
             };
@@ -482,13 +491,15 @@ impl Member {
         let is_refused = matches!(outcome, WriteOutcome::Conflict { .. });
         match self.ops.remove(&op) {
             Some(Purpose::Map) => self.map_written(outcome),
-            Some(Purpose::BlankMap) if is_refused => self.out.push(Effect::Read(self.map_key())),
+            Some(Purpose::BlankMap) if is_refused => self.out.0.push(Effect::Read(self.map_key())),
             Some(Purpose::Chore(epoch)) if is_refused => {
-                self.peers.refused(epoch);
-                self.out.push(Effect::Read(self.member_key(epoch)));
+                self.peers.refute(epoch);
+                self.out.0.push(Effect::Read(self.member_key(epoch)));
             }
             Some(Purpose::Lost(epoch)) => {
                 if let WriteOutcome::Acked { revision } = outcome {
+                    // It stands there for good, also if its sequence is lower than one that was lost.
+                    self.peers.refute(epoch);
                     self.show_member(epoch, *revision, Value::Ended);
                 }
             }

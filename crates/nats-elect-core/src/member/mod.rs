@@ -1,8 +1,7 @@
 //! One member of one group by the rules of `docs/decisions/0010-a-group-is-one-map.md`, as a
 //! deterministic state machine.
 //!
-//! Only groups whose settings say `by_one_map` run by it. All others run by the module `group`, which
-//! it will replace. Numbers of rules are those of the decision record.
+//! Numbers of rules are those of the decision record.
 //!
 //! A [`Member`] does no I/O, reads no clock and draws no random number. Its driver
 //!
@@ -23,6 +22,7 @@
 //! | `failures.rs` | handlers that end by themselves |
 //! | `ending.rs` | rules 4 and 6: own epochs that end, the member that leaves, keys that nobody needs |
 //! | `collect.rs` | rule 5: maps over foreign values, and new names |
+//! | `moves.rs` | which units changed their owners, for plans |
 //! | `coordinator.rs` | rules 3 and 7: who writes the next map, and when |
 //! | `showing.rs` | what a driver shows |
 //! | `planning.rs` | [`PlanRequest`]: what a plan is made from, outside the step |
@@ -38,6 +38,7 @@ mod input;
 mod keeping;
 mod loss;
 mod machine;
+mod moves;
 mod peers;
 mod planning;
 mod showing;

@@ -8,6 +8,9 @@ use crate::assignment::{Epoch, LONGEST_LEASE, MemberRecord, Unit, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
+/// So many heartbeats are delivered to all members together in a second, as long as a lease has room.
+const MOST_DELIVERIES: u32 = 2_500;
+
 /// The time until a write beside the lease is tried again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -15,7 +18,7 @@ pub(super) const AGAIN: Duration = Duration::from_secs(1);
 const REREAD: Duration = Duration::from_secs(15);
 
 /// A value under the key of an epoch that is not over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Peer {
     sequence: u64,
     /// Since when it has been watched.
@@ -24,7 +27,7 @@ struct Peer {
     record: Option<Arc<MemberRecord>>,
     /// When to read it again from the stream's leader, if it is no record.
     read_at: Moment,
-    /// Whether a write over it was refused: another value is there, or nothing.
+    /// Whether another value is known to be there, or nothing.
     is_refuted: bool,
 }
 
@@ -42,7 +45,12 @@ impl Peer {
 
     /// The lease that the value has to be watched for.
     fn lease(&self) -> Duration {
-        let lease = self.record.as_ref().map_or(LONGEST_LEASE, |it| it.ttl);
+        let foreign = if mutated!(ForeignWatchedShort) {
+            AGAIN
+        } else {
+            LONGEST_LEASE
+        };
+        let lease = self.record.as_ref().map_or(foreign, |it| it.ttl);
         if mutated!(MarkedEarly) {
             lease / 4
         } else {
@@ -76,7 +84,7 @@ pub(super) enum Chore {
 }
 
 /// All epochs that were shown.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Peers {
     known: BTreeMap<Epoch, Peer>,
     over: BTreeSet<Epoch>,
@@ -91,7 +99,7 @@ pub(super) struct Peers {
 impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
-        if self.over.contains(&epoch) {
+        if self.over.contains(&epoch) && !mutated!(OverComesBack) {
             self.show_end(epoch, sequence, &value);
             return News::Nothing;
         }
@@ -123,9 +131,11 @@ impl Peers {
             }
             _ => News::Told,
         };
+        let first = before.filter(|_| mutated!(WatchedOnce)).map(|it| it.since);
+        mutated!(OverComesBack => { self.over.remove(&epoch); });
         let peer = Peer {
             sequence,
-            since: now,
+            since: first.unwrap_or(now),
             record,
             read_at: now + REREAD,
             is_refuted: false,
@@ -148,6 +158,7 @@ impl Peers {
         if self.is_over(epoch) {
             self.ended.remove(&epoch);
         } else {
+            mutated!(MissingIsOver => { self.over.insert(epoch); });
             self.absent.entry(epoch).or_insert(now);
         }
     }
@@ -157,11 +168,12 @@ impl Peers {
         &self.ended
     }
 
-    /// A write over the epoch's value was refused. Whatever other value is shown next is watched anew,
-    /// also if its sequence is lower, as writes may be lost.
-    pub fn refused(&mut self, epoch: Epoch) {
+    /// The epoch's value is not there any more: a write over it was refused, or its member wrote over
+    /// it. Whatever other value is shown next is watched anew, also if its sequence is lower, as writes
+    /// may be lost.
+    pub fn refute(&mut self, epoch: Epoch) {
         if let Some(peer) = self.known.get_mut(&epoch) {
-            peer.is_refuted = true;
+            peer.is_refuted = !mutated!(OldSequenceForGood);
         }
     }
 
@@ -181,6 +193,15 @@ impl Peers {
     /// All epochs that were shown and are not over.
     pub fn living(&self) -> impl Iterator<Item = Epoch> {
         self.known.keys().copied()
+    }
+
+    /// The time between heartbeats of a lease of this length. Each heartbeat goes to all members. So the
+    /// more members there are, the rarer it is, down to three in a lease.
+    pub fn pace(&self, heartbeat: Duration, ttl: Duration) -> Duration {
+        let members = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        let all = members.saturating_mul(members);
+        let rarer = Duration::from_secs(all.into()) / MOST_DELIVERIES;
+        rarer.min(ttl / 3).max(heartbeat)
     }
 
     /// Rule 2: whether the epoch is clear of a unit for the map of this sequence.
@@ -273,4 +294,23 @@ fn says_same(a: &MemberRecord, b: &MemberRecord) -> bool {
         && (&a.excepts, &a.unable) == (&b.excepts, &b.unable)
         && (one.cordoned, one.max_units) == (two.cordoned, two.max_units)
         && (&one.zone, &one.labels, &one.version) == (&two.zone, &two.labels, &two.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_are_rarer_the_more_members_there_are() {
+        let pace = |members: u8| {
+            let mut peers = Peers::default();
+            for it in 0..members {
+                let epoch = Epoch::new([it; 16]);
+                peers.show(Moment::default(), epoch, 1, Value::Foreign);
+            }
+            peers.pace(Duration::from_secs(1), Duration::from_secs(15))
+        };
+        let seconds = [1, 50, 100, 120, 255].map(|it| pace(it).as_secs());
+        assert_eq!(seconds, [1, 1, 4, 5, 5]);
+    }
 }

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::machine::Member;
+use super::moves::Moves;
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Map, MemberRecord};
-use crate::plan::{Fleet, Member, Plan, Standing, Unit};
+use crate::moment::Moment;
+use crate::mutation::mutated;
+use crate::plan::{self, Fleet, Plan, Standing, Unit};
 
 /// A plan that is asked for.
 ///
@@ -21,6 +25,9 @@ pub struct PlanRequest {
     pub in_change: BTreeSet<u32>,
     /// Whether only units without an able owner get another one.
     pub is_repair: bool,
+    /// Until when a rolling restart goes on, as members of several versions came or went lately.
+    pub rolls_until: Option<Moment>,
+    pub(super) moves: Moves,
 }
 
 /// An epoch that is not over.
@@ -37,7 +44,7 @@ pub struct Candidate {
 impl Candidate {
     /// Whether it can run a unit.
     pub(super) fn can_run(&self, unit: &UnitId) -> bool {
-        self.record.as_ref().is_none_or(|it| can_run(it, unit))
+        mutated!(GivesToUnable) || self.record.as_ref().is_none_or(|it| can_run(it, unit))
     }
 }
 
@@ -47,7 +54,78 @@ pub(super) fn can_run(record: &MemberRecord, unit: &UnitId) -> bool {
     !unable.has_other_generation(unit.generation) && !unable.contains(unit.generation, unit.unit())
 }
 
+impl Member {
+    /// What the next map is planned from.
+    pub(super) fn request(
+        &self,
+        map: &Arc<Map>,
+        candidates: Vec<Candidate>,
+        is_repair: bool,
+    ) -> PlanRequest {
+        let moving = map.moving().filter(|place| !self.is_loose(map, *place));
+        let in_change = moving.filter(|place| !self.awaited(map, *place).is_empty());
+        PlanRequest {
+            base: map.clone(),
+            in_change: in_change.collect(),
+            rolls_until: self.coordinator.rolls_until(self.now, &candidates),
+            moves: self.following.moves().clone(),
+            candidates,
+            is_repair,
+        }
+    }
+
+    /// The epochs that may still act on the unit at a place.
+    pub(super) fn awaited(&self, map: &Map, place: u32) -> Vec<Epoch> {
+        let Some(unit) = UnitId::at(map, place) else {
+            return Vec::new();
+        };
+        let waits_for = map.waits_for(place);
+        let awaited = waits_for.filter(|(epoch, number)| !self.is_clear(*epoch, &unit, *number));
+        awaited.map(|(epoch, _)| epoch).collect()
+    }
+
+    /// The living members of a map, then the other living epochs.
+    pub(super) fn candidates(&self, map: &Map) -> Vec<Candidate> {
+        let members = map.members().iter().copied();
+        let members = members.filter(|it| !self.peers.is_over(*it));
+        let is_new = |it: &Epoch| self.peers.record(*it).is_some() && !map.members().contains(it);
+        let all = members.chain(self.peers.living().filter(is_new));
+        let is_behind =
+            |it| self.peers.is_behind(it, map.sequence()) && !mutated!(GivesToWhoIsBehind);
+        let candidates = all.map(|epoch| {
+            let record = self.peers.record(epoch).cloned();
+            let standing = match &record {
+                Some(it) if it.leaves => Standing::Leaves,
+                Some(it) if it.waits && !mutated!(WaitingGetsUnits) => Standing::Waits,
+                Some(_) if is_behind(epoch) => Standing::Waits,
+                Some(_) if self.peers.is_quiet(epoch, self.now) => Standing::Waits,
+                Some(it) if it.profile.cordoned => Standing::Cordoned,
+                Some(_) => Standing::Takes,
+                None => Standing::Waits,
+            };
+            Candidate {
+                epoch,
+                standing,
+                record,
+            }
+        });
+        candidates.collect()
+    }
+}
+
 impl PlanRequest {
+    /// A request about a map of which no member is known.
+    pub fn new(base: Arc<Map>) -> Self {
+        Self {
+            base,
+            candidates: Vec::new(),
+            in_change: BTreeSet::new(),
+            is_repair: false,
+            rolls_until: None,
+            moves: Moves::default(),
+        }
+    }
+
     /// The fleet for a plan. All units have the usual weight, and the loads that their owners tell.
     pub fn fleet(&self) -> Fleet {
         let epochs = self.candidates.iter().map(|it| it.epoch);
@@ -55,7 +133,7 @@ impl PlanRequest {
         let members = self.candidates.iter().map(|it| {
             let told = it.record.as_ref().map(|it| it.profile.clone());
             let told = told.unwrap_or_default();
-            Member {
+            plan::Member {
                 standing: it.standing,
                 labels: told.labels,
                 zone: told.zone,
@@ -66,6 +144,7 @@ impl PlanRequest {
         });
         let mut fleet = Fleet {
             members: members.collect(),
+            rolls: self.rolls_until.is_some(),
             ..Fleet::default()
         };
         if self.is_repair {
@@ -73,7 +152,10 @@ impl PlanRequest {
         }
         for place in 0..self.base.units().count() {
             let owner = self.base.owner(place);
+            let moved = self.moves.of(place);
             let mut unit = Unit {
+                since: moved.since.into(),
+                moved: moved.times.into(),
                 owner: owner.and_then(|it| places.get(&it).copied()),
                 in_change: self.in_change.contains(&place),
                 ..Unit::default()

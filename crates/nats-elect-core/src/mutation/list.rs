@@ -7,24 +7,18 @@ static ON: AtomicUsize = AtomicUsize::new(usize::MAX);
 macro_rules! mutations {
     (
         elections { $($(#[doc = $doc:literal])* $name:ident,)* }
-        groups { $($(#[doc = $group_doc:literal])* $group_name:ident,)* }
         members { $($(#[doc = $member_doc:literal])* $member_name:ident,)* }
     ) => {
         /// A rule of the protocol that is broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutation {
             $($(#[doc = $doc])* $name,)*
-            $($(#[doc = $group_doc])* $group_name,)*
             $($(#[doc = $member_doc])* $member_name,)*
         }
 
         /// All rules of elections, each with its description.
         pub const MUTATIONS: &[(Mutation, &str)] =
             &[$((Mutation::$name, concat!($($doc),*)),)*];
-
-        /// All rules of groups, each with its description.
-        pub const GROUP_MUTATIONS: &[(Mutation, &str)] =
-            &[$((Mutation::$group_name, concat!($($group_doc),*)),)*];
 
         /// All rules of a group's members, each with its description.
         pub const MEMBER_MUTATIONS: &[(Mutation, &str)] =
@@ -157,75 +151,93 @@ mutations! {
         /// The monitor never tells a leader that its grace period is over.
         MonitorNeverTells,
     }
-    groups {
-        /// An owner gives its unit away before its handler has ended. (Rule 2)
-        GiveBeforeEnd,
-        /// Members take units whose owner lives. (Rule 3)
-        TakeFromLiving,
-        /// A handler that ended is started again on the same record. (Rule 4)
-        BeginAgain,
-        /// An epoch is deposed before its lease was watched to its end. (Rule 5)
-        DeposeEarly,
-        /// A member that died without a unit is not deposed. (Rule 5)
-        KeepIdleDead,
-        /// Records that were written over something unknown are of age at once. (Rule 6)
-        UnknownIsOfAge,
-        /// The age of a record counts, although it may have been purged meanwhile. (Rule 6)
-        BelieveAge,
-        /// A heartbeat extends the lease as soon as it is confirmed. (Rule 7)
-        ExtendUnshown,
-        /// A member acts on when its lease is over. (Rule 1)
-        KeepLostEpoch,
-        /// A handler that does not end keeps its term while its unit is given away. (Rule 8)
-        NeverRevoke,
-        /// A unit stays with a member whose old handler of it does not end. (Rule 8)
-        KeepBlocked,
-        /// A member that joins does not wait for the leases that it finds. (Rule 9)
-        JoinAtOnce,
-        /// A member that joins waits for those alone whom its first watch has shown. (Rule 9)
-        JoinUnseen,
-        /// Units of a new generation begin beside those of the old one. (Rule 10)
-        BeginBesideOldUnits,
-        /// Units are owned although a later generation has living owners. (Rule 10)
-        IgnoreLaterOwners,
-        /// A key that no shard of the group can have is waited for as if it were a unit. (Rule 10)
-        WaitForNoUnits,
-        /// A unit of a group that its owner does not take part in stays with it. (Rule 11)
-        KeepUnitsOfOthers,
-        /// An owner does not mind another record over its unit. (Rule 12)
-        IgnoreForeignRecord,
-        /// Any giving counts as signed by the owner. (Rule 12)
-        BelieveUnsigned,
-    }
     members {
-        /// A map of a lower sequence than was shown is an old one, and writes are never lost.
-        LostMapFollowed,
-        /// *Ended* gets a time to live although the map names its epoch. (Rule 4)
-        RetiresNamed,
         /// Rule 1: a unit begins while others may still act on it.
         NobodyWaitedFor,
         /// Rule 1: a unit begins beside a handler of another generation in the same process.
         BeginsBesideGeneration,
+        /// Rule 1: a unit begins beside its own former handler in the same process.
+        BeginsBesideItself,
+        /// Rule 1: a handler goes on although a newer map gives its unit to another member.
+        KeepsTakenUnits,
+        /// Rule 1: a handler that has ended begins again by the same map.
+        BeginsAgain,
+        /// Rule 1: a member acts by its last map although a later one can't be followed.
+        ActsByLaterMap,
         /// Rule 2: a handler that was told to end is no exception.
         ToldIsNoException,
+        /// Rule 2: a handler that goes on over a newer map is no exception.
+        GoesOnWithoutException,
+        /// Rule 2: a handler acts by the newer map before all others are clear.
+        ActsByNewMapEarly,
+        /// Rule 2: a member acknowledges what it was shown, and not what it follows.
+        AcknowledgesShown,
         /// Rule 2: exceptions of other generations count for nothing.
         OtherGenerationsIgnored,
         /// Rule 3: the former owner of a unit is not waited for.
         FormerOwnerForgotten,
+        /// Rule 3: whom a unit waited for in the former map is not waited for in the next one.
+        FromForgotten,
+        /// Rule 3: a map is written over whatever is stored.
+        MapOverAnything,
+        /// Rule 3: a unit is given to a member that was shown no present map.
+        GivesToWhoIsBehind,
+        /// Rule 3: a unit is given to a member that can't run it.
+        GivesToUnable,
         /// Rule 4: an epoch is told over by its member before its handlers have ended.
         EndedEarly,
+        /// Rule 4: a member has left before the handlers of its earlier epochs have ended.
+        LeavesBeforeHandlersEnd,
         /// Rule 4: an epoch is told over by others before its lease is.
         MarkedEarly,
+        /// Rule 4: the lease of an epoch is watched from its first record on.
+        WatchedOnce,
+        /// Rule 4: a foreign value under a member's key is watched for a second.
+        ForeignWatchedShort,
         /// Rule 4: *ended* is written over whatever is stored.
         MarkedOverAnything,
+        /// Rule 4: an epoch that is over comes back with a record that somebody puts back.
+        OverComesBack,
+        /// Rule 4: *ended* gets a time to live although the map names its epoch.
+        RetiresNamed,
+        /// Rule 5: an epoch whose key is missing is over.
+        MissingIsOver,
         /// Rule 5: a collect leaves out who is in no map that the collector follows.
         CollectsKnownAlone,
+        /// Rule 5: a collect waits for nobody whom the map names that it is made from.
+        CollectForgetsNamed,
         /// Rule 5: a member collects although others know later maps.
         CollectsBehind,
+        /// Rule 5: a member that follows no map collects beside a record that it can't read.
+        CollectsBesideUnreadable,
         /// Rule 5: the reads need not show a heartbeat that was sent before.
         ReadsBeforeHeartbeat,
+        /// Rule 5: a foreign value over a map that can't be followed is overwritten.
+        LaterMapOverwritten,
+        /// Rule 6: a member that leaves begins units.
+        BeginsWhileLeaving,
         /// Rule 7: the units of the next generation wait for nobody.
         GenerationWaitsForNobody,
+        /// Rule 7: the units of the next generation wait for the last owners alone.
+        GenerationForgetsWaits,
+        /// Rule 7: a new name waits for nobody.
+        NameWaitsForNobody,
+        /// A heartbeat extends the lease before it was shown.
+        ExtendsUnshown,
+        /// A lease counts from the showing of its heartbeat.
+        LeaseCountsFromShowing,
+        /// A member does not wait for the leases of another bucket.
+        NoWaitInNewBucket,
+        /// A member that waits for the leases of another bucket gets units.
+        WaitingGetsUnits,
+        /// Units get their first owners in a bucket although a member waits.
+        FirstOwnersDespiteWaiting,
+        /// A map of a lower sequence than was shown is an old one, and writes are never lost.
+        LostMapFollowed,
+        /// A heartbeat extends the lease although the followed map may be lost.
+        DoubtExtends,
+        /// A value of a lower sequence than was shown is an old one, whatever was refused.
+        OldSequenceForGood,
     }
 }
 

@@ -27,4 +27,4 @@ pub(crate) use mutated;
 mod list;
 
 #[cfg(feature = "__mutations")]
-pub use list::{GROUP_MUTATIONS, MEMBER_MUTATIONS, MUTATIONS, Mutation, mend};
+pub use list::{MEMBER_MUTATIONS, MUTATIONS, Mutation, mend};

@@ -17,7 +17,6 @@ fn record() -> Record {
         heirs: Heirs::NONE,
         proof: None,
         application: None,
-        member: None,
     }
 }
 

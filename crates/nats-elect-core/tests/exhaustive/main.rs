@@ -1,5 +1,5 @@
 //! All that a few instances of the real core can do, with a bounded number of faults and no bound
-//! on time: with one role, and as members of a group (`groups/`).
+//! on time: with one role, and as members of a group (`members/`).
 //!
 //! `cargo test --test exhaustive` explores the small configurations. The others want a release
 //! build: `cargo test --release --test exhaustive -- --ignored --nocapture`;
@@ -14,9 +14,9 @@ mod effects;
 mod explore;
 mod fault;
 mod fingerprint;
-mod groups;
 mod instance;
 mod life;
+mod members;
 mod peers;
 mod properties;
 mod requests;
@@ -32,7 +32,7 @@ mod witness;
 mod bucket;
 
 use explore::{Findings, Space, explore};
-use groups::Members;
+use members::Members;
 use space::Roles;
 
 /// An exploration that takes this many transitions stops without having seen all.
@@ -127,24 +127,48 @@ fn a_clock_slower_than_the_margin_is_found_out() {
 
 fn members(names: &[&str]) {
     for name in names {
-        let configuration = groups::catalogue::find(name).expect("a configuration of this name");
+        let configuration = members::catalogue::find(name).expect("a configuration of this name");
         assert!(check(&Members(configuration), None).exhausted);
     }
 }
 
 #[test]
-fn two_members_start() {
-    members(&["members-start"]);
+fn two_members_start_and_rest() {
+    members(&["members-start", "members-rest"]);
 }
 
 #[test]
-fn two_members_of_which_one_dies_or_stands_still() {
-    members(&["members-rest", "members-crash", "members-pause"]);
+fn two_members_act_and_acknowledge() {
+    members(&["members-move", "members-move-deaf", "members-returned"]);
 }
 
 #[test]
-fn two_members_of_which_one_leaves_or_gives_a_unit_away() {
-    members(&["members-drain", "members-hint"]);
+fn two_members_of_which_one_is_over() {
+    members(&["members-pause", "members-crash"]);
+}
+
+#[test]
+fn two_members_whose_keys_are_touched() {
+    members(&[
+        "members-spoil-member",
+        "members-purge-member",
+        "members-put-back",
+    ]);
+}
+
+#[test]
+fn two_members_that_collect() {
+    members(&["members-spoil-map", "members-purge-map"]);
+}
+
+#[test]
+fn two_members_that_leave() {
+    members(&["members-leave"]);
+}
+
+#[test]
+fn two_members_whose_group_grows() {
+    members(&["members-resize"]);
 }
 
 #[test]
@@ -153,37 +177,8 @@ fn two_members_whose_messages_are_late() {
 }
 
 #[test]
-fn two_members_whose_watches_are_slow_or_break() {
-    members(&["members-lag", "members-break"]);
-}
-
-#[test]
-fn two_members_whose_handlers_fail() {
-    members(&["members-returned", "members-unhealthy"]);
-}
-
-#[test]
-fn two_members_and_a_purge() {
-    members(&[
-        "members-purge",
-        "members-purge-member",
-        "members-purge-group",
-    ]);
-}
-
-#[test]
-fn two_members_and_a_stranger() {
-    members(&["members-forge", "members-spoil", "members-bury"]);
-}
-
-#[test]
-fn two_members_and_a_stranger_whose_record_is_purged() {
-    members(&["one-unit-purge-forge"]);
-}
-
-#[test]
-fn two_members_whose_group_grows() {
-    members(&["members-grow"]);
+fn two_members_whose_watches_are_slow_or_begin_anew() {
+    members(&["members-lag", "members-rewatch", "members-behind"]);
 }
 
 /// The large configurations, or those that `EXHAUSTIVE` names.
@@ -205,7 +200,7 @@ fn large_configurations() {
 #[test]
 #[ignore = "takes minutes, in a release build"]
 fn large_configurations_of_groups() {
-    for configuration in chosen(groups::catalogue::large, groups::catalogue::find) {
+    for configuration in chosen(members::catalogue::large, members::catalogue::find) {
         check(&Members(configuration), Some(MOST_OF_MEMBERS));
     }
 }
@@ -214,5 +209,5 @@ fn large_configurations_of_groups() {
 #[cfg(feature = "__mutations")]
 #[test]
 fn mutations_of_groups() {
-    groups::mutations::each_broken_rule_is_noticed();
+    members::mutations::each_broken_rule_is_noticed();
 }

@@ -102,30 +102,38 @@ impl Scribe {
     }
 }
 
-/// The ranks of all sequences and beats of a state.
+/// The ranks of all sequences, beats and names of a state.
 pub struct Ranks {
     sequences: Vec<u64>,
     beats: Vec<u64>,
+    names: Vec<u64>,
 }
 
 impl Ranks {
     pub fn of<'a>(pages: impl Iterator<Item = &'a Page>) -> Self {
-        let (mut sequences, mut beats) = (vec![0], Vec::new());
+        let (mut sequences, mut beats, mut names) = (vec![0], Vec::new(), Vec::new());
         for word in pages.flat_map(|page| &page.words) {
             match *word {
                 Word::Sequence(number) => sequences.push(number),
                 Word::Beat(number) => beats.push(number),
+                Word::Name(rest) => names.push(rest),
                 _ => {}
             }
         }
         Self {
             sequences: sorted(sequences.into_iter()),
             beats: sorted(beats.into_iter()),
+            names: sorted(names.into_iter()),
         }
     }
 
     fn rank(among: &[u64], number: u64) -> u64 {
         among.partition_point(|other| *other < number) as u64
+    }
+
+    /// For names that are in an order.
+    pub fn name(&self, rest: u64) -> u64 {
+        Self::rank(&self.names, rest)
     }
 
     fn beat(&self, number: u64) -> u64 {

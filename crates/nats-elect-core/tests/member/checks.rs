@@ -34,10 +34,14 @@ impl Checks {
         tokens.for_each(|it| it.sequence = it.sequence.min(last));
     }
 
+    /// Whether confirmed writes ever were lost.
+    pub fn has_lost(&self) -> bool {
+        self.lost_until > Moment::default()
+    }
+
     /// A member believes that confirmed writes are lost.
     pub fn forgets(&self, number: usize) -> Result<(), String> {
-        let is_lost = self.lost_until > Moment::default();
-        is_lost
+        self.has_lost()
             .then_some(())
             .ok_or_else(|| format!("n{number} forgets what is not lost"))
     }

@@ -7,6 +7,7 @@ use nats_elect_core::member::{Found, Input, Over, UnitId};
 use nats_elect_core::{Moment, OpId};
 
 use crate::faults::Fault;
+use crate::versions::Later;
 
 /// Something that happens at a time.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub enum Event {
     /// The time to live of a value is over.
     Expire(Key, u64),
     Fault(Fault),
+    /// A member of a later version writes.
+    Later(Later),
     /// The watch begins anew.
     Rewatch(usize, u64),
 }

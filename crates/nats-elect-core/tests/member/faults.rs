@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nats_elect_core::Moment;
-use nats_elect_core::assignment::{Key, Units};
-use nats_elect_core::member::Order;
+use nats_elect_core::assignment::{Key, Profile, Unit, Units};
+use nats_elect_core::member::{Input, Order};
 use nats_elect_core::name::UnitName;
 
 use crate::chance::Chance;
@@ -23,8 +23,14 @@ pub struct Faults {
     pub returns: usize,
     /// Handlers that end late, or later than their lease.
     pub late: usize,
-    /// The leases of those that start, in seconds. Empty: three.
-    pub leases: &'static [u64],
+    /// Processes that are paused when they send a map, which waits in its socket.
+    pub amid: usize,
+    /// Processes whose watch is one of a server that is behind.
+    pub stale: usize,
+    /// Processes that die and have a companion, which ends their epochs.
+    pub wills: usize,
+    /// The leases of those that start, in seconds, and how many heartbeats each has. Empty: three.
+    pub leases: &'static [(u64, u32)],
 }
 
 /// A fault at a time.
@@ -40,16 +46,31 @@ pub enum Fault {
     /// Nothing that is sent arrives.
     Cut,
     Rewatch,
+    /// The watch begins anew at a server that is behind.
+    Stale,
     /// Somebody writes the map's key.
     Map(Hand),
     /// Somebody writes a member's key.
     Member(Hand),
     Resize,
     Move,
+    /// A member takes no more units, or takes them again.
+    Cordon,
+    /// The handler of a unit is told to be ill.
+    Unhealthy,
+    /// Who starts from now on knows one more name.
+    Name,
     /// The bucket is made anew.
     Bucket,
     /// Confirmed writes are lost.
     Lose,
+    /// A backup is put in the place of the stream.
+    Restore,
+    /// A member of a later version joins, and dies or leaves.
+    LaterMember,
+    /// A member of a later version writes a map. Somebody goes back some seconds later.
+    LaterMap,
+    GoBack,
 }
 
 /// What somebody does to a key.
@@ -62,6 +83,71 @@ pub enum Hand {
     PutBack,
 }
 
+impl Fault {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Crash,
+        Self::Leave,
+        Self::Start,
+        Self::Pause,
+        Self::Deaf,
+        Self::Cut,
+        Self::Rewatch,
+        Self::Stale,
+        Self::Map(Hand::Delete),
+        Self::Map(Hand::Purge),
+        Self::Map(Hand::Rubbish),
+        Self::Map(Hand::PutBack),
+        Self::Member(Hand::Delete),
+        Self::Member(Hand::Purge),
+        Self::Member(Hand::Rubbish),
+        Self::Member(Hand::PutBack),
+        Self::Resize,
+        Self::Move,
+        Self::Cordon,
+        Self::Unhealthy,
+        Self::Name,
+        Self::Bucket,
+        Self::Lose,
+        Self::Restore,
+        Self::LaterMember,
+        Self::LaterMap,
+        Self::GoBack,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "Crash",
+            Self::Leave => "Leave",
+            Self::Start => "Start",
+            Self::Pause => "Pause",
+            Self::Deaf => "Deaf",
+            Self::Cut => "Cut",
+            Self::Rewatch => "Rewatch",
+            Self::Stale => "Stale",
+            Self::Map(Hand::Delete) => "Map(Delete)",
+            Self::Map(Hand::Purge) => "Map(Purge)",
+            Self::Map(Hand::Rubbish) => "Map(Rubbish)",
+            Self::Map(Hand::PutBack) => "Map(PutBack)",
+            Self::Member(Hand::Delete) => "Member(Delete)",
+            Self::Member(Hand::Purge) => "Member(Purge)",
+            Self::Member(Hand::Rubbish) => "Member(Rubbish)",
+            Self::Member(Hand::PutBack) => "Member(PutBack)",
+            Self::Resize => "Resize",
+            Self::Move => "Move",
+            Self::Cordon => "Cordon",
+            Self::Unhealthy => "Unhealthy",
+            Self::Name => "Name",
+            Self::Bucket => "Bucket",
+            Self::Lose => "Lose",
+            Self::Restore => "Restore",
+            Self::LaterMember => "LaterMember",
+            Self::LaterMap => "LaterMap",
+            Self::GoBack => "GoBack",
+        }
+    }
+}
+
 const HANDS: [Hand; 4] = [Hand::Delete, Hand::Purge, Hand::Rubbish, Hand::PutBack];
 
 impl Faults {
@@ -69,13 +155,16 @@ impl Faults {
         now < self.until
     }
 
-    pub fn ttl(&self, chance: &mut Chance) -> Duration {
+    /// A lease, and the time between its heartbeats.
+    pub fn lease(&self, chance: &mut Chance) -> (Duration, Duration) {
         let choices = if self.leases.is_empty() {
-            &[3]
+            &[(3, 3)]
         } else {
             self.leases
         };
-        Duration::from_secs(choices[chance.below(choices.len())])
+        let (secs, beats) = choices[chance.below(choices.len())];
+        let ttl = Duration::from_secs(secs);
+        (ttl, ttl / beats)
     }
 
     /// How long a handler takes to end.
@@ -97,7 +186,14 @@ impl World {
             lag: of(),
             returns: of(),
             late: 2 * of(),
-            leases: if of() > 0 { &[1, 3, 3, 8, 30] } else { &[3] },
+            amid: 2 * of(),
+            stale: 2 * of(),
+            wills: 4 * of(),
+            leases: match of() {
+                0 => &[(3, 3)],
+                10 => &[(1, 3), (16, 10)],
+                _ => &[(1, 3), (3, 3), (3, 4), (8, 3), (30, 10)],
+            },
         };
         let crash = [Fault::Crash, Fault::Start, Fault::Start];
         let mut kinds = Vec::new();
@@ -107,9 +203,11 @@ impl World {
             &[Fault::Pause],
             &[Fault::Deaf],
             &[Fault::Cut],
-            &[Fault::Rewatch],
+            &[Fault::Rewatch, Fault::Stale],
             &[Fault::Resize],
             &[Fault::Move],
+            &[Fault::Cordon, Fault::Unhealthy],
+            &[Fault::Name, Fault::Crash, Fault::Start],
         ] {
             if self.chance.permille(400) {
                 kinds.extend(some);
@@ -130,7 +228,13 @@ impl World {
             kinds.push(Fault::Bucket);
         }
         if self.chance.permille(200) {
-            kinds.push(Fault::Lose);
+            kinds.extend([Fault::Lose, Fault::Lose, Fault::Restore]);
+        }
+        if self.chance.permille(150) {
+            kinds.push(Fault::LaterMember);
+        }
+        if self.chance.permille(120) {
+            kinds.push(Fault::LaterMap);
         }
         let count = self.chance.below(40);
         for _ in 0..count {
@@ -147,17 +251,47 @@ impl World {
         let number = self.chance.below(self.nodes.len());
         let until = self.now + self.chance.millis(10, 8000);
         self.log(|| format!("FAULT {fault:?} n{number} {until:?}"));
+        self.saw(fault.name());
         match fault {
-            Fault::Crash => self.crash(number),
+            Fault::Crash => {
+                self.will(number);
+                self.crash(number);
+            }
             Fault::Leave => self.leave(number),
             Fault::Start => self.start(number),
             Fault::Pause => self.nodes[number].paused_until = until,
             Fault::Deaf => self.nodes[number].deaf_until = until,
             Fault::Cut => self.nodes[number].cut_until = until,
             Fault::Rewatch => self.rewatch(number),
+            Fault::Stale => self.watch_stale(number),
             Fault::Lose => {
                 let count = self.chance.below(40);
                 self.lose_writes(count);
+            }
+            Fault::Restore => {
+                let count = self.stream.log.len() / (2 + self.chance.below(4));
+                self.lose_writes(count);
+            }
+            Fault::LaterMember => self.join_later(),
+            Fault::LaterMap => self.write_later_map(),
+            Fault::GoBack => self.go_back(),
+            Fault::Name => {
+                if let Units::Names(names) = &mut self.units {
+                    let name = format!("u{}", names.len());
+                    names.push(UnitName::new(&name).expect("a name"));
+                }
+            }
+            Fault::Cordon => {
+                let profile = Profile {
+                    cordoned: self.chance.permille(500),
+                    ..Profile::default()
+                };
+                self.step(number, Input::Tell(profile.into()));
+            }
+            Fault::Unhealthy => {
+                if let Some(unit) = self.nodes[number].handlers.keys().next().cloned() {
+                    self.step(number, Input::Unhealthy(unit));
+                }
             }
             Fault::Bucket => self.make_bucket_anew(5000),
             Fault::Map(hand) => self.touch(&Self::map_key(), hand),
@@ -172,13 +306,18 @@ impl World {
             }
             Fault::Resize => {
                 let count = 2 + u32::try_from(self.chance.below(6)).expect("small");
+                if matches!(self.units, Units::Names(_)) {
+                    return;
+                }
                 self.order(number, 0, Order::Resize(Units::Shards(count)));
             }
             Fault::Move => {
                 let to = self.chance.below(self.nodes.len());
                 let unit = u32::try_from(self.chance.below(4)).expect("small");
                 if let Some(epoch) = self.nodes[to].epoch() {
-                    self.order(number, 0, Order::Move(UnitName::shard(unit), epoch));
+                    let name = self.units.get(unit).map(Unit::name);
+                    let name = name.unwrap_or_else(|| UnitName::shard(unit));
+                    self.order(number, 0, Order::Move(name, epoch));
                 }
             }
         }

@@ -6,6 +6,7 @@
 
 mod chance;
 mod checks;
+mod effects;
 mod event;
 mod failing;
 mod faults;
@@ -14,12 +15,17 @@ mod mutations;
 mod network;
 mod node;
 #[cfg(not(feature = "__mutations"))]
+mod old_values;
+mod rules;
+#[cfg(not(feature = "__mutations"))]
 mod schedules;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod scripts;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod seeds;
 mod stream;
+mod tally;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod usual;
+mod versions;
 mod world;

@@ -7,7 +7,8 @@ use nats_elect_core::member::{Found, Input, Look, Over};
 use nats_elect_core::{Failure, OpId, WriteOutcome, event::FailureKind};
 
 use crate::event::{Answer, Event, Sent, What};
-use crate::stream::brief;
+use crate::rules;
+use crate::stream::{CONDITION, brief};
 use crate::world::World;
 
 /// After this time without an answer a write has failed.
@@ -36,6 +37,12 @@ impl World {
         let start = self.nodes[number].start;
         let answer = Answer::Input(ended(what, WriteOutcome::Failed(timeout())).into());
         self.after(within, Event::Answer(number, start, answer));
+        let is_map = matches!(key, Key::Map(_)) && !bytes.is_empty();
+        if let What::Beat(..) = what {
+            self.beats(number, &key, &bytes);
+        } else if is_map {
+            self.writes_map(number, over, &bytes);
+        }
         let write = Sent {
             node: number,
             start,
@@ -48,7 +55,15 @@ impl World {
         };
         let is_on = self.faults.is_on(self.now);
         let is_cut = self.nodes[number].cut_until > self.now;
+        if is_map && is_on && self.chance.permille(self.faults.amid) {
+            self.saw("a process is paused amid its write of a map");
+            let until = self.now + self.chance.millis(500, 12_000);
+            self.nodes[number].paused_until = until;
+            let delay = self.chance.millis(1, 15_000);
+            return self.after(delay, Event::Arrive(write));
+        }
         if is_cut || (is_on && self.chance.permille(self.faults.lost)) {
+            self.saw("a message is lost");
             // It is lost, or waits for long in a socket.
             if self.chance.permille(500) {
                 let delay = self.chance.millis(1000, 20_000);
@@ -60,6 +75,42 @@ impl World {
         self.after(delay, Event::Arrive(write));
     }
 
+    /// A map is sent.
+    fn writes_map(&mut self, number: usize, over: Over, bytes: &[u8]) {
+        let condition = match over {
+            Over::Anything => None,
+            Over::Sequence(over) => Some(over.to_string()),
+        };
+        let headers = condition.as_deref().map(|it| (CONDITION, it));
+        let (key, bucket) = (Self::map_key(), self.nodes[number].bucket);
+        let value = Value::read(&key, u64::MAX, bytes, headers, bucket);
+        if let (Value::Map(map), true) = (value, bucket == self.stream.bucket) {
+            let has_lost = self.checks.has_lost();
+            let result = rules::writes(&self.stream, &self.nodes[number], &map, has_lost);
+            let result = self.checks.excuse(self.now, result);
+            self.fail(result);
+        }
+    }
+
+    /// A heartbeat is sent.
+    fn beats(&mut self, number: usize, key: &Key, bytes: &[u8]) {
+        let value = Value::read(key, u64::MAX, bytes, [], self.stream.bucket);
+        let Value::Member(record) = value else {
+            return self.fail(Err(format!("n{number} sends no record")));
+        };
+        self.saw_record(number, &record);
+        let node = &self.nodes[number];
+        let result = rules::acknowledges(self.now, &self.stream, node, &record);
+        let is_here = node.bucket == self.stream.bucket;
+        let result = if is_here { result } else { Ok(()) };
+        let result = self.checks.excuse(self.now, result);
+        self.fail(result);
+        let past = &mut self.nodes[number].past;
+        past.beats.insert(record.beat, self.now);
+        past.claimed.insert(record.epoch);
+        past.acknowledged = Some((record.epoch, record.follows));
+    }
+
     pub fn arrive(&mut self, write: &Sent) {
         let current = self.stream.last_sequence(&write.key);
         let condition = match write.over {
@@ -67,8 +118,13 @@ impl World {
             Over::Sequence(over) => Some(over),
         };
         let (node, key) = (write.node, &write.key);
+        let former = self.stream.get(key).cloned();
         let outcome = if condition.is_some_and(|over| over != current) {
             self.log(|| format!("refused: n{node} {key} over {condition:?}, is {current}"));
+            self.saw_if(
+                "a map is refused",
+                matches!(key, Key::Map(_)) && !write.bytes.is_empty(),
+            );
             WriteOutcome::Conflict {
                 current: Some(current),
             }
@@ -85,8 +141,17 @@ impl World {
             }
             self.show_all();
             self.log(|| format!("#{sequence} n{node} {}", brief(key, &value)));
+            self.saw_stored(write, former.as_ref(), &value);
+            let is_here = write.bucket == self.stream.bucket;
             if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {
                 let result = self.checks.over(self.now, *epoch, &self.nodes);
+                let stricter = rules::ends(self.now, &self.nodes[node], former.as_ref(), write);
+                let result = result.and(if is_here { stricter } else { Ok(()) });
+                let result = self.checks.excuse(self.now, result);
+                self.fail(result);
+            }
+            if let Value::Map(map) = &value {
+                let result = rules::follows(&self.stream, map);
                 let result = self.checks.excuse(self.now, result);
                 self.fail(result);
             }
@@ -123,6 +188,13 @@ impl World {
     }
 
     pub fn looked(&mut self, number: usize, start: u64, op: OpId, own: &Key) {
+        let read = |key: &Key| {
+            let entry = self.stream.get(key)?;
+            Some((entry.sequence, entry.value.clone()))
+        };
+        if let Some((_, Value::Member(it))) = read(own) {
+            self.nodes[number].past.shown.insert(it.beat);
+        }
         let read = |key: &Key| {
             let entry = self.stream.get(key)?;
             Some((entry.sequence, entry.value.clone()))
@@ -170,6 +242,11 @@ impl World {
             });
             return self.after(delay, Event::Read(number, start, op, sequence, found));
         }
+        for it in &found {
+            if let Value::Member(it) = &it.value {
+                self.nodes[number].past.shown.insert(it.beat);
+            }
+        }
         let found = (!is_lost).then_some(found);
         let input = Input::Collected { op, found };
         self.after(
@@ -183,6 +260,9 @@ impl World {
             Answer::Input(input) => self.step(number, *input),
             Answer::Shown(bucket, ..) if bucket != self.nodes[number].bucket => {}
             Answer::Shown(_, key, Some((sequence, value))) => {
+                if let Value::Member(it) = &value {
+                    self.nodes[number].past.shown.insert(it.beat);
+                }
                 let shown = Input::Shown {
                     key,
                     sequence,

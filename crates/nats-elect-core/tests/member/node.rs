@@ -1,6 +1,7 @@
 //! A process with one member.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::Epoch;
@@ -17,6 +18,8 @@ pub struct Node {
     /// The creation time of the bucket that it knows.
     pub bucket: u64,
     pub member: Option<Member>,
+    /// Its lease.
+    pub ttl: Duration,
     pub handlers: BTreeMap<UnitId, Handler>,
     /// The place of the watch in the stream's log.
     pub cursor: usize,
@@ -34,8 +37,31 @@ pub struct Node {
     /// Its reads of all members' keys show what was stored so far: they are answered by a server that
     /// led the stream then.
     pub reads_until: Option<usize>,
+    /// Its watch is one of a server that is behind: it shows what had been stored when the log was so
+    /// long, and nothing more.
+    pub stale: Option<usize>,
+    /// Its handlers of these shards take longer to end than their lease.
+    pub slow: BTreeSet<u32>,
     /// Its handlers of these shards fail at once.
     pub fails: BTreeSet<u32>,
+    /// What it did and was shown since its start, as far as rules are about it.
+    pub past: Past,
+}
+
+/// What a process did and was shown since its start.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// When it sent each heartbeat, by its number.
+    pub beats: BTreeMap<u64, Moment>,
+    /// The heartbeats of its own that it was shown.
+    pub shown: BTreeSet<u64>,
+    /// All epochs that it claimed.
+    pub claimed: BTreeSet<Epoch>,
+    /// What it acknowledged last, as this epoch.
+    pub acknowledged: Option<(Epoch, u64)>,
+    pub leaves: bool,
+    /// Until then it waits for leases of another bucket.
+    pub waits_until: Moment,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +83,7 @@ impl Node {
             start: 0,
             bucket: 0,
             member: None,
+            ttl: Duration::ZERO,
             handlers: BTreeMap::new(),
             cursor: 0,
             catch_up: None,
@@ -67,7 +94,10 @@ impl Node {
             deaf_until: Moment::default(),
             cut_until: Moment::default(),
             reads_until: None,
+            stale: None,
+            slow: BTreeSet::new(),
             fails: BTreeSet::new(),
+            past: Past::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::assignment::Units;
-use nats_elect_core::member::{Input, Order};
+use nats_elect_core::member::{Input, Order, UnitId};
 use nats_elect_core::name::UnitName;
 
 use crate::faults::Hand;
@@ -24,6 +24,12 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("ReadsBeforeHeartbeat", reads_from_a_former_leader),
     ("LostMapFollowed", owner_by_a_lost_map),
     ("RetiresNamed", who_joins_after_all_have_gone),
+    ("LeavesBeforeHandlersEnd", who_leaves_has_a_slow_handler),
+    (
+        "CollectForgetsNamed",
+        former_owner_whom_the_collector_never_saw,
+    ),
+    ("NameWaitsForNobody", name_that_a_collect_forgot),
 ];
 
 /// Members that share units, with leases of three seconds.
@@ -161,7 +167,7 @@ fn reads_from_a_former_leader(seed: u64) -> World {
 fn owner_by_a_lost_map(seed: u64) -> World {
     let mut world = World::new(seed, 4, Units::Shards(6));
     world.logs = true;
-    for (node, leases) in [(0, &[30]), (1, &[1]), (2, &[1])] {
+    for (node, leases) in [(0, &[(30, 3)]), (1, &[(1, 3)]), (2, &[(1, 3)])] {
         world.faults.leases = leases;
         world.start(node);
     }
@@ -205,6 +211,87 @@ fn who_joins_after_all_have_gone(seed: u64) -> World {
             .then_some(())
             .ok_or(format!("{acts} of 4 units")),
     );
+    world
+}
+
+/// A member leaves, and one of its handlers takes longer than the lease to end. The others' units do not
+/// wait for that.
+fn who_leaves_has_a_slow_handler(seed: u64) -> World {
+    let mut world = warm(seed, 2, 2, 8);
+    let leaver = world.joined(1);
+    let mut units = world.nodes[leaver].handlers.keys();
+    let slow = units.next().and_then(|it| it.unit().name().as_shard());
+    world.nodes[leaver].slow = slow.into_iter().collect();
+    world.leave(leaver);
+    world.run(SECOND);
+    let acts: usize = world.acts().iter().sum();
+    let result = (acts == 7)
+        .then_some(())
+        .ok_or(format!("{acts} of 7 units"));
+    world.fail(result);
+    world
+}
+
+/// The next owner of a unit waits for its former one, whose handler takes long to end and whose key
+/// somebody emptied. Whoever collects has joined since.
+fn former_owner_whom_the_collector_never_saw(seed: u64) -> World {
+    let mut world = warm(seed, 4, 3, 3);
+    let (first, from, to, newcomer) = (world.joined(0), world.joined(1), world.joined(2), 3);
+    let unit = world.nodes[from].handlers.keys().next();
+    let unit = unit.expect("a handler").unit().name();
+    world.nodes[from].slow = unit.as_shard().into_iter().collect();
+    let epoch = world.nodes[to].epoch().expect("a member");
+    let maps = world.maps;
+    world.order(first, 1, Order::Move(unit, epoch));
+    world.until(|it| it.maps > maps);
+    let key = World::member_key(world.nodes[from].epoch().expect("a member"));
+    world.run(10 * MILLISECOND);
+    world.nodes[first].paused_until = world.now + 900 * MILLISECOND;
+    world.nodes[to].deaf_until = world.now + 800 * MILLISECOND;
+    world.nodes[from].cut_until = world.now + 4 * SECOND;
+    world.touch(&key, Hand::Purge);
+    world.start(newcomer);
+    world.run(120 * MILLISECOND);
+    world.touch(&World::map_key(), Hand::Rubbish);
+    world.run(280 * MILLISECOND);
+    // Its blank under the empty key is lost.
+    world.nodes[newcomer].cut_until = world.now + 200 * MILLISECOND;
+    world.run(8 * SECOND);
+    world
+}
+
+/// A name enters and gets an owner, of which the first member is shown nothing. Somebody overwrites the
+/// owner's key and the map: so the first one collects, without that name, and it enters once more.
+fn name_that_a_collect_forgot(seed: u64) -> World {
+    let names = |names: &[&str]| {
+        let names = names.iter().map(|it| UnitName::new(it).expect("a name"));
+        Units::Names(names.collect())
+    };
+    let mut world = World::new(seed, 3, names(&["a", "b"]));
+    world.logs = true;
+    (0..2).for_each(|node| world.start(node));
+    world.run(2 * SECOND);
+    let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
+    world.nodes[first].deaf_until = world.now + 10 * SECOND;
+    world.units = names(&["a", "b", "c"]);
+    world.start(newcomer);
+    let acts_on_c = |it: &World| {
+        let is_c = |unit: &UnitId| unit.unit().name().as_str() == "c";
+        (0..3).find(|node| it.nodes[*node].handlers.keys().any(is_c))
+    };
+    for _ in 0..3 {
+        world.until(|it| acts_on_c(it).is_some());
+    }
+    let owner = acts_on_c(&world).unwrap_or(second);
+    let key = World::member_key(world.nodes[owner].epoch().expect("a member"));
+    world.faults.until = world.now + 5 * SECOND;
+    world.faults.late = 1000;
+    world.touch(&key, Hand::Rubbish);
+    world.touch(&World::map_key(), Hand::Rubbish);
+    world.nodes[owner].cut_until = world.now + SECOND;
+    world.nodes[first].deaf_until = world.now;
+    world.rewatch(first);
+    world.run(20 * SECOND);
     world
 }
 

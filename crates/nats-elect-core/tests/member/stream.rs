@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nats_elect_core::assignment::{Epoch, Key, Value};
+use nats_elect_core::Moment;
+use nats_elect_core::assignment::{Epoch, Key, Map, Unit, Value};
 
 pub const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 
@@ -13,6 +14,8 @@ pub struct Entry {
     pub sequence: u64,
     pub bytes: Vec<u8>,
     pub value: Value,
+    /// When it was stored.
+    pub at: Moment,
 }
 
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub struct Stream {
     pub bucket: u64,
     pub sequence: u64,
     pub log: Vec<Entry>,
+    /// The time.
+    pub now: Moment,
     last: BTreeMap<Key, usize>,
     /// Keys that were emptied, each with the length of the log.
     purges: Vec<(usize, Key)>,
@@ -31,6 +36,7 @@ impl Stream {
             bucket,
             sequence: 0,
             log: Vec::new(),
+            now: Moment::from_nanos(0),
             last: BTreeMap::new(),
             purges: Vec::new(),
         }
@@ -69,6 +75,7 @@ impl Stream {
             sequence: self.sequence,
             bytes: bytes.to_vec(),
             value,
+            at: self.now,
         });
         self.log.last().expect("just now")
     }
@@ -112,6 +119,40 @@ impl Stream {
         let members = entries.into_iter().filter(|it| is_member(&it.key));
         let beyond = members.filter(|it| it.sequence > after);
         beyond.min_by_key(|it| it.sequence)
+    }
+
+    /// All values that a key ever had, the latest first.
+    pub fn history(&self, key: &Key) -> impl Iterator<Item = &Entry> {
+        self.log.iter().rev().filter(move |it| it.key == *key)
+    }
+
+    /// What was stored at a sequence.
+    pub fn at(&self, sequence: u64) -> Option<&Entry> {
+        let at = self.log.binary_search_by_key(&sequence, |it| it.sequence);
+        self.log.get(at.ok()?)
+    }
+
+    /// The map that was stored at a sequence.
+    pub fn map_at(&self, sequence: u64) -> Option<&Map> {
+        match &self.at(sequence)?.value {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Whether a member ever told that its epoch is over.
+    pub fn was_over(&self, key: &Key) -> bool {
+        let mut all = self.history(key);
+        all.any(|it| matches!(it.value, Value::Ended | Value::Expiring))
+    }
+
+    /// Whether an epoch ever was clear of a unit for the map of this sequence.
+    pub fn was_clear(&self, key: &Key, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+        self.history(key).any(|it| match &it.value {
+            Value::Ended | Value::Expiring => true,
+            Value::Member(it) => it.is_clear(generation, unit, number),
+            _ => false,
+        })
     }
 
     pub fn keys(&self) -> Vec<Key> {

@@ -1,23 +1,23 @@
 //! The world: time, processes, and the effects of members.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use nats_elect_core::assignment::{Epoch, Key, Profile, Units};
-use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Order, PlanRequest};
+use nats_elect_core::assignment::{Epoch, Key, LONGEST_LEASE, Profile, Units};
+use nats_elect_core::member::{Input, Member, MemberSettings};
 use nats_elect_core::name::{GroupName, InstanceId};
-use nats_elect_core::plan::plan;
 use nats_elect_core::{Bucket, HandlerEnd, Link, Moment, RequestId};
 use uuid::Uuid;
 
 use crate::chance::Chance;
-use crate::checks::{self, Checks};
-use crate::event::{Answer, Due, Event, What};
+use crate::checks::Checks;
+use crate::event::{Answer, Due, Event};
 use crate::faults::Faults;
 use crate::network::TIMEOUT;
-use crate::node::{Handler, Node};
+use crate::node::{Node, Past};
 use crate::stream::Stream;
+use crate::tally::Happened;
 
 pub struct World {
     pub now: Moment,
@@ -26,17 +26,20 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub faults: Faults,
     pub units: Units,
+    /// The leases of all processes.
+    pub leases: BTreeSet<Duration>,
     pub checks: Checks,
     pub failure: Option<String>,
     pub replies: Vec<(RequestId, nats_elect_core::member::Reply)>,
     pub maps: usize,
+    pub happened: Happened,
     pub collects: usize,
     /// How long it took from the last fault until all was well.
     pub recovery: Duration,
     pub messages: Vec<String>,
     pub logs: bool,
     queue: BinaryHeap<Reverse<Due>>,
-    events: u64,
+    pub events: u64,
     /// The events of this moment.
     moments: usize,
 }
@@ -50,10 +53,12 @@ impl World {
             nodes: (0..nodes).map(Node::new).collect(),
             faults: Faults::default(),
             units,
+            leases: BTreeSet::new(),
             checks: Checks::default(),
             failure: None,
             replies: Vec::new(),
             maps: 0,
+            happened: Happened::new(),
             collects: 0,
             recovery: Duration::ZERO,
             messages: Vec::new(),
@@ -114,6 +119,7 @@ impl World {
         {
             self.moments = if at > self.now { 0 } else { self.moments + 1 };
             self.now = self.now.max(at);
+            self.stream.now = self.now;
             if self.moments > 3000 * self.nodes.len() {
                 self.fail(Err(format!("time stands still: {event:?}")));
             }
@@ -181,6 +187,7 @@ impl World {
                 self.stream.purge(&key);
             }
             Event::Fault(fault) => self.fault(fault),
+            Event::Later(later) => self.beat_later(later),
             _ => {}
         }
     }
@@ -201,6 +208,7 @@ impl World {
 
     pub fn latency(&mut self) -> Duration {
         let slow = self.faults.is_on(self.now) && self.chance.permille(self.faults.slow);
+        self.saw_if("a message is slow", slow);
         let most = if slow { 1500 } else { 4 };
         self.chance.millis(1, most)
     }
@@ -210,7 +218,13 @@ impl World {
         if self.nodes[number].member.is_some() {
             return;
         }
-        let (now, ttl) = (self.now, self.faults.ttl(&mut self.chance));
+        let (now, (ttl, heartbeat)) = (self.now, self.faults.lease(&mut self.chance));
+        let longest = self.leases.iter().chain([&ttl]).max().copied();
+        let is_apart = longest.is_some_and(|it| it >= 16 * ttl)
+            || ttl >= 16 * self.leases.iter().min().copied().unwrap_or(ttl);
+        self.saw_if("leases are sixteen times apart", is_apart);
+        self.leases.insert(ttl);
+        self.saw_if("units have names", matches!(self.units, Units::Names(_)));
         let node = &mut self.nodes[number];
         let settings = MemberSettings {
             group: Self::group(),
@@ -219,7 +233,7 @@ impl World {
             incarnation: Uuid::from_u128(number as u128 + 1),
             first_beat: (node.start + 1) << 32,
             ttl,
-            heartbeat: ttl / 3,
+            heartbeat,
             request_timeout: TIMEOUT,
             profile: Profile::default(),
         };
@@ -230,10 +244,15 @@ impl World {
             wake: node.wake + 1,
             member: Some(Member::new(settings, now)),
             bucket: self.stream.bucket,
+            ttl,
             ..Node::new(number)
         };
         self.log(|| format!("n{number} starts"));
-        self.rewatch(number);
+        if self.faults.is_on(now) && self.chance.permille(self.faults.stale) {
+            self.watch_stale(number);
+        } else {
+            self.rewatch(number);
+        }
         self.link(number);
     }
 
@@ -287,6 +306,7 @@ impl World {
             let (node, end) = (&mut self.nodes[number], self.stream.log.len());
             node.cursor = node.cursor.min(end);
             node.catch_up = node.catch_up.map(|it| it.min(end));
+            node.stale = node.stale.map(|it| it.min(end));
             if goes_on {
                 continue;
             }
@@ -304,6 +324,13 @@ impl World {
         }
         let is_another = node.bucket != bucket;
         node.bucket = bucket;
+        if is_another {
+            node.past = Past {
+                waits_until: self.now + LONGEST_LEASE,
+                leaves: node.past.leaves,
+                ..Past::default()
+            };
+        }
         self.log(|| format!("n{number} notices the other bucket"));
         self.link(number);
         if is_another {
@@ -321,6 +348,7 @@ impl World {
         node.watch += 1;
         node.is_at_end = false;
         node.cursor = 0;
+        node.stale = None;
         node.catch_up = Some(end);
         let watch = node.watch;
         let delay = self.latency();
@@ -340,167 +368,32 @@ impl World {
             self.nodes[number].catch_up = None;
             self.step(number, Input::CaughtUp);
         }
+        let length = self.stream.log.len();
+        let stale = self.nodes[number].stale.map(|it| it.min(length));
+        if stale.is_some_and(|it| it <= cursor) {
+            return;
+        }
         let Some(entry) = self.stream.log.get(cursor) else {
             self.nodes[number].is_at_end = true;
             return;
         };
         let catches_up = self.nodes[number].catch_up.is_some();
         let (key, shown) = (entry.key.clone(), (entry.sequence, entry.value.clone()));
-        let is_shown = self.stream.is_last(cursor) || (!catches_up && self.chance.permille(500));
+        let seen = &self.stream.log[..stale.unwrap_or(cursor + 1).max(cursor + 1)];
+        let is_last = stale.is_some() && !seen[cursor + 1..].iter().any(|it| it.key == key);
+        let is_last = is_last || self.stream.is_last(cursor);
+        let is_shown = is_last || (!catches_up && self.chance.permille(500));
         self.nodes[number].cursor += 1;
         if is_shown {
             self.answer(number, Answer::Shown(self.stream.bucket, key, Some(shown)));
         }
         let lags = self.faults.is_on(self.now) && self.chance.permille(self.faults.lag);
+        self.saw_if("a watch lags", lags);
         let delay = match (is_shown, lags) {
             (false, _) => Duration::ZERO,
             (true, false) => Duration::from_micros(20),
             (true, true) => self.chance.millis(1, 3000),
         };
         self.after(delay, Event::Watch(number, watch));
-    }
-
-    /// Passes an input to a member, and carries out the effects.
-    pub fn step(&mut self, number: usize, input: Input) {
-        let now = self.now;
-        let Some(member) = self.nodes[number].member.as_mut() else {
-            return;
-        };
-        let (high, low) = (self.chance.next(), self.chance.next());
-        let fresh = Fresh {
-            epoch: Uuid::from_u64_pair(high, low).into_bytes(),
-            chance: f64::from(u32::try_from(low >> 32).expect("32 bits")) / 2f64.powi(32),
-        };
-        let effects = member.step(now, fresh, input);
-        let wakeup = member.wakeup();
-        for effect in effects {
-            self.carry_out(number, effect);
-        }
-        if let Some(at) = wakeup {
-            self.nodes[number].wake += 1;
-            let wake = self.nodes[number].wake;
-            self.at(at.max(now), Event::Wake(number, wake));
-        }
-        if self.nodes.len() < 10 {
-            let alone = checks::alone(now, &self.nodes);
-            let alone = self.checks.excuse(now, alone);
-            self.fail(alone);
-        }
-    }
-
-    fn carry_out(&mut self, number: usize, effect: Effect) {
-        let (start, now) = (self.nodes[number].start, self.now);
-        match effect {
-            Effect::Beat {
-                op,
-                within,
-                key,
-                over,
-                value,
-            } => self.send(number, What::Beat(op, within), key, over, value),
-            Effect::Look { op, within, own } => self.look(number, op, within, own),
-            Effect::Reopen => {
-                let delay = self.latency();
-                self.after(delay, Event::Notice(number));
-            }
-            Effect::Rewatch => {
-                self.log(|| format!("n{number} forgets what it knows"));
-                let result = self.checks.forgets(number);
-                self.fail(result);
-                self.rewatch(number);
-            }
-            Effect::Write {
-                op,
-                key,
-                over,
-                value,
-                ttl,
-            } => self.send(number, What::Op(op, ttl), key, over, value),
-            Effect::Read(key) => self.read(number, key),
-            Effect::Collect { op, .. } => {
-                self.collects += 1;
-                let delay = self.latency();
-                self.after(delay, Event::Read(number, start, op, 0, Vec::new()));
-            }
-            Effect::Plan(request) => self.plan(number, &request),
-            Effect::Start { unit, token, until } => {
-                self.log(|| format!("n{number} starts {unit:?} by {}", token.sequence));
-                self.events += 1;
-                let Some(epoch) = self.nodes[number].epoch() else {
-                    return self.fail(Err(format!("n{number} begins without an epoch")));
-                };
-                let handler_number = self.events;
-                let has_faults = self.faults.is_on(self.now);
-                let returns = has_faults && self.chance.permille(self.faults.returns);
-                let shard = unit.unit().name().as_shard();
-                let fails = shard.is_some_and(|it| self.nodes[number].fails.contains(&it));
-                let handler = Handler {
-                    number: handler_number,
-                    epoch,
-                    token,
-                    until,
-                    is_told: false,
-                    fails: fails || (returns && self.chance.permille(500)),
-                };
-                let result = self.checks.start(&unit, token, epoch);
-                let result = self.checks.excuse(now, result);
-                self.fail(result);
-                let former = self.nodes[number].handlers.insert(unit.clone(), handler);
-                if former.is_some() {
-                    self.fail(Err(format!("n{number} begins {unit:?} twice")));
-                }
-                if returns || fails {
-                    let delay = self.chance.millis(1, if fails { 2 } else { 5000 });
-                    let event = Event::HandlerEnds(number, start, unit, handler_number);
-                    self.after(delay, event);
-                }
-            }
-            Effect::Cancel { unit, until } => {
-                self.log(|| format!("n{number} tells {unit:?} to end"));
-                let delay = self.faults.ending(self.now, &mut self.chance);
-                if let Some(handler) = self.nodes[number].handlers.get_mut(&unit) {
-                    (handler.is_told, handler.until) = (true, until);
-                    let handler = handler.number;
-                    self.after(delay, Event::HandlerEnds(number, start, unit, handler));
-                }
-            }
-            Effect::Extend { until, .. } => {
-                for handler in self.nodes[number].handlers.values_mut() {
-                    if !handler.is_told {
-                        handler.until = until;
-                    }
-                }
-            }
-            Effect::Reply(request, reply) => {
-                self.log(|| format!("n{number} replies {reply:?}"));
-                self.replies.push((request, reply));
-            }
-            Effect::Left => {
-                self.log(|| format!("n{number} has left"));
-                self.crash(number);
-            }
-        }
-    }
-
-    fn plan(&mut self, number: usize, request: &PlanRequest) {
-        let owners = request.owners(&plan(&request.fleet()));
-        let base = request.base.sequence();
-        let input = Input::Planned { base, owners };
-        let start = self.nodes[number].start;
-        let delay = self.chance.millis(1, 10);
-        self.after(
-            delay,
-            Event::Answer(number, start, Answer::Input(input.into())),
-        );
-    }
-
-    pub fn order(&mut self, number: usize, request: u64, order: Order) {
-        self.log(|| format!("n{number} is ordered {order:?}"));
-        self.step(number, Input::Order(RequestId(request), order));
-    }
-
-    pub fn leave(&mut self, number: usize) {
-        self.log(|| format!("n{number} leaves"));
-        self.step(number, Input::Leave);
     }
 }

@@ -24,7 +24,6 @@ mod driver;
 mod faults;
 mod fenced;
 mod found;
-mod groups;
 mod happening;
 mod liars;
 mod monitor;

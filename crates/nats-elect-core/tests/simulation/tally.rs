@@ -35,8 +35,6 @@ macro_rules! tally {
         }
     };
 }
-pub(crate) use tally;
-
 tally! {
     faults: "faults",
     terms: "terms",

@@ -10,7 +10,6 @@ pub mod verdict;
 
 use std::time::Duration;
 
-use nats_elect::placement::{Balanced, PolicySettings};
 use nats_elect::{Group, MemberConfig};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +24,8 @@ pub const PACE: Duration = Duration::from_millis(500);
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
 /// The shortest lease that a member may have.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+/// Plans leave loads as they are that are within so many percent of the mean.
+const BAND: usize = 10;
 /// The pause between two rounds of balancing.
 const COOL_DOWN: Duration = Duration::from_secs(2);
 /// How long a member that was lost gets no shards for balance.
@@ -51,13 +52,9 @@ impl Shards {
         }
     }
 
-    /// What an instance takes part in. Its policy is the usual one, with shorter waits, so that
-    /// shards move often.
+    /// What an instance takes part in.
     pub fn group(count: u32, counter: Counter) -> Group {
-        let policy = PolicySettings::new(Duration::from_secs(1))
-            .settle_after_flap(SETTLE)
-            .cool_down(COOL_DOWN);
-        Group::sharded(GROUP, count, counter).policy(Balanced::new(policy))
+        Group::sharded(GROUP, count, counter)
     }
 
     /// How long a shard may be without an owner after the last fault. That is the bound of the
@@ -96,15 +93,14 @@ impl Shards {
         u32::try_from(all) == Ok(self.count) && self.is_balanced(owned)
     }
 
-    /// Whether so many shards each are as even as they can be, or within the policy's band.
+    /// Whether so many shards each are as even as they can be, or within the band of plans.
     pub fn is_balanced(&self, owned: &[usize]) -> bool {
         let (least, most) = (owned.iter().min(), owned.iter().max());
         let (least, most) = (least.unwrap_or(&0), most.unwrap_or(&0));
         let all: usize = owned.iter().sum();
-        let band = usize::try_from(PolicySettings::new(Duration::ZERO).band).unwrap_or(0);
         let percent = |owned: usize| owned * self.ttls.len() * 100;
         let is_within =
-            percent(*most) <= all * (100 + band) && percent(*least) >= all * (100 - band);
+            percent(*most) <= all * (100 + BAND) && percent(*least) >= all * (100 - BAND);
         most - least <= 1 || is_within
     }
 }

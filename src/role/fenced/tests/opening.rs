@@ -1,9 +1,8 @@
 //! How the term of a unit raises its fence. The stand-in answers as any server may.
 
 use super::*;
-use crate::store::FencedBy;
 use nats_elect_core::assignment::UnitFence;
-use nats_elect_core::group::UnitKey;
+use nats_elect_core::assignment::UnitKey;
 use nats_elect_core::name::{GroupName, UnitName};
 
 const UNIT_DATA: &str = "$KV.leaders._gdata.shards.1.7.a";
@@ -16,7 +15,7 @@ impl Scene {
             generation: 1,
             unit: UnitName::shard(7),
         };
-        Self::of(DataOwner::Unit(unit, FencedBy::Fence)).await
+        Self::of(DataOwner::Unit(unit)).await
     }
 
     /// The fence of the term of this number, and the map at that sequence.

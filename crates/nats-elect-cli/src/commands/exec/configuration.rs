@@ -5,23 +5,44 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect::duration::exact;
-use nats_elect::{ManagerConfig, RoleConfig, RoleSettings, Takeover};
+use nats_elect::{
+    Group, ManagerConfig, MemberConfig, RoleConfig, RoleManagerBuilder, RoleSettings, Takeover,
+};
 use rustix::process::Signal;
 
 use super::Exec;
-use crate::exec::handler::Conduct;
+use crate::exec::handler::{Conduct, RunCommand};
 use crate::exit::Failure;
 use crate::options::Shared;
 
 /// Shorter ones leave no room for two who kill one after the other.
 const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
 
-/// A role to stand for.
+/// A role to stand for, or of which to have a slot.
 pub(super) struct Role {
     pub name: String,
     pub config: RoleConfig,
     pub stop_budget: Duration,
     pub conduct: Conduct,
+}
+
+impl Role {
+    /// Has the instance take part, in the election or in the group of the slots.
+    pub fn begin(
+        self,
+        builder: RoleManagerBuilder,
+        slots: Option<u16>,
+        handler: RunCommand,
+    ) -> RoleManagerBuilder {
+        let Some(slots) = slots else {
+            return builder.role(self.name, self.config, handler);
+        };
+        let group = Group::sharded(self.name, slots.into(), handler);
+        builder.group(match self.config.data_limit {
+            Some(limit) => group.data_limit(limit),
+            None => group,
+        })
+    }
 }
 
 impl Exec {
@@ -31,7 +52,8 @@ impl Exec {
         shared: &Shared,
     ) -> Result<(ManagerConfig, Vec<Role>), Failure> {
         let mut names = self.roles.clone();
-        let (manager, file) = self.instance.read(shared)?;
+        let (mut manager, file) = self.instance.read(shared)?;
+        manager.last_will.enabled |= self.last_will;
         let mut elections = file.unwrap_or_default();
         if let Some(path) = &self.instance.config {
             if names.is_empty() && elections.roles.len() == 1 {
@@ -63,10 +85,8 @@ impl Exec {
             config.priority = self.priority.unwrap_or(config.priority);
             config.takeover = self.takeover.unwrap_or(config.takeover);
             config.stop_budget = self.stop_budget.or(config.stop_budget);
-            if self.slots.is_some() && config.takeover != Takeover::Never {
-                return Err(Failure::usage(
-                    "--slots and a takeover exclude each other: a takeover would end the terms of several slots for one of them",
-                ));
+            if self.slots.is_some() {
+                manager.member = Self::slot_lease(&config, &manager)?;
             }
             let settings = config.settings()?;
             roles.push(Role {
@@ -92,6 +112,30 @@ impl Exec {
             ));
         }
         Ok(())
+    }
+
+    /// The lease of an instance that has one slot at most.
+    fn slot_lease(role: &RoleConfig, manager: &ManagerConfig) -> Result<MemberConfig, Failure> {
+        let is_preferred = role.takeover != Takeover::Never || role.priority != 0;
+        let excluded = [
+            (
+                is_preferred,
+                "a priority or a takeover: slots go to any instances",
+            ),
+            (
+                manager.last_will.enabled,
+                "a last will: it frees roles alone",
+            ),
+        ];
+        if let Some((_, what)) = excluded.iter().find(|(is_set, _)| *is_set) {
+            return Err(Failure::usage(format!("--slots does not go with {what}")));
+        }
+        let member = manager.member.clone().ttl(role.ttl).max_units(1);
+        let member = member.validate_on_critical_ops(role.validate_on_critical_ops);
+        Ok(match role.stop_budget {
+            Some(budget) => member.stop_budget(budget),
+            None => member,
+        })
     }
 
     fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {

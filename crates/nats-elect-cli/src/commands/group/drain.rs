@@ -24,10 +24,10 @@ const MOST_FAILURES: u32 = 20;
 
 const MORE: &str = "\
 The command does what `cordon` does, and then waits for the units: the instance hands its roles
-over, too, takes no new term, and takes no unit until it is resumed. Units leave in waves, each to
-where it is to stay.
+over, too, takes no new term, and takes no unit until it is resumed. It ends when the instance owns
+no unit, and no handler of one runs there any more.
 
-A unit stays if no other instance may take it: `nats-elect group plan` says so.
+A unit stays if no other instance may take it: `nats-elect group explain GROUP UNIT` says so.
 
 Exit codes: those of `nats-elect --help`. 0 if the instance owns no unit, and leads none of its
 roles. 2 if several processes have that id. 3 also if it ended before it owned nothing. 5 if it
@@ -65,12 +65,36 @@ struct Told<'a> {
     left: &'a Left,
 }
 
-/// What an instance still has, by group.
+/// What an instance still has, by group, without zeros.
 #[derive(Serialize)]
 struct Left {
     units_left: BTreeMap<String, usize>,
     /// The handlers that still run of units that it owns no more.
     still_running: BTreeMap<String, usize>,
+}
+
+impl Left {
+    fn of(report: &InstanceReport) -> Self {
+        let counts = |count: fn(&GroupReport) -> usize| {
+            let counts = report
+                .groups
+                .iter()
+                .map(|(name, it)| (name.clone(), count(it)));
+            counts.filter(|(_, count)| *count > 0).collect()
+        };
+        Self {
+            units_left: counts(|it| it.units),
+            still_running: counts(|it| it.still_running),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.units_left.is_empty() && self.still_running.is_empty()
+    }
+
+    fn handlers(&self) -> usize {
+        self.still_running.values().sum()
+    }
 }
 
 impl Drain {
@@ -107,30 +131,26 @@ impl Drain {
 
     /// Fails if units are left.
     fn failure(&self, instance: &Instance, left: &Left) -> Result<(), Failure> {
-        let handlers: usize = left.still_running.values().sum();
-        if left.units_left.is_empty() && handlers == 0 {
+        if left.is_empty() {
             return Ok(());
         }
         let units = left.units_left.iter();
         let units: Vec<_> = units
             .map(|(group, it)| format!("{it} of {group}"))
             .collect();
-        let mut has = Vec::new();
-        if !units.is_empty() {
-            has.push(format!("units ({})", units.join(", ")));
-        }
-        if handlers > 0 {
-            has.push(format!("handlers of units that it gave away ({handlers})"));
-        }
+        let units = (!units.is_empty()).then(|| format!("units ({})", units.join(", ")));
+        let handlers = left.handlers();
+        let handlers =
+            (handlers > 0).then(|| format!("handlers of units that it gave away ({handlers})"));
+        let has: Vec<_> = units.into_iter().chain(handlers).collect();
         let (has, after) = (has.join(", "), lasted(self.wait_timeout));
         let what = format!("after {after} {instance} still has {has}");
-        let advice = "they go on leaving; `nats-elect group plan GROUP` says what keeps them; a \
+        let advice = "they go on leaving; `nats-elect group explain GROUP UNIT` says what keeps a unit; a \
                       handler that hangs ends with its process alone";
         Err(Failure::unreachable(what).advice(advice))
     }
 
-    /// Waits until the instance owns no unit, and runs no handler of one. Returns how many are left of
-    /// each group.
+    /// Waits until the instance owns no unit, and runs no handler of one. Returns what is left.
     async fn left(
         &self,
         admin: &AdminClient,
@@ -143,21 +163,16 @@ impl Drain {
             match admin.status(instance).await {
                 Ok(report) => {
                     failures = 0;
-                    let takes_units = report.groups.values().any(|it| it.takes_units);
-                    let units_left = counts(&report, |it| it.units);
-                    let still_running = counts(&report, |it| it.still_running);
+                    let left = Left::of(&report);
                     // The order may not have come yet, or a last unit may be on its way there.
-                    let is_empty =
-                        units_left.is_empty() && still_running.is_empty() && !takes_units;
-                    let units: usize = units_left.values().sum();
-                    let handlers: usize = still_running.values().sum();
+                    let takes_units = report.groups.values().any(|it| it.takes_units);
+                    let is_empty = left.is_empty() && !takes_units;
                     if is_empty && was_empty || over.is_elapsed() {
-                        return Ok(Left {
-                            units_left,
-                            still_running,
-                        });
+                        return Ok(left);
                     }
                     was_empty = is_empty;
+                    let units: usize = left.units_left.values().sum();
+                    let handlers = left.handlers();
                     wait.tell(&format!(
                         "{units} units are left, {handlers} handlers still run"
                     ));
@@ -176,14 +191,4 @@ impl Drain {
             }
         }
     }
-}
-
-/// What an instance reports of each group, without zeros.
-fn counts(
-    report: &InstanceReport,
-    count: impl Fn(&GroupReport) -> usize,
-) -> BTreeMap<String, usize> {
-    let groups = report.groups.iter();
-    let counts = groups.map(|(name, it)| (name.clone(), count(it)));
-    counts.filter(|(_, count)| *count > 0).collect()
 }

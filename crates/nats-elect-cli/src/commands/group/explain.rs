@@ -1,50 +1,59 @@
-//! `group explain`: why a unit is where it is.
+//! `group explain`: why a unit is where it is, and which units wait, for whom and for what.
 
-use std::time::SystemTime;
+use std::collections::BTreeMap;
 
 use clap::Args;
-use nats_elect::admin::{AdminClient, Instance};
-use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitExplanation};
+use comfy_table::Cell;
+use nats_elect::admin::AdminClient;
+use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitExplanation, UnitStanding};
 use serde::Serialize;
 
-use super::asking::ask;
-use super::reasons;
+use super::asking::{explained, lines, verdict};
+use super::waiting::{Missing, missing, waits_for};
 use super::{find, read};
+use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
-use crate::fleet::{Facts, Time, Unit, state};
+use crate::fleet::{Member, MemberRecord, listed, owner, problems};
 use crate::instances::operating;
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
-use crate::record::Written;
-use crate::text::{self, ago, cut, lasted, stamp, wall_clock};
+use crate::text::{ago, cut, lasted, row};
 
-/// The same for zones.
-const ZONE: usize = 24;
+/// Of zones and of lists of units so many characters are shown.
+const SHORT: usize = 24;
+
+const LAYOUT: Layout = Layout {
+    all: "UNITS STATE OWNER WAITS-FOR",
+    wide: "",
+    flexible: "WAITS-FOR",
+};
 
 const MORE: &str = "\
-From the bucket the command shows:
-  the owner that the unit's record names, and when it was written, by the server's clock
-  the fencing token of the owner's term
-  the owner's lease, and whether a heartbeat came while this command watched
-  what the unit waits for, if nobody owns it
+Of a unit the command shows, from the bucket:
+  its owner by the group's map, and that one's lease and last heartbeat
+  what it waits for: whose acknowledgement of the map is missing, or whose handler still runs
 
 It also asks the members, and shows what the one that plans for the group says:
   what the plan does with the unit: whether it stays, where it goes and why, or why nobody may take it
-  of each member its load with the unit, in percent of its share, and what speaks against it
+  of each member what speaks against it as the owner
+
+Without a unit it shows all units that wait for something or move, for whom and why, and those that
+nobody may take.
 
 If no member answers, or these credentials may not ask, the command says so, and shows the rest. It
 does not ask members of which no heartbeat came; so `--wait 0s` reads the bucket alone.
 
 Whether the owner's handler runs, only the owner knows: see its log, and `nats-elect candidates`.
 
-Exit codes: those of `nats-elect --help`. 0 also if nobody owns the unit
+Exit codes: those of `nats-elect --help`. 0 also if units wait, or nobody owns them
 
 Examples:
+  nats-elect group explain partitions
   nats-elect group explain partitions 17
-  nats-elect group explain control scheduler --json | jq .waits_for
-  nats-elect group explain partitions 17 --json | jq '.plan.choices[] | select(.refusal == null)'";
+  nats-elect group explain partitions --json | jq -r '.missing[].instance_id' | sort | uniq -c
+  nats-elect group explain partitions 17 --json | jq '.plan.choices[] | select(.why_not == null)'";
 
-/// Explain why a unit of a group is where it is
+/// Explain why a unit of a group is where it is, or which units of a group wait
 ///
 /// The command reads the bucket, waits a moment for a heartbeat of each member, and asks them.
 #[derive(Debug, Args)]
@@ -54,20 +63,28 @@ pub struct Explain {
     #[arg(value_parser = crate::names::group)]
     group: String,
 
-    /// The unit: of a shard, its number
+    /// The unit: of a shard, its number [default: all that wait for something]
     #[arg(value_parser = crate::names::unit)]
-    unit: String,
+    unit: Option<String>,
 
     #[command(flatten)]
     heartbeats: Heartbeats,
 }
 
-/// The unit for programs.
+/// A unit for programs.
 #[derive(Serialize)]
 struct Explained<'a> {
+    group: &'a str,
+    generation: u32,
+    problems: Vec<String>,
     #[serde(flatten)]
-    unit: Unit,
-    written_at: Option<Time>,
+    unit: &'a ObservedUnit,
+    /// The owner, if it has a key.
+    member: Option<MemberRecord<'a>>,
+    /// Those whose acknowledgement is missing before the owner begins.
+    missing: Vec<Missing<'a>>,
+    /// What has to happen before the owner acts, in words.
+    why: Option<String>,
     plan: Option<&'a UnitExplanation>,
 }
 
@@ -75,121 +92,150 @@ impl Explain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let all = read(shared, self.heartbeats.wait).await?;
         let group = find(&all, &self.group)?;
-        let unit = group.unit(&self.unit).ok_or_else(|| {
-            Failure::not_found(format!(
-                "group {:?} has no unit {:?}",
-                self.group, self.unit
-            ))
-            .advice("`nats-elect group show GROUP --units` lists them")
-        })?;
-        let mut facts = Facts {
-            all: &all,
-            name: &self.group,
-            group,
-            unit,
-            planned: None,
-        };
-        let written = self.written(shared, group, unit).await?;
-        let mut members = all.members_of(&self.group);
-        let asked = if members.any(|(_, it)| it.confirmed) {
-            self.ask(shared).await
+        let unit = self.unit.as_deref();
+        if let Some(unit) = unit.filter(|it| group.unit(it).is_none()) {
+            let what = format!("group {:?} has no unit {unit:?}", self.group);
+            let advice = "`nats-elect group show GROUP --units` lists the units";
+            return Err(Failure::not_found(what).advice(advice));
+        }
+        let plans = if group.members.values().any(|it| it.confirmed) {
+            let asking =
+                async |admin: AdminClient| explained(&admin, shared, &self.group, unit).await;
+            operating(&shared.config()?, shared.whose(), asking).await
         } else {
-            Ok(None)
+            Ok(Vec::new())
         };
-        if let Err(failure) = &asked {
-            output.note(&format!(
-                "what the members plan is not known: {}",
-                failure.what
-            ));
+        if let Err(failure) = &plans {
+            let what = &failure.what;
+            output.note(&format!("what the members plan is not known: {what}"));
             failure.advice.iter().for_each(|it| output.note(it));
         }
-        facts.planned = asked.ok().flatten();
+        let plans = plans.unwrap_or_default();
+        let plans = plans.iter().map(|it| (it.unit.as_str(), it));
+        let plans: BTreeMap<_, _> = plans.collect();
+        let told = group
+            .units
+            .iter()
+            .filter(|it| unit.is_none_or(|unit| it.unit == unit));
+        let told = told.map(|it| {
+            let plan = plans.get(&*it.unit).copied();
+            (it, plan, waiting(group, it, plan))
+        });
+        let waits = |plan: Option<&UnitExplanation>| plan.is_some_and(|it| it.verdict != "stays");
+        let told = told.filter(|(_, plan, why)| unit.is_some() || why.is_some() || waits(*plan));
+        let told: Vec<_> = told.collect();
         if output.is_data() {
-            output.data(&Explained {
-                unit: facts.unit(),
-                written_at: written.map(Into::into),
-                plan: facts.planned.as_ref(),
-            })?;
-        } else {
-            let planned = facts.planned.iter().flat_map(reasons::lines);
-            for line in lines(&facts, written).into_iter().chain(planned) {
+            for (unit, plan, why) in told {
+                output.data(&Explained {
+                    group: &self.group,
+                    generation: group.generation,
+                    problems: problems(&all, &self.group),
+                    unit,
+                    member: owner_of(group, unit).map(MemberRecord::of),
+                    missing: missing(group, unit),
+                    why,
+                    plan,
+                })?;
+            }
+            return Ok(0);
+        }
+        if unit.is_none() {
+            table(group, told, output)?;
+            super::note_problems(&all, [&self.group], output);
+            return Ok(0);
+        }
+        for (unit, plan, why) in told {
+            let planned = plan.into_iter().flat_map(lines);
+            let told = of_unit(&self.group, group, unit, why.as_deref());
+            for line in told.into_iter().chain(planned) {
                 output.line(line)?;
             }
         }
         Ok(0)
     }
+}
 
-    /// Asks the members why the unit is where it is.
-    async fn ask(&self, shared: &Shared) -> Result<Option<UnitExplanation>, Failure> {
-        let asking = async |admin: AdminClient| {
-            let question =
-                async |it: &Instance| admin.explain_unit(it, &self.group, &self.unit).await;
-            ask(&admin, shared, question, |it| it.is_planners).await
-        };
-        operating(&shared.config()?, shared.whose(), asking).await
-    }
-
-    /// When the record was written that was read, if it still stands there.
-    async fn written(
-        &self,
-        shared: &Shared,
-        group: &ObservedGroup,
-        unit: &ObservedUnit,
-    ) -> Result<Option<SystemTime>, Failure> {
-        let key = format!("_group.u.{}.{}.{}", self.group, group.generation, self.unit);
-        let read = async |bucket| Written::read(&bucket, &key).await;
-        let written = shared.in_bucket(read).await?;
-        let sequence = unit.fencing_token.map(|token| token.sequence);
-        let written = written.filter(|it| Some(it.revision) == sequence);
-        Ok(written.map(|it| it.time))
+/// What a unit waits for, and why nobody takes it, if members say so.
+fn waiting(
+    group: &ObservedGroup,
+    unit: &ObservedUnit,
+    plan: Option<&UnitExplanation>,
+) -> Option<String> {
+    let is_owned = matches!(unit.standing, UnitStanding::Owned | UnitStanding::Changing);
+    let unplaced = plan.filter(|it| it.verdict == "unplaced" && !is_owned);
+    match unplaced.and_then(|it| it.why.as_ref()) {
+        Some(why) => Some(format!("a member that may take it: {why}")),
+        None => waits_for(group, unit),
     }
 }
 
-fn lines(facts: &Facts<'_>, written: Option<SystemTime>) -> Vec<String> {
-    let unit = facts.unit;
-    let mut lines = vec![format!("unit {} of group {}", unit.unit, facts.name)];
-    let mut row = |name: &str, value: String| lines.push(text::row(name, &value));
-    row("state", unit.standing.to_string());
-    if let Some(epoch) = &unit.owner {
-        let id = unit.instance_id.as_deref().unwrap_or("not known");
-        let id = cut(id, SHOWN);
-        row("owner", format!("{id} (epoch {epoch})"));
+fn owner_of<'a>(group: &'a ObservedGroup, unit: &'a ObservedUnit) -> Option<Member<'a>> {
+    let units = group.units.iter().filter(|it| it.owner == unit.owner);
+    Some(Member {
+        epoch: unit.owner.as_deref()?,
+        seen: owner(group, unit)?,
+        units: units.map(|it| it.unit.as_str()).collect(),
+    })
+}
+
+/// A unit, what members say of it, and what it waits for.
+type Told<'a> = (
+    &'a ObservedUnit,
+    Option<&'a UnitExplanation>,
+    Option<String>,
+);
+
+/// Units that wait for the same share a row.
+fn table(group: &ObservedGroup, told: Vec<Told<'_>>, output: Output) -> std::io::Result<()> {
+    if told.is_empty() {
+        output.note("no unit waits or is to move: each has an owner that is alive");
+        return Ok(());
     }
-    if let Some(token) = unit.fencing_token {
-        row("fencing token", token.to_string());
+    let mut rows = BTreeMap::<_, Vec<_>>::new();
+    for (unit, plan, why) in told {
+        let owner = owner_of(group, unit).map(|it| it.name());
+        let why = why.or_else(|| plan.map(verdict)).unwrap_or_default();
+        let row = (unit.standing, owner, why);
+        rows.entry(row).or_default().push(unit.unit.as_str());
     }
-    if let Some(written) = written {
-        let since = wall_clock().duration_since(written).unwrap_or_default();
-        row("written", format!("{} ({})", stamp(written), ago(since)));
+    let rows = rows.into_iter().map(|((standing, owner, why), units)| {
+        vec![
+            Cell::new(listed(&units, units.len(), SHORT)),
+            Cell::new(standing),
+            Cell::new(owner.map_or_else(|| "–".to_owned(), |it| output.name(&it))),
+            Cell::new(why),
+        ]
+    });
+    LAYOUT.show(rows, output)
+}
+
+fn of_unit(
+    name: &str,
+    group: &ObservedGroup,
+    unit: &ObservedUnit,
+    why: Option<&str>,
+) -> Vec<String> {
+    let mut lines = vec![
+        format!("unit {} of group {name}", unit.unit),
+        row("state", unit.standing.as_str()),
+    ];
+    if let Some(member) = owner_of(group, unit) {
+        let seen = member.seen;
+        let owner = format!("{} (epoch {})", cut(&member.name(), SHOWN), member.epoch);
+        lines.push(row("owner", &owner));
+        lines.push(row("owner's state", &alive(seen, member.state())));
+        let cordoned = if seen.cordoned { ", cordoned" } else { "" };
+        let zone = seen.zone.as_ref();
+        let zone = zone.map(|zone| format!(", zone {}", cut(zone, SHORT)));
+        let (units, zone) = (member.units.len(), zone.unwrap_or_default());
+        let has = format!("{units} units of this group{zone}{cordoned}");
+        lines.push(row("owner has", &has));
     }
-    if let Some(member) = facts.owner() {
-        row("owner's state", alive(member));
-        let here = facts.units_of_owner().len();
-        let cordoned = if member.cordoned { ", cordoned" } else { "" };
-        let zone = member
-            .zone
-            .as_ref()
-            .map(|zone| format!(", zone {}", cut(zone, ZONE)));
-        row(
-            "owner has",
-            format!(
-                "{here} units of this group, {} in all{}{cordoned}",
-                member.units,
-                zone.unwrap_or_default()
-            ),
-        );
-    }
-    match facts.waits_for() {
-        Some((what, then)) => {
-            row("waits for", what);
-            row("then", then.into());
-        }
-        None => row("waits for", "nothing".into()),
-    }
+    lines.push(row("waits for", why.unwrap_or("nothing")));
     lines
 }
 
-fn alive(member: &ObservedMember) -> String {
+fn alive(member: &ObservedMember, state: &str) -> String {
     let lease = member.ttl.map_or_else(
         || "its lease is not known".to_owned(),
         |ttl| format!("lease {}", lasted(ttl)),
@@ -199,5 +245,5 @@ fn alive(member: &ObservedMember) -> String {
     } else {
         format!("no heartbeat for {}", lasted(member.age))
     };
-    format!("{}: {beat}, {lease}", state(member))
+    format!("{state}: {beat}, {lease}")
 }

@@ -1,40 +1,36 @@
 //! `group grow`: gives a sharded group another number of shards.
 
-use std::cell::Cell;
 use std::time::Duration;
 
-use async_nats::Client;
 use clap::Args;
-use nats_elect::{GroupGrowth, GrowthError, GrowthProgress};
+use nats_elect::admin::AdminClient;
+use nats_elect::{FollowedGroups, ObservedGroup, UnitStanding};
 use serde::Serialize;
 
+use super::asking::takes_no_part;
+use super::{find, observer};
 use crate::confirm::{can_be_confirmed, confirm};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
+use crate::instances::{everyone, operating};
 use crate::names;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
 use crate::text::lasted;
 
-/// So many units a bucket is fit for, about.
-const FIT: usize = 20_000;
-
 const MORE: &str = "\
-The command creates the units of the group's next generation, waits a minute until members may
-build on them, and writes the group's record. Until then nothing changes. Then all instances end
-the terms of the old units, close these for good, and take the new ones. For a moment no unit has
-an owner. No instance has to restart, and none has to run. Write the new number into the settings
-of all instances afterwards.
+The command asks a member of the group for another number of shards. All instances then end the
+terms of the old units, and take the new ones of the next generation. For a moment no unit has an
+owner. No instance has to restart. Write the new number into the settings of all instances
+afterwards: a group that is made anew has that.
 
 A key belongs to another shard then, and `term.store()` of each unit begins empty: docs/groups.md.
-Fewer shards are possible in the same way. If the command is interrupted, the same command goes
-on.
-
-The user needs the permissions of deploy/nats/grow.conf.
+Fewer shards are possible in the same way. Where the group has that number already, the command
+waits for owners, and writes nothing.
 
 Exit codes: those of `nats-elect --help`. 0 if all new units have owners; with --no-wait: if the
-group's record says the new number. 4 if the group can't have that number now: the message says
-why, and what to do. 5 also if new units have no owner after --wait-timeout. They get them later
+group has the new number. 3 also if no instance that answers takes part in the group. 4 if the group
+can't have that number. 5 also if new units have no owner after --wait-timeout. They get them later
 
 Examples:
   nats-elect group grow partitions 512
@@ -59,12 +55,7 @@ pub struct Grow {
     #[arg(short, long)]
     yes: bool,
 
-    /// Grow also if the bucket has more than about 20,000 units then, or if a growth to more shards
-    /// was begun and has not ended
-    #[arg(long)]
-    force: bool,
-
-    /// End when the group's record says the new number
+    /// End when the group has the new number
     #[arg(long)]
     no_wait: bool,
 
@@ -80,10 +71,11 @@ struct Told<'a> {
     shards: u32,
     before: u32,
     generation: u32,
-    /// Whether this command wrote the group's record.
+    /// Whether this command gave the group the number.
     written: bool,
-    unclosed: Option<usize>,
-    unowned: Option<usize>,
+    /// The units without an owner, and those whose owner waits.
+    unowned: usize,
+    changing: usize,
     done: bool,
 }
 
@@ -93,97 +85,88 @@ impl Grow {
             self.yes,
             "--yes grows the group without a confirmation: all its units end and begin anew",
         )?;
-        let growing = async |client, bucket: String| self.grow(client, &bucket, output).await;
-        shared.reading(growing).await
-    }
-
-    /// Refuses what takes --force.
-    fn refuse(&self, growth: &GroupGrowth, bucket: &str) -> Result<(), Failure> {
-        let (group, shards) = (&self.group, self.shards);
-        let units = growth.units_afterwards();
-        if !growth.is_written() && units > FIT {
-            let what = format!(
-                "bucket {bucket} would have {units} units, those of earlier generations and of other groups among them, and is fit for about {FIT}"
-            );
-            return Err(Failure::refused(what).advice(
-                "nothing was done. Each instance that starts reads them all before it owns any; --force grows the group all the same",
-            ));
-        }
-        match growth.prepared() {
-            Some(prepared) if prepared.shards > shards => {
-                let generation = growth.generation();
-                let what = format!(
-                    "{} units of generation {generation} exist already, for {} shards at least: somebody has {group} grow to another number, or did not end that",
-                    prepared.count, prepared.shards
-                );
-                Err(Failure::refused(what).advice(format!(
-                    "nothing was done. If somebody does, `nats-elect group show {group}` says generation {generation} within two minutes. \
-                     If not, give their number to go on there, or --force to have {shards} shards: the other keys are left behind"
-                )))
+        let (group, shards) = (&*self.group, self.shards);
+        let observer = observer(shared).await?;
+        let all = observer.groups(Duration::ZERO).await?;
+        let found = find(&all, group)?;
+        let before = found.shards.ok_or_else(|| {
+            Failure::refused(match found.kind {
+                Some(_) => format!("group {group:?} has named units, and no number of shards"),
+                None => format!("group {group:?} has no map that is understood"),
+            })
+        })?;
+        let written = before != shards;
+        if written {
+            if !self.yes {
+                let what =
+                    format!("All {before} units of {group} end, and {shards} new ones begin.");
+                confirm(&format!("{what} Go on?")).await?;
             }
-            _ => Ok(()),
+            let asking = async |admin: AdminClient| self.resize(&admin, shared).await;
+            operating(&shared.config()?, shared.whose(), asking).await?;
         }
-    }
-
-    async fn grow(&self, client: Client, bucket: &str, output: Output) -> Outcome {
-        let (group, shards) = (&self.group, self.shards);
-        let begun = GroupGrowth::begin(client, bucket, group, shards).await;
-        let mut growth = begun.map_err(failure)?;
-        let goes_on = growth.is_written();
-        let units = growth.units_afterwards();
-        if !self.force {
-            self.refuse(&growth, bucket)?;
-        }
-        if !goes_on && !self.yes {
-            confirm(&format!(
-                "All {} units of {group} end, and {shards} new ones begin: the bucket has {units} then, and is fit for about {FIT}. Go on?",
-                growth.before()
-            ))
-            .await?;
-        }
-        let (wait, last) = (Wait::new(output), Cell::new(None));
-        let told = |step| {
-            last.set(Some(step));
-            wait.tell(&words(step));
-        };
-        growth.write(told).await.map_err(failure)?;
-        let mut is_done = false;
-        if !self.no_wait {
-            let followed = tokio::time::timeout(self.wait_timeout, growth.follow(told)).await;
-            if let Ok(followed) = followed {
-                followed.map_err(failure)?;
-                is_done = true;
+        let followed = observer.follow_groups()?;
+        let wait = Wait::new(output);
+        let grows = followed.wait_until(|it| {
+            let now = Now::of(it, group);
+            let has_it = now.shards == Some(shards);
+            if has_it && !self.no_wait {
+                wait.tell(&now.words());
             }
-        }
-        let left = match last.get() {
-            Some(GrowthProgress::Changing { unclosed, unowned }) => Some((unclosed, unowned)),
-            _ => None,
-        };
-        let generation = growth.generation();
+            has_it && (self.no_wait || now.is_done())
+        });
+        let in_time = tokio::time::timeout(self.wait_timeout, grows).await;
+        let now = Now::of(&followed, group);
+        let done = now.shards == Some(shards) && now.is_done();
         let told = Told {
             group,
             shards,
-            before: growth.before(),
-            generation,
-            written: !goes_on,
-            unclosed: left.map(|(unclosed, _)| unclosed),
-            unowned: left.map(|(_, unowned)| unowned),
-            done: is_done,
+            before,
+            generation: now.generation,
+            written,
+            unowned: now.unowned,
+            changing: now.changing,
+            done,
         };
-        let has = format!("{group} has {shards} shards now, in generation {generation}");
-        let all = is_done.then(|| "all of them have owners".to_owned());
-        output.tell(&told, [has].into_iter().chain(all))?;
-        if is_done || self.no_wait {
+        let has = if written { "has" } else { "already has" };
+        let has = format!(
+            "{group} {has} {shards} shards, in generation {}",
+            now.generation
+        );
+        let owned = done.then(|| "all of them have owners".to_owned());
+        output.tell(&told, [has].into_iter().chain(owned))?;
+        if in_time.is_ok() {
             return Ok(0);
         }
+        let after = lasted(self.wait_timeout);
         let what = format!(
-            "after {} not all of the new units have owners: {}",
-            lasted(self.wait_timeout),
-            last.get().map(words).unwrap_or_default()
+            "after {after} not all of the new units have owners: {}",
+            now.words()
         );
         Err(Failure::unreachable(what).advice(
-            "the members go on; `nats-elect group show GROUP` says what is missing, and the same command waits again",
+            "the members go on; `nats-elect group explain GROUP` says for whom units wait, and the same command waits again",
         ))
+    }
+
+    /// Asks one instance after the other, until one has given the group the number.
+    async fn resize(&self, admin: &AdminClient, shared: &Shared) -> Result<(), Failure> {
+        let mut failure = None;
+        for instance in everyone(admin, shared.patience()).await? {
+            match admin
+                .resize_group(&instance, &self.group, self.shards)
+                .await
+            {
+                Ok(()) => return Ok(()),
+                Err(error) if takes_no_part(&error) => {}
+                // Another one may know more of the group, or answer.
+                Err(error) => failure = Some(Failure::from(&error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| {
+            let group = &self.group;
+            let what = format!("no instance that answers takes part in a group {group:?}");
+            Failure::not_found(what).advice("a group grows while a member of it runs")
+        }))
     }
 }
 
@@ -193,44 +176,41 @@ fn shards(text: &str) -> Result<u32, &'static str> {
     shards.ok_or("a group has 1 to 65536 shards")
 }
 
-fn words(progress: GrowthProgress) -> String {
-    match progress {
-        GrowthProgress::Creating { missing } => format!("creating {missing} units"),
-        GrowthProgress::Ageing { left } => format!(
-            "{} until members may build on the new units; nothing changes before",
-            lasted(left)
-        ),
-        GrowthProgress::Changing { unclosed, unowned } => {
-            format!("{unclosed} old units are not closed, {unowned} new ones have no owner")
-        }
-        _ => "going on".into(),
-    }
+/// How far the group has come.
+#[derive(Default)]
+struct Now {
+    shards: Option<u32>,
+    generation: u32,
+    unowned: usize,
+    changing: usize,
 }
 
-fn failure(error: GrowthError) -> Failure {
-    let advice = match &error {
-        GrowthError::NoSuchGroup(_) => Some("`nats-elect group ls` lists the groups"),
-        GrowthError::RecordMissing(_) | GrowthError::NotUnderstood(_) => Some(
-            "nothing was done. Members that know the record write it again, within five minutes. If none does, see the runbook: write a group's record again",
-        ),
-        GrowthError::InTheWay { .. } => Some(
-            "the group goes on as before. Find out who wrote that, write {\"v\":1} there instead (`nats kv put`), and run the command again",
-        ),
-        GrowthError::StillGrowing { .. }
-        | GrowthError::OtherGrowth { .. }
-        | GrowthError::Changed(_) => Some(
-            "`nats-elect group show GROUP` says what stands there now. If somebody else has it grow to another number, agree on one first",
-        ),
-        _ => None,
-    };
-    let code = match &error {
-        GrowthError::Name(_) | GrowthError::Shards(_) => Code::Usage,
-        GrowthError::NoSuchGroup(_) => Code::NotFound,
-        _ => Code::Refused,
-    };
-    let what = error.to_string();
-    match error {
-        GrowthError::Bucket(error) => error.into(),
-        _ => Failure::new(code, what).advised(advice),
+impl Now {
+    fn of(followed: &FollowedGroups, group: &str) -> Self {
+        let all = followed.groups().unwrap_or_default();
+        all.groups
+            .get(group)
+            .map_or_else(Self::default, Self::of_group)
+    }
+
+    fn of_group(group: &ObservedGroup) -> Self {
+        let changing = group.count(UnitStanding::Changing);
+        Self {
+            shards: group.shards,
+            generation: group.generation,
+            unowned: group.unit_count() - group.count(UnitStanding::Owned) - changing,
+            changing,
+        }
+    }
+
+    const fn is_done(&self) -> bool {
+        self.unowned == 0 && self.changing == 0
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "{} units have no owner, {} wait for former ones",
+            self.unowned, self.changing
+        )
     }
 }

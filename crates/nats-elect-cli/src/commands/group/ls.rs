@@ -2,12 +2,12 @@
 
 use clap::Args;
 use comfy_table::{Cell, Color};
-use nats_elect::{ObservedGroup, ObservedGroups, UnitStanding};
+use nats_elect::{ObservedGroup, UnitKind};
 
 use super::{note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, Member};
+use crate::fleet::{Group, Member, owned};
 use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 
@@ -22,9 +22,9 @@ Columns:
   GROUP       the group
   KIND        sharded   units with numbers
               spread    named units
-              unknown   the group has no record that can be understood
-  UNITS       the number of its units; `new` while members create them
-  OWNED       units whose record names a member
+              unknown   the group has no map that is understood
+  UNITS       the number of its units
+  OWNED       units that the group's map gives to a member
   UNOWNED     the other ones: `group show` says of each why
   MEMBERS     instances that take part in the group
   ALIVE       those of them that sent a heartbeat while this command watched
@@ -64,16 +64,15 @@ impl Ls {
             return Ok(0);
         }
         let rows = all.groups.iter();
-        LAYOUT.show(rows.map(|(name, group)| row(&all, name, group)), output)?;
+        LAYOUT.show(rows.map(|(name, group)| row(name, group)), output)?;
         note_problems(&all, all.groups.keys(), output);
         Ok(0)
     }
 }
 
-fn row(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Vec<Cell> {
-    let members = Member::all(all, name, group);
-    let owned = group.count(UnitStanding::Owned);
-    let unowned = group.unit_count() - owned;
+fn row(name: &str, group: &ObservedGroup) -> Vec<Cell> {
+    let members = Member::all(group);
+    let (units, owned) = (group.unit_count(), owned(group));
     let alive = members.iter().filter(|it| it.seen.confirmed).count();
     let counts = members.iter().map(|it| it.units.len());
     let each = match (counts.clone().min(), counts.max()) {
@@ -81,19 +80,13 @@ fn row(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Vec<Cell> {
         (Some(least), Some(most)) => format!("{least} to {most}"),
         _ => "–".to_owned(),
     };
-    let kind = group.kind.map_or("unknown", nats_elect::UnitKind::as_str);
-    let units = if group.making {
-        "new".to_owned()
-    } else {
-        group.unit_count().to_string()
-    };
     let color = |is_well: bool| if is_well { Color::Green } else { Color::Red };
     vec![
         Cell::new(name),
-        Cell::new(kind),
+        Cell::new(group.kind.map_or("unknown", UnitKind::as_str)),
         Cell::new(units),
         Cell::new(owned),
-        Cell::new(unowned).fg(color(unowned == 0)),
+        Cell::new(units - owned).fg(color(units == owned)),
         Cell::new(members.len()),
         Cell::new(alive).fg(color(alive == members.len())),
         Cell::new(each),

@@ -1,18 +1,17 @@
-//! `group`: who owns the units of groups, who should, moves by hand, and another number of shards.
+//! `group`: groups, their members and units.
 
 mod asking;
 pub mod drain;
 pub mod explain;
 pub mod grow;
 pub mod ls;
-pub mod plan;
-mod reasons;
 pub mod show;
 pub mod transfer;
+mod waiting;
 
 use std::time::Duration;
 
-use nats_elect::{ObservedGroup, ObservedGroups};
+use nats_elect::{ObservedGroup, ObservedGroups, Observer};
 
 use crate::exit::Failure;
 use crate::fleet::problems;
@@ -20,12 +19,15 @@ use crate::options::Shared;
 use crate::output::Output;
 use crate::trust::Trust;
 
+/// Reads the bucket. Roles are of no interest here.
+async fn observer(shared: &Shared) -> Result<Observer, Failure> {
+    // The future's state is large: boxing it spares the callers.
+    Box::pin(shared.observer(Some(&[]), &Trust::default(), false)).await
+}
+
 /// Reads all groups of the bucket, and waits for a heartbeat of each member.
 async fn read(shared: &Shared, wait: Duration) -> Result<ObservedGroups, Failure> {
-    // Roles are of no interest here. The future's state is large: boxing it spares the callers.
-    let trust = Trust::default();
-    let observer = Box::pin(shared.observer(Some(&[]), &trust, false)).await?;
-    Ok(observer.groups(wait).await?)
+    Ok(observer(shared).await?.groups(wait).await?)
 }
 
 /// The group of this name.

@@ -5,10 +5,11 @@ use comfy_table::{Cell, Color};
 use nats_elect::{ObservedGroup, ObservedUnit, UnitStanding};
 use serde::Serialize;
 
+use super::waiting::missing;
 use super::{find, note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, In, Member, MemberRecord, UnitRecord, listed, owner, ranges};
+use crate::fleet::{Group, In, Member, MemberRecord, listed, ranges};
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::seen::coloured;
@@ -21,7 +22,7 @@ const MEMBERS: Layout = Layout {
 };
 
 const UNITS: Layout = Layout {
-    all: "UNIT STATE OWNER FENCING EPOCH",
+    all: "UNIT STATE OWNER EPOCH WAITS-FOR",
     wide: "EPOCH",
     flexible: "OWNER",
 };
@@ -31,9 +32,11 @@ Columns of members:
   INSTANCE  the member's instance id; `, cordoned` if it takes no more units
   STATE     confirmed    it sent a heartbeat while this command watched
             unconfirmed  there is a record, but no heartbeat came yet: it may be dead
-            unknown      its record can't be understood
+            leaving      it gives its units away, and ends
+            over         its lease has ended, and its units get other owners
+            unknown      the value under its key can't be understood
   UNITS     how many units of this group it owns
-  LOAD      the work that its units of this group make, as their handlers reported it
+  LOAD      the work that its units make, as their handlers reported it
   ZONE      where it runs, as it says
   LEASE     the length of its lease
   EPOCH     the name of its lease, with --output wide
@@ -42,19 +45,14 @@ Columns of members:
 
 Columns of units (--units):
   UNIT      the unit
-  STATE     owned          its record names a member
+  STATE     owned          it has an owner
+            changing       it has one, which waits for former owners
             free           nobody owns it: a member takes it
-            abandoned      its owner's lease was ended: a member takes it
-            owner_missing  its owner has no record: members wait for a minute, and end its lease
-            unknown        its record can't be understood, or was deleted: members wait for a minute
-            missing        it has no key: members create it, and wait for a minute
-            closed         it is of a group that grew
+            owner_over     its owner's lease has ended: a member takes it
+            owner_missing  its owner has no record that is understood: members wait for its lease
   OWNER     the owner's instance id
-  FENCING   the end of the fencing token; --json has all of it
   EPOCH     the owner's lease, with --output wide
-
-`keys of no unit` are of shards that the group does not have, as a growth leaves behind that broke
-off, and names that are no shard's. Nobody owns them.
+  WAITS-FOR the former owners whose acknowledgement is missing
 
 Exit codes: those of `nats-elect --help`
 
@@ -86,40 +84,23 @@ pub struct Show {
 struct Shown<'a> {
     #[serde(flatten)]
     group: In<Group>,
-    members: Vec<MemberRecord>,
-    units: Vec<UnitRecord>,
-    ended: Vec<Ended<'a>>,
-}
-
-/// A lease that was ended.
-#[derive(Serialize)]
-struct Ended<'a> {
-    epoch: &'a str,
-    all_units: usize,
+    members: Vec<MemberRecord<'a>>,
+    units: &'a [ObservedUnit],
 }
 
 impl Show {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let all = read(shared, self.heartbeats.wait).await?;
         let group = find(&all, &self.group)?;
-        let members = Member::all(&all, &self.group, group);
+        let members = Member::all(group);
         if output.is_data() {
-            let ended = all.ended.iter();
-            let ended = ended.map(|(epoch, units)| Ended {
-                epoch,
-                all_units: *units,
-            });
             output.data(&Shown {
                 group: In {
                     bucket: shared.config()?.bucket,
                     it: Group::of(&all, &self.group, group),
                 },
-                members: members
-                    .iter()
-                    .map(|it| MemberRecord::of(it, &self.group))
-                    .collect(),
-                units: group.units.iter().map(Into::into).collect(),
-                ended: ended.collect(),
+                members: members.into_iter().map(MemberRecord::of).collect(),
+                units: &group.units,
             })?;
             return Ok(0);
         }
@@ -128,7 +109,7 @@ impl Show {
         } else {
             output.line(title(&self.group, group))?;
             output.line("")?;
-            table(&members, &self.group, output)?;
+            table(&members, output)?;
             unowned(group, output)?;
         }
         note_problems(&all, [&self.group], output);
@@ -140,41 +121,22 @@ fn title(name: &str, group: &ObservedGroup) -> String {
     let kind = match (group.kind, group.shards) {
         (_, Some(shards)) => format!("{shards} shards"),
         (Some(_), None) => "named units".into(),
-        (None, None) => "no record that can be understood".into(),
+        (None, None) => "no map that is understood".into(),
     };
-    let mut title = format!("group {name}: {kind}, generation {}", group.generation);
-    if group.making {
-        title.push_str(", new: nobody owns a unit yet");
-    }
-    if group.unclosed > 0 {
-        let unclosed = format!(
-            ", {} units of earlier generations are not closed yet",
-            group.unclosed
-        );
-        title.push_str(&unclosed);
-    }
-    if group.prepared > 0 {
-        let prepared = format!(
-            "\n{} units of generation {} exist: another number of shards is prepared, or that was cut off",
-            group.prepared,
-            group.generation + 1
-        );
-        title.push_str(&prepared);
-    }
-    title
+    format!("group {name}: {kind}, generation {}", group.generation)
 }
 
-fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result<()> {
+fn table(members: &[Member<'_>], output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
     let rows = members.iter().map(|it| {
         let cordoned = if it.seen.cordoned { ", cordoned" } else { "" };
-        let load = it.seen.groups.get(group).filter(|load| **load > 0);
+        let load = Some(it.seen.load).filter(|load| *load > 0);
         let zone = it.seen.zone.as_deref();
         vec![
             Cell::new(format!("{}{cordoned}", output.name(&it.name()))),
             coloured(it.state()),
             Cell::new(it.units.len()),
-            Cell::new(load.map_or_else(none, u64::to_string)),
+            Cell::new(load.map_or_else(none, |it| it.to_string())),
             Cell::new(zone.map_or_else(none, |zone| output.name(zone))),
             Cell::new(it.seen.ttl.map_or_else(none, lasted)),
             Cell::new(it.epoch),
@@ -185,48 +147,46 @@ fn table(members: &[Member<'_>], group: &str, output: Output) -> std::io::Result
     MEMBERS.show(rows, output)
 }
 
-/// The units without an owner, by why that is so.
+/// The units that have no owner, or one that waits, by their standing.
 fn unowned(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
+    let shown = if output.is_wide() { usize::MAX } else { SHOWN };
     let mut is_first = true;
     for &standing in UnitStanding::ALL {
         let these = group.units.iter().filter(|unit| unit.standing == standing);
         let units: Vec<_> = these.map(|unit| unit.unit.as_str()).collect();
-        let count = group.count(standing);
-        if standing == UnitStanding::Owned || count == 0 {
+        if standing == UnitStanding::Owned || units.is_empty() {
             continue;
         }
         if std::mem::take(&mut is_first) {
-            output.line("\nwithout an owner")?;
+            output.line("\nwithout an owner that acts")?;
         }
-        let shown = listed(&units, count, shown(output));
+        let (count, shown) = (units.len(), listed(&units, units.len(), shown));
         output.line(format!("  {:<14} {count:>5}  {shown}", standing.as_str()))?;
-    }
-    if !group.surplus.is_empty() {
-        let surplus: Vec<_> = group.surplus.iter().map(String::as_str).collect();
-        let shown = listed(&surplus, surplus.len(), shown(output));
-        output.line(format!("\nkeys of no unit: {shown}"))?;
     }
     Ok(())
 }
 
 fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
-    let rows = group.units.iter().map(|unit: &ObservedUnit| {
-        let token = unit.fencing_token.map(|it| output.token(it));
-        let is_owned = owner(unit).is_some();
+    let rows = group.units.iter().map(|unit| {
         let owner = unit.instance_id.as_deref().map(|id| output.name(id));
+        let waits = missing(group, unit);
+        let waits: Vec<_> = waits
+            .iter()
+            .map(|it| output.name(&it.instance_id))
+            .collect();
+        let color = match unit.standing {
+            UnitStanding::Owned => Color::Green,
+            UnitStanding::Changing => Color::Yellow,
+            _ => Color::Red,
+        };
         vec![
             Cell::new(&unit.unit),
-            Cell::new(unit.standing).fg(if is_owned { Color::Green } else { Color::Red }),
+            Cell::new(unit.standing).fg(color),
             Cell::new(owner.unwrap_or_else(none)),
-            Cell::new(token.unwrap_or_else(none)),
             Cell::new(unit.owner.clone().unwrap_or_else(none)),
+            Cell::new(waits.join(", ")),
         ]
     });
     UNITS.show(rows, output)
-}
-
-/// Of lists of units so many characters are shown.
-const fn shown(output: Output) -> usize {
-    if output.is_wide() { usize::MAX } else { SHOWN }
 }

@@ -15,17 +15,17 @@ use crate::progress::progress;
 
 const MORE: &str = "\
 The unit stays there until something else moves it: the instance leaves or dies, or the group's
-members balance their load again. A move that the group's policy would undo at once is refused.
-With the default policy that is a move that takes an instance out of the band of 10 % around its
-share, and one against labels, `max_units`, zones or `apart`, or to where the unit keeps failing.
+members balance their load again. If the instance has more than its share then, another unit moves in
+return. A move that the group's plan would undo at once is refused: one against labels, `max_units`,
+zones or `apart`, to where the unit keeps failing, or of a unit that nothing outweighs.
 
 To place a unit for good, change the program's settings: its weight, the units from which it is to
-be apart, or the policy.
+be apart, or the labels that it requires.
 
 Exit codes: those of `nats-elect --help`. 0 if the instance owns the unit. 2 if several processes
-have that id. 4 if nothing was done: the instance takes no units, the policy would undo the move,
-the unit can't have an owner now, or the group's record is missing or not understood. 5 if the
-move was not seen in time; it may still come about
+have that id. 4 if nothing was done: the instance takes no units, the plan would undo the move,
+the unit can't have another owner now, or the group has no map that is understood. 5 if the move
+was not seen in time; it may still come about
 
 Examples:
   nats-elect group move partitions 17 node-2
@@ -101,9 +101,7 @@ const fn advice(refusal: Option<ProblemCode>) -> &'static str {
         Some(ProblemCode::UnknownUnit | ProblemCode::UnknownGroup) => {
             "`nats-elect group show GROUP --units` lists the units"
         }
-        Some(ProblemCode::TakesNone) => {
-            "`nats-elect resume ID` ends a cordon; an instance that has only just started takes units a lease later"
-        }
+        Some(ProblemCode::TakesNone) => "`nats-elect resume ID` ends a cordon",
         Some(ProblemCode::Busy) => "nothing was done: give the command again in a moment",
         _ => {
             "`nats-elect group explain GROUP UNIT` shows who owns it, what it waits for, and what speaks for and against each instance"

@@ -3,9 +3,8 @@
 use nats_elect::ObservedGroup;
 
 use super::MOST_NAMES;
-use crate::fleet::{GroupState, Groups, Member, Urgency, Watched, ranges};
+use crate::fleet::{GroupState, Groups, Member, Urgency, Watched, lives, ranges};
 use crate::text::{clean, cut, lasted};
-use crate::unowned::lives;
 
 /// Of the names of units without an owner the beginning is shown, in characters.
 const SHOWN: usize = 60;
@@ -47,7 +46,7 @@ pub fn all(view: &Watched, bucket: usize) -> Vec<Group> {
 
 fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &ObservedGroup) -> Group {
     let lacking = groups.lacking(group);
-    let stands = GroupState::of(groups, name, group);
+    let stands = GroupState::of(groups, group);
     let urgency = stands.urgency();
     let (sign, class) = super::sign(urgency);
     let without = lacking.iter().map(|(why, units)| {
@@ -56,7 +55,7 @@ fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &Obser
     });
     let longest = view.groups.unowned_for(name).filter(|it| !it.is_zero());
     let longest = longest.map(|it| format!("for up to {}", lasted(it)));
-    let mut members = Member::all(&groups.all, name, group);
+    let mut members = Member::all(group);
     members.sort_by_key(|member| lives(member.seen));
     let most = members.iter().map(|it| it.units.len()).max().unwrap_or(0);
     let more_members = members.len().saturating_sub(MOST_NAMES);
@@ -80,13 +79,13 @@ fn row(view: &Watched, bucket: usize, groups: &Groups, name: &str, group: &Obser
 fn state(stands: GroupState) -> String {
     match stands.urgency() {
         Urgency::Good => "all owned".into(),
-        Urgency::Doubtful if stands.making => "new".into(),
+        Urgency::Doubtful if stands.unconfirmed == 0 => format!("{} changing", stands.changing),
         Urgency::Doubtful => format!("{} unconfirmed", stands.unconfirmed),
         Urgency::Bad if stands.unowned > 0 => {
             format!("{} without owner", stands.unowned + stands.unconfirmed)
         }
         Urgency::Bad if stands.understood => "no member".into(),
-        Urgency::Bad => "no record".into(),
+        Urgency::Bad => "no map".into(),
     }
 }
 

@@ -79,7 +79,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
 
 /// How many units have no owner, if any has none. Those of new groups are to have none yet.
 fn unowned(facts: &Facts) -> Option<String> {
-    let groups = facts.groups.values().filter(|it| !it.making);
+    let groups = facts.groups.values();
     let unowned: usize = groups.map(|it| it.unowned).sum();
     (unowned > 0).then(|| format!("   units without an owner: {unowned}"))
 }

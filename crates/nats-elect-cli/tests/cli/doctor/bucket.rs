@@ -1,5 +1,7 @@
 //! The bucket: its settings, its replicas, and what is in it.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream};
@@ -9,6 +11,7 @@ use serde_json::json;
 
 use super::{Checkup, bucket_with, doctor, position, put};
 use crate::ended;
+use crate::maps::write_map;
 use crate::pair::{SOON, builder, leads, started};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,6 +67,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         it.max_age = Duration::from_secs(5);
         it.max_messages_per_subject = 3;
         it.allow_atomic_publish = false;
+        it.allow_message_ttl = false;
         it.first_sequence = None;
         it.allow_direct = true;
         it.max_message_size = 1000;
@@ -83,6 +87,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         ("max age", "expire after 5s"),
         ("history", "more than the last value"),
         ("batches", "off"),
+        ("times to live", "off"),
         ("first sequence", "start low"),
         ("value size", "larger than 1000 bytes"),
         ("rollups", "empty the bucket"),
@@ -151,26 +156,17 @@ async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_ke
         .get_key_value("leaders")
         .await
         .expect("the bucket");
-    for (key, value) in [
-        (
-            "_group.g.jobs",
-            r#"{"v":1,"kind":"sharded","n":3,"gen":2,"before":1}"#,
-        ),
-        ("_group.u.jobs.1.0", r#"{"v":1}"#),
-        ("_group.u.jobs.2.0", r#"{"v":1}"#),
-        ("_group.u.jobs.2.1", "x"),
-    ] {
-        store.put(key, value.into()).await.expect("put");
-    }
+    write_map(&server, "jobs", 3, 1, |unit| (unit < 2).then_some(0)).await;
+    let odd = store.put("_groups.odd.map", "x".into()).await;
+    odd.expect("put");
     let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
     checkup.says("max age and groups", "fail", "\"partitions\"");
     checkup.says("groups", "skipped", "\"partitions\" is not in the bucket");
     for what in [
         "\"jobs\" has no member",
-        "without a key: 1",
-        "not understood: 1",
-        "not closed: 1",
-        "without an owner that is alive: 3 of 3",
+        "\"jobs\": units of a member that has no record: 2",
+        "\"jobs\": units without an owner that is alive: 3 of 3",
+        "\"odd\" has no map that is understood",
     ] {
         checkup.says("groups", "warn", what);
     }
@@ -245,4 +241,24 @@ async fn records_that_others_wrote_or_left_behind_are_told() {
     checkup.says("records", "warn", "\"other\" is led by \"go-1\"");
     checkup.says("records", "warn", "\"odd\" can't be read");
     assert!(!checkup.report.to_string().contains("s3cret"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_no_client_can_read_is_named_with_what_removes_it() {
+    let server = NatsServer::start().expect("a server");
+    bucket_with(&server.url(), |_| {}).await;
+    let key = "_groups.jobs.map";
+    let headers = "NATS/1.0\r\nno colon\r\n\r\n";
+    let mut stream = TcpStream::connect(server.url().trim_start_matches("nats://")).expect("it");
+    let message = format!(
+        "CONNECT {{\"verbose\":false,\"headers\":true}}\r\nHPUB $KV.leaders.{key} {0} {0}\r\n{headers}\r\nPING\r\n",
+        headers.len()
+    );
+    stream.write_all(message.as_bytes()).expect("sent");
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "PONG"));
+    let checkup = Checkup::of(&mut doctor(&server.url(), &[]));
+    checkup.says("groups", "warn", key);
+    let told = ended(&mut doctor(&server.url(), &[]));
+    told.says("nats kv del leaders _groups.jobs.map");
 }

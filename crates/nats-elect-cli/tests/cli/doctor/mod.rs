@@ -89,6 +89,7 @@ async fn bucket_with(url: &str, change: impl FnOnce(&mut stream::Config)) -> jet
         max_messages_per_subject: 1,
         discard: stream::DiscardPolicy::New,
         allow_atomic_publish: true,
+        allow_message_ttl: true,
         first_sequence: Some(1_793_874_030_000_000),
         ..stream::Config::default()
     };

@@ -65,8 +65,8 @@ async fn the_permissions_that_are_recommended_are_found_to_be_enough() {
     let other = as_user("candidate", "candidate", &["--group", "others"]);
     assert_eq!(other.code, Some(1), "{:#}", other.report);
     for (check, verdict, key) in [
-        ("may own units", "fail", "_group.g.others"),
-        ("may own units", "fail", "_group.u.others.>"),
+        ("may own units", "fail", "_groups.others.>"),
+        ("may keep data", "warn", "_gfence.others.>"),
         ("may keep data", "warn", "_gdata.others.>"),
         ("may keep data", "warn", "_guard.others.>"),
     ] {

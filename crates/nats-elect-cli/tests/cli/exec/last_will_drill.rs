@@ -1,5 +1,5 @@
-//! `exec` with a companion, several slots and a command that is started again and again, killed at
-//! any moment.
+//! `exec` with a companion, two roles and a command that is started again and again, killed at any
+//! moment.
 //!
 //! `NATS_ELECT_EXEC_WILLS=100` has it killed so often.
 
@@ -10,13 +10,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::exec::command::Conduct;
-use crate::exec::history::{History, Run, stamp};
+use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::Exec;
-use crate::exec::slots::judge;
 use crate::exec::{SOON, comes_true, last_will};
 use crate::fleet::{lines, output};
 
-const SLOTS: u16 = 2;
+const ROLES: [&str; 2] = ["worker", "other"];
 /// One more waits.
 const MEMBERS: usize = 3;
 const LEASE: Duration = Duration::from_secs(15);
@@ -24,8 +23,8 @@ const OPTIONS: [&str; 9] = [
     "--last-will",
     "--ttl",
     "15s",
-    "--slots",
-    "2",
+    "--role",
+    "other",
     "--restart",
     "always",
     "--restart-delay",
@@ -36,11 +35,11 @@ const OPTIONS: [&str; 9] = [
 const RESTART_DELAY: u64 = 50_000_000;
 const SEED: u64 = 75;
 
-/// The last run of each slot.
-fn last_runs(history: &History) -> impl Iterator<Item = (u16, Run)> {
-    (1..=SLOTS).filter_map(|slot| {
-        let runs = history.of_slot(slot).runs();
-        Some((slot, runs.into_iter().max_by_key(|run| run.first)?))
+/// The last run of each role.
+fn last_runs(history: &History) -> impl Iterator<Item = (&'static str, Run)> {
+    ROLES.into_iter().filter_map(|role| {
+        let runs = history.of_role(role).runs();
+        Some((role, runs.into_iter().max_by_key(|run| run.first)?))
     })
 }
 
@@ -55,7 +54,7 @@ async fn companions_are_ready(server: &NatsServer, count: usize) {
 }
 
 #[tokio::test]
-async fn killed_at_any_moment_each_slot_runs_one_command_and_is_freed_at_once() {
+async fn killed_at_any_moment_each_role_runs_one_command_and_is_freed_at_once() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
     let history = History::new();
@@ -71,26 +70,26 @@ async fn killed_at_any_moment_each_slot_runs_one_command_and_is_freed_at_once() 
     let (mut guarded, mut between) = (Vec::new(), Vec::new());
     while guarded.len() < last_will::rounds(4) as usize {
         companions_are_ready(&server, MEMBERS).await;
-        let mut runs = eventually(SOON, "runs in all slots", async || {
+        let mut runs = eventually(SOON, "runs of both roles", async || {
             let runs: Vec<_> = last_runs(&history).collect();
             let lives = |run: &Run| members.iter().any(|member| member.id == run.instance);
-            let all = runs.len() == usize::from(SLOTS) && runs.iter().all(|(_, run)| lives(run));
+            let all = runs.len() == ROLES.len() && runs.iter().all(|(_, run)| lives(run));
             all.then_some(runs)
         })
         .await;
-        let (slot, run) = runs.swap_remove(chance.random_range(0..runs.len()));
+        let (role, run) = runs.swap_remove(chance.random_range(0..runs.len()));
         tokio::time::sleep(Duration::from_millis(chance.random_range(0..300))).await;
         let place = members.iter().position(|member| member.id == run.instance);
         let place = place.expect("it lives");
         let at = stamp();
         members[place].kill();
         let next = eventually(SOON, "a run of the next one", async || {
-            let of_slot = last_runs(&history).find(|(number, _)| *number == slot);
-            of_slot.filter(|(_, next)| next.instance != run.instance)
+            let of_role = last_runs(&history).find(|(it, _)| *it == role);
+            of_role.filter(|(_, next)| next.instance != run.instance)
         })
         .await;
         let took = Duration::from_nanos(next.1.first - at);
-        let runs = history.of_slot(slot).runs();
+        let runs = history.of_role(role).runs();
         let of_killed = runs.iter().filter(|it| it.instance == run.instance);
         let ran = |run: &Run| run.first <= at && at <= run.last + RESTART_DELAY;
         if of_killed.clone().any(ran) {
@@ -100,7 +99,9 @@ async fn killed_at_any_moment_each_slot_runs_one_command_and_is_freed_at_once() 
         }
         members[place] = start();
     }
-    judge(&history);
+    for role in ROLES {
+        assert_eq!(overlaps(&history.of_role(role).runs()), []);
+    }
     println!("guarded {guarded:?}, between two guards or just before {between:?}");
     let late = guarded.iter().any(|took| *took > LEASE / 2);
     assert!(!late, "{guarded:?}");

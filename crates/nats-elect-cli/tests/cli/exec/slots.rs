@@ -1,5 +1,6 @@
 //! Several holders of one role.
 
+use std::io::{Read, Seek};
 use std::process::Stdio;
 
 use nats_elect_testing::eventually;
@@ -8,6 +9,7 @@ use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
 use crate::exec::{SOON, scene};
+use crate::nats_elect;
 
 const SLOTS: u16 = 2;
 
@@ -35,7 +37,7 @@ async fn run(history: &History, number: usize) -> Vec<Run> {
 }
 
 /// No slot ran twice at a time, and no instance ran in two slots at a time.
-pub fn judge(history: &History) {
+fn judge(history: &History) {
     let runs: Vec<_> = (1..=SLOTS)
         .map(|slot| history.of_slot(slot).runs())
         .collect();
@@ -85,7 +87,7 @@ async fn as_many_instances_run_as_there_are_slots_each_in_one_and_the_next_one_t
 #[tokio::test]
 async fn an_instance_alone_leads_one_slot_and_stands_again_when_that_term_is_over() {
     let (server, history) = scene();
-    let again = ["--slots", "2", "--on-exit", "resign"];
+    let again = ["--slots", "2", "--ttl", "3s", "--on-exit", "resign"];
     let _only = Exec::start("only", &server.url(), &history, Conduct::Fail, &again);
     eventually(SOON, "three runs", async || {
         let of_slot = |slot| history.of_slot(slot).runs().len();
@@ -95,11 +97,59 @@ async fn an_instance_alone_leads_one_slot_and_stands_again_when_that_term_is_ove
     judge(&history);
 }
 
+#[tokio::test]
+async fn another_number_of_slots_is_told_with_what_changes_it() {
+    let (server, history) = scene();
+    let start = |id, slots| {
+        let options = ["--slots", slots, "--ttl", "3s"];
+        let stderr = tempfile::tempfile().expect("a file");
+        let told = stderr.try_clone().expect("the file");
+        let url = server.url();
+        let exec = Exec::start_telling(stderr.into(), id, &url, &history, Conduct::Obey, &options);
+        (exec, told)
+    };
+    let _one = start("one", "1");
+    run(&history, 1).await;
+    let (_two, mut told) = start("two", "2");
+    eventually(SOON, "a warning", async || {
+        let mut text = String::new();
+        told.rewind().expect("the file");
+        told.read_to_string(&mut text).expect("the file");
+        let warns = text.contains("worker has 1 slots, not 2: `nats-elect group grow worker 2`");
+        let waits = text.contains("waiting for worker: others have all slots");
+        (warns && waits).then_some(())
+    })
+    .await;
+    let grow = [
+        "group",
+        "grow",
+        "worker",
+        "2",
+        "--yes",
+        "--server",
+        &server.url(),
+    ];
+    let grown = nats_elect(&grow).status().expect("grow");
+    assert!(grown.success());
+    run(&history, 2).await;
+    judge(&history);
+}
+
 #[test]
-fn slots_and_a_takeover_exclude_each_other() {
-    let ended = exec("only", "nats://127.0.0.1:1")
-        .args(["--slots", "2", "--takeover", "cooperative", "--", "true"])
-        .stderr(Stdio::null())
-        .status();
-    assert_eq!(ended.expect("exec").code(), Some(2));
+fn what_slots_do_not_go_with_is_refused() {
+    let wrong: [&[&str]; 4] = [
+        &["--takeover", "cooperative"],
+        &["--priority", "1"],
+        &["--last-will"],
+        &["--ttl", "1s"],
+    ];
+    for wrong in wrong {
+        let ended = exec("only", "nats://127.0.0.1:1")
+            .args(["--slots", "2"])
+            .args(wrong)
+            .args(["--", "true"])
+            .stderr(Stdio::null())
+            .status();
+        assert_eq!(ended.expect("exec").code(), Some(2), "{wrong:?}");
+    }
 }

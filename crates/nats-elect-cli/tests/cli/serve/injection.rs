@@ -12,10 +12,10 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::groups::{foreign_epoch, foreign_group};
 use super::metrics::is_read_by_promtool;
 use super::{Answer, Serving};
 use crate::fleet::{SOON, at, client, leader};
+use crate::maps::{self, epoch, write_map};
 
 /// What acts in pages, attributes, metrics, streams of events, headers, logs and terminals, if
 /// anything does. Names are cut after 255 characters, so it is not longer.
@@ -26,6 +26,9 @@ const NASTY: &str = "mark\u{0}\u{7}\u{1b}[2J\u{9b}1m\u{85}\u{2028}\u{2029}\u{202
 /// The same as far as it can stand in a subject: without blanks, line ends and dots.
 const NASTY_KEY: &str = "mark\"'><script/**/src=//x></script><img/src=x/onerror=alert(1)>{{7*7}}\\\"}\
     \u{7}\u{1b}[2J\u{9b}1m\u{202e}\u{200b}ends\\";
+/// The same as far as it can be an id: without what acts in terminals.
+const NASTY_ID: &str =
+    "mark\"'><script/**/src=//x></script><img/src=x/onerror=alert(1)>{{7*7}}\\\"}ends\\";
 
 /// The value with all text in it made nasty, but for what has to be understood.
 fn nasty(value: &Value, kept: &[&str]) -> Value {
@@ -131,13 +134,14 @@ async fn foreign_writer(client: &Client) -> JoinHandle<()> {
                 let _ = client.publish(subject, event.clone().into()).await;
             }
             let _ = client.publish("$KV.leaders.garbage", NASTY.into()).await;
-            let owned = json!({ "v": 1, "o": foreign_epoch() });
-            let member = json!({ "id": NASTY, "ttl_ms": 60_000, "meta": { NASTY: NASTY } });
-            let key = format!("m.{}", foreign_epoch());
-            let names = [NASTY_KEY.to_owned(), "u.odd.1.0".to_owned(), key.clone()];
-            for name in names {
-                let value = if name == key { &member } else { &owned };
-                let subject = format!("$KV.leaders._group.{name}");
+            let (member, odd) = (maps::record(0, NASTY_ID), maps::record(1, NASTY));
+            for (name, value) in [
+                (format!("odd.member.{}", epoch(0)), &member),
+                (format!("odd.member.{}", epoch(1)), &odd),
+                ("garbage.map".to_owned(), &odd),
+                (NASTY_KEY.to_owned(), &odd),
+            ] {
+                let subject = format!("$KV.leaders._groups.{name}");
                 let _ = client.publish(subject, value.to_string().into()).await;
             }
         }
@@ -281,7 +285,7 @@ fn is_a_log(log: &str) {
 async fn text_of_strangers_is_nothing_but_text() {
     let server = NatsServer::start().expect("start");
     let _real = leader(&server, "node-1").await;
-    foreign_group(&server, "odd", 1).await;
+    write_map(&server, "odd", 1, 1, |_| Some(0)).await;
     let client = client(&server).await;
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");

@@ -8,10 +8,10 @@ use nats_elect::{METRICS, Release, StopOptions};
 use nats_elect_testing::NatsServer;
 use serde_json::json;
 
-use super::groups::foreign_group;
 use super::{Answer, serving};
 use crate::fleet::{ROLE, bucket, client, instance, leader, stranger};
 use crate::group::{all_owned, member};
+use crate::maps::foreign_group;
 use crate::programs::programs;
 use crate::serve::serving_behind_proxy;
 
@@ -161,9 +161,8 @@ async fn groups_that_strangers_made_up_keep_no_real_one_from_being_told_of() {
     let bucket = bucket(&server).await;
     foreign_group(&server, "odd", 3).await;
     for forged in 0..300 {
-        let record = json!({ "v": 1, "kind": "sharded", "n": 65_536, "gen": 1 }).to_string();
-        let key = format!("_group.g.a{forged}");
-        bucket.put(key, record.into()).await.expect("put");
+        let key = format!("_groups.a{forged}.map");
+        bucket.put(key, "x".into()).await.expect("put");
     }
     let serve = serving(&server, &[]);
     let units = "election_observed_group_units{";

@@ -7,10 +7,10 @@ use nats_elect_testing::NatsServer;
 use serde_json::{Value, json};
 
 use super::events::Events;
-use super::groups::{foreign_epoch, foreign_group, foreign_units};
 use super::{Answer, Serving, serving};
 use crate::fleet::{ROLE, bucket, instance, leader, silent, stranger};
 use crate::group::{all_owned, member};
+use crate::maps::{write_map, write_member};
 use crate::serve::serving_behind_proxy;
 
 /// The document, in which no object may have a field that it does not name, unless it says so.
@@ -165,19 +165,20 @@ async fn each_answer_about_groups_is_what_the_document_says() {
     let a = member(&server, "node-1").start().await.expect("start");
     all_owned(&[&a]).await;
     // Units without an owner and a member that nobody is.
-    foreign_group(&server, "odd", 3).await;
-    let owned = json!({ "v": 1, "o": foreign_epoch() }).to_string();
-    foreign_units(&server, "odd", 2, &owned).await;
-    let record = json!({ "id": "nobody", "ttl_ms": 60_000 }).to_string();
-    let key = format!("_group.m.{}", foreign_epoch());
+    write_map(&server, "odd", 3, 1, |unit| (unit < 2).then_some(0)).await;
+    write_member(&server, "odd", 0, "nobody").await;
     let bucket = bucket(&server).await;
-    bucket.put(key, record.into()).await.expect("put");
+    let rubbish = bucket.put("_groups.strange.map", "x".into()).await;
+    rubbish.expect("put");
     let (proxy, serve) = serving_behind_proxy(&server);
     let document = Document::of(&serve);
     let path = "/api/v1/groups/partitions/owner?key=a";
     let is_ok = |answer: &Answer| answer.status == 200;
     let known = serve.until("an owner", path, is_ok).await;
     document.describes(OWNER, &known);
+    let looked = |answer: &Answer| answer.json()["unowned_seconds"] == 0;
+    let group = "/api/v1/groups/partitions";
+    serve.until("a look at it", group, looked).await;
     let mut events = Events::open(&serve, None);
     let all = [
         (GROUPS, GROUPS),
@@ -203,10 +204,9 @@ async fn each_answer_about_groups_is_what_the_document_says() {
             document.describes_event("GroupChange", &event.data);
         }
     }
-    bucket.delete("_group.g.odd").await.expect("delete");
-    let unknown = "/api/v1/groups/odd/owner?key=a";
-    let no_shards = |answer: &Answer| answer.body.contains("no record");
-    let unknown = serve.until("no record", unknown, no_shards).await;
+    let unknown = "/api/v1/groups/strange/owner?key=a";
+    let no_shards = |answer: &Answer| answer.body.contains("no map");
+    let unknown = serve.until("no map", unknown, no_shards).await;
     document.describes(OWNER, &unknown);
     proxy.black_hole();
     let stale = |answer: &Answer| answer.json()["views"][0]["current"] == false;

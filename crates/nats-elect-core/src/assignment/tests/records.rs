@@ -87,6 +87,24 @@ fn a_member_is_clear_if_it_follows_and_excepts_neither_the_unit_nor_another_gene
     let (a, b) = (name("a"), name("b"));
     record.excepts = [(1, Unit::Named(&a))].into_iter().collect();
     assert!(!record.is_clear(1, Unit::Named(&a), 20) && record.is_clear(1, Unit::Named(&b), 20));
+    for (value, is_clear) in [
+        (Value::Ended, true),
+        (Value::Expiring, true),
+        (Value::Member(record.into()), false),
+        (Value::LaterMember, false),
+        (Value::Foreign, false),
+    ] {
+        assert_eq!(
+            value.is_clear(1, Unit::Named(&a), 20),
+            is_clear,
+            "{value:?}"
+        );
+        let is_member = matches!(value, Value::Member(_));
+        assert_eq!(
+            value.is_clear(1, Unit::Named(&b), 20),
+            is_clear || is_member
+        );
+    }
 }
 
 #[test]

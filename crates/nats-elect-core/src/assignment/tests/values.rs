@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::group::CONDITION_HEADER;
 use crate::name::RoleName;
 
 fn map_key() -> Key {

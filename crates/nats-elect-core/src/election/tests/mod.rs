@@ -17,7 +17,6 @@ mod freeing;
 mod keeping;
 mod leading;
 mod line;
-mod membership;
 mod outages;
 mod pausing;
 mod proving;

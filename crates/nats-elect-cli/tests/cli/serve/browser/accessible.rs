@@ -6,10 +6,10 @@ use nats_elect::EventsConfig;
 use nats_elect_testing::NatsServer;
 use serde_json::json;
 
-use super::super::groups::{foreign_epoch, foreign_group, foreign_units};
 use super::{axe, browsing, does_not_scroll_sideways};
 use crate::fleet::{ROLE, bucket, instance, stranger};
 use crate::group::{all_owned, member};
+use crate::maps::{foreign_group, write_map, write_member};
 
 /// Which labels of the timeline have too little contrast to their bar, for each of its colours: axe
 /// can't tell what is behind text in a picture.
@@ -64,12 +64,8 @@ async fn has_no_violation(events: EventsConfig, what: &str) {
     let c = member(&server, "node-3").start().await.expect("start");
     all_owned(&[&c]).await;
     foreign_group(&server, "orphans", 300).await;
-    foreign_group(&server, "odd", 2).await;
-    let owned = json!({ "v": 1, "o": foreign_epoch() }).to_string();
-    foreign_units(&server, "odd", 2, &owned).await;
-    let key = format!("_group.m.{}", foreign_epoch());
-    let nobody = json!({ "id": "nobody", "ttl_ms": 60_000 }).to_string();
-    bucket.put(key, nobody.into()).await.expect("put");
+    write_map(&server, "odd", 2, 1, |_| Some(0)).await;
+    write_member(&server, "odd", 0, "nobody").await;
     let (_serve, browser) = browsing(&server);
     let whole = "['node-2: follower, paused', 'mute', 'no leader', 'unconfirmed', 'node-1: leader', 'node-3: 12', '300 free: 0-299', '2 unconfirmed: 0-1'].every(it => document.body.innerText.includes(it)) \
                  && document.getElementById('link').dataset.state === 'Live'";

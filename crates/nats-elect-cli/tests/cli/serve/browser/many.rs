@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use nats_elect_testing::NatsServer;
 use serde_json::{Value, json};
 
-use super::super::groups::{foreign_group, foreign_units};
 use super::super::serving;
 use super::devtools::Browser;
 use super::{browsing, does_not_scroll_sideways, page, updates};
 use crate::fleet::{bucket, instance, leader};
 use crate::group::pair;
+use crate::maps::{foreign_group, write_map, write_member};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
@@ -123,19 +123,11 @@ async fn ten_thousand_units_are_one_row_and_those_without_an_owner_come_first() 
     let server = NatsServer::start().expect("start");
     let (_a, _b) = pair(&server).await;
     let long = "z".repeat(255);
-    foreign_group(&server, &long, UNITS).await;
-    let bucket = bucket(&server).await;
+    let owner_of = |unit: usize| (unit < 120 && unit.is_multiple_of(3)).then_some(unit / 3);
+    write_map(&server, &long, UNITS, 40, owner_of).await;
     for member in 0..40 {
-        let epoch = format!("{member:021}A");
-        let owned = json!({ "v": 1, "o": epoch }).to_string();
-        let unit = format!("_group.u.{long}.1.{}", member * 3);
-        bucket.put(unit, owned.into()).await.expect("put");
-        let record = json!({ "id": format!("{member}-{long}")[..255], "ttl_ms": 60_000 });
-        let key = format!("_group.m.{epoch}");
-        bucket
-            .put(key, record.to_string().into())
-            .await
-            .expect("put");
+        let id = &format!("{member}-{long}")[..255];
+        write_member(&server, &long, member, id).await;
     }
     let (_serve, browser) = browsing(&server);
     let first = "document.querySelector('.groups tbody tr')";
@@ -156,10 +148,10 @@ async fn ten_thousand_units_are_one_row_and_those_without_an_owner_come_first() 
 
     // All of them change at once, and the page follows.
     browser.value("window.mark = document.querySelector('.groups tbody tr')");
-    foreign_units(&server, &long, UNITS, r#"{"v":1,"c":1}"#).await;
-    let closed =
-        "document.querySelector('.groups tbody tr').innerText.includes('10000 closed: 0-9999')";
-    browser.until("the change", closed).await;
+    foreign_group(&server, &long, UNITS).await;
+    let free =
+        "document.querySelector('.groups tbody tr').innerText.includes('10000 free: 0-9999')";
+    browser.until("the change", free).await;
     let same = "window.mark === document.querySelector('.groups tbody tr')";
     assert_eq!(browser.value(same), true, "the row was replaced");
     assert_eq!(browser.complaints(), Vec::<Value>::new());

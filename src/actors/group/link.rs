@@ -1,0 +1,61 @@
+//! The link to the bucket, as a member uses it.
+
+use ractor::ActorRef;
+
+use super::GroupState;
+use crate::actors::Link;
+use crate::actors::messages::{GroupMsg, LinkedMsg};
+use nats_elect_core::Failure;
+use nats_elect_core::duration::exact;
+use nats_elect_core::event::FailureKind;
+use nats_elect_core::member::Input;
+use nats_elect_core::status::ConnectionStatus;
+
+/// A bucket that got a max age is unfit for groups: the map is written only when it changes, and
+/// would vanish.
+fn usable(link: Link) -> Link {
+    let Link::Up { bucket, info } = &link else {
+        return link;
+    };
+    let Some(max_age) = info.max_age else {
+        return link;
+    };
+    Link::Unusable(Failure {
+        kind: FailureKind::BucketUnfit,
+        detail: format!(
+            "keys expire after {}, and the map of a group is written only when it changes: `nats stream edit KV_{} --max-age 0s`",
+            exact(max_age),
+            bucket.name()
+        ),
+    })
+}
+
+impl GroupState {
+    pub(super) fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
+        let link = usable(link);
+        self.link = link.clone();
+        let status = match &link {
+            Link::Up { .. } => ConnectionStatus::Connected,
+            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
+        };
+        self.scope.connection.send_if_modified(|known| {
+            let changed = *known != status;
+            *known = status;
+            changed
+        });
+        if let Link::Up { bucket, info } = &link {
+            self.scope.bucket.send_replace(Some(bucket.clone()));
+            self.scope.write(|board| board.bucket_epoch = info.epoch);
+        }
+        let _ = self.watch.send_message(LinkedMsg::LinkChanged(link));
+        self.step(myself, Input::Link(self.link.to_core()));
+    }
+
+    /// The creation time of the bucket, while there is a link to it.
+    pub(super) fn bucket_epoch(&self) -> Option<u64> {
+        match &self.link {
+            Link::Up { info, .. } => Some(info.epoch),
+            Link::Down { .. } | Link::Unusable(_) => None,
+        }
+    }
+}
