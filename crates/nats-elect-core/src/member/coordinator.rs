@@ -5,22 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{Effect, Over, Reply};
+use super::effect::{Effect, Over};
 use super::input::Order;
 use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
 use super::planning::{Candidate, can_run};
 use super::unit::UnitId;
-use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord, Units};
+use crate::assignment::{Changes, Epoch, Map, MapError, MemberRecord};
 use crate::event::FailureKind;
 use crate::moment::Moment;
 use crate::mutation::mutated;
-use crate::name::UnitName;
 use crate::plan::Standing;
 use crate::{RequestId, WriteOutcome};
 
 /// A member leaves so much time to each that is before it in the order of joining.
-const TURN: Duration = Duration::from_millis(250);
+pub(super) const TURN: Duration = Duration::from_millis(250);
 
 /// Changes of so much time go into one map, and a millisecond more for each thousand units.
 const GATHER: Duration = Duration::from_millis(5);
@@ -38,7 +37,9 @@ pub(super) struct Coordinator {
     /// Since when something may have to change.
     cause: Option<Moment>,
     work: Work,
-    orders: VecDeque<(RequestId, Order)>,
+    pub orders: VecDeque<(RequestId, Order)>,
+    /// When the first order may be carried out. It waits for no turn.
+    pub order_at: Moment,
     was_first: bool,
     tidy_at: Moment,
     /// When a member that tells a version came or went last.
@@ -112,13 +113,8 @@ impl Member {
             self.coordinator.work = Work::None;
         }
         self.coordinator.cause = Some(self.now);
+        self.coordinator.order_at = self.now;
         self.coordinator.tidy_at = self.now + TIDY;
-    }
-
-    /// Takes an operator's order.
-    pub(super) fn order(&mut self, request: RequestId, order: Order) {
-        self.coordinator.orders.push_back((request, order));
-        self.coordinator.stir(self.now);
     }
 
     /// A newer value of the map's key was shown.
@@ -146,8 +142,16 @@ impl Member {
         let Some(map) = self.following.current().cloned() else {
             return;
         };
-        if self.coordinate_due(delay).is_none_or(|due| due > self.now) {
+        if !self.is_due(delay) {
             return;
+        }
+        if self.order_due(&map).is_some_and(|at| at <= self.now) {
+            if self.obey(&map) {
+                return;
+            }
+            if !self.is_due(delay) {
+                return;
+            }
         }
         if self.cause_due(&map, delay).is_some_and(|at| at <= self.now) {
             self.coordinator.cause = None;
@@ -179,23 +183,25 @@ impl Member {
             return None;
         }
         let cause = self.cause_due(map, delay);
+        let order = self.order_due(map);
         let idle = self.acting.failures.asks();
         let is_untidy = || map.waits() > 0 || !self.gone(map).is_empty();
         let tidy = (delay.is_zero() && is_untidy()).then_some(self.coordinator.tidy_at);
-        [cause, idle, tidy].into_iter().flatten().min()
+        [cause, order, idle, tidy].into_iter().flatten().min()
+    }
+
+    fn is_due(&self, delay: Duration) -> bool {
+        let due = self.coordinate_due(delay);
+        due.is_some_and(|due| due <= self.now)
     }
 
     fn cause_due(&self, map: &Map, delay: Duration) -> Option<Moment> {
-        let gather = GATHER + Duration::from_millis(u64::from(map.units().count() / 1000));
-        Some(self.coordinator.cause? + gather + delay)
+        Some(self.coordinator.cause? + gather(map) + delay)
     }
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
         if self.owners_have_to_wait() {
             self.coordinator.cause = Some(self.now + AGAIN);
-            return;
-        }
-        if self.obey(map) {
             return;
         }
         let has_loose = (0..map.units().count()).any(|place| self.is_loose(map, place));
@@ -230,7 +236,7 @@ impl Member {
     }
 
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
-    fn owners_have_to_wait(&self) -> bool {
+    pub(super) fn owners_have_to_wait(&self) -> bool {
         let any_waits = self.waits() || self.peers.any_waits();
         any_waits && !self.following.has_owned() && !mutated!(FirstOwnersDespiteWaiting)
     }
@@ -292,76 +298,12 @@ impl Member {
         }
     }
 
-    /// Carries out what operators ordered. Returns whether that takes a map.
-    fn obey(&mut self, map: &Map) -> bool {
-        while let Some((request, order)) = self.coordinator.orders.front().cloned() {
-            let reply = match &order {
-                Order::Move(name, to) => self.obey_move(map, name, *to),
-                Order::Resize(units) => self.obey_resize(map, units),
-            };
-            // Until it is carried out it is tried over the next map.
-            let Some(reply) = reply else {
-                return true;
-            };
-            self.coordinator.orders.pop_front();
-            self.out.0.push(Effect::Reply(request, reply));
-        }
-        false
-    }
-
-    fn obey_move(&mut self, map: &Map, name: &UnitName, to: Epoch) -> Option<Reply> {
-        let Some(place) = map.units().place_of(name) else {
-            return Some(Reply::NoUnit);
-        };
-        if map.owner(place) == Some(to) {
-            return Some(Reply::Done);
-        }
-        let unit = UnitId::at(map, place);
-        let candidates = self.candidates(map).into_iter();
-        let mut able = candidates.filter(|it| self.can_run(it.epoch, unit.as_ref()));
-        match able.find(|it| it.epoch == to).map(|it| it.standing) {
-            Some(Standing::Takes) => {}
-            // Its next heartbeat tells more.
-            Some(Standing::Waits) if self.peers.is_behind(to, map.sequence()) => {
-                self.coordinator.cause = Some(self.now + TURN);
-                return None;
-            }
-            _ => return Some(Reply::NoMember),
-        }
-        let is_new = |it: &Epoch| !map.members().contains(it);
-        let changes = Changes {
-            joined: [to].into_iter().filter(is_new).collect(),
-            gone: self.gone(map),
-            owners: [(place, Some(to))].into(),
-        };
-        self.write_changes(map, changes)
-            .err()
-            .map(|_| Reply::InChange)
-    }
-
-    fn obey_resize(&mut self, map: &Map, units: &Units) -> Option<Reply> {
-        if map.units() == units {
-            return Some(Reply::Done);
-        }
-        match map.resize(units.clone(), self.clear_in(map)) {
-            Ok(next) => {
-                self.write_map(&next);
-                None
-            }
-            Err(_) => Some(Reply::BadUnits),
-        }
-    }
-
-    /// There is no room in the bucket for the map with these units.
-    fn give_up_resize(&mut self) {
-        if let Some((request, Order::Resize(_))) = self.coordinator.orders.front() {
-            self.out.0.push(Effect::Reply(*request, Reply::BadUnits));
-            self.coordinator.orders.pop_front();
-        }
-    }
-
     /// Writes the next map with changes, less those of units that wait for too many.
-    fn write_changes(&mut self, map: &Map, mut changes: Changes) -> Result<(), MapError> {
+    pub(super) fn write_changes(
+        &mut self,
+        map: &Map,
+        mut changes: Changes,
+    ) -> Result<(), MapError> {
         let next = match self.next(map, &changes) {
             Err(MapError::Full(units)) => {
                 changes.owners.retain(|unit, _| !units.contains(unit));
@@ -381,7 +323,7 @@ impl Member {
     }
 
     /// Whether an epoch is clear of the unit at a place. It is asked for many units in a row.
-    fn clear_in<'a>(&'a self, map: &'a Map) -> impl Fn(Epoch, u32, u64) -> bool + 'a {
+    pub(super) fn clear_in<'a>(&'a self, map: &'a Map) -> impl Fn(Epoch, u32, u64) -> bool + 'a {
         let last = Cell::new(None);
         move |epoch, place, number| {
             let asked = (epoch, number);
@@ -412,7 +354,7 @@ impl Member {
     }
 
     /// Members that are over.
-    fn gone(&self, map: &Map) -> BTreeSet<Epoch> {
+    pub(super) fn gone(&self, map: &Map) -> BTreeSet<Epoch> {
         let members = map.members().iter().copied();
         members.filter(|it| self.peers.is_over(*it)).collect()
     }
@@ -436,7 +378,7 @@ impl Member {
         !self.has_owner(map, place) || !map.owner(place).is_none_or(is_able)
     }
 
-    fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {
+    pub(super) fn can_run(&self, epoch: Epoch, unit: Option<&UnitId>) -> bool {
         let record = self
             .peers
             .record(epoch)
@@ -479,8 +421,14 @@ impl Member {
                     self.give_up_resize();
                 }
                 self.coordinator.cause = Some(self.now + TURN);
+                self.coordinator.order_at = self.now + TURN;
                 self.out.0.push(Effect::Read(self.map_key()));
             }
         }
     }
+}
+
+/// For so long changes go into one map.
+pub(super) fn gather(map: &Map) -> Duration {
+    GATHER + Duration::from_millis(u64::from(map.units().count() / 1000))
 }

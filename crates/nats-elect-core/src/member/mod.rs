@@ -39,6 +39,7 @@ mod keeping;
 mod loss;
 mod machine;
 mod moves;
+mod orders;
 mod peers;
 mod planning;
 mod showing;

@@ -308,6 +308,21 @@ fn a_handler_that_does_not_end_holds_up_a_growth_for_a_lease() {
 }
 
 #[test]
+fn an_order_waits_for_no_turn() {
+    let mut world = warm();
+    let members = world.newest_map().expect("a map").members().to_vec();
+    let last = |it: &usize| world.nodes[*it].epoch() == members.last().copied();
+    let last = (0..3).find(last).expect("a member");
+    for to in [(last + 1) % 3, (last + 2) % 3, last] {
+        let before = world.replies.len();
+        world.move_to(last, 0, to);
+        world.goes_well(SECOND / 10);
+        let replies = world.replies[before..].iter().map(|it| it.1);
+        assert_eq!(replies.collect::<Vec<_>>(), [Reply::Done]);
+    }
+}
+
+#[test]
 fn a_new_name_enters_behind_all_that_live() {
     let names = |names: &[&str]| {
         let names = names.iter().map(|it| UnitName::new(it).expect("a name"));
