@@ -108,13 +108,15 @@ impl Acting {
     }
 
     /// Lets terms act by the followed map, and begins others, as far as rule 1 allows. Nothing begins
-    /// unless the member `may_begin`.
+    /// unless the member `may_begin`. If nothing has changed but that the handler of a unit has ended,
+    /// that one is `freed`: thousands may end in a row, and none is looked at for each other.
     pub fn advance(
         &mut self,
         map: &Map,
         epoch: Epoch,
         peers: &Peers,
         may_begin: bool,
+        freed: Option<&UnitId>,
     ) -> Vec<Change> {
         let is_clear = |unit: &UnitId, place: u32| {
             map.waits_for(place).all(|(other, number)| {
@@ -124,11 +126,13 @@ impl Acting {
             })
         };
         let terms = &self.terms;
-        self.behind.retain(|unit| {
-            let is_told = terms.get(unit).is_none_or(|it| it.ending.is_some());
-            let place = unit.place_in(map).filter(|_| !is_told);
-            !place.is_some_and(|place| mutated!(ActsByNewMapEarly) || is_clear(unit, place))
-        });
+        if freed.is_none() {
+            self.behind.retain(|unit| {
+                let is_told = terms.get(unit).is_none_or(|it| it.ending.is_some());
+                let place = unit.place_in(map).filter(|_| !is_told);
+                !place.is_some_and(|place| mutated!(ActsByNewMapEarly) || is_clear(unit, place))
+            });
+        }
         if !may_begin {
             return Vec::new();
         }
@@ -138,7 +142,11 @@ impl Acting {
         if is_beside && !mutated!(BeginsBesideGeneration) {
             return Vec::new();
         }
-        let units = self.begin.iter().filter_map(|place| {
+        // The last one of another generation frees all.
+        let (low, high) = freed
+            .and_then(|unit| unit.place_in(map))
+            .map_or((0, u32::MAX), |place| (place, place));
+        let units = self.begin.range(low..=high).filter_map(|place| {
             let unit = UnitId::at(map, *place)?;
             let is_free = !self.terms.contains_key(&unit) || mutated!(BeginsBesideItself);
             let is_free = is_free && !self.failures.rests(&unit);

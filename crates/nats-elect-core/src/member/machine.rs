@@ -79,6 +79,8 @@ pub struct Member {
     last_op: Unhashed<u64>,
     /// Whether something changed that may let handlers begin, or act by the followed map.
     is_stirred: bool,
+    /// The unit whose handler has just ended.
+    freed: Option<UnitId>,
     /// Whether somebody waits for what the next heartbeat tells.
     pub(super) tells: bool,
     pub(super) out: Unhashed<Vec<Effect>>,
@@ -120,6 +122,7 @@ impl Member {
             ops: BTreeMap::new(),
             last_op: Unhashed(0),
             is_stirred: false,
+            freed: None,
             tells: false,
             out: Unhashed::default(),
         }
@@ -182,9 +185,9 @@ impl Member {
             Input::HandlerEnded(unit, end) => {
                 let heartbeat = self.settings.heartbeat;
                 if self.acting.ended(self.now, &unit, end, heartbeat) {
-                    self.is_stirred = true;
                     self.tells |=
                         self.is_waited_for() || self.acting.failures.is_failing(self.now, &unit);
+                    self.freed = Some(unit);
                 }
             }
             Input::Unhealthy(unit) => {
@@ -441,14 +444,18 @@ impl Member {
     }
 
     fn advance(&mut self) {
-        if !std::mem::take(&mut self.is_stirred) {
+        let is_stirred = std::mem::take(&mut self.is_stirred);
+        let freed = self.freed.take();
+        if !is_stirred && freed.is_none() {
             return;
         }
+        let freed = freed.filter(|_| !is_stirred);
         if let (Some(map), Some(own)) = (self.following.acting().cloned(), self.epoch()) {
             let leaves = self.left_at.is_some() && !mutated!(BeginsWhileLeaving);
             let may_begin = !leaves;
             let before = self.acting.exceptions();
-            let changes = self.acting.advance(&map, own, &self.peers, may_begin);
+            let acting = &mut self.acting;
+            let changes = acting.advance(&map, own, &self.peers, may_begin, freed.as_ref());
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);
             self.change(changes);
         }
