@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::moves::Moves;
+use super::peers::AGAIN;
 use crate::assignment::{Map, Units, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -21,6 +22,8 @@ pub(super) struct Following {
     written: u64,
     /// Since when the key is known to be empty.
     missing: Option<Moment>,
+    /// When to read the key, as somebody follows a later map than was shown.
+    read_at: Option<Moment>,
     /// Whether any map of this bucket that was shown had owners.
     has_owned: bool,
     /// A plan alone depends on it.
@@ -47,6 +50,7 @@ impl Following {
             return Next::Old;
         }
         (self.shown, self.since, self.missing) = (sequence, now, None);
+        self.read_at = None;
         match value {
             Value::Map(map) if is_same_kind(map.units(), units) => {
                 self.has_owned |= map.has_owners();
@@ -62,6 +66,23 @@ impl Following {
             }
             _ => Next::Foreign,
         }
+    }
+
+    /// Somebody follows the map of this sequence. If no watch shows it, somebody may have emptied the key.
+    pub fn others_follow(&mut self, now: Moment, sequence: u64) {
+        if sequence > self.shown && !mutated!(LaterFollowersIgnored) {
+            self.read_at.get_or_insert(now + AGAIN);
+        }
+    }
+
+    /// When to read the key.
+    pub const fn read_due(&self) -> Option<Moment> {
+        self.read_at
+    }
+
+    /// The key is read.
+    pub const fn reads(&mut self) {
+        self.read_at = None;
     }
 
     /// A map of this member is stored at this sequence.

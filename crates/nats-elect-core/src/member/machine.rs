@@ -10,11 +10,11 @@ use super::collect::Collecting;
 use super::coordinator::Coordinator;
 use super::effect::{Acknowledgement, Effect, Over};
 use super::ending::KEPT;
-use super::following::{Following, Next};
+use super::following::Following;
 use super::input::{Fresh, Input};
 use super::keeping::Keeping;
 use super::loss::Doubt;
-use super::peers::{AGAIN, Chore, News, Peers};
+use super::peers::{AGAIN, Chore, Peers};
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Profile, Units, Value, ended};
 use crate::lease::{Attempt, Link, OpId, WriteOutcome};
@@ -23,9 +23,6 @@ use crate::mutation::mutated;
 use crate::name::{GroupName, InstanceId};
 use crate::token::FencingToken;
 use crate::unhashed::Unhashed;
-
-/// Loads that change within so much time go into one plan.
-const LOADS: Duration = Duration::from_secs(5);
 
 /// What a member is made of.
 #[derive(Clone, Debug, Hash)]
@@ -68,7 +65,7 @@ pub struct Member {
     pub(super) left_at: Option<Moment>,
     /// When to look for keys of ended epochs that nobody needs.
     pub(super) retire_at: Moment,
-    is_caught_up: bool,
+    pub(super) is_caught_up: bool,
     pub(super) following: Following,
     pub(super) peers: Peers,
     pub(super) acting: Acting,
@@ -78,7 +75,7 @@ pub struct Member {
     ops: BTreeMap<OpId, Purpose>,
     last_op: Unhashed<u64>,
     /// Whether something changed that may let handlers begin, or act by the followed map.
-    is_stirred: bool,
+    pub(super) is_stirred: bool,
     /// The unit whose handler has just ended.
     freed: Option<UnitId>,
     /// Whether somebody waits for what the next heartbeat tells.
@@ -251,7 +248,7 @@ impl Member {
             if let Some(own) = self.epoch().filter(|_| self.is_caught_up) {
                 let delay = self.delay(own);
                 let blank = self.following.missing().map(|since| since + delay);
-                due.extend([blank, self.peers.due(own, delay)]);
+                due.extend([blank, self.following.read_due(), self.peers.due(own, delay)]);
                 due.extend([self.collect_wakeup(delay), self.coordinate_due(delay)]);
                 due.push(self.retire_due(delay));
             }
@@ -340,94 +337,12 @@ impl Member {
         }
     }
 
-    fn caught_up(&mut self) {
-        self.is_caught_up = true;
-        if self.following.shown() == 0 {
-            self.following.miss(self.now);
-        }
-        self.miss_unknown();
-    }
-
-    /// Notes the epochs that the map names, and that were not shown.
-    fn miss_unknown(&mut self) {
-        let Some(map) = self.following.map().filter(|_| self.is_caught_up) else {
-            return;
-        };
-        for epoch in map.epochs() {
-            if !self.peers.is_known(*epoch) {
-                self.peers.miss(self.now, *epoch);
-            }
-        }
-    }
-
-    pub(super) fn show_map(&mut self, sequence: u64, value: Value) {
-        self.doubt_map(sequence, &value);
-        let next = self
-            .following
-            .show(self.now, sequence, value, &self.settings.units);
-        self.map_shown();
-        if matches!(next, Next::Old | Next::Foreign) {
-            return;
-        }
-        self.follow();
-        self.tells |= self.is_waited_for();
-        self.miss_unknown();
-        self.coordinate_anew();
-        self.retire_at = self.now;
-    }
-
-    /// Ends what the followed map does not allow.
-    fn follow(&mut self) {
-        if let Some((epoch, until)) = self.keeping.lease() {
-            let map = self.following.acting().map(AsRef::as_ref);
-            let changes = self.acting.follow(map, epoch, until);
-            self.change(changes);
-        }
-        self.is_stirred = true;
-    }
-
-    pub(super) fn show_member(&mut self, epoch: Epoch, sequence: u64, value: Value) {
-        let is_own = self.keeping.epoch() == Some(epoch);
-        let own = is_own.then(|| value.clone());
-        let tells_version = |peers: &Peers| {
-            let record = peers.record(epoch);
-            record.is_some_and(|it| it.profile.version.is_some())
-        };
-        let was_there = tells_version(&self.peers);
-        let news = self.peers.show(self.now, epoch, sequence, value);
-        if was_there != tells_version(&self.peers) {
-            self.coordinator.roll(self.now);
-        }
-        if news == News::Over {
-            self.lost.remove(&epoch);
-            self.lose(epoch);
-        }
-        match news {
-            News::Nothing => {}
-            News::Loads => self.coordinator.stir(self.now + LOADS),
-            News::Told | News::Over => {
-                self.is_stirred = true;
-                self.coordinator.stir(self.now);
-            }
-        }
-        if let Some(value) = own {
-            self.own_shown(epoch, sequence, &value);
-        }
-    }
-
-    /// Whether others wait for what this member tells, or it could own units and has none.
-    fn is_waited_for(&self) -> bool {
-        let map = self.following.acting();
-        map.zip(self.epoch())
-            .is_none_or(|(map, epoch)| map.waits_on(epoch) || map.owned_by(epoch).next().is_none())
-    }
-
     pub(super) fn end_handlers(&mut self, epoch: Option<Epoch>, until: Moment) {
         let changes = self.acting.end_all(epoch, until);
         self.change(changes);
     }
 
-    fn change(&mut self, changes: Vec<Change>) {
+    pub(super) fn change(&mut self, changes: Vec<Change>) {
         let until = self.keeping.lease().map_or(self.now, |(_, until)| until);
         for change in changes {
             self.out.0.push(match change {
@@ -478,6 +393,10 @@ impl Member {
                 Over::Sequence(over)
             };
             self.write(Purpose::Chore(epoch), key, over, value);
+        }
+        if self.following.read_due().is_some_and(|at| at <= self.now) {
+            self.following.reads();
+            self.out.0.push(Effect::Read(self.map_key()));
         }
         if self
             .following

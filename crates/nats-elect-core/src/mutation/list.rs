@@ -202,6 +202,8 @@ mutations! {
         RetiresNamed,
         /// Rule 5: an epoch whose key is missing is over.
         MissingIsOver,
+        /// Rule 5: a map that others follow, and that no watch shows, is not read.
+        LaterFollowersIgnored,
         /// Rule 5: a collect leaves out who is in no map that the collector follows.
         CollectsKnownAlone,
         /// Rule 5: a collect waits for nobody whom the map names that it is made from.

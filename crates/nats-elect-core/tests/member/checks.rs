@@ -18,7 +18,7 @@ pub struct Checks {
     over: BTreeSet<Epoch>,
     pub starts: usize,
     /// Until when two may act, as confirmed writes were lost.
-    lost_until: Moment,
+    pub lost_until: Moment,
     /// How often two acted then.
     pub overlaps: usize,
 }

@@ -179,10 +179,15 @@ const COMPARED: usize = 12;
 
 /// Rules 3, 5 and 7: a map is stored. The owners of earlier ones own their units here, are in `from`,
 /// acknowledged something later, or are over.
-pub fn follows(stream: &Stream, map: &Map) -> Result<(), String> {
+///
+/// Whoever owned something before writes were lost is over once the longest lease is. Maps from before
+/// that, which nobody may know any more, say nothing then.
+pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), String> {
     let key = World::map_key();
     let earlier = stream.history(&key).filter_map(|it| match &it.value {
-        Value::Map(it) if it.sequence() < map.sequence() => Some(it),
+        Value::Map(before) if before.sequence() < map.sequence() && it.at >= lost_until => {
+            Some(before)
+        }
         _ => None,
     });
     for before in earlier.take(COMPARED) {

@@ -30,6 +30,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
         former_owner_whom_the_collector_never_saw,
     ),
     ("NameWaitsForNobody", name_that_a_collect_forgot),
+    ("LaterFollowersIgnored", map_that_the_next_owner_never_saw),
 ];
 
 /// Members that share units, with leases of three seconds.
@@ -257,6 +258,31 @@ fn former_owner_whom_the_collector_never_saw(seed: u64) -> World {
     // Its blank under the empty key is lost.
     world.nodes[newcomer].cut_until = world.now + 200 * MILLISECOND;
     world.run(8 * SECOND);
+    world
+}
+
+/// A unit is moved, and somebody empties the map's key before its next owner was shown that.
+fn map_that_the_next_owner_never_saw(seed: u64) -> World {
+    let mut world = warm(seed, 2, 2, 3);
+    // The one with two units: none moves in return.
+    let from = usize::from(world.acts()[1] == 2);
+    let to = 1 - from;
+    let unit = world.nodes[from].handlers.keys().next();
+    let unit = unit.expect("a handler").unit().name();
+    let epoch = world.nodes[to].epoch().expect("a member");
+    // Less than the time after which it reads what its watch does not show.
+    world.nodes[to].deaf_until = world.now + 330 * MILLISECOND;
+    world.order(from, 1, Order::Move(unit, epoch));
+    world.until(|it| it.acts()[from] == 1);
+    world.run(20 * MILLISECOND);
+    world.touch(&World::map_key(), Hand::Purge);
+    world.run(15 * SECOND);
+    let acts: usize = world.acts().iter().sum();
+    world.fail(
+        (acts == 3)
+            .then_some(())
+            .ok_or(format!("{acts} of 3 units")),
+    );
     world
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::assignment::{LONGEST_LEASE, Map, Profile, Units};
+use nats_elect_core::assignment::{Key, LONGEST_LEASE, Map, Profile, Units, Value};
 use nats_elect_core::member::Input;
 use nats_elect_core::name::UnitName;
 
@@ -17,8 +17,8 @@ const FAULTS: Duration = Duration::from_secs(60);
 /// for once more. So is the one that is there instead where writes were lost.
 const RECOVERY: Duration = Duration::from_secs(100);
 
-/// Where nobody touches a key, no writes are lost, all are of one version and in one bucket, and no
-/// server shows epochs that have ended and vanished since, each unit has an owner so long after the
+/// Where nobody touches a key, no writes are lost, all are of one version and in one bucket, and nobody
+/// gives units to epochs that have ended and vanished since, each unit has an owner so long after the
 /// longest lease.
 const SETTLES: Duration = Duration::from_secs(15);
 
@@ -88,11 +88,16 @@ impl World {
             .happened
             .iter()
             .any(|it| TOUCHES.iter().any(|what| it.starts_with(what)));
+        // Who was behind gave units to an epoch whose key has vanished: a blank is waited for.
+        let has_blank = self.stream.log.iter().any(|it| {
+            let is_member = matches!(it.key, Key::Member(..));
+            is_member && matches!(it.value, Value::Foreign)
+        });
         let loses = ["Lose", "Restore"]
             .iter()
             .any(|it| self.happened.contains(it));
         let longest = self.leases.last().copied().unwrap_or_default();
-        match (touches, loses) {
+        match (touches || has_blank, loses) {
             (_, true) => RECOVERY + LONGEST_LEASE,
             (true, false) => RECOVERY,
             (false, false) => longest + SETTLES,

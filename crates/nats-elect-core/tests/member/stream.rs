@@ -23,6 +23,8 @@ pub struct Stream {
     pub bucket: u64,
     pub sequence: u64,
     pub log: Vec<Entry>,
+    /// What was lost. What a member once told stays true.
+    lost: Vec<Entry>,
     /// The time.
     pub now: Moment,
     last: BTreeMap<Key, usize>,
@@ -36,6 +38,7 @@ impl Stream {
             bucket,
             sequence: 0,
             log: Vec::new(),
+            lost: Vec::new(),
             now: Moment::from_nanos(0),
             last: BTreeMap::new(),
             purges: Vec::new(),
@@ -89,7 +92,8 @@ impl Stream {
     /// Loses the last values. Their sequences are given again.
     pub fn lose(&mut self, count: usize) {
         let length = self.log.len().saturating_sub(count).max(1);
-        self.log.truncate(length);
+        let kept = length.min(self.log.len());
+        self.lost.extend(self.log.split_off(kept));
         self.purges.retain(|(at, _)| *at <= length);
         self.sequence = self.log.last().map_or(self.sequence, |it| it.sequence);
         let all = self.log.iter().enumerate();
@@ -126,6 +130,12 @@ impl Stream {
         self.log.iter().rev().filter(move |it| it.key == *key)
     }
 
+    /// The same, and what was lost of it.
+    fn said(&self, key: &Key) -> impl Iterator<Item = &Entry> {
+        let lost = self.lost.iter().filter(move |it| it.key == *key);
+        self.history(key).chain(lost)
+    }
+
     /// What was stored at a sequence.
     pub fn at(&self, sequence: u64) -> Option<&Entry> {
         let at = self.log.binary_search_by_key(&sequence, |it| it.sequence);
@@ -142,13 +152,13 @@ impl Stream {
 
     /// Whether a member ever told that its epoch is over.
     pub fn was_over(&self, key: &Key) -> bool {
-        let mut all = self.history(key);
-        all.any(|it| matches!(it.value, Value::Ended | Value::Expiring))
+        self.said(key)
+            .any(|it| matches!(it.value, Value::Ended | Value::Expiring))
     }
 
     /// Whether an epoch ever was clear of a unit for the map of this sequence.
     pub fn was_clear(&self, key: &Key, generation: u32, unit: Unit<'_>, number: u64) -> bool {
-        self.history(key).any(|it| match &it.value {
+        self.said(key).any(|it| match &it.value {
             Value::Ended | Value::Expiring => true,
             Value::Member(it) => it.is_clear(generation, unit, number),
             _ => false,
