@@ -31,6 +31,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ),
     ("NameWaitsForNobody", name_that_a_collect_forgot),
     ("LaterFollowersIgnored", map_that_the_next_owner_never_saw),
+    ("OverComesBack", key_of_an_ended_epoch_overwritten),
 ];
 
 /// Members that share units, with leases of three seconds.
@@ -49,6 +50,13 @@ impl World {
         while !is_so(self) && self.now < end && self.failure.is_none() {
             self.run(Duration::from_micros(5));
         }
+    }
+
+    /// Fails unless handlers act on all units.
+    fn expects_owned(&mut self, units: usize) {
+        let acts: usize = self.acts().iter().sum();
+        let result = (acts == units).then_some(());
+        self.fail(result.ok_or(format!("{acts} of {units} units")));
     }
 
     /// From now on handlers end late.
@@ -277,12 +285,29 @@ fn map_that_the_next_owner_never_saw(seed: u64) -> World {
     world.run(20 * MILLISECOND);
     world.touch(&World::map_key(), Hand::Purge);
     world.run(15 * SECOND);
-    let acts: usize = world.acts().iter().sum();
-    world.fail(
-        (acts == 3)
-            .then_some(())
-            .ok_or(format!("{acts} of 3 units")),
-    );
+    world.expects_owned(3);
+    world
+}
+
+/// Somebody overwrites the key of an owner whose last will has ended it, before its units have others.
+fn key_of_an_ended_epoch_overwritten(seed: u64) -> World {
+    let mut world = warm(seed, 3, 3, 6);
+    let (first, dies) = (world.joined(0), world.joined(2));
+    let key = World::member_key(world.nodes[dies].epoch().expect("a member"));
+    world.faults.until = world.now + SECOND;
+    world.faults.wills = 1000;
+    world.will(dies);
+    world.crash(dies);
+    world.run(20 * MILLISECOND);
+    while !world.stream.was_over(&key) {
+        // The second one has a longer turn.
+        world.nodes[first].paused_until = world.now + SECOND / 2;
+        world.run(MILLISECOND);
+    }
+    world.run(50 * MILLISECOND);
+    world.touch(&key, Hand::Rubbish);
+    world.run(2 * SECOND);
+    world.expects_owned(6);
     world
 }
 
