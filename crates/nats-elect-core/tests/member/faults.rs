@@ -34,7 +34,7 @@ pub struct Faults {
 }
 
 /// A fault at a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Crash,
     Leave,
@@ -74,7 +74,7 @@ pub enum Fault {
 }
 
 /// What somebody does to a key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
     Delete,
     Purge,
@@ -213,12 +213,17 @@ impl World {
                 kinds.extend(some);
             }
         }
+        if self.chance.permille(120) {
+            kinds.push(Fault::LaterMap);
+        }
         let touches_map = self.chance.permille(500);
         if touches_map {
             kinds.extend(HANDS.map(Fault::Map));
         }
         if self.chance.permille(400) {
-            // Emptying a key while the map is touched, too, is documented as unsafe.
+            // Emptying a key while the map is touched, too, is documented as unsafe. Who goes back to
+            // an earlier version touches it.
+            let touches_map = touches_map || kinds.contains(&Fault::LaterMap);
             let all = HANDS.into_iter();
             let hands = all.filter(|it| !touches_map || !matches!(it, Hand::Purge));
             kinds.extend(hands.map(Fault::Member));
@@ -232,9 +237,6 @@ impl World {
         }
         if self.chance.permille(150) {
             kinds.push(Fault::LaterMember);
-        }
-        if self.chance.permille(120) {
-            kinds.push(Fault::LaterMap);
         }
         let count = self.chance.below(40);
         for _ in 0..count {

@@ -31,6 +31,10 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ),
     ("NameWaitsForNobody", name_that_a_collect_forgot),
     ("LaterFollowersIgnored", map_that_the_next_owner_never_saw),
+    (
+        "CollectsBesideUnreadable",
+        newcomer_beside_a_key_that_nobody_can_read,
+    ),
     ("OverComesBack", key_of_an_ended_epoch_overwritten),
 ];
 
@@ -286,6 +290,27 @@ fn map_that_the_next_owner_never_saw(seed: u64) -> World {
     world.touch(&World::map_key(), Hand::Purge);
     world.run(15 * SECOND);
     world.expects_owned(3);
+    world
+}
+
+/// Somebody empties an owner's key, and writes over the map and the key of the one member that knows the
+/// owner. A newcomer leaves the map to that one.
+fn newcomer_beside_a_key_that_nobody_can_read(seed: u64) -> World {
+    let mut world = warm(seed, 3, 2, 4);
+    let (emptied, unreadable, newcomer) = (world.joined(0), world.joined(1), 2);
+    let key = |it: usize| World::member_key(world.nodes[it].epoch().expect("a member"));
+    let (emptied_key, unreadable_key) = (key(emptied), key(unreadable));
+    let until = world.now + 2 * SECOND;
+    (
+        world.nodes[emptied].cut_until,
+        world.nodes[emptied].deaf_until,
+    ) = (until, until);
+    world.nodes[unreadable].paused_until = world.now + SECOND;
+    world.touch(&emptied_key, Hand::Purge);
+    world.touch(&unreadable_key, Hand::Rubbish);
+    world.touch(&World::map_key(), Hand::Rubbish);
+    world.start(newcomer);
+    world.run(8 * SECOND);
     world
 }
 
