@@ -189,7 +189,6 @@ const fn of_member(why: Reason) -> &'static str {
         Reason::Waits => "it has only just come, or sends no heartbeats",
         Reason::Full => "it is full: see `max_units`",
         Reason::Budget => "the plan ran out of time",
-        Reason::Ordered => "an operator gave the unit to another one",
         Reason::Failing => "the unit keeps failing there, or has no handler there",
         Reason::Zones => "more units of its set are in that zone",
         Reason::Apart => "more units are there that it should be apart from",

@@ -80,7 +80,8 @@ pub enum MoveError {
     },
     /// This instance is not a member of the group now, or follows no map of it.
     #[error(
-        "this instance is not a member of the group now, or knows no map of it that it can follow"
+        "this instance is not a member of the group now, or knows no map of it that it can follow: \
+         ask another one (`nats-elect group show` lists the members)"
     )]
     NotHere,
 }
@@ -119,7 +120,8 @@ pub enum ResizeError {
     },
     /// This instance is not a member of the group now, or follows no map of it.
     #[error(
-        "this instance is not a member of the group now, or knows no map of it that it can follow"
+        "this instance is not a member of the group now, or knows no map of it that it can follow: \
+         ask another one (`nats-elect group show` lists the members)"
     )]
     NotHere,
 }

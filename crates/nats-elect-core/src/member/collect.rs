@@ -104,7 +104,7 @@ impl Member {
         {
             let op = self.next_op();
             self.collecting.step = Step::Reads { over, op, own };
-            self.out.0.push(Effect::Collect { op, since: own });
+            self.emit(Effect::Collect { op, since: own });
         }
     }
 

@@ -137,7 +137,7 @@ impl Member {
             && *read_at <= self.now
         {
             *read_at = self.now + AGAIN;
-            self.out.0.push(Effect::Read(self.map_key()));
+            self.emit(Effect::Read(self.map_key()));
         }
         let Some(map) = self.following.current().cloned() else {
             return;
@@ -232,7 +232,7 @@ impl Member {
             base: map.sequence(),
             is_repair,
         };
-        self.out.0.push(Effect::Plan(request.into()));
+        self.emit(Effect::Plan(request.into()));
     }
 
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
@@ -422,7 +422,7 @@ impl Member {
                 }
                 self.coordinator.cause = Some(self.now + TURN);
                 self.coordinator.order_at = self.now + TURN;
-                self.out.0.push(Effect::Read(self.map_key()));
+                self.emit(Effect::Read(self.map_key()));
             }
         }
     }

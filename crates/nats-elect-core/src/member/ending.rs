@@ -56,7 +56,7 @@ impl Member {
             self.lose_any();
             // Without a link others end its epochs, whose leases are over.
             if is_done && (self.lost.is_empty() || !self.keeping.is_up()) {
-                self.out.0.push(Effect::Left);
+                self.emit(Effect::Left);
             }
             return;
         };
@@ -121,7 +121,7 @@ impl Member {
             WriteOutcome::Acked { revision } => {
                 self.show_member(epoch, *revision, Value::Expiring);
             }
-            WriteOutcome::Conflict { .. } => self.out.0.push(Effect::Read(self.member_key(epoch))),
+            WriteOutcome::Conflict { .. } => self.emit(Effect::Read(self.member_key(epoch))),
             WriteOutcome::Failed(_) => self.retire_at = self.now + LONGEST_LEASE,
         }
     }

@@ -249,7 +249,7 @@ impl Member {
         let mut record = MemberRecord::new(epoch, id, nonce, self.settings.ttl);
         record.profile = self.settings.profile.clone();
         tell(self, &mut record);
-        self.out.0.push(Effect::Beat {
+        self.emit(Effect::Beat {
             op,
             within,
             key: self.member_key(epoch),
@@ -264,7 +264,7 @@ impl Member {
         };
         let (op, within) = self.keeping.wire.read(self.now);
         let own = self.member_key(epoch);
-        self.out.0.push(Effect::Look { op, within, own });
+        self.emit(Effect::Look { op, within, own });
     }
 
     /// When to read what is confirmed, if the watch does not show it.
@@ -357,7 +357,7 @@ impl Member {
         if look.bucket.is_some() && look.bucket != self.keeping.bucket() {
             let since = self.now;
             self.keeping.wire.link = Link::Down { since };
-            self.out.0.push(Effect::Reopen);
+            self.emit(Effect::Reopen);
             return self.lose(epoch);
         }
         if self.has_lost_writes(&look) {
@@ -472,7 +472,7 @@ impl Member {
         let is_lasting = !holds && !failure.is_transient();
         retry.failed(asked, self.now, chance, limit, is_lasting);
         if failure.kind == FailureKind::BucketMissing {
-            self.out.0.push(Effect::Reopen);
+            self.emit(Effect::Reopen);
         }
         if failure.ends_term() {
             self.lose_any();

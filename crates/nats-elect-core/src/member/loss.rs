@@ -75,6 +75,6 @@ impl Member {
     /// Confirmed writes are lost. What is known may not be so.
     pub(super) fn forget_lost_writes(&mut self) {
         self.forget(self.bucket);
-        self.out.0.push(Effect::Rewatch);
+        self.emit(Effect::Rewatch);
     }
 }

@@ -80,7 +80,7 @@ pub struct Member {
     freed: Option<UnitId>,
     /// Whether somebody waits for what the next heartbeat tells.
     pub(super) tells: bool,
-    pub(super) out: Unhashed<Vec<Effect>>,
+    out: Unhashed<Vec<Effect>>,
 }
 
 /// What a write is for.
@@ -279,7 +279,7 @@ impl Member {
         let op = self.next_op();
         self.ops.insert(op, purpose);
         let ttl = matches!(purpose, Purpose::Retirement(_)).then_some(KEPT);
-        self.out.0.push(Effect::Write {
+        self.emit(Effect::Write {
             op,
             key,
             over,
@@ -296,7 +296,7 @@ impl Member {
             self.tells = true;
             self.follow();
         } else if let Some((proved, until)) = self.keeping.proved() {
-            self.out.0.push(Effect::Extend { until, proved });
+            self.emit(Effect::Extend { until, proved });
         }
         self.collect_confirmed(by.beat, sequence);
     }
@@ -337,6 +337,10 @@ impl Member {
         }
     }
 
+    pub(super) fn emit(&mut self, effect: Effect) {
+        self.out.0.push(effect);
+    }
+
     pub(super) fn end_handlers(&mut self, epoch: Option<Epoch>, until: Moment) {
         let changes = self.acting.end_all(epoch, until);
         self.change(changes);
@@ -345,7 +349,7 @@ impl Member {
     pub(super) fn change(&mut self, changes: Vec<Change>) {
         let until = self.keeping.lease().map_or(self.now, |(_, until)| until);
         for change in changes {
-            self.out.0.push(match change {
+            self.emit(match change {
                 Change::Start(unit, sequence) => {
                     let token = FencingToken {
                         epoch: self.bucket,
@@ -382,7 +386,7 @@ impl Member {
                 Chore::End(epoch, over) => (epoch, over, ended(epoch)),
                 Chore::Blank(epoch) => (epoch, 0, Vec::new()),
                 Chore::Read(epoch) => {
-                    self.out.0.push(Effect::Read(self.member_key(epoch)));
+                    self.emit(Effect::Read(self.member_key(epoch)));
                     continue;
                 }
             };
@@ -396,7 +400,7 @@ impl Member {
         }
         if self.following.read_due().is_some_and(|at| at <= self.now) {
             self.following.reads();
-            self.out.0.push(Effect::Read(self.map_key()));
+            self.emit(Effect::Read(self.map_key()));
         }
         if self
             .following
@@ -417,10 +421,10 @@ impl Member {
         let is_refused = matches!(outcome, WriteOutcome::Conflict { .. });
         match self.ops.remove(&op) {
             Some(Purpose::Map) => self.map_written(outcome),
-            Some(Purpose::BlankMap) if is_refused => self.out.0.push(Effect::Read(self.map_key())),
+            Some(Purpose::BlankMap) if is_refused => self.emit(Effect::Read(self.map_key())),
             Some(Purpose::Chore(epoch)) if is_refused => {
                 self.peers.refute(epoch);
-                self.out.0.push(Effect::Read(self.member_key(epoch)));
+                self.emit(Effect::Read(self.member_key(epoch)));
             }
             Some(Purpose::Lost(epoch)) => {
                 if let WriteOutcome::Acked { revision } = outcome {

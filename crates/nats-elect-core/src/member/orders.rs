@@ -43,7 +43,7 @@ impl Member {
                 return true;
             };
             self.coordinator.orders.pop_front();
-            self.out.0.push(Effect::Reply(request, reply));
+            self.emit(Effect::Reply(request, reply));
         }
         false
     }
@@ -94,7 +94,7 @@ impl Member {
     /// There is no room in the bucket for the map with these units.
     pub(super) fn give_up_resize(&mut self) {
         if let Some((request, Order::Resize(_))) = self.coordinator.orders.front() {
-            self.out.0.push(Effect::Reply(*request, Reply::BadUnits));
+            self.emit(Effect::Reply(*request, Reply::BadUnits));
             self.coordinator.orders.pop_front();
         }
     }

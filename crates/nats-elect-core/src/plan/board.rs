@@ -8,14 +8,13 @@ use super::fleet::{Fleet, MOST_WEIGHT, Member, Standing, USUAL_WEIGHT, Unit};
 use super::outcome::{Imbalance, Move, Reason};
 
 /// What a place costs a unit: see [`REASONS`]. The less, the better.
-pub(super) type Cost = [u64; 8];
+pub(super) type Cost = [u64; 7];
 
-/// What the parts of a cost mean, the gravest first: the unit keeps failing there, its order is for
-/// another member, others of its zone sets in that zone, others of its apart sets there, load beyond the
-/// fair share, preferred labels that are lacking, an older version, load.
-pub(super) const REASONS: [Reason; 8] = [
+/// What the parts of a cost mean, the gravest first: the unit keeps failing there, others of its zone
+/// sets in that zone, others of its apart sets there, load beyond the fair share, preferred labels that
+/// are lacking, an older version, load.
+pub(super) const REASONS: [Reason; 7] = [
     Reason::Failing,
-    Reason::Ordered,
     Reason::Zones,
     Reason::Apart,
     Reason::Balance,
@@ -24,13 +23,13 @@ pub(super) const REASONS: [Reason; 8] = [
     Reason::Balance,
 ];
 /// So many first parts of a cost move a unit at once.
-pub(super) const MUST: usize = 2;
+pub(super) const MUST: usize = 1;
 /// So many first parts are stronger than the balance.
-pub(super) const WISHES: usize = 4;
+pub(super) const WISHES: usize = 3;
 /// The part that is load beyond the fair share.
-pub(super) const EXCESS: usize = 4;
+pub(super) const EXCESS: usize = 3;
 /// The part that is lacking labels.
-pub(super) const LACKING: usize = 5;
+pub(super) const LACKING: usize = 4;
 
 /// The fair share is at least one part in so many above the mean, so that preferences have some room.
 const SLACK: u64 = 20;
@@ -78,7 +77,7 @@ impl<'a> Board<'a> {
             let own = failing.contains(&unit).then_some(unit);
             let labels = (&it.requires, &it.prefers);
             let next = kinds.len();
-            let rules = (labels, &it.zones, &it.apart, it.ordered, own);
+            let rules = (labels, &it.zones, &it.apart, own);
             *kinds.entry(rules).or_insert(next)
         });
         let sets = |of: fn(&Unit) -> &Vec<usize>| {
@@ -203,7 +202,6 @@ impl<'a> Board<'a> {
         let load = self.load[member] - is_there * weight;
         [
             takes.failing.contains(&unit).into(),
-            it.ordered.is_some_and(|to| to != member).into(),
             zones.sum(),
             apart.sum(),
             (load + weight).saturating_sub(self.fair),

@@ -16,9 +16,6 @@ pub struct Unit {
     /// The plan must not move it, also if it has no owner: an earlier move of it is under way. It counts
     /// where it is.
     pub in_change: bool,
-    /// The index of the member to which somebody ordered it by hand. It goes there if that one may have
-    /// it, and then stays until that one may have it no more.
-    pub ordered: Option<usize>,
     /// Its share of the work, as configured: 1 to [`MOST_WEIGHT`]; 0 counts as 1. `None`:
     /// [`USUAL_WEIGHT`].
     pub weight: Option<u32>,

@@ -11,8 +11,7 @@ use super::outcome::Reason;
 type Held = BTreeMap<(usize, u64), BTreeSet<Rank>>;
 
 impl Board<'_> {
-    /// Moves units away from where they keep failing, and to where they were ordered. Then makes the plan
-    /// better by at most as many moves as are allowed.
+    /// Moves units away from where they keep failing. Then makes the plan better by at most as many moves as are allowed.
     pub fn improve(&mut self) {
         let (mut all, mut left) = (usize::MAX, self.fleet.limits.moves);
         self.mend(MUST, &mut all);
@@ -49,7 +48,7 @@ impl Board<'_> {
             let (kind, here) = (self.kind[unit], self.rate(unit, at));
             let is_within =
                 |cost: Cost| here[..parts] <= cost[..parts] && here[LACKING] <= cost[LACKING];
-            if is_within([0; 8]) || stuck.is_some_and(|it| it.0 == kind && is_within(it.1)) {
+            if is_within([0; 7]) || stuck.is_some_and(|it| it.0 == kind && is_within(it.1)) {
                 continue;
             }
             let best = self.best(unit, |there| gain(&here, there, parts));

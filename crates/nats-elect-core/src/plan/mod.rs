@@ -9,14 +9,13 @@
 //! 1. It takes units off their owners that leave, are cordoned, lack a required label or have more than
 //!    [`Member::max_units`].
 //! 2. It gives those, and all units without an owner, to the cheapest member that may have them. Where
-//!    all are full, another unit makes room. Then units leave where they keep failing, and go where they
-//!    were ordered.
+//!    all are full, another unit makes room. Then units leave where they keep failing.
 //! 3. It moves at most [`Limits::moves`] other units to where they crowd their zone less, are beside
 //!    fewer units that they should be apart from, find more labels that they prefer, or even out the
 //!    load. It leaves this step out while the fleet [rolls](Fleet::rolls).
 //!
 //! A member is the cheaper the less there is of the first of these in which it differs: the unit's
-//! failures, an order for another one, units of the same zone sets, units of the same apart sets, load
+//! failures, units of the same zone sets, units of the same apart sets, load
 //! beyond the fair share, lacking preferred labels, age of the version, load.
 //!
 //! Each move of step 3 lessens the first of these sums that it changes: units that fail, squared counts

@@ -25,8 +25,6 @@ pub enum Reason {
     Budget,
     /// The unit has no owner.
     Unowned,
-    /// Somebody ordered it by hand.
-    Ordered,
     /// It makes room for a unit that no other member may have.
     Room,
     /// It keeps failing there.
@@ -55,7 +53,6 @@ labels!(Reason {
     Full => "full",
     Budget => "budget",
     Unowned => "unowned",
-    Ordered => "ordered",
     Room => "room",
     Failing => "failing",
     Zones => "zones",

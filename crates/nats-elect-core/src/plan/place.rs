@@ -27,13 +27,11 @@ impl Board<'_> {
         unplaced
     }
 
-    /// Takes all units off the board that have no owner, or one that may not have them. Of those beyond
-    /// its `max_units` the ones with an order go last.
+    /// Takes all units off the board that have no owner, or one that may not have them.
     fn loosen(&mut self) -> Vec<Loose> {
         let fleet = self.fleet;
         let mut units: Vec<_> = (0..self.at.len()).collect();
         units.retain(|it| !fleet.units[*it].in_change);
-        units.sort_by_key(|it| fleet.units[*it].ordered.is_some());
         let mut loose = Vec::new();
         for unit in units {
             let (it, owner) = (&fleet.units[unit], self.at[unit]);

@@ -15,11 +15,10 @@ the unit that moved last moves, and of these the one that moved least | 2x- | 0 
 a label is required | - gpu | 0,need=gpu -,need=gpu | 0>1 labels, 1>1 unowned |
 a label that nobody has | eu gpu | 0,need=tpu -,need=gpu,need=eu | 0>- labels | 1 labels, 0 labels
 a missing handler is a missing label | h-a - | -,need=h-a 0,need=h-b | 0>0 unowned, 1>- labels | 1 labels
+no room is made by one in change | gpu,max=1 - | 0,change -,need=gpu |  | 1 full
 room that is made for one that has no other | gpu,max=1 max=1 | 0 -,need=gpu | 0>1 room, 1>0 unowned |
-no room is made by one with an order, or in change | gpu,max=2 - | 0,order=0 0,change -,need=gpu |  | 2 full
 too few places | max=1 max=2 | 5x- | 0>1 unowned, 1>0 unowned, 2>1 unowned | 3 full, 4 full
 a lower cap moves what is beyond it | max=1 - | 3x0 | 0>1 full, 1>1 full |
-beyond a cap the one with an order stays | max=1 - | 0,order=0 0 | 1>1 full |
 beyond a cap stays what has no other place | gpu,max=1 max=5 | 0,need=gpu 0,need=gpu 0 | 2>1 room | 1 full
 a unit of a full member that takes none | max=0 waits | - |  | 0 full
 a member that takes none for now keeps its own | waits - | 3x0 - | 3>1 unowned |
@@ -42,10 +41,6 @@ a preference | 2x- big | 0 0,like=big 1 | 1>2 preference |
 a preference ends at the fair share | big - | 2x0,like=big 2x1,like=big |  |
 a preference for a member that is full | big,max=1 - | 2x1,like=big 0 |  |
 a preference yields beyond the fair share | big 3x- | 4x0,like=big | 0>3 balance, 1>2 balance, 2>1 balance |
-an order | 2x- | 0,order=1 1 | 0>1 ordered, 1>0 balance |
-an order stays | 2x- | 3x0,order=0 0,order=0 |  |
-an order that the member may not have | 2x- max=0 leaves fails=2 | 0,order=2 1,order=3 1,order=4 4
-an order ends when its owner goes | - leaves | 1,order=1 | 0>0 leaves |
 few heavy units move before many light ones | 2x- | 4x0,w=1000 8x0,w=10 | 0>1 balance, 1>1 balance |
 a heavy unit is alone | 2x- | -,w=3000 3x- | 0>1 unowned, 1>0 unowned, 2>0 unowned, 3>0 unowned |
 a weight that is too heavy to move | 2x- | 0,w=5000 0,w=1 1 | 1>1 balance
@@ -87,19 +82,14 @@ fn a_plan_that_was_carried_out_leaves_nothing_to_do() {
 fn an_explanation_says_why_each_member_is_worse() {
     let members =
         "ssd - ssd ssd,max=0 ssd,cordoned ssd,leaves ssd,waits ssd,fails=0 ssd,zone=a ssd,like";
-    let units = "0,need=ssd,apart=0,zones=0,like=like 2,apart=0 8,zones=0 3x9,order=9";
+    let units = "0,need=ssd,apart=0,zones=0,like=like 2,apart=0 8,zones=0 3x9";
     let why = "- labels apart full cordoned leaves waits failing zones balance";
     let cases = [
         (members, units, why),
         (
             "v=1 like,v=1 v=2",
-            "-,like=like 2x1,order=1",
+            "-,like=like 1,w=2000",
             "version balance -",
-        ),
-        (
-            "3x- like",
-            "1,like=like,order=1",
-            "ordered - ordered ordered",
         ),
         ("2x-", "0", "- near"),
         ("leaves -,max=0", "0", "leaves full"),

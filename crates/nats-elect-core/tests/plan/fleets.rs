@@ -6,7 +6,7 @@ use nats_elect_core::plan::{Fleet, Member, Plan, Standing, Unit, plan};
 ///
 /// A member is a list of labels (`-` is none), `zone=a`, `max=3`, `v=2`, `fails=0`, `cordoned`, `leaves`
 /// and `waits`. A unit begins with the index of its owner, or `-`, and goes on with `w=3000`, `load=5`,
-/// `need=gpu`, `like=gpu`, `apart=0`, `zones=0`, `order=1`, `since=7`, `moved=2` and
+/// `need=gpu`, `like=gpu`, `apart=0`, `zones=0`, `since=7`, `moved=2` and
 /// `change`.
 pub fn fleet(members: &str, units: &str) -> Fleet {
     Fleet {
@@ -60,7 +60,6 @@ fn unit(word: &str) -> Unit {
             ("like", label) => _ = it.prefers.insert(label.to_owned()),
             ("apart", set) => it.apart.push(number(set)),
             ("zones", set) => it.zones.push(number(set)),
-            ("order", member) => it.ordered = Some(number(member)),
             ("since", map) => it.since = number(map),
             ("moved", times) => it.moved = number(times),
             ("change", _) => it.in_change = true,
@@ -132,9 +131,7 @@ pub fn spread(counts: &[usize]) -> usize {
 pub fn remove(fleet: &mut Fleet, member: usize) {
     fleet.members.remove(member);
     for unit in &mut fleet.units {
-        for place in [&mut unit.owner, &mut unit.ordered] {
-            *place = place.filter(|it| *it != member);
-            *place = place.map(|it| it - usize::from(it > member));
-        }
+        unit.owner = unit.owner.filter(|it| *it != member);
+        unit.owner = unit.owner.map(|it| it - usize::from(it > member));
     }
 }

@@ -64,7 +64,6 @@ fn any_fleet(seed: u64) -> Fleet {
     for it in &mut fleet.units {
         it.owner = Some(random.below(8)).filter(|it| *it < members);
         it.in_change = random.one_in(12);
-        it.ordered = Some(random.below(8)).filter(|it| *it < members && random.one_in(4));
         it.weight = Some(random.small(5_000)).filter(|_| random.one_in(3));
         it.load = Some(random.small(50)).filter(|_| is_told && !random.one_in(4));
         (it.since, it.moved) = (random.below(3) as u64, random.small(3));
@@ -99,11 +98,8 @@ fn broken_rule(fleet: &Fleet, after: &Fleet, plan: &Plan) -> Option<String> {
     }
     for it in &plan.moves {
         let unit = &fleet.units[it.unit];
-        let fails = |at: usize| fleet.members[at].failing.contains(&it.unit);
-        let is_bound = unit.ordered.is_some() && unit.ordered == unit.owner;
-        let must = it.cause <= Reason::Full || unit.owner.is_some_and(fails);
         let may = it.to.is_none_or(|to| may_take(fleet, unit, to));
-        if unit.in_change || it.to == unit.owner || !may || (is_bound && !must) {
+        if unit.in_change || it.to == unit.owner || !may {
             return Some(format!("{it:?}"));
         }
     }
@@ -175,7 +171,6 @@ fn an_explanation_agrees_with_the_plan() {
                     Some(Reason::Waits) => member.standing == Standing::Waits,
                     Some(Reason::Full) => is_there || !has_room(&after, at),
                     Some(Reason::Failing) => member.failing.contains(&index),
-                    Some(Reason::Ordered) => unit.ordered.is_some_and(|it| it != at),
                     Some(Reason::Zones) => !unit.zones.is_empty(),
                     Some(Reason::Apart) => !unit.apart.is_empty(),
                     Some(Reason::Preference) => !unit.prefers.is_subset(&member.labels),
