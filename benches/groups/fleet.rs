@@ -15,8 +15,7 @@ pub use drill::Problem;
 
 /// How long to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Nothing moves any more if nothing moved for so long: the planner pauses between two rounds for a
-/// little less.
+/// Nothing moves any more if nothing moved for so long: two plans are a heartbeat apart, or a little more.
 const CALM: Duration = Duration::from_secs(12);
 
 /// One server, or a cluster with a copy of the bucket on each node.
@@ -51,7 +50,7 @@ pub struct Fleet {
     /// When the handler of each shard ended, if none runs.
     ended: BTreeMap<u32, Moment>,
     joined: BTreeSet<usize>,
-    planner: Option<String>,
+    coordinator: Option<String>,
     heap: Option<usize>,
     first: Option<Moment>,
     watched: Watched,
@@ -116,7 +115,7 @@ impl Fleet {
             owners: BTreeMap::new(),
             ended: BTreeMap::new(),
             joined: BTreeSet::new(),
-            planner: None,
+            coordinator: None,
             heap: None,
             first: None,
             watched: Watched::default(),
@@ -178,7 +177,7 @@ impl Fleet {
                 }
             }
             Event::Joined => drop(self.joined.insert(number)),
-            Event::Planner(planner) => self.planner = planner,
+            Event::Coordinator(coordinator) => self.coordinator = coordinator,
             Event::Heap(bytes) => self.heap = Some(bytes),
         }
     }
@@ -253,13 +252,15 @@ impl Fleet {
     }
 
     /// The member that plans, with the number of its shards.
-    pub fn planner(&mut self) -> Result<(usize, usize), Problem> {
+    pub fn coordinator(&mut self) -> Result<(usize, usize), Problem> {
         let asked = self.members.numbers().next().ok_or("no member")?;
-        self.planner = None;
-        self.members.order(asked, &Order::TellPlanner)?;
-        self.until("a member tells who plans", |it| it.planner.is_some())?;
-        let plans = |number: &usize| self.planner.as_deref() == Some(&name(*number));
-        let number = self.members.numbers().find(plans).ok_or("no planner")?;
+        self.coordinator = None;
+        self.members.order(asked, &Order::TellCoordinator)?;
+        self.until("a member tells who coordinates", |it| {
+            it.coordinator.is_some()
+        })?;
+        let plans = |number: &usize| self.coordinator.as_deref() == Some(&name(*number));
+        let number = self.members.numbers().find(plans).ok_or("no coordinator")?;
         Ok((number, self.shards_of(number).len()))
     }
 

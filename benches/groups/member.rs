@@ -32,8 +32,8 @@ pub struct Orders {
 pub enum Order {
     Cordon,
     Resume,
-    /// It is to tell who plans.
-    TellPlanner,
+    /// It is to tell who coordinates.
+    TellCoordinator,
     /// It is to tell how much of its heap is in use.
     TellHeap,
 }
@@ -51,7 +51,7 @@ pub enum Event {
     },
     /// It can own shards, and its companion is ready if it has one.
     Joined,
-    Planner(Option<String>),
+    Coordinator(Option<String>),
     /// Bytes of its heap that are in use.
     Heap(usize),
 }
@@ -121,9 +121,9 @@ async fn take_part(given: &Orders, tell: mpsc::Sender<Event>) {
             Order::TellHeap => {
                 let _ = tell.send(Event::Heap(crate::HEAP.current_usage()));
             }
-            Order::TellPlanner => {
+            Order::TellCoordinator => {
                 let planner = group.explain("0").await.and_then(|it| it.planner);
-                let _ = tell.send(Event::Planner(planner));
+                let _ = tell.send(Event::Coordinator(planner));
             }
         }
     }

@@ -91,8 +91,7 @@ fn planned(measured: &[Figures]) -> Table {
     ];
     let mut table = Table::new(heads.into_iter().chain(CHANGES));
     for it in measured {
-        let drained = it.drain.as_ref().map(|moves| ("is drained", moves));
-        for (what, moves) in [Some(("stops", &it.leave)), drained].into_iter().flatten() {
+        for (what, moves) in [("stops", &it.leave), ("is drained", &it.drain)] {
             let cells = [format!("{}, {what}", of(it)), seconds(moves.whole)];
             table.row(cells.into_iter().chain(changes(moves)));
         }
@@ -111,7 +110,7 @@ fn crash(measured: &[Figures]) -> Table {
     for it in measured {
         for (who, moves) in [
             ("a member", &it.kill),
-            ("the planner", &it.kill_planner),
+            ("the coordinator", &it.kill_coordinator),
             ("a member with a last will", &it.kill_with_will),
         ] {
             if moves.least == 0 {
@@ -136,7 +135,7 @@ fn shares(measured: &[Figures]) -> Table {
         "after one joined",
         "after one stopped",
         "after one was killed",
-        "after the planner was killed",
+        "after the coordinator was killed",
     ]);
     for it in measured {
         let after = [
@@ -144,7 +143,7 @@ fn shares(measured: &[Figures]) -> Table {
             &it.join.moves.shares,
             &it.leave.shares,
             &it.kill.shares,
-            &it.kill_planner.shares,
+            &it.kill_coordinator.shares,
         ];
         table.row(
             [of(it)]

@@ -11,9 +11,6 @@ use drill::Moment;
 use drill::Sample;
 use drill::usage::{cpu, memory};
 
-/// A drain is slow on purpose. Beyond this number of shards it says nothing new.
-const MOST_DRAINED: u32 = 1000;
-
 /// What one fleet with one number of shards showed.
 pub struct Figures {
     pub shards: u32,
@@ -23,9 +20,9 @@ pub struct Figures {
     pub idle: Idle,
     pub join: Join,
     pub leave: Moves,
-    pub drain: Option<Moves>,
+    pub drain: Moves,
     pub kill: Moves,
-    pub kill_planner: Moves,
+    pub kill_coordinator: Moves,
     pub kill_with_will: Moves,
 }
 
@@ -111,28 +108,23 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         member.wait()?;
         Ok(())
     })?;
-    let drain = if shards <= MOST_DRAINED {
-        say("a member is drained, and comes back");
-        let (number, share) = fleet.fullest()?;
-        let drained = moves(&mut fleet, &idle, share, |fleet| {
-            fleet.members.order(number, &Order::Cordon)?;
-            fleet.until_others_own_all(number)
-        })?;
-        fleet.members.order(number, &Order::Resume)?;
-        fleet.settle()?;
-        Some(drained)
-    } else {
-        None
-    };
+    say("a member is drained, and comes back");
+    let (number, share) = fleet.fullest()?;
+    let drain = moves(&mut fleet, &idle, share, |fleet| {
+        fleet.members.order(number, &Order::Cordon)?;
+        fleet.until_others_own_all(number)
+    })?;
+    fleet.members.order(number, &Order::Resume)?;
+    fleet.settle()?;
     say("a member is killed");
     let (number, share) = fleet.fullest()?;
     let kill = moves(&mut fleet, &idle, share, |fleet| {
         fleet.kill(number)?;
         fleet.until_owned()
     })?;
-    say("the planner is killed");
-    let (number, share) = fleet.planner()?;
-    let kill_planner = moves(&mut fleet, &idle, share, |fleet| {
+    say("the coordinator is killed");
+    let (number, share) = fleet.coordinator()?;
+    let kill_coordinator = moves(&mut fleet, &idle, share, |fleet| {
         fleet.kill(number)?;
         fleet.until_owned()
     })?;
@@ -155,7 +147,7 @@ pub fn run(args: &Args, shards: u32, replicas: usize) -> Result<Figures, Problem
         leave,
         drain,
         kill,
-        kill_planner,
+        kill_coordinator,
         kill_with_will,
     })
 }

@@ -11,9 +11,12 @@ use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::plan::{self, Fleet, Plan, Standing, Unit};
 
+/// Of many units one in so many may move in a map though it could stay.
+const SHARE: usize = 16;
+
 /// A plan that is asked for.
 ///
-/// The driver makes the [`fleet`](Self::fleet), adds the weights, labels and orders that it knows, plans,
+/// The driver makes the [`fleet`](Self::fleet), adds the weights and labels that it knows, plans,
 /// and passes the [`owners`](Self::owners).
 #[derive(Clone, Debug)]
 pub struct PlanRequest {
@@ -147,10 +150,14 @@ impl PlanRequest {
             rolls: self.rolls_until.is_some(),
             ..Fleet::default()
         };
-        if self.is_repair {
-            fleet.limits.moves = 0;
-        }
-        for place in 0..self.base.units().count() {
+        let count = self.base.units().count();
+        let share = count as usize / SHARE;
+        fleet.limits.moves = if self.is_repair {
+            0
+        } else {
+            fleet.limits.moves.max(share)
+        };
+        for place in 0..count {
             let owner = self.base.owner(place);
             let moved = self.moves.of(place);
             let mut unit = Unit {

@@ -78,7 +78,7 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How many units may move that could stay. Default 64, so that a member that joins ten others
-    /// gets its part of 256 units by one plan, and of 10,000 by fifteen. Units without an owner, and
+    /// gets its part of 256 units by one plan. Units without an owner, and
     /// those that must leave theirs, are exempt.
     pub moves: usize,
     /// How many times the plan compares a place for a unit. Default 1,000,000: at most about 50 ms. A
