@@ -140,8 +140,8 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `machine.rs` | [`Election`], and the way through one step |
-//! | `scene.rs` | everything of an election but its phase |
-//! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
+//! | `scene.rs` | everything of an election but its phase, and the [`Candidate`] it is made from |
+//! | `input.rs`, `effect.rs` | [`Input`] with [`Intent`], and [`Effect`] |
 //! | `phase.rs` | the phases, each with a file for all that can happen in it |
 //! | `waiting.rs` | waiting for a free role, and the claim |
 //! | `acquiring.rs` | from a confirmed claim to promotion: the fence record |
@@ -152,8 +152,10 @@
 //! | `keeping.rs` | heartbeats of a term, and what follows from their answers |
 //! | `link.rs` | the link to the bucket is lost, unusable, new, or leads to another bucket |
 //! | `succession.rs`, `asked.rs` | handing over to a successor, and what the others answer |
+//! | `line.rs` | the heirs that a leader keeps ready, in their line
 //! | `takeover.rs` | taking over from a leader of lower priority |
-//! | `intent.rs` | [`Intent`]: pause, resume, cordon, step down, stop, abandon |
+//! | `intent.rs` | what an [`Intent`] does: pause, resume, cordon, step down, stop, abandon |
+//! | `failing.rs`, `streak.rs` | instances whose terms keep failing claim last |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
 //! | `sending.rs` | what is sent to the bucket |
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |

@@ -6,13 +6,13 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::failing::{Failing, short};
 use super::input::PeerRequestId;
 use super::leading::Leadership;
 use super::line::{Line, poll_interval};
 use super::machine::Election;
 use super::phase::Phase;
 use super::scene::Scene;
+use super::streak::{Failing, short};
 use super::takeover::TakeoverRequest;
 use super::waiting::Waiting;
 use crate::config::RoleSettings;

@@ -1,12 +1,14 @@
 //! The inputs of the state machine.
 
-use super::intent::Intent;
+use std::time::Duration;
+
 use crate::lease::{Failure, HandlerEnd, Link, OpId, TermId, WriteOutcome};
 use crate::moment::Moment;
 use crate::peer::{PeerReply, PeerRequest};
 use crate::record::Entry;
 use crate::record::FenceEntry;
 pub use crate::record::Snapshot;
+use crate::token::FencingToken;
 
 /// A caller that waits for a [`Reply`](super::Reply), numbered by the driver from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +26,38 @@ pub struct PeerRequestId(pub u64);
 /// A peer request of another instance to this one, numbered by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReplyId(pub u64);
+
+/// What somebody wants of an instance.
+#[derive(Clone, Debug)]
+pub enum Intent {
+    /// It takes part in no election until `Resume`.
+    ///
+    /// A term that has begun goes on. A claim under way is given back. A second pause changes
+    /// nothing.
+    Pause,
+    /// It takes part in elections again, after its cool-down if one runs, also if its terms kept
+    /// failing. What an order gave it can be taken by a higher priority again.
+    Resume,
+    /// It takes part in no election until `Resume`, and its term ends. The role goes to a candidate
+    /// that is ready, if one is. The answer comes when the term has ended.
+    Cordon,
+    /// Its term ends. The role is freed, and the instance stays out for its cool-down.
+    StepDown {
+        /// The instance id of a named successor. The term ends only if it is ready to lead.
+        to: Option<String>,
+        /// The fencing token of the term to end. A request for another term changes nothing.
+        expected: Option<FencingToken>,
+        /// The least time for which the instance stays out, if the cool-down is shorter.
+        hold_off: Duration,
+    },
+    /// It leaves the election, after the end of the term if there is one.
+    Stop {
+        /// Whether to free the role. Otherwise its lease runs out.
+        release: bool,
+    },
+    /// It leaves the election without a write. The lease runs out by itself.
+    Abandon,
+}
 
 /// Something that happened.
 #[derive(Clone, Debug)]

@@ -1,34 +1,15 @@
 //! The state machine of one election, and the way through one step.
 
-use uuid::Uuid;
-
 use super::effect::{Effect, Reply};
 use super::input::Input;
 use super::phase::Phase;
-use super::scene::Scene;
+use super::scene::{Candidate, Scene};
 use super::waiting::Waiting;
-use crate::config::RoleSettings;
 use crate::event::{EndCause, Vacancy};
 use crate::lease::{Bequest, Failure, Fresh, Link};
 use crate::moment::Moment;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::FencingToken;
-
-/// A candidate for a role, with its settings.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// The instance id, as records show it.
-    pub instance_id: String,
-    /// The start of this instance. Together with the id it is the instance's identity.
-    pub incarnation: Uuid,
-    /// The first beat to use. It must be greater than every beat that an earlier machine of this
-    /// incarnation used.
-    pub first_beat: u64,
-    /// Whether the election begins paused.
-    pub paused: bool,
-    /// The role's settings.
-    pub settings: RoleSettings,
-}
 
 /// The status of an election.
 #[derive(Clone, Debug, PartialEq)]

@@ -22,6 +22,7 @@ mod phase;
 mod releasing;
 mod scene;
 mod sending;
+mod streak;
 mod succession;
 mod takeover;
 mod timers;
@@ -31,7 +32,7 @@ mod winding_down;
 #[cfg(test)]
 mod tests;
 
-pub use self::machine::{Candidate, CoreStatus, Election};
+pub use self::machine::{CoreStatus, Election};
+pub use self::scene::Candidate;
 pub use effect::{Effect, Reply, TermStart, Write, WriteKind};
-pub use input::{Input, PeerRequestId, ReplyId, RequestId, Snapshot};
-pub use intent::Intent;
+pub use input::{Input, Intent, PeerRequestId, ReplyId, RequestId, Snapshot};

@@ -19,12 +19,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use self::trust::Trust;
-use super::input::Snapshot;
 use super::observed_record::{LastRecord, ObservedRecord};
 use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::mutation::mutated;
-use crate::record::{Content, Entry, FenceEntry, Nonce};
+use crate::record::{Content, Entry, FenceEntry, Nonce, Snapshot};
 use crate::release::ReleaseSecret;
 
 /// The result of a read.

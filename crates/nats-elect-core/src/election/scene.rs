@@ -3,10 +3,9 @@
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
-use super::failing::Failing;
 use super::input::{PeerRequestId, RequestId};
-use super::machine::Candidate;
 use super::observed_role::ObservedRole;
+use super::streak::Failing;
 use crate::config::RoleSettings;
 use crate::event::Event;
 use crate::lease::{AdaptiveTimeout, Failure, Fresh, TermId, Wire};
@@ -15,6 +14,22 @@ use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
 use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::LeaseToken;
+
+/// A candidate for a role, with its settings.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The instance id, as records show it.
+    pub instance_id: String,
+    /// The start of this instance. Together with the id it is the instance's identity.
+    pub incarnation: Uuid,
+    /// The first beat to use. It must be greater than every beat that an earlier machine of this
+    /// incarnation used.
+    pub first_beat: u64,
+    /// Whether the election begins paused.
+    pub paused: bool,
+    /// The role's settings.
+    pub settings: RoleSettings,
+}
 
 /// Everything of an election but its phase.
 #[derive(Clone, Debug)]
