@@ -5,12 +5,12 @@ mod group;
 mod handle;
 mod probe;
 mod start;
+mod stop_options;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -19,6 +19,7 @@ pub use self::builder::RoleManagerBuilder;
 pub use self::group::GroupHandle;
 pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
+pub use self::stop_options::{Release, StopOptions};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
@@ -33,75 +34,6 @@ use crate::role::{
 };
 use nats_elect_core::CoreStatus;
 use nats_elect_core::name::{GroupName, RoleName};
-
-/// Whether a role is freed for others when its election is left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Release {
-    /// Do as the role's `delete_on_stop` says.
-    #[default]
-    Configured,
-    /// Free the role once its handler has ended. Another instance leads at once.
-    Delete,
-    /// Leave the record. Another instance leads when the lease has run out.
-    Keep,
-}
-
-impl Release {
-    const fn choice(self) -> Option<bool> {
-        match self {
-            Self::Configured => None,
-            Self::Delete => Some(true),
-            Self::Keep => Some(false),
-        }
-    }
-}
-
-/// How to stop.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use nats_elect::{Release, StopOptions};
-///
-/// let restart = StopOptions::default()
-///     .release(Release::Keep)
-///     .timeout(Duration::from_secs(10));
-/// assert_eq!(restart.release, Release::Keep);
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct StopOptions {
-    /// Whether the roles are freed. Default: as each role is configured.
-    pub release: Release,
-    /// How long handlers may take to end. Default: 30 s.
-    pub timeout: Duration,
-}
-
-impl Default for StopOptions {
-    fn default() -> Self {
-        Self {
-            release: Release::default(),
-            timeout: Duration::from_secs(30),
-        }
-    }
-}
-
-impl StopOptions {
-    /// Sets [`release`](field@Self::release).
-    #[must_use]
-    pub const fn release(mut self, release: Release) -> Self {
-        self.release = release;
-        self
-    }
-
-    /// Sets [`timeout`](field@Self::timeout).
-    #[must_use]
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-}
 
 /// One instance. It takes part in the elections of its roles, and runs the handler of each role
 /// that it leads.
