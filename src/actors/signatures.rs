@@ -420,7 +420,7 @@ mod tests {
         let stated = stated.lock().expect("no panic").take().expect("it");
         let left = stated.expires_at.duration_since(stated.issued_at);
         let left = left.expect("a while");
-        assert!((LASTS - LASTS / 10..=LASTS).contains(&left), "{left:?}");
+        assert!((LASTS * 9 / 10..=LASTS).contains(&left), "{left:?}");
         assert_eq!((&*stated.instance_id, stated.priority), ("me", 3));
         assert_eq!(stated.signer, "U");
         // The process paused after the step was taken, and the lease ended meanwhile.
