@@ -2,7 +2,7 @@
 
 - The core has no I/O, no clock and no randomness in its tree.
 - In the core, values know nothing of leases, and a lease nothing of the machines that hold one.
-- The testing crate knows nothing of elections, and the library nothing of the command.
+- The testing crate knows nothing of elections, and the library nothing of keys and the command.
 - No dependency asks for a newer Rust than the manifest states.
 """
 
@@ -17,7 +17,8 @@ MAY_KNOW = {
     "nats-elect-core": set(),
     "nats-elect-testing": set(),
     "nats-elect": {"nats-elect-core"},
-    "nats-elect-cli": {"nats-elect", "nats-elect-core"},
+    "nats-elect-signing": {"nats-elect", "nats-elect-core"},
+    "nats-elect-cli": {"nats-elect", "nats-elect-core", "nats-elect-signing"},
 }
 # Modules of the core that others must not use; what is not named here are values.
 ABOVE = {

@@ -11,9 +11,9 @@
 use std::time::{Duration, SystemTime};
 
 use nats_elect::{
-    BoxError, LeaderProof, ProofError, RoleConfig, RoleManager, SigningKey, StopOptions, Term,
-    TrustedKeys, VerifiedLeader, handler_fn,
+    BoxError, LeaderStatement, RoleConfig, RoleManager, StopOptions, Term, handler_fn,
 };
+use nats_elect_signing::{LeaderProof, ProofError, SigningBuilder, SigningKey, TrustedKeys};
 use tokio::sync::mpsc;
 
 /// How far apart the clocks of the leader and of the third party may be.
@@ -67,14 +67,14 @@ async fn send_proofs(term: Term, to: mpsc::Sender<String>) -> Result<(), BoxErro
     while term.run_until_cancelled(pause()).await.is_some() {
         // Nothing for a moment after the promotion, until the first heartbeat is confirmed.
         if let Some(proof) = term.proof() {
-            term.run_until_cancelled(to.send(proof.to_string())).await;
+            term.run_until_cancelled(to.send(proof)).await;
         }
     }
     Ok(())
 }
 
 /// The third party's side. It asks nobody: it needs the text, the keys and a clock.
-fn verify(text: &str, keys: &TrustedKeys, at: SystemTime) -> Result<VerifiedLeader, ProofError> {
+fn verify(text: &str, keys: &TrustedKeys, at: SystemTime) -> Result<LeaderStatement, ProofError> {
     text.parse::<LeaderProof>()?.verify(keys, at, MAX_SKEW)
 }
 

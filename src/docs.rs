@@ -35,13 +35,8 @@ pages! {
     protocol = "../docs/protocol.md";
     security = "../docs/security.md";
     serve = "../docs/serve.md";
+    signing = "../docs/signing.md";
 }
-
-// Its examples need the feature.
-#[cfg_attr(feature = "signing", doc = include_str!("../docs/signing.md"))]
-#[cfg_attr(not(feature = "signing"), doc = "The feature `signing` has this page.")]
-#[doc = include_str!("docs/links.html")]
-pub mod signing {}
 
 // Its examples need the feature.
 #[cfg_attr(feature = "testing", doc = include_str!("../docs/testing.md"))]

@@ -72,7 +72,9 @@
 //!
 //! [`RoleManagerBuilder`], [`AuthConfig`] and [`TlsConfig`] set authentication and encryption.
 //! [`ElectionsConfig::with_env`] takes them, and every other setting, from the environment. The page
-//! about [security](docs::security) describes which permissions to grant to each user.
+//! about [security](docs::security) describes which permissions to grant to each user. With the
+//! crate `nats-elect-signing` leaders sign what they lead, and others verify it: see
+//! [signing](docs::signing).
 //!
 //! # Operating it
 //!
@@ -96,8 +98,6 @@
 //! # Features
 //!
 //! - `health`: health and metrics over HTTP, for orchestrators; see [`health`].
-//! - `signing`: leaders sign what they lead with a NATS nkey, others verify it; see
-//!   [signing](docs::signing).
 //! - `testing`: unit tests of handlers [without a server](docs::testing).
 #![forbid(unsafe_code)]
 // Items that need a feature say so on docs.rs.
@@ -137,8 +137,6 @@ mod observer;
 pub mod permissions;
 mod repeated;
 mod role;
-#[cfg(feature = "signing")]
-mod signing;
 mod store;
 #[cfg(all(test, unix))]
 #[path = "../tests/it/support/mod.rs"]
@@ -176,6 +174,7 @@ pub use crate::model::config::{
     TlsConfig,
 };
 pub use crate::model::leader_event::{LeaderChange, LeaderEvent};
+pub use crate::model::statement::LeaderStatement;
 pub use crate::model::status::RoleStatus;
 pub use crate::observer::{
     Change, ChangeCause, FollowedGroups, GroupProblem, Observed, ObservedGroup, ObservedGroups,
@@ -186,10 +185,6 @@ pub use crate::role::{
     BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore, GroupEvent,
     MoveError, ResizeError, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn,
     try_handler_fn,
-};
-#[cfg(feature = "signing")]
-pub use crate::signing::{
-    KeyError, LeaderProof, ProofError, PublicKey, SigningKey, TrustedKeys, VerifiedLeader,
 };
 pub use crate::store::Denied;
 // For this project's command.

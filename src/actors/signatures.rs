@@ -3,15 +3,15 @@
 //! nothing of this: it waits for every record alike.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
 use crate::clock;
-use crate::model::keyring::Keyring;
-use crate::model::statement::{Statement, VerifiedStatement};
+use crate::model::statement::{Keyring, LeaderStatement};
 use nats_elect_core::Moment;
 use nats_elect_core::event::Distrust;
-use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::{Content, Entry, Record, SeenRecord};
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::text::printable;
@@ -87,17 +87,18 @@ impl Signatures {
         let issued_at = clock::unix_micros() / 1000;
         let left = lease_end.since(clock::now()).as_millis();
         let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
-        let expires_at = issued_at + left;
-        let statement = Statement {
-            bucket: bucket.clone(),
+        let at = |millis| SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+        let statement = LeaderStatement {
+            bucket: bucket.to_string(),
             role: self.role.clone(),
             fencing_token,
-            instance_id: InstanceId::new(&record.id).ok()?,
+            instance_id: record.id.clone(),
             incarnation: record.nonce.incarnation,
             priority: record.priority,
             meta: record.meta.clone(),
-            issued_at,
-            expires_at,
+            issued_at: at(issued_at),
+            expires_at: at(issued_at + left),
+            signer: signer.key.clone(),
         };
         let sign = Arc::clone(&signer.sign);
         Some(Box::new(move || sign(statement)))
@@ -145,17 +146,13 @@ impl Signatures {
         }
         let proof = proof.ok_or(Distrust::Unsigned)?;
         let verify = self.keyring.verify.as_ref().ok_or(Distrust::Unsigned)?;
-        let VerifiedStatement {
-            statement,
-            signer,
-            valid_for,
-        } = verify(&proof)?;
+        let (statement, valid_for) = verify(&proof)?;
         let of_here = |(name, epoch): &(BucketName, u64)| {
-            *name == statement.bucket && *epoch == statement.fencing_token.epoch
+            name.as_str() == statement.bucket && *epoch == statement.fencing_token.epoch
         };
         if !self.bucket.as_ref().is_some_and(of_here)
             || statement.role != self.role
-            || statement.instance_id.as_str() != record.id
+            || statement.instance_id != record.id
             || Some(statement.incarnation) != record.incarnation
         {
             return Err(Distrust::Mismatch);
@@ -169,13 +166,13 @@ impl Signatures {
             .is_some_and(|held| now < held.until && statement.fencing_token < held.fencing_token);
         if !is_earlier && held.is_none_or(|held| held.until < until) {
             let meta = statement.meta.iter();
-            let mut leader = LeaderInfo::new(statement.instance_id.as_str());
+            let mut leader = LeaderInfo::new(statement.instance_id);
             leader.incarnation = Some(statement.incarnation);
             leader.priority = statement.priority;
             leader.meta = meta
                 .map(|(key, value)| (printable(key), printable(value)))
                 .collect();
-            leader.signer = Some(signer);
+            leader.signer = Some(statement.signer);
             self.held = Some(Held {
                 leader,
                 fencing_token: statement.fencing_token,
@@ -223,10 +220,9 @@ impl Signatures {
 mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
-    use std::time::Duration;
 
     use super::*;
-    use crate::model::keyring::Signer;
+    use crate::model::statement::Signer;
     use nats_elect_core::heirs::Heirs;
     use nats_elect_core::record::Release;
     use nats_elect_core::release::ReleaseSecret;
@@ -239,20 +235,21 @@ mod tests {
         Moment::from_nanos(n * 1_000_000_000)
     }
 
-    fn statement() -> Statement {
-        Statement {
-            bucket: BucketName::new("leaders").expect("a name"),
+    fn statement() -> LeaderStatement {
+        LeaderStatement {
+            bucket: "leaders".to_owned(),
             role: RoleName::new("r").expect("a name"),
             fencing_token: FencingToken {
                 epoch: EPOCH,
                 sequence: 1,
             },
-            instance_id: InstanceId::new("a").expect("a name"),
+            instance_id: "a".to_owned(),
             incarnation: Uuid::from_u128(1),
             priority: 7,
             meta: BTreeMap::from([("k".to_owned(), "signed\n".to_owned())]),
-            issued_at: 1,
-            expires_at: 2,
+            issued_at: SystemTime::UNIX_EPOCH,
+            expires_at: SystemTime::UNIX_EPOCH,
+            signer: "U".to_owned(),
         }
     }
 
@@ -272,11 +269,7 @@ mod tests {
                 let mut statement = statement();
                 statement.incarnation = Uuid::from_u128(term);
                 statement.fencing_token.sequence = u64::try_from(term).expect("a small one");
-                Ok(VerifiedStatement {
-                    statement,
-                    signer: "U".to_owned(),
-                    valid_for: Duration::from_secs(seconds),
-                })
+                Ok((statement, Duration::from_secs(seconds)))
             })),
         };
         let role = RoleName::new("r").expect("a name");
@@ -412,7 +405,7 @@ mod tests {
             signatures.statement(&own, token, lease_end).is_none(),
             "no key"
         );
-        let stated = Arc::<Mutex<Option<Statement>>>::default();
+        let stated = Arc::<Mutex<Option<LeaderStatement>>>::default();
         let noted = Arc::clone(&stated);
         signatures.keyring.signer = Some(Signer {
             key: "U".to_owned(),
@@ -425,9 +418,11 @@ mod tests {
         let sign = signatures.statement(&own, token, lease_end).expect("a key");
         assert_eq!(sign(), "signed");
         let stated = stated.lock().expect("no panic").take().expect("it");
-        let left = stated.expires_at - stated.issued_at;
-        assert!((9_000..=10_000).contains(&left), "{left}");
-        assert_eq!((stated.instance_id.as_str(), stated.priority), ("me", 3));
+        let left = stated.expires_at.duration_since(stated.issued_at);
+        let left = left.expect("a while");
+        assert!((LASTS * 9 / 10..=LASTS).contains(&left), "{left:?}");
+        assert_eq!((&*stated.instance_id, stated.priority), ("me", 3));
+        assert_eq!(stated.signer, "U");
         // The process paused after the step was taken, and the lease ended meanwhile.
         let sign = signatures.statement(&own, token, clock::now());
         assert!(sign.is_none(), "nothing is left to state");

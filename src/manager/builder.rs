@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_nats::Client;
 use futures::future::BoxFuture;
@@ -14,8 +15,9 @@ use crate::last_will::Ends;
 use crate::model::config::{
     AdminConfig, ElectionsConfig, EventsConfig, LastWillConfig, MemberConfig, RoleConfig, Storage,
 };
-use crate::model::keyring::Keyring;
+use crate::model::statement::{Keyring, LeaderStatement, Signer};
 use crate::role::{ErasedHandler, RoleHandler};
+use nats_elect_core::event::Distrust;
 
 /// Builds a [`RoleManager`]. Nothing is checked before [`start`](Self::start).
 ///
@@ -149,32 +151,53 @@ impl RoleManagerBuilder {
         self
     }
 
-    /// Signs each heartbeat of a role that this instance leads. Anyone who trusts the key can then
-    /// check which instance leads, see [`Term::proof`](crate::Term::proof).
+    /// Signs each heartbeat of a role that this instance leads. Others can then check which instance
+    /// leads: [`Term::proof`](crate::Term::proof) returns what was signed last, and the role's
+    /// record has it too. Keys of NATS users and a form for proofs are in the crate
+    /// `nats-elect-signing`.
     ///
-    /// This costs a signature for each heartbeat. It also costs one more heartbeat, sent at once,
-    /// when a role is won. The first record of a term carries no proof, and the second one does.
-    #[cfg(feature = "signing")]
-    pub fn signing_key(mut self, key: crate::SigningKey) -> Self {
-        self.keyring.signer = Some(crate::signing::signer(key));
+    /// `key` is the public key, by which others know the signer. `sign` returns the proof: a text
+    /// that contains the statement and its signature. Others ignore a text of more than 8 KiB.
+    ///
+    /// `sign` is called once for each heartbeat, and before that for its size where a message of the
+    /// bucket has not much room. It runs on the thread of the elections, so it must not block or
+    /// panic. Signing costs also one more heartbeat, sent at once, when a role is won: the first
+    /// record of a term carries no proof, and the second one does.
+    pub fn signer(
+        mut self,
+        key: impl Into<String>,
+        sign: impl Fn(LeaderStatement) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.keyring.signer = Some(Signer {
+            key: key.into(),
+            sign: Arc::new(sign),
+        });
         self
     }
 
-    /// Reports another instance as the leader only if one of these keys signed that it leads. Only
-    /// the signed data is reported then.
+    /// Reports another instance as the leader only if `verify` accepts the proof in its record. Only
+    /// the data that it returns is reported then.
     ///
     /// This applies to [`leader`](super::RoleHandle::leader), `status`, `events`, `wait_for_leader`
     /// and `on_leader_change`. Other records are counted in `election_untrusted_records_total`.
     ///
-    /// The keys decide nothing in the election. The instance waits for a record without a trusted
-    /// signature like for any other, because otherwise a wrong key would make two leaders.
+    /// Proofs decide nothing in the election. The instance waits for a record without a proof like
+    /// for any other, because otherwise a wrong key would make two leaders.
     ///
-    /// `max_skew` is the bound on the difference between the wall clocks of the instances. It is at
-    /// most [`LeaderProof::MAX_SKEW`](crate::LeaderProof::MAX_SKEW). If the clocks differ by more, leaders may not be
-    /// reported, or may be reported for too long.
-    #[cfg(feature = "signing")]
-    pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: std::time::Duration) -> Self {
-        self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
+    /// `verify` gets the text of a proof, of at most 8 KiB, which anyone may have written. It
+    /// returns the statement, and the time for which the statement is valid from now on by this
+    /// machine's wall clock, including what it allows for the difference between the clocks. Or it
+    /// returns why the proof is not trusted. That the statement is about the record's instance and
+    /// role, and this bucket, is checked after it.
+    ///
+    /// It is called at most once for each record that is seen, and not again for the same leader
+    /// until half of that time has passed. It runs on the thread of the elections, so it must not
+    /// block or panic.
+    pub fn verifier(
+        mut self,
+        verify: impl Fn(&str) -> Result<(LeaderStatement, Duration), Distrust> + Send + Sync + 'static,
+    ) -> Self {
+        self.keyring.verify = Some(Arc::new(verify));
         self
     }
 

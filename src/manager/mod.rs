@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::group::{Group, Settled};
 use crate::last_will::{Keeper, LastWillStatus};
 use crate::model::config::{MemberConfig, RoleConfig};
-use crate::model::keyring::Keyring;
+use crate::model::statement::Keyring;
 use crate::model::status::RoleStatus;
 use crate::role::{
     Ask, ErasedHandler, GroupScope, Instance, Order, RoleHandler, RoleRegistry, RoleScope,

@@ -4,9 +4,7 @@
 pub mod admin;
 pub mod bequests;
 pub mod config;
-pub mod keyring;
 pub mod leader_event;
-#[allow(missing_docs)]
 pub mod statement;
 pub mod status;
 pub mod unit_explanation;

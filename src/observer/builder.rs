@@ -20,8 +20,9 @@ use crate::actors::{Link, LinkedActor, LinkedMsg, MonitorActor, MonitorSetup};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
-use crate::model::keyring::Keyring;
+use crate::model::statement::{Keyring, LeaderStatement};
 use nats_elect_core::duration::exact;
+use nats_elect_core::event::Distrust;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::FOREIGN_LEASE;
 
@@ -86,16 +87,18 @@ impl ObserverBuilder {
         self
     }
 
-    /// Reports an instance as the leader only if one of these keys signed that it leads. Only the
-    /// signed data is reported then. Roles with other records are
+    /// Reports an instance as the leader only if `verify` accepts the proof in its record. Only the
+    /// data that it returns is reported then. Roles with other records are
     /// [`Untrusted`](super::Standing::Untrusted).
     ///
-    /// `max_skew` is the bound on the difference between the wall clocks of the leaders and this
-    /// machine. It is at most [`LeaderProof::MAX_SKEW`](crate::LeaderProof::MAX_SKEW). The first record of each term carries
-    /// no signature. The second one follows at once.
-    #[cfg(feature = "signing")]
-    pub fn trusted_keys(mut self, keys: crate::TrustedKeys, max_skew: Duration) -> Self {
-        self.keyring.verify = Some(crate::signing::verifier(keys, max_skew));
+    /// See [`RoleManagerBuilder::verifier`](crate::RoleManagerBuilder::verifier) for what `verify`
+    /// gets and returns. It runs on a task of this observer, so it must not block or panic. The first
+    /// record of each term carries no proof. The second one follows at once.
+    pub fn verifier(
+        mut self,
+        verify: impl Fn(&str) -> Result<(LeaderStatement, Duration), Distrust> + Send + Sync + 'static,
+    ) -> Self {
+        self.keyring.verify = Some(Arc::new(verify));
         self
     }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::observed::{Change, ChangeCause, Observed, RoleChange, Standing, WatchStatus};
 use super::tracked_role::Now;
 use super::tracked_roles::{Scope, TrackedRoles};
-use crate::model::keyring::Keyring;
+use crate::model::statement::Keyring;
 use crate::store::Written;
 use nats_elect_core::Moment;
 use nats_elect_core::heirs::Heirs;

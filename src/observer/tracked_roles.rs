@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::observed::{Change, Observed, WatchStatus};
 use super::tracked_role::{Now, TrackedRole};
 use crate::actors::Signatures;
-use crate::model::keyring::Keyring;
+use crate::model::statement::Keyring;
 use crate::store::Written;
 use nats_elect_core::Moment;
 use nats_elect_core::name::{BucketName, RoleName};

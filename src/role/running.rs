@@ -385,7 +385,7 @@ mod tests {
 
     use super::*;
     use crate::model::config::RoleConfig;
-    use crate::model::keyring::Keyring;
+    use crate::model::statement::Keyring;
     use crate::role::{BoxError, Instance, RoleHandler};
     use nats_elect_core::CoreStatus;
     use nats_elect_core::application::Application;

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::lock::lock;
 use crate::model::admin::LastFailure;
 use crate::model::config::RoleSettings;
-use crate::model::keyring::Keyring;
+use crate::model::statement::Keyring;
 use crate::model::status::RoleStatus;
 use crate::repeated::Repeated;
 use crate::store::Bucket;

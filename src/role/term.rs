@@ -288,21 +288,21 @@ impl Term {
         })
     }
 
-    /// Returns the proof that goes with the last confirmed heartbeat.
+    /// Returns the proof that goes with the last confirmed heartbeat: the text that the
+    /// [signer](crate::RoleManagerBuilder::signer) made.
     ///
     /// Give it to anyone who should know that this instance leads. Ask for a new one each time.
     ///
-    /// The result is `None` if no signing key is set, or if the term is being wound down or over.
+    /// The result is `None` if there is no signer, or if the term is being wound down or over.
     /// It is also `None` for the round trip between promotion and the first heartbeat.
     ///
     /// The proof is valid until the end of the lease at most. It may outlive the term, if the term
     /// ends earlier.
-    #[cfg(feature = "signing")]
-    pub fn proof(&self) -> Option<crate::LeaderProof> {
+    pub fn proof(&self) -> Option<String> {
         if !self.is_valid() || self.is_cancelled() {
             return None;
         }
-        crate::lock::lock(&self.0.proof).as_ref()?.parse().ok()
+        crate::lock::lock(&self.0.proof).clone()
     }
 
     /// Returns how far this role can rely on NATS now. While it is `Suspended`, hold back work that

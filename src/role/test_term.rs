@@ -18,7 +18,7 @@ use super::term::{Term, TermError};
 use crate::clock;
 use crate::lock::lock;
 use crate::model::config::{RoleConfig, RoleSettings};
-use crate::model::keyring::Keyring;
+use crate::model::statement::Keyring;
 use nats_elect_core::application::Application;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};

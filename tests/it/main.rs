@@ -60,7 +60,6 @@ mod secrets;
 mod security;
 mod security_environment;
 mod security_tls;
-#[cfg(feature = "signing")]
 mod signing;
 mod slow_network;
 mod small_messages;

@@ -257,10 +257,10 @@ async fn what_strangers_write_is_told_as_far_as_it_can_be_read_and_stops_nothing
     assert_eq!(seen.revision, None);
 }
 
-#[cfg(feature = "signing")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_whom_a_trusted_key_signed_for_is_told_as_a_leader() {
-    use nats_elect::{Distrust, SigningKey, TrustedKeys};
+    use nats_elect::Distrust;
+    use nats_elect_signing::{SigningBuilder, SigningKey, TrustedKeys, TrustingBuilder};
     use std::time::Duration;
 
     let pair = nkeys::KeyPair::new_user();

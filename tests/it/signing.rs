@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use nats_elect::{
-    Distrust, Event, LeaderInfo, LeaderProof, PublicKey, Release, RoleState, SigningKey, StepDown,
-    StopOptions, Term, TrustedKeys,
+use nats_elect::{Distrust, Event, LeaderInfo, Release, RoleState, StepDown, StopOptions, Term};
+use nats_elect_signing::{
+    LeaderProof, PublicKey, SigningBuilder, SigningKey, TrustedKeys, TrustingBuilder,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
@@ -80,6 +80,7 @@ async fn a_leader_proves_to_anyone_what_it_leads_until_its_term_ends() {
     let a = a.standing(config).start().await;
     let first = journal.started(ROLE, 0).await;
     let proof = eventually(SOON, "a proof", async || first.term().proof()).await;
+    let proof: LeaderProof = proof.parse().expect("well formed");
 
     let at = wall_clock();
     let verified = proof.verify(&trusted, at, SKEW).expect("valid");
@@ -89,7 +90,7 @@ async fn a_leader_proves_to_anyone_what_it_leads_until_its_term_ends() {
     assert_eq!(verified.instance_id, "a");
     assert_eq!(verified.priority, 3);
     assert_eq!(verified.meta["address"], "10.0.0.1:80");
-    assert_eq!(verified.signer, *key.public_key());
+    assert_eq!(verified.signer, key.public_key().as_str());
     let own = leader(&a).expect("itself");
     assert_eq!(own.incarnation, Some(verified.incarnation));
     assert_eq!(own.signer.as_deref(), Some(key.public_key().as_str()));

@@ -18,7 +18,6 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_companion_reads_credentials_anew", || {
         Box::pin(replaced_credentials())
     }),
-    #[cfg(feature = "signing")]
     ("the_role_of_a_leader_that_signs_is_released", || {
         Box::pin(signed())
     }),
@@ -169,9 +168,9 @@ async fn replaced_credentials() {
 }
 
 /// The companion has no key, and needs none.
-#[cfg(feature = "signing")]
 async fn signed() {
     use crate::victim::Orders;
+    use nats_elect_signing::{SigningKey, TrustingBuilder};
 
     let stage = Stage::set().await;
     let seed = KeyPair::new_user().seed().expect("a seed");
@@ -180,7 +179,7 @@ async fn signed() {
         ..Orders::new(&stage.config, "r", LONG, stage.folder.path())
     };
     let mut victim = Victim::of(&orders).await;
-    let key = nats_elect::SigningKey::from_seed(&seed).expect("a key");
+    let key = SigningKey::from_seed(&seed).expect("a key");
     let keys = std::iter::once(key.public_key().clone()).collect();
     let watching = nats_elect::RoleManager::builder()
         .config(stage.config.clone().instance_id("watching"))

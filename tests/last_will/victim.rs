@@ -12,6 +12,7 @@ use nats_elect::{
     LastWillConfig, LastWillStatus, ManagerConfig, RoleConfig, RoleManager, StopOptions, Term,
     handler_fn,
 };
+use nats_elect_signing::{SigningBuilder, SigningKey};
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -295,9 +296,8 @@ async fn lead(orders: Orders) {
     if orders.has_shards {
         builder = builder.group(groups::of_victim(&notes));
     }
-    #[cfg(feature = "signing")]
     if let Some(seed) = &orders.signing_seed {
-        let key = nats_elect::SigningKey::from_seed(seed);
+        let key = SigningKey::from_seed(seed);
         builder = builder.signing_key(key.expect("a key"));
     }
     let manager = builder.start().await.expect("a manager");

@@ -16,6 +16,7 @@ use nats_elect::limits::failed;
 use nats_elect::{
     AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer, ObserverBuilder,
 };
+use nats_elect_signing::TrustingBuilder;
 
 use crate::config_file::ConfigFile;
 use crate::context;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use nats_elect::TrustedKeys;
+use nats_elect_signing::{LeaderProof, TrustedKeys};
 
 use crate::config_file::text_of;
 use crate::exit::Failure;
@@ -36,7 +36,7 @@ impl Trust {
 
     /// The keys, and how far clocks may differ; nothing if no key is named.
     pub fn keys(&self) -> Result<Option<Trusted>, Failure> {
-        if self.max_skew > nats_elect::LeaderProof::MAX_SKEW {
+        if self.max_skew > LeaderProof::MAX_SKEW {
             return Err(Failure::usage("--max-skew must be at most 60s"));
         }
         let mut keys = self.keys.clone();

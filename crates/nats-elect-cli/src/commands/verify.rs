@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, stdin};
 
 use clap::Args;
-use nats_elect::{FencingToken, LeaderProof, ProofError, VerifiedLeader};
+use nats_elect::{FencingToken, LeaderStatement};
+use nats_elect_signing::{LeaderProof, ProofError};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -89,21 +90,21 @@ fn typed() -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&read).into_owned())
 }
 
-fn tell(leader: &VerifiedLeader, output: Output) -> std::io::Result<()> {
+fn tell(leader: &LeaderStatement, output: Output) -> std::io::Result<()> {
     let left = leader.expires_at.duration_since(wall_clock());
     let left = lasted(left.unwrap_or_default());
     let told = Told {
         valid: true,
-        bucket: leader.bucket.as_str(),
+        bucket: &leader.bucket,
         role: leader.role.as_str(),
-        leader: leader.instance_id.as_str(),
+        leader: &leader.instance_id,
         incarnation: leader.incarnation,
         fencing_token: leader.fencing_token,
         priority: leader.priority,
         meta: &leader.meta,
         issued_at: stamp(leader.issued_at),
         expires_at: stamp(leader.expires_at),
-        signer: leader.signer.as_str(),
+        signer: &leader.signer,
     };
     let mut lines = vec![
         "valid".to_owned(),

@@ -1,6 +1,7 @@
 //! `ls`: who leads what.
 
-use nats_elect::{AuthConfig, SigningKey};
+use nats_elect::AuthConfig;
+use nats_elect_signing::{SigningBuilder, SigningKey};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! `verify`: proofs from the argument, from files, and from the role's record.
 
-use nats_elect::{RoleConfig, RoleManager, SigningKey, Term, handler_fn};
+use nats_elect::{RoleConfig, RoleManager, Term, handler_fn};
+use nats_elect_signing::{SigningBuilder, SigningKey};
 use nats_elect_testing::{NatsServer, eventually};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ async fn leader() -> Leader {
         _server: server,
         _manager: manager,
         key: public,
-        proof: proof.to_string(),
+        proof,
     }
 }
 

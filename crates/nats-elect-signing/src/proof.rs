@@ -1,6 +1,5 @@
 //! The proof: a statement and its signature in one line of text, and its verification.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -9,19 +8,14 @@ use data_encoding::BASE64URL_NOPAD;
 use ed25519_dalek::Signature;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use uuid::Uuid;
 
-use super::keys::{PublicKey, SigningKey, TrustedKeys};
-use super::statement::{decode, encode, signed};
-use crate::model::statement::Statement;
-use nats_elect_core::event::Distrust;
-use nats_elect_core::name::RoleName;
-use nats_elect_core::token::FencingToken;
+use crate::keys::{SigningKey, TrustedKeys};
+use crate::statement::{decode, encode, signed};
+use nats_elect::LeaderStatement;
+use nats_elect_core::record::MAX_PROOF_BYTES;
 
-/// The longest proof, in bytes.
-const MAX_PROOF_BYTES: usize = nats_elect_core::record::MAX_PROOF_BYTES;
 /// The longest lease, and so the longest lifetime of a proof.
-const MAX_LIFETIME: u64 = 3_600_000;
+const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 /// The prefix of a proof. Another version would also be signed in another context.
 const VERSION: &str = "leader-proof-1";
 
@@ -53,64 +47,18 @@ pub enum ProofError {
     NotYetValid,
 }
 
-impl ProofError {
-    pub(crate) const fn distrust(&self) -> Distrust {
-        match self {
-            Self::Malformed | Self::TooLong => Distrust::Malformed,
-            Self::UntrustedKey { .. } => Distrust::UntrustedKey,
-            Self::BadSignature => Distrust::BadSignature,
-            Self::Expired => Distrust::Expired,
-            Self::NotYetValid => Distrust::NotYetValid,
-        }
-    }
-}
-
 /// A leader's signed statement that it leads, as text. Anyone may pass it on. Only
 /// [verifying](Self::verify) it gives access to its content.
 ///
-/// A leader gets its own proof from [`Term::proof`](crate::Term::proof). The role's record contains
-/// it too. Parsing and `Display` (and serde) are exact: one proof has one text, of at most 8 KiB.
+/// A leader gets its own proof from [`Term::proof`](nats_elect::Term::proof), as text. The role's
+/// record contains it too. Parsing and `Display` (and serde) are exact: one proof has one text, of at most 8 KiB.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LeaderProof {
     /// The bytes as they were signed.
     bytes: Vec<u8>,
-    statement: Statement,
-    key: String,
+    statement: LeaderStatement,
     signature: Signature,
-}
-
-/// The statement that a trusted key signed: this instance leads this role of this bucket, until the
-/// given time at most.
-///
-/// The statement was true when the leader signed it. No other instance could become leader before
-/// [`expires_at`](Self::expires_at), except in two cases: this leader freed the role earlier, or its
-/// key was deleted by hand. If two statements are both valid, the one with the greater fencing token is of the current leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct VerifiedLeader {
-    /// The Key-Value bucket in which the role is elected.
-    pub bucket: String,
-    /// The role.
-    pub role: RoleName,
-    /// The term's fencing token. Its epoch distinguishes the bucket from earlier and later ones of
-    /// the same name.
-    pub fencing_token: FencingToken,
-    /// The leader's instance id.
-    pub instance_id: String,
-    /// The start of that instance.
-    pub incarnation: Uuid,
-    /// The leader's priority.
-    pub priority: i64,
-    /// The metadata that the leader gives about itself.
-    pub meta: BTreeMap<String, String>,
-    /// The time of signing by the leader's wall clock, to the millisecond.
-    pub issued_at: SystemTime,
-    /// The end of the lease unless it is renewed, by the leader's wall clock, to the millisecond.
-    /// It is never later than the end of the lease itself.
-    pub expires_at: SystemTime,
-    /// The trusted key that signed.
-    pub signer: PublicKey,
 }
 
 impl LeaderProof {
@@ -118,19 +66,24 @@ impl LeaderProof {
     /// signer's: one minute.
     pub const MAX_SKEW: Duration = Duration::from_secs(60);
 
-    pub(crate) fn sign(statement: Statement, key: &SigningKey) -> Self {
-        let public = key.public_key().as_str();
-        let bytes = encode(&statement, public);
+    /// The statement names this key as its signer.
+    pub(crate) fn sign(statement: LeaderStatement, key: &SigningKey) -> Self {
+        let bytes = encode(&statement);
         Self {
             signature: key.sign(&signed(&bytes)),
-            key: public.to_owned(),
             statement,
             bytes,
         }
     }
 
-    /// Returns the content of the proof, if one of these keys signed it and it is valid at this
-    /// time of the verifier's wall clock.
+    /// Returns what the proof states, if one of these keys signed it and it is valid at this time
+    /// of the verifier's wall clock.
+    ///
+    /// The statement was true when the leader signed it: the instance leads this role of this
+    /// bucket, until [`expires_at`](LeaderStatement::expires_at) at most. No other instance could
+    /// become leader before that, except in two cases: this leader freed the role earlier, or its
+    /// key was deleted by hand. If two statements are both valid, the one with the greater fencing
+    /// token is of the current leader.
     ///
     /// `max_skew` is the bound on the difference between that clock and the signer's. More than
     /// [`MAX_SKEW`](Self::MAX_SKEW) counts as that. As long as the bound holds, a valid proof is never
@@ -145,55 +98,34 @@ impl LeaderProof {
         trusted: &TrustedKeys,
         at: SystemTime,
         max_skew: Duration,
-    ) -> Result<VerifiedLeader, ProofError> {
-        let Some(signer) = trusted.find(&self.key) else {
-            let key = self.key.chars().take(64).collect();
-            return Err(ProofError::UntrustedKey { key });
-        };
-        if !signer.signed(&signed(&self.bytes), &self.signature) {
-            return Err(ProofError::BadSignature);
-        }
-        let Statement {
+    ) -> Result<LeaderStatement, ProofError> {
+        let LeaderStatement {
             issued_at,
             expires_at,
+            signer,
             ..
-        } = self.statement;
-        if expires_at - issued_at > MAX_LIFETIME {
+        } = &self.statement;
+        let Some(key) = trusted.find(signer) else {
+            let key = signer.chars().take(64).collect();
+            return Err(ProofError::UntrustedKey { key });
+        };
+        if !key.signed(&signed(&self.bytes), &self.signature) {
+            return Err(ProofError::BadSignature);
+        }
+        let lifetime = expires_at.duration_since(*issued_at);
+        if lifetime.unwrap_or_default() > MAX_LIFETIME {
             return Err(ProofError::TooLong);
         }
         let max_skew = max_skew.min(Self::MAX_SKEW);
-        let at = at
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        let (issued_at, expires_at) = (millis(issued_at), millis(expires_at));
-        if at > expires_at + max_skew {
+        if at > *expires_at + max_skew {
             return Err(ProofError::Expired);
         }
-        if issued_at > at.saturating_add(max_skew) {
+        // A time that is too late to add to is later than any statement's.
+        if at.checked_add(max_skew).is_some_and(|at| *issued_at > at) {
             return Err(ProofError::NotYetValid);
         }
-        let statement = self.statement.clone();
-        Ok(VerifiedLeader {
-            bucket: statement.bucket.to_string(),
-            role: statement.role,
-            fencing_token: statement.fencing_token,
-            instance_id: statement.instance_id.to_string(),
-            incarnation: statement.incarnation,
-            priority: statement.priority,
-            meta: statement.meta,
-            issued_at: SystemTime::UNIX_EPOCH + issued_at,
-            expires_at: SystemTime::UNIX_EPOCH + expires_at,
-            signer: signer.clone(),
-        })
+        Ok(self.statement.clone())
     }
-
-    pub(crate) const fn statement(&self) -> &Statement {
-        &self.statement
-    }
-}
-
-fn millis(since_epoch: u64) -> Duration {
-    Duration::from_millis(since_epoch)
 }
 
 impl FromStr for LeaderProof {
@@ -210,11 +142,10 @@ impl FromStr for LeaderProof {
             let bytes = BASE64URL_NOPAD.decode(statement.as_bytes()).ok()?;
             let signature = BASE64URL_NOPAD.decode(signature.as_bytes()).ok()?;
             let signature = Signature::from_slice(&signature).ok()?;
-            let (statement, key) = decode(&bytes)?;
+            let statement = decode(&bytes)?;
             (version == VERSION).then_some(Self {
                 bytes,
                 statement,
-                key,
                 signature,
             })
         };

@@ -7,12 +7,10 @@ use data_encoding::BASE64URL_NOPAD;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::statement::{decode, encode, signed};
-use super::{LeaderProof, ProofError, PublicKey, SigningKey, TrustedKeys};
-use crate::model::statement::Statement;
-use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+use crate::statement::{decode, encode, signed};
+use crate::{LeaderProof, ProofError, PublicKey, SigningKey, TrustedKeys};
+use nats_elect::{FencingToken, LeaderStatement, RoleName};
 use nats_elect_core::record::MAX_PROOF_BYTES;
-use nats_elect_core::token::FencingToken;
 
 const ISSUED: u64 = 1_800_000_000_000;
 
@@ -25,20 +23,21 @@ fn trusted() -> TrustedKeys {
     key().public_key().clone().into()
 }
 
-fn statement() -> Statement {
-    Statement {
-        bucket: BucketName::new("leaders").expect("a name"),
+fn statement() -> LeaderStatement {
+    LeaderStatement {
+        bucket: "leaders".to_owned(),
         role: RoleName::new("scheduler").expect("a name"),
         fencing_token: FencingToken {
             epoch: 1_790_000_000_000_000_000,
             sequence: 1_790_000_000_000_007,
         },
-        instance_id: InstanceId::new("node-1").expect("a name"),
+        instance_id: "node-1".to_owned(),
         incarnation: Uuid::from_u128(7),
         priority: 10,
         meta: BTreeMap::from([("region".to_owned(), "eu-west-1".to_owned())]),
-        issued_at: ISSUED,
-        expires_at: ISSUED + 14_700,
+        issued_at: at(ISSUED),
+        expires_at: at(ISSUED + 14_700),
+        signer: key().public_key().to_string(),
     }
 }
 
@@ -62,7 +61,7 @@ fn proof_of(statement: &[u8], signed: &[u8]) -> String {
 }
 
 /// Any statement that can be made.
-fn statements() -> impl Strategy<Value = Statement> {
+fn statements() -> impl Strategy<Value = LeaderStatement> {
     let names = (
         "[a-zA-Z0-9_-]{1,255}",
         "[a-zA-Z0-9=/-]{1,255}",
@@ -72,16 +71,17 @@ fn statements() -> impl Strategy<Value = Statement> {
     let times = (0..ISSUED * 2, 1u64..3_600_000);
     (names, any::<(u64, u64, u128, i64)>(), meta, times).prop_map(
         |((bucket, role, id), (epoch, sequence, incarnation, priority), meta, (from, lasts))| {
-            Statement {
-                bucket: BucketName::new(&bucket).expect("a name"),
+            LeaderStatement {
+                bucket,
                 role: RoleName::new(&role).expect("a name"),
                 fencing_token: FencingToken { epoch, sequence },
-                instance_id: InstanceId::new(&id).expect("a name"),
+                instance_id: id,
                 incarnation: Uuid::from_u128(incarnation),
                 priority,
                 meta,
-                issued_at: from,
-                expires_at: from + lasts,
+                issued_at: at(from),
+                expires_at: at(from + lasts),
+                signer: key().public_key().to_string(),
             }
         },
     )
@@ -94,7 +94,7 @@ fn a_proof_has_the_form_that_the_documentation_gives() {
     let text = proof.to_string();
     let json = r#"{"bucket":"leaders","role":"scheduler","fencing_token":"18d75b8423f3000000065bfeda25e007","instance_id":"node-1","incarnation":"00000000-0000-0000-0000-000000000007","priority":10,"meta":{"region":"eu-west-1"},"issued_at_ms":1800000000000,"expires_at_ms":1800000014700,"key":"KEY"}"#;
     let json = json.replace("KEY", key().public_key().as_str());
-    assert_eq!(text, include_str!("../../docs/leader-proof.txt").trim());
+    assert_eq!(text, include_str!("../../../docs/leader-proof.txt").trim());
     let carried: Vec<_> = text.split('.').collect();
     assert_eq!(carried.len(), 3);
     assert_eq!(carried[0], "leader-proof-1");
@@ -106,16 +106,7 @@ fn a_proof_has_the_form_that_the_documentation_gives() {
     let verified = proof
         .verify(&trusted(), at(ISSUED), Duration::ZERO)
         .expect("valid");
-    assert_eq!(verified.bucket, statement.bucket.as_str());
-    assert_eq!(verified.role, statement.role);
-    assert_eq!(verified.fencing_token, statement.fencing_token);
-    assert_eq!(verified.instance_id, statement.instance_id.as_str());
-    assert_eq!(verified.incarnation, statement.incarnation);
-    assert_eq!(verified.priority, statement.priority);
-    assert_eq!(verified.meta, statement.meta);
-    assert_eq!(verified.issued_at, at(ISSUED));
-    assert_eq!(verified.expires_at, at(ISSUED + 14_700));
-    assert_eq!(verified.signer, *key().public_key());
+    assert_eq!(verified, statement);
 }
 
 #[test]
@@ -160,8 +151,8 @@ fn a_proof_is_valid_from_its_making_to_its_expiry_with_the_skew_on_both_sides() 
 #[test]
 fn a_proof_that_would_outlast_every_lease_proves_nothing() {
     let lasting = |millis| {
-        let statement = Statement {
-            expires_at: ISSUED + millis,
+        let statement = LeaderStatement {
+            expires_at: at(ISSUED + millis),
             ..statement()
         };
         verdict(&LeaderProof::sign(statement, &key()).to_string())
@@ -171,9 +162,9 @@ fn a_proof_that_would_outlast_every_lease_proves_nothing() {
     assert_eq!(lasting(0), Some(ProofError::Malformed));
     // With these times arithmetic would overflow somewhere.
     for time in [u64::MAX, u64::MAX - 1, 1 << 62] {
-        let statement = Statement {
-            issued_at: time - 1,
-            expires_at: time,
+        let statement = LeaderStatement {
+            issued_at: at(time - 1),
+            expires_at: at(time),
             ..statement()
         };
         let text = LeaderProof::sign(statement, &key()).to_string();
@@ -185,7 +176,11 @@ fn a_proof_that_would_outlast_every_lease_proves_nothing() {
 fn only_a_trusted_key_is_believed() {
     let other = nkeys::KeyPair::new_user().seed().expect("a seed");
     let other = SigningKey::from_seed(&other).expect("a key");
-    let proof = LeaderProof::sign(statement(), &other);
+    let of_other = LeaderStatement {
+        signer: other.public_key().to_string(),
+        ..statement()
+    };
+    let proof = LeaderProof::sign(of_other.clone(), &other);
     let untrusted =
         |keys: &TrustedKeys| proof.verify(keys, at(ISSUED), LeaderProof::MAX_SKEW).err();
     let key_named = other.public_key().to_string();
@@ -198,7 +193,7 @@ fn only_a_trusted_key_is_believed() {
         .collect();
     assert_eq!(untrusted(&both), None);
     // One key signed it, in the name of the other.
-    let bytes = encode(&statement(), other.public_key().as_str());
+    let bytes = encode(&of_other);
     let text = proof_of(&bytes, &signed(&bytes));
     let lent: LeaderProof = text.parse().expect("well formed");
     let verified = lent.verify(&both, at(ISSUED), LeaderProof::MAX_SKEW);
@@ -207,7 +202,7 @@ fn only_a_trusted_key_is_believed() {
 
 #[test]
 fn a_signature_of_a_server_nonce_is_no_proof() {
-    let bytes = encode(&statement(), key().public_key().as_str());
+    let bytes = encode(&statement());
     assert_eq!(verdict(&proof_of(&bytes, &signed(&bytes))), None);
     assert!(
         std::str::from_utf8(&signed(&bytes)).is_err(),
@@ -221,7 +216,7 @@ fn a_signature_of_a_server_nonce_is_no_proof() {
 
 #[test]
 fn a_statement_in_another_form_is_refused_even_if_signed() {
-    let bytes = encode(&statement(), key().public_key().as_str());
+    let bytes = encode(&statement());
     let json = String::from_utf8(bytes).expect("text");
     for other in [
         json.replace("\":", "\": "),
@@ -253,7 +248,7 @@ fn a_second_valid_signature_cannot_be_made_from_a_good_one() {
         0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
         0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
     ];
-    let bytes = encode(&statement(), key().public_key().as_str());
+    let bytes = encode(&statement());
     let mut signature = key().sign(&signed(&bytes)).to_bytes();
     let mut carry = 0;
     for (byte, more) in signature[32..].iter_mut().zip(order) {
@@ -270,10 +265,10 @@ fn a_second_valid_signature_cannot_be_made_from_a_good_one() {
 
 #[test]
 fn the_longest_proof_fits_into_a_record() {
-    let statement = Statement {
-        bucket: BucketName::new(&"b".repeat(255)).expect("a name"),
+    let statement = LeaderStatement {
+        bucket: "b".repeat(255),
         role: RoleName::new(&"r".repeat(255)).expect("a name"),
-        instance_id: InstanceId::new(&"\"".repeat(255)).expect("a name"),
+        instance_id: "\"".repeat(255),
         priority: i64::MIN,
         // This is the longest meta that a role may have, in JSON.
         meta: BTreeMap::from([("k".to_owned(), "x".repeat(4088))]),
@@ -295,8 +290,8 @@ fn an_unverified_proof_is_marked_as_such() {
 proptest! {
     #[test]
     fn each_statement_reads_back_as_itself(statement in statements()) {
-        let bytes = encode(&statement, key().public_key().as_str());
-        prop_assert_eq!(decode(&bytes), Some((statement, key().public_key().to_string())));
+        let bytes = encode(&statement);
+        prop_assert_eq!(decode(&bytes), Some(statement));
     }
 
     #[test]
@@ -311,7 +306,7 @@ proptest! {
 
     #[test]
     fn a_statement_with_one_bit_changed_is_refused(place: prop::sample::Index, bit in 0u8..8) {
-        let bytes = encode(&statement(), key().public_key().as_str());
+        let bytes = encode(&statement());
         let mut changed = bytes.clone();
         changed[place.index(bytes.len())] ^= 1 << bit;
         let text = proof_of(&changed, &signed(&bytes));
@@ -351,7 +346,7 @@ proptest! {
         let proof = LeaderProof::sign(statement.clone(), &key());
         let read: LeaderProof = proof.to_string().parse().expect("its own text");
         prop_assert_eq!(&read, &proof);
-        let now = at(statement.issued_at);
+        let now = statement.issued_at;
         prop_assert!(read.verify(&trusted(), now, Duration::ZERO).is_ok());
         let text = proof.to_string();
         let (stated, _) = text.rsplit_once('.').expect("three parts");

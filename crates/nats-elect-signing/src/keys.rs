@@ -52,7 +52,7 @@ pub enum KeyError {
 /// begins with `U`.
 ///
 /// ```
-/// use nats_elect::PublicKey;
+/// use nats_elect_signing::PublicKey;
 ///
 /// let text = "UBCXCMGAZQZN55X5TTTWMB5CZNZIKJHEDZJOJ3TV63NKPJ6FRXSR2ZO4";
 /// assert_eq!(text.parse::<PublicKey>().unwrap().as_str(), text);
@@ -73,7 +73,7 @@ impl PublicKey {
 
     /// Returns whether this key signed these bytes. Of all the signatures that other rules would
     /// accept, only one is valid.
-    pub(super) fn signed(&self, bytes: &[u8], signature: &Signature) -> bool {
+    pub(crate) fn signed(&self, bytes: &[u8], signature: &Signature) -> bool {
         self.key.verify_strict(bytes, signature).is_ok()
     }
 }
@@ -129,11 +129,11 @@ impl fmt::Debug for PublicKey {
 /// The keys that are trusted. Without any keys, no statement is trusted.
 ///
 /// ```
-/// use nats_elect::TrustedKeys;
+/// use nats_elect_signing::TrustedKeys;
 ///
 /// let keys = TrustedKeys::parse(["UBCXCMGAZQZN55X5TTTWMB5CZNZIKJHEDZJOJ3TV63NKPJ6FRXSR2ZO4"])?;
 /// assert_eq!(keys.len(), 1);
-/// # Ok::<(), nats_elect::KeyError>(())
+/// # Ok::<(), nats_elect_signing::KeyError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TrustedKeys(BTreeMap<Arc<str>, PublicKey>);
@@ -162,7 +162,7 @@ impl TrustedKeys {
         self.0.contains_key(key.as_str())
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<&PublicKey> {
+    pub(crate) fn find(&self, key: &str) -> Option<&PublicKey> {
         self.0.get(key)
     }
 }
@@ -239,7 +239,7 @@ impl SigningKey {
         &self.public
     }
 
-    pub(super) fn sign(&self, bytes: &[u8]) -> Signature {
+    pub(crate) fn sign(&self, bytes: &[u8]) -> Signature {
         self.secret.sign(bytes)
     }
 }
