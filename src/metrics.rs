@@ -307,8 +307,8 @@ const GROUP_MEMBERS: Metric = gauge(
     "Living members that take units of the group, as this instance sees them",
 )
 .of_group();
-const GROUP_PLANNER: Metric = gauge(
-    "election_group_planner",
+const GROUP_COORDINATOR: Metric = gauge(
+    "election_group_coordinator",
     "1 while this instance plans for the group, else 0",
 )
 .of_group();
@@ -387,7 +387,7 @@ pub const METRICS: &[Metric] = &[
     GROUP_UNOWNED_FOR,
     GROUP_IDLE_FOR,
     GROUP_MEMBERS,
-    GROUP_PLANNER,
+    GROUP_COORDINATOR,
     GROUP_IMBALANCE,
     GROUP_IMBALANCE_PLANNED,
     GROUP_TERMS_STARTED,

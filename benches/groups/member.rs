@@ -122,8 +122,8 @@ async fn take_part(given: &Orders, tell: mpsc::Sender<Event>) {
                 let _ = tell.send(Event::Heap(crate::HEAP.current_usage()));
             }
             Order::TellCoordinator => {
-                let planner = group.explain("0").await.and_then(|it| it.planner);
-                let _ = tell.send(Event::Coordinator(planner));
+                let coordinator = group.explain("0").await.and_then(|it| it.coordinator);
+                let _ = tell.send(Event::Coordinator(coordinator));
             }
         }
     }

@@ -30,13 +30,13 @@ pub enum Scene {
     /// An instance is killed.
     Kill,
     /// The instance that plans for the group is killed.
-    KillPlanner,
+    KillCoordinator,
     /// An instance gives its shards away and ends.
     Drain,
     /// An instance is killed while another one drains.
     KillAmidDrain,
     /// The instance that plans for the group is killed while shards move.
-    KillPlannerAmidMoves,
+    KillCoordinatorAmidMoves,
     /// All instances are restarted, one after the other.
     RollingRestart,
     /// An instance stands still for longer than its lease.
@@ -152,9 +152,9 @@ impl Play<'_> {
 
     async fn play_scene(&mut self, scene: Scene) -> Result<(), BoxError> {
         match scene {
-            Scene::Kill | Scene::KillPlanner => {
+            Scene::Kill | Scene::KillCoordinator => {
                 let victim = match scene {
-                    Scene::KillPlanner => self.planner().await?,
+                    Scene::KillCoordinator => self.coordinator().await?,
                     _ => self.victim(None)?,
                 };
                 let stage = &mut self.stage;
@@ -192,9 +192,9 @@ impl Play<'_> {
                 }
                 self.settled().await
             }
-            Scene::KillAmidDrain | Scene::KillPlannerAmidMoves => {
+            Scene::KillAmidDrain | Scene::KillCoordinatorAmidMoves => {
                 let victim = match scene {
-                    Scene::KillPlannerAmidMoves => self.planner().await?,
+                    Scene::KillCoordinatorAmidMoves => self.coordinator().await?,
                     _ => self.victim(None)?,
                 };
                 let leaver = self.victim(Some(victim))?;
@@ -255,11 +255,15 @@ impl Play<'_> {
     }
 
     /// The instance that plans.
-    async fn planner(&self) -> Result<usize, BoxError> {
+    async fn coordinator(&self) -> Result<usize, BoxError> {
         let client = async_nats::connect(self.url).await?;
         let admin = AdminClient::new(client, BUCKET)?;
         for (instance, _) in admin.fleet(SEARCH).await? {
-            if admin.explain_unit(&instance, GROUP, "0").await?.is_planners {
+            if admin
+                .explain_unit(&instance, GROUP, "0")
+                .await?
+                .is_coordinators
+            {
                 let id = instance.instance_id;
                 let mut names = self.stage.fleet.names().into_iter();
                 return Ok(names.position(|name| name == id).ok_or(id)?);

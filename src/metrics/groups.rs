@@ -9,7 +9,7 @@ use nats_elect_core::name::GroupName;
 
 use super::labels::{label, with};
 use super::{
-    GROUP_IDLE_FOR, GROUP_IMBALANCE, GROUP_IMBALANCE_PLANNED, GROUP_MEMBERS, GROUP_PLANNER,
+    GROUP_COORDINATOR, GROUP_IDLE_FOR, GROUP_IMBALANCE, GROUP_IMBALANCE_PLANNED, GROUP_MEMBERS,
     GROUP_TERMS_ENDED, GROUP_TERMS_STARTED, GROUP_UNITS, GROUP_UNOWNED, GROUP_UNOWNED_FOR,
     MEMBER_LEASE_REMAINING, MEMBER_LEASE_TTL, Metric,
 };
@@ -89,7 +89,7 @@ impl GroupLabels {
         self.set(GROUP_UNOWNED_FOR, now.unowned_for.as_secs_f64());
         self.set(GROUP_IDLE_FOR, now.idle_for.as_secs_f64());
         self.set(GROUP_MEMBERS, now.members as f64);
-        self.set(GROUP_PLANNER, if now.plans { 1.0 } else { 0.0 });
+        self.set(GROUP_COORDINATOR, if now.plans { 1.0 } else { 0.0 });
         self.set(GROUP_IMBALANCE, now.imbalance);
         self.set(GROUP_IMBALANCE_PLANNED, now.imbalance_planned);
     }

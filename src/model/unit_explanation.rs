@@ -23,10 +23,10 @@ pub struct UnitExplanation {
     pub unit: String,
     /// The member that plans for the group. `None` if nobody can.
     #[serde(default)]
-    pub planner: Option<String>,
-    /// Whether the planner itself says so. Another member may have other settings, or know less.
+    pub coordinator: Option<String>,
+    /// Whether the coordinator itself says so. Another member may have other settings, or know less.
     #[serde(default)]
-    pub is_planners: bool,
+    pub is_coordinators: bool,
     /// The unit's living owner.
     #[serde(default)]
     pub owner: Option<String>,
@@ -124,8 +124,8 @@ impl UnitExplanation {
         Some(Self {
             group: group.to_string(),
             unit: UnitId::at(map, at)?.unit().name().to_string(),
-            planner: view.planner.map(id),
-            is_planners: view.planner == Some(view.own),
+            coordinator: view.coordinator.map(id),
+            is_coordinators: view.coordinator == Some(view.own),
             owner,
             verdict: verdict.into(),
             to,
@@ -151,7 +151,7 @@ impl UnitExplanation {
         let own = [&mut self.group, &mut self.unit, &mut self.verdict];
         own.into_iter().for_each(clean);
         let optional = [
-            &mut self.planner,
+            &mut self.coordinator,
             &mut self.owner,
             &mut self.to,
             &mut self.cause,

@@ -29,7 +29,7 @@ pub(crate) struct GroupView {
     /// Whom each unit waits for whose former owners may still act, by its place.
     pub awaited: BTreeMap<u32, Vec<Epoch>>,
     pub own: Epoch,
-    pub planner: Option<Epoch>,
+    pub coordinator: Option<Epoch>,
 }
 
 /// The instance that is to own a unit.

@@ -25,7 +25,7 @@ fn member_of(url: &str, id: &str, group: Group) -> RoleManagerBuilder {
         .group(group)
 }
 
-/// Two members, each with half of the shards, and a planner that has nothing left to do.
+/// Two members, each with half of the shards, and a coordinator that has nothing left to do.
 async fn pair(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
     let a = member(&server.url(), "a", shards).bucket_auto_create();
     let a = a.start().await.expect("start");
@@ -149,10 +149,10 @@ async fn a_plan_says_who_plans_and_what_keeps_units_where_they_are() {
     let (a, b) = pair(&server, 8).await;
     let one = async |it: &RoleManager| group(it).explain("0").await.expect("an explanation");
     let (of_a, of_b) = (one(&a).await, one(&b).await);
-    assert_eq!(of_b.planner, of_a.planner);
-    let planner = if of_a.is_planners { "a" } else { "b" };
-    assert_eq!(of_a.planner.as_deref(), Some(planner));
-    assert_ne!(of_b.is_planners, of_a.is_planners);
+    assert_eq!(of_b.coordinator, of_a.coordinator);
+    let coordinator = if of_a.is_coordinators { "a" } else { "b" };
+    assert_eq!(of_a.coordinator.as_deref(), Some(coordinator));
+    assert_ne!(of_b.is_coordinators, of_a.is_coordinators);
     stop(b).await;
     a.cordon().await.expect("cordon");
     // Nobody else is there, so it keeps all.
@@ -178,7 +178,7 @@ async fn an_explanation_says_what_becomes_of_a_unit_and_what_speaks_against_each
     })
     .await;
     assert_eq!((stays.verdict.as_str(), stays.to), ("stays", None));
-    assert!(stays.is_planners);
+    assert!(stays.is_coordinators);
     let nobodys = group(&a).explain("1").await.expect("an explanation");
     assert_eq!(
         (nobodys.verdict.as_str(), &nobodys.owner),

@@ -91,7 +91,7 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
                 && value("election_member_lease_remaining_seconds", id) > 0.0
                 && value("election_member_lease_ttl_seconds", id) == LEASE.as_secs_f64()
         });
-        (is_so && sum(&scrape, "election_group_planner") == 1.0).then_some(())
+        (is_so && sum(&scrape, "election_group_coordinator") == 1.0).then_some(())
     })
     .await;
     let scrape = Scrape::now();
@@ -114,9 +114,9 @@ async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() 
         let is_so = value("election_group_units", other) == all
             && value("election_group_units_unowned", other) == 0.0
             && value("election_group_members", other) == 1.0
-            && value("election_group_planner", other) == 1.0
+            && value("election_group_coordinator", other) == 1.0
             && value("election_group_units", one) == 0.0
-            && value("election_group_planner", one) == 0.0
+            && value("election_group_coordinator", one) == 0.0
             && value("election_member_lease_remaining_seconds", one) == 0.0;
         (is_so && lost == all / 2.0).then_some(())
     })

@@ -107,7 +107,7 @@
             % $._config.instance
           ),
           alert(
-            'NatsElectNoPlanner', 'warning', 'group:election_group_planners:sum', '< 1',
+            'NatsElectNoCoordinator', 'warning', 'group:election_group_coordinators:sum', '< 1',
             'Nobody plans for {{ $labels.group }}.',
             group + ': no member has planned for five minutes. Units do not move for balance.',
             '5m'

@@ -174,9 +174,9 @@
       graph('Terms on units that ended, by cause', '`given`: the unit goes to another member. `drained`: the member leaves. `handler`, `overrun`, `lost`: it did not end in order.', [
         target(grown(of_group('election_group_terms_ended_total'), group + ', cause'), the_group + ': {{cause}}'),
       ], style=bars),
-      graph('Members and planners', 'Members that take units, as each sees them, and how many say that they plan: one.', [
+      graph('Members and coordinators', 'Members that take units, as each sees them, and how many say that they plan: one.', [
         target('min by (%s) (%s)' % [group, of_group('election_group_members')], the_group + ': members'),
-        target(rec_group('group:election_group_planners:sum'), the_group + ': planners'),
+        target(rec_group('group:election_group_coordinators:sum'), the_group + ': coordinators'),
       ]),
       graph('Lease of each member', 'The share of its lease that is left, at each scrape. At 0 it has lost its units.', [
         target(rec_instance('instance:election_member_lease_remaining:leases'), the_instance),

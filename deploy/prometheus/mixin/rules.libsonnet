@@ -145,12 +145,12 @@
           rule('instance:election_group_terms_ended:increase1h', grown('election_group_terms_ended_total', '1h', instance + ', group, cause')),
           // A group that nobody has any more counts zero for an hour.
           rule(
-            'group:election_group_planners:sum',
+            'group:election_group_coordinators:sum',
             'sum by (%s) %s or 0 * max by (%s) (max_over_time(%s[1h]) > 0)'
-            % [group, ofMembers('election_group_planner'), group, s('election_group_members')]
+            % [group, ofMembers('election_group_coordinator'), group, s('election_group_members')]
           ),
           rule('group:election_group_imbalance_ratio:max', 'max by (%s) (%s)' % [group, s('election_group_imbalance_ratio')]),
-          // By how much the planned moves would lower it, by the planner.
+          // By how much the planned moves would lower it, by the coordinator.
           rule(
             'group:election_group_imbalance:excess',
             'max by (%s) (%s - %s)' % [group, s('election_group_imbalance_ratio'), s('election_group_imbalance_planned_ratio')]

@@ -101,7 +101,7 @@ impl GroupState {
         Some(GroupView {
             awaited: awaited.filter(|(_, epochs)| !epochs.is_empty()).collect(),
             own,
-            planner: self.member.planner(),
+            coordinator: self.member.coordinator(),
             request,
         })
     }

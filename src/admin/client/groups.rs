@@ -31,7 +31,7 @@ impl AdminClient {
         Ok(asked.await?.units)
     }
 
-    /// Returns why a unit of a group is where it is, as this instance sees it. What the planner itself
+    /// Returns why a unit of a group is where it is, as this instance sees it. What the coordinator itself
     /// says is the best. The first 500 members are told. Waits up to 5 s. For this project's command.
     ///
     /// # Errors

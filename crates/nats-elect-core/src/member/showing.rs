@@ -43,7 +43,7 @@ impl Member {
     }
 
     /// The one that plans, as far as it knows.
-    pub fn planner(&self) -> Option<Epoch> {
+    pub fn coordinator(&self) -> Option<Epoch> {
         let mut living = self.peers.living();
         living.find(|it| {
             let leaves = self.peers.record(*it).is_none_or(|it| it.leaves);

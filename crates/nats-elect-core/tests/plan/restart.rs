@@ -5,7 +5,7 @@ use nats_elect_core::plan::{Fleet, Standing, plan};
 use crate::fleets::{carry_out, fleet, owned, remove, settle, spread};
 
 /// How a restart goes: whether the new one comes before the old one leaves, whether it tells a newer
-/// version, and whether the planner knows how often each unit moved.
+/// version, and whether the coordinator knows how often each unit moved.
 type Way = [bool; 3];
 
 /// Restarts ten members with 256 units, one after the other. Returns how often each unit moved that had

@@ -14,7 +14,7 @@ use crate::text::{cut, row};
 const MOST: usize = 20;
 
 /// Asks all instances why a unit is where it is, or which units move, change or find no owner. Returns
-/// the planner's answer, or else another one.
+/// the coordinator's answer, or else another one.
 pub async fn explained(
     admin: &AdminClient,
     shared: &Shared,
@@ -34,7 +34,7 @@ pub async fn explained(
             Err(error) => failure = Some(Failure::from(&error)),
         }
     }
-    answers.sort_by_key(|it| !it.iter().any(|it| it.is_planners));
+    answers.sort_by_key(|it| !it.iter().any(|it| it.is_coordinators));
     match (answers.into_iter().next(), failure) {
         (None, Some(failure)) => Err(failure),
         (answer, _) => Ok(answer.unwrap_or_default()),
