@@ -149,6 +149,7 @@ fn two_under_faults() -> Vec<Configuration> {
         two("two-crash-twice-no-watch")
             .led()
             .without_watch()
+            .with_heir_gone()
             .faults(&[(Crash, 2)])
             .witnesses(&[PromotedAgain, ClaimRefused]),
         two("two-pause-slow-clock-no-watch")
@@ -223,6 +224,7 @@ fn two_that_hand_over() -> Vec<Configuration> {
         two("two-aside-crash-no-watch")
             .led()
             .without_watch()
+            .with_heir_gone()
             .faults(&[(StandAside, 1), (Crash, 1)])
             .witnesses(&[PromotedAgain, ClaimRefused]),
         two("two-cordon")
@@ -258,6 +260,7 @@ fn with_companions() -> Vec<Configuration> {
         two("two-crash-twice-companion-no-watch")
             .led()
             .without_watch()
+            .with_heir_gone()
             .with_companions()
             .faults(&[(Crash, 2)])
             .witnesses(&[PromotedAgain, WillCarriedOut]),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
+use nats_elect_core::heirs::TURN;
 
 use crate::fault::Fault;
 use crate::properties::Witness;
@@ -97,6 +98,14 @@ impl Configuration {
         self
     }
 
+    /// The faults may take a leader and the heir that it names. Without a watch, who comes after
+    /// them leaves that heir its turn after each of the two leases, in place of a read: only a
+    /// leader's record names heirs, and the fence record that is read with it vouches for it.
+    pub fn with_heir_gone(mut self) -> Self {
+        self.liveness += (ticks(TURN) - 1) * 2;
+        self
+    }
+
     pub const fn with_echo(mut self) -> Self {
         self.echo = true;
         self
@@ -156,8 +165,10 @@ impl Configuration {
 const LIVENESS: u8 = 14;
 
 /// Without a watch another's renewal may be learnt of by a refused claim alone, and then its lease
-/// counts anew: two leases, and the slowest round trips before, between and after.
-const LIVENESS_WITHOUT_WATCH: u8 = 22;
+/// counts anew: two leases, and eight steps of a tick at most. The keys are read, and after the
+/// first lease once more where nothing vouches for the record. The claim is refused; after a pause
+/// the keys are read, and after the second lease once more. The claim and the fence record follow.
+const LIVENESS_WITHOUT_WATCH: u8 = 2 * 7 + 8;
 
 fn ticks(time: Duration) -> u8 {
     let ticks = time.as_nanos() / TICK.as_nanos();
