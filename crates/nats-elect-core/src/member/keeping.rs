@@ -392,10 +392,13 @@ impl Member {
                 held.has_read(stored, attempts, self.now)
             }
             // The claim is there, or was lost: nobody else writes under its name.
-            Phase::Claiming { .. } => match stored.and_then(|it| attempts.find(it.nonce)) {
-                Some(_) => Found::Undecided,
-                None => Found::Lost(EndCause::Superseded, None),
-            },
+            Phase::Claiming { look_at, .. } => {
+                *look_at = None;
+                match stored.and_then(|it| attempts.find(it.nonce)) {
+                    Some(_) => Found::Undecided,
+                    None => Found::Lost(EndCause::Superseded, None),
+                }
+            }
             Phase::Out => Found::Undecided,
         }
     }

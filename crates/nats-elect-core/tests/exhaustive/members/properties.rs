@@ -30,6 +30,8 @@ pub enum Misconduct {
     WroteAForeignMap,
     /// A timer is due again at once.
     WantedToWakeInThePast,
+    /// Answers that take no time made it ask again and again.
+    AsksWithoutEnd,
     /// The stream has lost nothing, and is no other one.
     ForgotWhatStands,
     /// Assertions of the machine failed.

@@ -36,6 +36,9 @@ fn name(number: u64) -> Uuid {
 /// Names of starts are beside those of epochs.
 const STARTS: u64 = 1 << 32;
 
+/// More inputs than a member is given at one moment.
+const MOST_INPUTS: usize = 100;
+
 impl<'a> Turn<'a> {
     pub fn new(configuration: &'a Configuration, state: &State) -> Self {
         let mut state = state.clone();
@@ -115,7 +118,12 @@ impl<'a> Turn<'a> {
     /// Feeds inputs, and what their effects bring at once.
     pub fn feed(&mut self, index: usize, inputs: impl IntoIterator<Item = Input>) {
         let mut inputs = VecDeque::from_iter(inputs);
+        let mut count = 0;
         while let Some(input) = inputs.pop_front() {
+            count += 1;
+            if count > MOST_INPUTS {
+                return self.misbehaved(Misconduct::AsksWithoutEnd);
+            }
             self.say(|| format!("{index} takes {input:?}"));
             let fresh = Fresh {
                 epoch: name(self.state.epochs + 1).into_bytes(),
