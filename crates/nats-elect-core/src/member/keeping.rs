@@ -392,13 +392,10 @@ impl Member {
                 held.has_read(stored, attempts, self.now)
             }
             // The claim is there, or was lost: nobody else writes under its name.
-            Phase::Claiming { look_at, .. } => {
-                *look_at = None;
-                match stored.and_then(|it| attempts.find(it.nonce)) {
-                    Some(_) => Found::Undecided,
-                    None => Found::Lost(EndCause::Superseded, None),
-                }
-            }
+            Phase::Claiming { .. } => match stored.and_then(|it| attempts.find(it.nonce)) {
+                Some(_) => Found::Undecided,
+                None => Found::Lost(EndCause::Superseded, None),
+            },
             Phase::Out => Found::Undecided,
         }
     }
@@ -430,6 +427,9 @@ impl Member {
         let until = sent + self.settings.ttl - drift_margin(self.settings.ttl);
         let next = attempt.sent + self.pace();
         if until <= self.now {
+            if matches!(self.keeping.phase, Phase::Claiming { .. }) {
+                self.lose(epoch);
+            }
             return;
         }
         self.doubt_confirmed(attempt.beat, sequence);
