@@ -77,6 +77,9 @@ impl Acting {
 
     /// Tells all handlers of an epoch to end, or all of the process.
     pub fn end_all(&mut self, epoch: Option<Epoch>, until: Moment) -> Vec<Change> {
+        if self.ending.len() + self.overrun.len() == self.terms.len() {
+            return Vec::new();
+        }
         let terms = self.terms.iter();
         let units = terms.filter(|(_, term)| epoch.is_none_or(|it| it == term.epoch));
         let units = units.map(|(unit, _)| unit.clone()).collect();

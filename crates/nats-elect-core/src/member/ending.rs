@@ -6,7 +6,7 @@ use super::effect::{Effect, Over};
 use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
 use crate::WriteOutcome;
-use crate::assignment::{Epoch, LONGEST_LEASE, Value, ended};
+use crate::assignment::{Epoch, LONGEST_LEASE, Map, Value, ended};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
@@ -60,9 +60,8 @@ impl Member {
             }
             return;
         };
-        let map = self.following.map();
-        let owns = map.is_some_and(|map| map.owned_by(epoch).next().is_some());
-        if owns && self.now < left_at + RELIEF {
+        let owns = |map: &Map| map.owned_by(epoch).next().is_some();
+        if self.now < left_at + RELIEF && self.following.map().is_some_and(|it| owns(it)) {
             return;
         }
         self.end_handlers(None, until);
