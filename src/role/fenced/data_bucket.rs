@@ -84,6 +84,13 @@ requests! {
 
 impl DataBucket {
     /// Returns the bucket, unless it is in memory.
+    #[cfg_attr(
+        not(any(test, feature = "testing")),
+        expect(
+            clippy::unnecessary_wraps,
+            reason = "there is a bucket in memory with the feature alone"
+        )
+    )]
     pub const fn in_nats(&self) -> Option<&Bucket> {
         match self {
             Self::Nats(bucket) => Some(bucket),
