@@ -28,6 +28,8 @@ struct Instance {
     node: Node,
     /// It was asked to end.
     leaving: bool,
+    /// How long the log was when its process was started.
+    log: usize,
 }
 
 impl Fleet {
@@ -38,8 +40,11 @@ impl Fleet {
         let servers = || servers.iter().map(String::as_str);
         let instance = |name: &String| {
             let node = Node::new(name, servers(), plan.log_of(name))?;
-            let leaving = false;
-            Ok(Instance { node, leaving })
+            Ok(Instance {
+                node,
+                leaving: false,
+                log: 0,
+            })
         };
         Ok(Self {
             instances: names.iter().map(instance).collect::<Result<_, Problem>>()?,
@@ -81,8 +86,9 @@ impl Fleet {
         command
             .args(&plan.launch.arguments)
             .env(ORDERS, serde_json::to_string(&orders)?);
+        let log = std::fs::read(plan.log_of(&node.name)).map_or(0, |log| log.len());
         node.start(&mut command)?;
-        instance.leaving = false;
+        (instance.leaving, instance.log) = (false, log);
         let board = &mut self.board;
         board.roles.follow(index, process, orders.journal)?;
         if let Some(shards) = shards {
@@ -99,6 +105,16 @@ impl Fleet {
     /// Whether the instance has a process.
     pub fn runs(&self, index: usize) -> bool {
         self.instances[index].node.runs()
+    }
+
+    /// Whether each process has said that it has opened the bucket.
+    pub fn all_know_the_bucket(&self) -> bool {
+        let mut running = self.instances.iter().filter(|it| it.node.runs());
+        running.all(|it| {
+            let log = std::fs::read(self.plan.log_of(&it.node.name)).unwrap_or_default();
+            let log = String::from_utf8_lossy(log.get(it.log..).unwrap_or_default());
+            log.contains("connected to NATS: started")
+        })
     }
 
     /// Asks an instance to stop.
@@ -131,7 +147,7 @@ impl Fleet {
     pub fn look(&mut self) -> Result<(), Problem> {
         self.board.roles.read()?;
         self.board.shards.read()?;
-        for Instance { node, leaving } in &mut self.instances {
+        for Instance { node, leaving, .. } in &mut self.instances {
             if let Ok(Some(status)) = node.exited()
                 && !(*leaving && status.success())
             {

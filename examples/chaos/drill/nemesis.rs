@@ -190,6 +190,12 @@ impl<'a> Nemesis<'a> {
             Subject::Group => Ok(Victim::Shard(aim.shard)),
             Subject::Stream => Ok(Victim::Stream),
             Subject::Process | Subject::Network => self.choose_instance(kind, aim),
+            // Who opens the new one alone waits for no lease of the former one: docs/guarantees.md.
+            Subject::Server
+                if kind == Kind::RecreateBucket && !self.fleet.all_know_the_bucket() =>
+            {
+                Err("an instance has not opened the bucket yet")
+            }
             Subject::Server if matches!(kind, Kind::RestartAll | Kind::FullDisk) => {
                 Ok(Victim::AllNodes)
             }
