@@ -40,11 +40,8 @@ impl Fleet {
         let servers = || servers.iter().map(String::as_str);
         let instance = |name: &String| {
             let node = Node::new(name, servers(), plan.log_of(name))?;
-            Ok(Instance {
-                node,
-                leaving: false,
-                log: 0,
-            })
+            let (leaving, log) = (false, 0);
+            Ok(Instance { node, leaving, log })
         };
         Ok(Self {
             instances: names.iter().map(instance).collect::<Result<_, Problem>>()?,
@@ -112,8 +109,8 @@ impl Fleet {
         let mut running = self.instances.iter().filter(|it| it.node.runs());
         running.all(|it| {
             let log = std::fs::read(self.plan.log_of(&it.node.name)).unwrap_or_default();
-            let log = String::from_utf8_lossy(log.get(it.log..).unwrap_or_default());
-            log.contains("connected to NATS: started")
+            let log = log.get(it.log..).unwrap_or_default();
+            String::from_utf8_lossy(log).contains("connected to NATS: started")
         })
     }
 

@@ -190,17 +190,14 @@ impl<'a> Nemesis<'a> {
             Subject::Group => Ok(Victim::Shard(aim.shard)),
             Subject::Stream => Ok(Victim::Stream),
             Subject::Process | Subject::Network => self.choose_instance(kind, aim),
-            // Who opens the new one alone waits for no lease of the former one: docs/guarantees.md.
-            Subject::Server
-                if kind == Kind::RecreateBucket && !self.fleet.all_know_the_bucket() =>
-            {
-                Err("an instance has not opened the bucket yet")
-            }
             Subject::Server if matches!(kind, Kind::RestartAll | Kind::FullDisk) => {
                 Ok(Victim::AllNodes)
             }
-            Subject::Server if matches!(kind, Kind::FullAccount | Kind::RecreateBucket) => {
-                Ok(Victim::Stream)
+            Subject::Server if kind == Kind::FullAccount => Ok(Victim::Stream),
+            // Who opens the new one alone waits for no lease of the former one: docs/guarantees.md.
+            Subject::Server if kind == Kind::RecreateBucket => {
+                let all = self.fleet.all_know_the_bucket().then_some(Victim::Stream);
+                all.ok_or("an instance has not opened the bucket yet")
             }
             Subject::Server => {
                 let leader = || self.cluster.stream_leader(&stream());
@@ -397,8 +394,10 @@ impl<'a> Nemesis<'a> {
         let shards = self.plan.shards.iter().flat_map(|shards| &shards.ttls);
         let ttls = shards.chain(self.plan.roles.iter().map(|role| &role.ttl));
         let longest = ttls.max().copied().unwrap_or_default();
-        let is_new = |it: &&Fault| it.kind == Kind::RecreateBucket && it.is_done();
-        let last = self.past.iter().rfind(is_new);
+        let last = self
+            .past
+            .iter()
+            .rfind(|it| it.kind == Kind::RecreateBucket && it.is_done());
         last.is_some_and(|it| Moment::now().since(it.until) < longest)
     }
 
