@@ -119,9 +119,7 @@ impl UnitExplanation {
             (None, _, Some(Reason::Waits)) if candidates.iter().any(waits) => {
                 ("unplaced", None, Some(ALL_WAIT.into()))
             }
-            (None, Some(_), None) if view.owners_wait => {
-                ("unplaced", None, Some(ALL_WAIT.into()))
-            }
+            (None, Some(_), None) if view.owners_wait => ("unplaced", None, Some(ALL_WAIT.into())),
             (None, _, Some(why)) => ("unplaced", None, Some(of_all(why).into())),
             (None, Some(moves), None) => {
                 let to = moves.to.and_then(|it| candidates.get(it));
