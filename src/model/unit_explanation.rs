@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::role::GroupView;
 use nats_elect_core::assignment::Epoch;
-use nats_elect_core::member::UnitId;
+use nats_elect_core::member::{Candidate, UnitId};
 use nats_elect_core::name::GroupName;
 use nats_elect_core::plan::{Explanation, Move, Plan, Reason};
 use nats_elect_core::text::printable;
@@ -85,7 +85,10 @@ impl UnitExplanation {
         let choices = candidates.zip(explained.why_not);
         let choices = choices.map(|(it, why_not)| UnitChoice {
             instance_id: view.instance(it.epoch),
-            why_not: why_not.map(|it| of_member(it).into()),
+            why_not: why_not.map(|why| match why {
+                Reason::Waits if waits(it) => WAITS.into(),
+                why => of_member(why).into(),
+            }),
         });
         let mut choices: Vec<_> = choices.collect();
         choices.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
@@ -113,6 +116,10 @@ impl UnitExplanation {
                 let why = format!("former owners have not ended yet: {}", names.join(", "));
                 ("under_way", owner.clone(), Some(why))
             }
+            (None, _, Some(Reason::Waits)) if candidates.iter().any(waits) => {
+                ("unplaced", None, Some(ALL_WAIT.into()))
+            }
+            (None, Some(_), None) if view.owners_wait => ("unplaced", None, Some(ALL_WAIT.into())),
             (None, _, Some(why)) => ("unplaced", None, Some(of_all(why).into())),
             (None, Some(moves), None) => {
                 let to = moves.to.and_then(|it| candidates.get(it));
@@ -164,6 +171,18 @@ impl UnitExplanation {
         }
         self
     }
+}
+
+/// Why a member of a bucket that was replaced may not have the unit.
+const WAITS: &str =
+    "it waits until leases are over that the bucket lost: a minute from when it noticed";
+/// Why nobody may have a unit while such members wait.
+const ALL_WAIT: &str = "the bucket was made anew, or lost writes: members wait until leases of before are \
+                        over, for a minute from when they noticed";
+
+/// Whether the member waits for leases of another bucket.
+fn waits(it: &Candidate) -> bool {
+    it.record.as_ref().is_some_and(|it| it.waits)
 }
 
 /// Why nobody may have the unit, of the member that is nearest to it.

@@ -30,6 +30,8 @@ pub(crate) struct GroupView {
     pub awaited: BTreeMap<u32, Vec<Epoch>>,
     pub own: Epoch,
     pub coordinator: Option<Epoch>,
+    /// Whether no unit may get its first owner in this bucket yet.
+    pub owners_wait: bool,
 }
 
 /// The instance that is to own a unit.

@@ -21,7 +21,7 @@ use super::ordered::{Next, OrderedWatch};
 use super::write::expecting;
 use crate::clock;
 use nats_elect_core::assignment::{Epoch, Key, Value};
-use nats_elect_core::member::{Found, Over};
+use nats_elect_core::member::{Found, Look, Over};
 use nats_elect_core::name::GroupName;
 
 /// A watch over keys of groups.
@@ -95,6 +95,31 @@ impl Bucket {
         let left = timeout.saturating_sub(answered.since(begun));
         require_same(self.standing_since(answered, left).await?.epoch, epoch)?;
         Ok(message.map(|message| (message.sequence, stored(key, message, epoch))))
+    }
+
+    /// Reads a member's key and then the map's from the stream's leader, and then the bucket's creation
+    /// time. If that is not `epoch`, what was read means nothing and is left out.
+    pub async fn look(
+        &self,
+        own: &Key,
+        map: &Key,
+        epoch: u64,
+        timeout: Duration,
+    ) -> Result<Look, StoreError> {
+        let begun = clock::now();
+        let left = || timeout.saturating_sub(clock::now().since(begun));
+        let own_read = self.last(self.subject(own), left()).await?;
+        let map_read = self.last(self.subject(map), left()).await?;
+        let standing = self.standing_since(clock::now(), left()).await?;
+        let value = |key, message: Option<RawMessage>| {
+            let message = message.filter(|_| standing.epoch == epoch)?;
+            Some((message.sequence, stored(key, message, epoch)))
+        };
+        Ok(Look {
+            bucket: Some(standing.epoch),
+            own: value(own, own_read),
+            map: value(map, map_read),
+        })
     }
 
     /// Reads the keys of all members of a group from the stream's leader, which must have come to the

@@ -236,6 +236,15 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
     for number in 0..4 {
         journal.ended(&shard(number), 0).await;
     }
+    let told = eventually(SOON, "a unit that nobody may take", async || {
+        let told = group(&a).explain("0").await?;
+        (told.verdict == "unplaced").then_some(told)
+    })
+    .await;
+    let why = told.why.expect("a reason");
+    assert!(why.contains("the bucket was made anew"), "{why}");
+    let why = told.choices[0].why_not.clone().expect("a reason");
+    assert!(why.contains("it waits until leases are over"), "{why}");
     never("a term within the longest lease", NEARLY_A_MINUTE, || {
         (0..4).any(|number| journal.terms(&shard(number)).len() > 1)
     })

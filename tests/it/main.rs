@@ -39,6 +39,7 @@ mod last_will;
 mod lifecycle;
 mod logged_refusals;
 mod logs;
+mod many_buckets;
 mod metrics;
 mod metrics_page;
 mod mixed;

@@ -13,8 +13,10 @@ use crate::support::child::{ChildInstance, Orders};
 use crate::support::clock::Stamp;
 use crate::support::instance::Recorded;
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::member::{GROUP, LEASE, all_owned, epoch_of, evenly_owned, joining};
-use crate::support::{BUCKET, SOON, ms};
+use crate::support::member::{
+    GROUP, LEASE, all_owned, epoch_of, evenly_owned, joining, member, stop,
+};
+use crate::support::{BUCKET, SOON, logs, ms, served};
 
 const SHARDS: u32 = 4;
 /// Rounds that run at one time.
@@ -185,6 +187,27 @@ async fn no_unit_has_two_owners_after_a_restart_that_lost_the_bucket_of_a_member
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_unit_of_a_restored_bucket_is_owned_while_a_member_that_is_cut_off_acts_on_it() {
     Box::pin(none(overlaps(Replaced::Restored, Fault::CutOff))).await;
+}
+
+/// The watch that falls silent would tell it later. A process that starts in the new bucket waits for
+/// nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_tells_a_member_that_its_bucket_was_replaced() {
+    let logs = logs::install();
+    let (server, journal) = served();
+    let id = "logged-heartbeat";
+    let a = member(&server.url(), id, SHARDS, &journal).await;
+    all_owned(&[&a], SHARDS).await;
+    let stranger = Stranger::connect(&server.url()).await;
+    stranger.replace_bucket().await;
+    for shard in 0..SHARDS {
+        journal.ended(&format!("{GROUP}/{shard}"), 0).await;
+    }
+    let text = logs.text();
+    let told = text.lines().filter(|line| line.contains(id));
+    let troubles: Vec<_> = told.filter(|line| line.contains("is in trouble")).collect();
+    assert!(troubles.is_empty(), "{troubles:?}");
+    stop(a).await;
 }
 
 /// Rounds of each kind, to count how often a unit has two owners.

@@ -102,6 +102,7 @@ impl GroupState {
             awaited: awaited.filter(|(_, epochs)| !epochs.is_empty()).collect(),
             own,
             coordinator: self.member.coordinator(),
+            owners_wait: self.member.owners_have_to_wait(),
             request,
         })
     }

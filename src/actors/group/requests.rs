@@ -11,10 +11,10 @@ use crate::actors::Link;
 use crate::actors::messages::GroupMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::role::fleet;
-use crate::store::{Bucket, StoreError};
+use crate::store::Bucket;
 use nats_elect_core::OpId;
 use nats_elect_core::assignment::Key;
-use nats_elect_core::member::{Input, Look, Over, PlanRequest};
+use nats_elect_core::member::{Input, Over, PlanRequest};
 use nats_elect_core::plan::plan;
 
 fn tell(myself: &ActorRef<GroupMsg>, input: Input) {
@@ -77,14 +77,8 @@ impl GroupState {
         let (subject, patience) = (own.to_string(), self.settings.ttl);
         let map = Key::Map(self.scope.name.clone());
         let reading = async move {
-            let look = async {
-                Ok(Look {
-                    own: bucket.read_assignment(&own, created, patience).await?,
-                    map: bucket.read_assignment(&map, created, patience).await?,
-                    bucket: Some(created),
-                })
-            };
-            look.await.map_err(|error: StoreError| failure_of(&error))
+            let look = bucket.look(&own, &map, created, patience);
+            look.await.map_err(|error| failure_of(&error))
         };
         let myself = myself.clone();
         self.asked.ask(

@@ -62,7 +62,7 @@ impl GroupState {
         if waits && !std::mem::replace(&mut self.trouble.waits, waits) {
             tracing::warn!(
                 %group,
-                "the bucket is another one than before: this member owns no unit until leases in the former one are over"
+                "the bucket is another one than before, or lost writes: this member owns no unit until leases of before are over"
             );
         }
         self.trouble.waits = waits;

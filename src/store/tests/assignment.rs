@@ -382,8 +382,16 @@ async fn what_is_of_another_bucket_is_not_shown() {
         .await
         .unwrap();
     let (_, info) = open(&lab.client, CREATE).await.unwrap();
-    lab.begin(&member(1), member_record(1, 1).to_json()).await;
+    let at = lab.begin(&member(1), member_record(1, 1).to_json()).await;
 
+    let look = async |created| {
+        let look = lab.bucket.look(&member(1), &map(), created, TIMEOUT).await;
+        look.unwrap()
+    };
+    let looked = look(old).await;
+    assert_eq!((looked.bucket, looked.own), (Some(info.epoch), None));
+    let looked = look(info.epoch).await;
+    assert_eq!(looked.own, Some((at, of_member(1, 1))));
     let another = Some(StoreError::another_bucket());
     let read = lab.bucket.read_assignment(&member(1), old, TIMEOUT).await;
     assert_eq!(read.err(), another);

@@ -236,7 +236,7 @@ impl Member {
     }
 
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
-    pub(super) fn owners_have_to_wait(&self) -> bool {
+    pub fn owners_have_to_wait(&self) -> bool {
         let any_waits = self.waits() || self.peers.any_waits();
         any_waits && !self.following.has_owned() && !mutated!(FirstOwnersDespiteWaiting)
     }
