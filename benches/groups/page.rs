@@ -145,11 +145,8 @@ fn shares(measured: &[Figures]) -> Table {
             &it.kill.shares,
             &it.kill_coordinator.shares,
         ];
-        table.row(
-            [of(it)]
-                .into_iter()
-                .chain(after.map(|shares| range(shares))),
-        );
+        let shares = after.map(|it| range(it));
+        table.row([of(it)].into_iter().chain(shares));
     }
     table
 }
@@ -163,10 +160,8 @@ fn price_of_own(it: &Figures, args: &Args) -> Option<f64> {
 /// The KiB of a member's heap for each shard that it knows and does not own: beyond that of one in the
 /// smallest group.
 fn price_of_known(it: &Figures, measured: &[Figures]) -> Option<f64> {
-    let alike = measured
-        .iter()
-        .filter(|other| other.replicas == it.replicas);
-    let least = alike.min_by_key(|other| other.shards)?;
+    let alike = measured.iter().filter(|its| its.replicas == it.replicas);
+    let least = alike.min_by_key(|its| its.shards)?;
     let more = f64::from(it.shards - least.shards);
     (it.shards >= 1000 && more > 0.0).then(|| (it.join.heap - least.join.heap) / more)
 }
