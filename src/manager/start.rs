@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::builder::{RoleManagerBuilder, Settings};
+use super::patience::patiently;
 use super::{Fleet, RoleManager};
 use crate::access::Access;
 use crate::actors::{ElectionThread, Groups, Opened, PublisherSetup, Routes, Setup};
@@ -240,7 +241,7 @@ async fn refuse_old_groups(
     if groups.is_empty() {
         return Ok(());
     }
-    let found = bucket.first_of(OLD_GROUPS, within).await;
+    let found = patiently(within, |left| bucket.first_of(OLD_GROUPS, left)).await;
     let Some(key) = found.map_err(|error| Error::of_reading(error, within))? else {
         return Ok(());
     };
