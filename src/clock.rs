@@ -5,6 +5,8 @@
 //! lease that others saw expire. A hypervisor that pauses a virtual machine may stop this clock
 //! too. Nothing in the guest can detect that.
 
+use std::time::Duration;
+
 use nats_elect_core::Moment;
 
 /// Reads the clock: `CLOCK_BOOTTIME` on Linux and Android, which runs on while the machine sleeps.
@@ -34,6 +36,12 @@ pub fn now() -> Moment {
     // The clock starts above zero, because zero means "over" in a shared deadline.
     let nanos = u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Moment::from_nanos(nanos.saturating_add(1))
+}
+
+/// Counts a time down from now on. What this returns tells how much of it is left.
+pub fn countdown(time: Duration) -> impl Fn() -> Duration + Send + Sync {
+    let begun = now();
+    move || time.saturating_sub(now().since(begun))
 }
 
 /// Returns the wall clock, in microseconds since the Unix epoch.

@@ -18,9 +18,9 @@ pub async fn patiently<T, F>(within: Duration, ask: impl Fn(Duration) -> F) -> R
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let begun = clock::now();
+    let left = clock::countdown(within);
     loop {
-        let left = within.saturating_sub(clock::now().since(begun));
+        let left = left();
         match ask(left.min(ANSWER)).await {
             Err(error) if error.is_transient() && left > PAUSE => sleep(PAUSE).await,
             answer => return answer,

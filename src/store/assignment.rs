@@ -89,11 +89,10 @@ impl Bucket {
         epoch: u64,
         timeout: Duration,
     ) -> Result<Option<(u64, Value)>, StoreError> {
-        let begun = clock::now();
-        let message = self.last(self.subject(key), timeout).await?;
-        let answered = clock::now();
-        let left = timeout.saturating_sub(answered.since(begun));
-        require_same(self.standing_since(answered, left).await?.epoch, epoch)?;
+        let left = clock::countdown(timeout);
+        let message = self.last(self.subject(key), left()).await?;
+        let standing = self.standing_since(clock::now(), left()).await?;
+        require_same(standing.epoch, epoch)?;
         Ok(message.map(|message| (message.sequence, stored(key, message, epoch))))
     }
 
@@ -106,8 +105,7 @@ impl Bucket {
         epoch: u64,
         timeout: Duration,
     ) -> Result<Look, StoreError> {
-        let begun = clock::now();
-        let left = || timeout.saturating_sub(clock::now().since(begun));
+        let left = clock::countdown(timeout);
         let own_read = self.last(self.subject(own), left()).await?;
         let map_read = self.last(self.subject(map), left()).await?;
         let standing = self.standing_since(clock::now(), left()).await?;

@@ -58,14 +58,12 @@ impl Bucket {
         role: &RoleName,
         timeout: Duration,
     ) -> Result<(Snapshot, Written), StoreError> {
-        let begun = clock::now();
+        let left = clock::countdown(timeout);
         let (fence, role) = futures::try_join!(
             self.last(self.fence_subject(role), timeout),
             self.last(self.role_subject(role), timeout),
         )?;
-        let answered = clock::now();
-        let left = timeout.saturating_sub(answered.since(begun));
-        let standing = self.standing_since(answered, left).await?;
+        let standing = self.standing_since(clock::now(), left()).await?;
         let written = Written {
             role: role.as_ref().map(|message| message.time.into()),
             fence: fence.as_ref().map(|message| message.time.into()),

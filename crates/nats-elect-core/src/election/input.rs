@@ -27,7 +27,7 @@ pub struct PeerRequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReplyId(pub u64);
 
-/// What somebody wants of an instance.
+/// A wish of the application, or of an operator.
 #[derive(Clone, Debug)]
 pub enum Intent {
     /// It takes part in no election until `Resume`.
@@ -36,7 +36,7 @@ pub enum Intent {
     /// nothing.
     Pause,
     /// It takes part in elections again, after its cool-down if one runs, also if its terms kept
-    /// failing. What an order gave it can be taken by a higher priority again.
+    /// failing. A higher priority can take again what an order gave it.
     Resume,
     /// It takes part in no election until `Resume`, and its term ends. The role goes to a candidate
     /// that is ready, if one is. The answer comes when the term has ended.

@@ -20,7 +20,7 @@ const FIRST_PAUSE: u32 = 8;
 /// By default the longest pause is about an hour.
 const LONGEST_PAUSE: u32 = 128;
 
-/// What is known of instances whose terms fail.
+/// The instances whose terms fail, as far as this one knows.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Failing {
     pub own: Streak,

@@ -77,6 +77,7 @@ impl Acting {
 
     /// Tells all handlers of an epoch to end, or all of the process.
     pub fn end_all(&mut self, epoch: Option<Epoch>, until: Moment) -> Vec<Change> {
+        // Each was told before.
         if self.ending.len() + self.overrun.len() == self.terms.len() {
             return Vec::new();
         }

@@ -14,7 +14,7 @@
 //! | `machine.rs` | [`Member`], and the way through one step |
 //! | `input.rs`, `effect.rs` | [`Input`] and [`Effect`] |
 //! | `unit.rs` | [`UnitId`]: a unit by its generation and its name |
-//! | `watched.rs` | what the watch and reads show |
+//! | `watched.rs` | the map and the values of members, as the watch and reads show them |
 //! | `following.rs` | the map that the member follows, and what else it was shown under that key |
 //! | `keeping.rs` | the lease: the claim of an epoch, heartbeats, and reads in doubt |
 //! | `loss.rs` | confirmed writes that NATS lost |

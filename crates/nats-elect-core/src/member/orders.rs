@@ -1,4 +1,4 @@
-//! What operators order: any member writes the map for it, whatever its place in the order of joining.
+//! Operators' orders: any member writes the map for one, whatever its place in the order of joining.
 
 use super::coordinator::{TURN, gather};
 use super::effect::{Effect, Reply};

@@ -1,4 +1,4 @@
-//! What the watch and reads show: the map, and the values of members.
+//! The map and the values of members, as the watch and reads show them.
 
 use std::time::Duration;
 

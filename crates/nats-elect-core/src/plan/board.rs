@@ -10,7 +10,7 @@ use super::outcome::{Imbalance, Move, Reason};
 /// What a place costs a unit: see [`REASONS`]. The less, the better.
 pub(super) type Cost = [u64; 7];
 
-/// What the parts of a cost mean, the gravest first: the unit keeps failing there, others of its zone
+/// The parts of a cost, the gravest first: the unit keeps failing there, others of its zone
 /// sets in that zone, others of its apart sets there, load beyond the fair share, preferred labels that
 /// are lacking, an older version, load.
 pub(super) const REASONS: [Reason; 7] = [

@@ -221,7 +221,7 @@ impl World {
             kinds.extend(HANDS.map(Fault::Map));
         }
         if self.chance.permille(400) {
-            // Emptying a key while the map is touched, too, is documented as unsafe. Who goes back to
+            // It is documented as unsafe to empty a key while the map is touched, too. The way back to
             // an earlier version touches it.
             let touches_map = touches_map || kinds.contains(&Fault::LaterMap);
             let all = HANDS.into_iter();

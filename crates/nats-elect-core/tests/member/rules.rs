@@ -180,8 +180,8 @@ const COMPARED: usize = 12;
 /// Rules 3, 5 and 7: a map is stored. The owners of earlier ones own their units here, are in `from`,
 /// acknowledged something later, or are over.
 ///
-/// Whoever owned something before writes were lost is over once the longest lease is. Maps from before
-/// that, which nobody may know any more, say nothing then.
+/// An owner from before lost writes is over once the longest lease is. Maps from before that say nothing
+/// then: nobody may know them any more.
 pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), String> {
     let key = World::map_key();
     let earlier = stream.history(&key).filter_map(|it| match &it.value {

@@ -56,6 +56,13 @@ impl World {
         }
     }
 
+    /// Nothing comes from the node, and its watch shows nothing, for so long.
+    fn cut_off(&mut self, node: usize, time: Duration) {
+        let until = self.now + time;
+        let node = &mut self.nodes[node];
+        (node.cut_until, node.deaf_until) = (until, until);
+    }
+
     /// Fails unless handlers act on all units.
     fn expects_owned(&mut self, units: usize) {
         let acts: usize = self.acts().iter().sum();
@@ -121,11 +128,7 @@ fn taken_over_unseen(seed: u64) -> World {
     world.run(20 * MILLISECOND);
     world.leave(second);
     world.until(|it| it.acts()[newcomer] > 0);
-    let long = world.now + 10 * SECOND;
-    (
-        world.nodes[newcomer].cut_until,
-        world.nodes[newcomer].deaf_until,
-    ) = (long, long);
+    world.cut_off(newcomer, 10 * SECOND);
     let unit = world.nodes[newcomer].handlers.keys().next();
     let unit = unit.expect("a handler").unit().name();
     world.touch(&World::map_key(), Hand::Rubbish);
@@ -300,11 +303,7 @@ fn newcomer_beside_a_key_that_nobody_can_read(seed: u64) -> World {
     let (emptied, unreadable, newcomer) = (world.joined(0), world.joined(1), 2);
     let key = |it: usize| World::member_key(world.nodes[it].epoch().expect("a member"));
     let (emptied_key, unreadable_key) = (key(emptied), key(unreadable));
-    let until = world.now + 2 * SECOND;
-    (
-        world.nodes[emptied].cut_until,
-        world.nodes[emptied].deaf_until,
-    ) = (until, until);
+    world.cut_off(emptied, 2 * SECOND);
     world.nodes[unreadable].paused_until = world.now + SECOND;
     world.touch(&emptied_key, Hand::Purge);
     world.touch(&unreadable_key, Hand::Rubbish);
