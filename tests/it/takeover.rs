@@ -13,8 +13,9 @@ use crate::support::instance::{Instance, Recorded, guest, hand_over, instance, n
 use crate::support::journal::Journal;
 use crate::support::{ROLE, comes_true, leased_for, ms, served};
 
-const TAKEOVER_ROLES: usize = 30;
-const ROUNDS: usize = 10;
+const TAKEOVER_ROLES: usize = 60;
+/// Each takes a lease.
+const ROUNDS: usize = 5;
 /// As long as an instance waits before it asks for the role.
 const LEASE: Duration = Duration::from_secs(3);
 /// Who would ask has asked by then.
