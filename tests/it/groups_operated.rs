@@ -129,6 +129,16 @@ async fn a_move_that_the_plan_would_undo_is_refused() {
     )
     .await;
     let other = if alone == "a" { "b" } else { "a" };
+    // One that has only just come, or sends no heartbeats, has no part in the balance.
+    eventually(SOON, "one that would take it back", async || {
+        let shown = group(&b).explain("1").await?.choices;
+        let why_not = shown
+            .into_iter()
+            .find(|it| it.instance_id == alone)?
+            .why_not;
+        (!why_not?.contains("heartbeats")).then_some(())
+    })
+    .await;
     let refused = group(&b).move_unit("0", other).await;
     let expected = MoveError::TakenBack {
         unit: "0".into(),
