@@ -22,6 +22,8 @@ mod events;
 mod fenced_crowd;
 mod fenced_limit;
 mod forged_release;
+#[path = "../support/full_account.rs"]
+mod full_account;
 mod group_fences;
 mod group_lifecycle;
 mod group_mistakes;
@@ -52,6 +54,8 @@ mod operations;
 mod pausing;
 mod permissions;
 mod privileges;
+#[cfg(feature = "health")]
+mod prometheus;
 mod proofs;
 mod refused_writes;
 mod regressions;

@@ -1,7 +1,5 @@
 //! Writes that fail while reads succeed: limits that are reached, a disk that is full.
 
-#[path = "../support/full_account.rs"]
-mod full_account;
 mod slow;
 
 use std::fs::File;
@@ -19,7 +17,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use full_account::{fill_account, small_account};
+use crate::full_account::{fill_account, small_account};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;

@@ -1,13 +1,14 @@
 //! How many messages stand between the end of one handler and the start of the next.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nats_elect::StepDown;
 use nats_elect_testing::{TcpProxy, eventually};
 use tokio::sync::mpsc;
 
 use crate::support::bucket::Stranger;
+use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, instance};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
 
@@ -60,10 +61,10 @@ async fn takes_six_trips(end_term: impl AsyncFnOnce(Instance) -> Option<Instance
         record["heirs"][0].is_string().then_some(())
     })
     .await;
-    let began = Instant::now();
+    let began = Stamp::now();
     let _old = end_term(old).await;
     let mut told = told.recv().await.expect("a term");
-    if began.elapsed() > SHORT {
+    if Stamp::now().since(began) > SHORT {
         for asked in &mut told {
             asked.retain(|it| it.starts_with("$KV."));
         }

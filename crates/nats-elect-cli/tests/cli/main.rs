@@ -38,7 +38,7 @@ mod output;
 mod pair;
 mod permissions;
 #[cfg(unix)]
-#[path = "../../../../tests/prometheus/programs.rs"]
+#[path = "../../../../tests/it/prometheus/programs.rs"]
 mod programs;
 mod reference;
 mod retire;

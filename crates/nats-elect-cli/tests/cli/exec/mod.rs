@@ -10,7 +10,7 @@ mod instance;
 mod last_will;
 mod last_will_drill;
 mod listening;
-#[path = "../../../../../tests/prometheus/server.rs"]
+#[path = "../../../../../tests/it/prometheus/server.rs"]
 mod prometheus;
 mod relatives;
 mod reports;

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use super::expressions::{Expression, OF_EXEC, OF_SERVE, alerts, all, recorded};
 use super::fleet::Process;
-use super::full_account::{fill_account, small_account};
 use super::instance::{BUCKET, ROLES, TTL};
 use super::server::{Prometheus, Series};
+use crate::full_account::{fill_account, small_account};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_expression_has_series_on_a_control_plane_that_fails_over() {

@@ -29,7 +29,7 @@ impl Process {
             id: id.to_owned(),
         };
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "instance::an_instance"])
+            .args(["--exact", "prometheus::instance::an_instance"])
             .args(["--ignored", "--nocapture"])
             .env(ORDERS, serde_json::to_string(&orders).expect("orders"))
             .stdin(Stdio::piped())

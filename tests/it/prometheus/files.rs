@@ -22,7 +22,7 @@ fn the_rendered_files_are_what_the_mixin_says() {
         let committed = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             committed == rendered,
-            "{} is not what the mixin says: render it with `{RENDER}=1 cargo test --test prometheus rendered`",
+            "{} is not what the mixin says: render it with `{RENDER}=1 cargo test --test it prometheus`",
             path.display()
         );
     }

@@ -3,23 +3,20 @@
 //! Prometheus is `PROMETHEUS_BIN`, else the one on `PATH`, else Debian's package, unpacked below
 //! `target/`; `promtool` is its neighbour. The mixin is rendered by the Python package `gojsonnet`.
 //! Where one of them can't be had the tests fail and say why.
-#![cfg(unix)]
 
-#[path = "../support/debian.rs"]
+#[path = "../../support/debian.rs"]
 mod debian;
 mod expressions;
 mod files;
 mod fleet;
-#[path = "../support/full_account.rs"]
-mod full_account;
 mod instance;
 mod live;
-#[path = "../support/markdown.rs"]
+#[path = "../../support/markdown.rs"]
 mod markdown;
 mod mixin;
 mod programs;
 mod promtool;
-#[path = "../support/pypi.rs"]
+#[path = "../../support/pypi.rs"]
 mod pypi;
 mod server;
 
