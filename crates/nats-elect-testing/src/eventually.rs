@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use std::time::Instant;
 
-const POLL: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_POLL: Duration = Duration::from_secs(5);
 
 /// Polls `condition` every few milliseconds until it yields a value, and returns that value.
+///
+/// It pauses for as long as the last poll took, for 5 to 100 milliseconds: a condition that runs a
+/// program has not a processor for itself.
 ///
 /// `what` completes the sentence "… never happened". A poll that is not done after five seconds is
 /// dropped, and another one is begun. Otherwise a request that a fault has swallowed may hang for
@@ -48,7 +52,8 @@ where
     async move {
         let deadline = Instant::now() + timeout;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let began = Instant::now();
+            let left = deadline.saturating_duration_since(began);
             if let Ok(Some(value)) = tokio::time::timeout(left.min(LONGEST_POLL), condition()).await
             {
                 return value;
@@ -57,7 +62,7 @@ where
                 Instant::now() < deadline,
                 "{what} never happened within {timeout:?} (waited for at {caller})"
             );
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(began.elapsed().clamp(PAUSE, LONGEST_PAUSE)).await;
         }
     }
 }
