@@ -1,5 +1,4 @@
-//! An event of the history, with the time for which nobody had led before it: in words, and as
-//! JSON.
+//! An event of the history, and the time for which nobody had led before it, in words.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,12 +12,6 @@ use crate::text::lasted;
 
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
-
-/// An event, and for how long nobody had led before it.
-pub struct PastEvent {
-    pub event: LeaderEvent,
-    pub gap: Option<Gap>,
-}
 
 /// For how long nobody led before a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +31,7 @@ impl fmt::Display for Gap {
 }
 
 /// What is kept, of a role or of all, the oldest first.
-pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<PastEvent>, Failure> {
+pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<LeaderEvent>, Failure> {
     let kept = async |client, bucket: String| {
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
@@ -53,75 +46,59 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
         Ok(events)
     };
     match shared.reading(kept).await {
-        Ok(events) => Ok(events.into_iter().map(PastEvent::from).collect()),
         Err(failure) if failure.code == Code::Unreachable => {
             Err(shared.jetstream_off().await.unwrap_or(failure))
         }
-        Err(failure) => Err(failure),
+        read => read,
     }
 }
 
-impl From<LeaderEvent> for PastEvent {
-    fn from(event: LeaderEvent) -> Self {
-        let gap = match &event.change {
-            LeaderChange::TermStarted {
-                silence: Some(silence),
-                vacancy,
-                ..
-            } => {
-                let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
-                Some(if is_freed {
-                    Gap::Of(*silence)
-                } else {
-                    Gap::AtMost(*silence)
-                })
-            }
-            _ => None,
-        };
-        Self { event, gap }
+/// For how long nobody had led before a term, if this is the start of one and that is known.
+pub fn gap(event: &LeaderEvent) -> Option<Gap> {
+    match &event.change {
+        LeaderChange::TermStarted {
+            silence: Some(silence),
+            vacancy,
+            ..
+        } => {
+            let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
+            Some(if is_freed {
+                Gap::Of(*silence)
+            } else {
+                Gap::AtMost(*silence)
+            })
+        }
+        _ => None,
     }
 }
 
-impl PastEvent {
-    /// What happened, in words.
-    pub fn what(&self) -> String {
-        match &self.event.change {
-            LeaderChange::TermStarted {
-                vacancy, previous, ..
-            } => {
-                let by = previous.as_deref().unwrap_or("somebody");
-                let free = match vacancy.as_str() {
-                    "untouched" => "no earlier leader".into(),
-                    "released" => format!("freed by {by}"),
-                    "handed_over" => format!("handed over by {by}"),
-                    "deleted" => "the key was deleted".into(),
-                    "expired" => format!("lease of {by} ran out"),
-                    other => format!("{other}, after {by}"),
-                };
-                format!("leads: {free}")
-            }
-            LeaderChange::TermEnded {
-                cause,
-                lasted: time,
-                released,
-            } => {
-                let kept = if *released { "" } else { ", not freed" };
-                let cause = cause.replace('_', " ");
-                format!("ended: {cause} after {}{kept}", lasted(*time))
-            }
-            _ => self.event.name().to_owned(),
+/// What happened, in words.
+pub fn what(event: &LeaderEvent) -> String {
+    match &event.change {
+        LeaderChange::TermStarted {
+            vacancy, previous, ..
+        } => {
+            let by = previous.as_deref().unwrap_or("somebody");
+            let free = match vacancy.as_str() {
+                "untouched" => "no earlier leader".into(),
+                "released" => format!("freed by {by}"),
+                "handed_over" => format!("handed over by {by}"),
+                "deleted" => "the key was deleted".into(),
+                "expired" => format!("lease of {by} ran out"),
+                other => format!("{other}, after {by}"),
+            };
+            format!("leads: {free}")
         }
-    }
-
-    /// The gap in words, if there may have been one.
-    pub fn gap(&self) -> String {
-        match (&self.event.change, self.gap) {
-            (LeaderChange::TermStarted { .. }, Some(gap)) => gap.to_string(),
-            (LeaderChange::TermStarted { vacancy, .. }, None) if vacancy != "untouched" => {
-                "unknown".into()
-            }
-            _ => String::new(),
+        LeaderChange::TermEnded {
+            cause,
+            lasted: time,
+            released,
+        } => {
+            let kept = if *released { "" } else { ", not freed" };
+            let cause = cause.replace('_', " ");
+            format!("ended: {cause} after {}{kept}", lasted(*time))
         }
+        _ => event.name().to_owned(),
     }
 }
 
@@ -145,7 +122,7 @@ mod tests {
             let change = format!(
                 "\"event\":\"term_started\",\"vacancy\":\"{how}\",\"previous\":\"a\",\"silence_seconds\":{silence}"
             );
-            PastEvent::from(event(&change)).gap
+            super::gap(&event(&change))
         };
         let crashed = gap("expired", "3.2").expect("a gap");
         assert_eq!(crashed, Gap::AtMost(Duration::from_millis(3200)));

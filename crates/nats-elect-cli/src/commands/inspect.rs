@@ -1,7 +1,7 @@
 //! `inspect`: everything about one role.
 
 use clap::Args;
-use nats_elect::RoleName;
+use nats_elect::{LeaderEvent, RoleName};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::fleet::{Event, Instance, Role};
 use crate::instances::{Candidate, Whose};
 use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
-use crate::past_event::{PastEvent, past_events};
+use crate::past_event::past_events;
 use crate::record::Written;
 use crate::roles::unknown;
 use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
@@ -65,7 +65,7 @@ struct Findings {
     /// Whether keys were named to check the record's signature with.
     checks_signatures: bool,
     candidates: Result<Vec<Candidate>, Failure>,
-    history: Result<Vec<PastEvent>, Failure>,
+    history: Result<Vec<LeaderEvent>, Failure>,
 }
 
 /// The same for programs.
@@ -130,7 +130,7 @@ impl Inspect {
         Ok(0)
     }
 
-    async fn history(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
+    async fn history(&self, shared: &Shared) -> Result<Vec<LeaderEvent>, Failure> {
         let mut events = past_events(shared, Some(&self.role)).await?;
         events.drain(..events.len().saturating_sub(EVENTS));
         Ok(events)

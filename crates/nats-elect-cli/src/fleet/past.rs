@@ -1,11 +1,12 @@
 //! The history: what leaders published of their terms.
 
+use nats_elect::LeaderEvent;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Seconds, Time};
-use crate::past_event::{Gap, PastEvent};
+use crate::past_event::{self, Gap};
 use crate::text::stamp_of;
 
 /// The start or the end of a term, as its leader reported it
@@ -21,9 +22,9 @@ pub struct Event {
     gap_is_at_most: bool,
 }
 
-impl From<&PastEvent> for Event {
-    fn from(PastEvent { event, gap }: &PastEvent) -> Self {
-        let (gap, is_bound) = match *gap {
+impl From<&LeaderEvent> for Event {
+    fn from(event: &LeaderEvent) -> Self {
+        let (gap, is_bound) = match past_event::gap(event) {
             Some(Gap::Of(gap)) => (Some(gap), false),
             Some(Gap::AtMost(gap)) => (Some(gap), true),
             None => (None, false),

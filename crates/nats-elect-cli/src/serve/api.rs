@@ -179,9 +179,9 @@ pub async fn history(State(served): State<Served>, Query(asked): Query<When>) ->
             Err(none) => missing.push(view.of(Missing { reason: none.why })),
         }
     }
-    events.retain(|one| one.event.at_ms >= since.unwrap_or(0));
+    events.retain(|event| event.at_ms >= since.unwrap_or(0));
     if views.len() > 1 {
-        events.sort_by_key(|one| one.event.at_ms);
+        events.sort_by_key(|event| event.at_ms);
     }
     let left_out = events.len().saturating_sub(MOST_EVENTS);
     Ok(told(&History {
