@@ -8,7 +8,6 @@ use clap::Args;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Shared, duration};
 use crate::output::Output;
-use crate::text::hosts;
 use crate::top::{self, How, Look};
 use crate::trust::Trust;
 
@@ -70,10 +69,8 @@ impl Top {
         let observer = shared.observer(None, &self.trust, !self.once).await?;
         let how = How {
             observer,
-            server: hosts(&config.servers),
             config,
             interval: self.interval,
-            patience: shared.patience(),
             look: Look {
                 colours: output.colours(),
             },

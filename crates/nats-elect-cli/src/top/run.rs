@@ -18,13 +18,13 @@ use tokio::time::{MissedTickBehavior, timeout};
 use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
-use super::{keys, view};
+use super::view;
 use crate::exit::{Code, Failure, Outcome};
 use crate::fleet::Watched;
 use crate::looking::go_on;
 use crate::output::Output;
 use crate::stopped::stopped;
-use crate::text::wall_clock;
+use crate::text::{hosts, wall_clock};
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
@@ -42,10 +42,7 @@ static PANICKED: AtomicBool = AtomicBool::new(false);
 pub struct How {
     pub observer: Observer,
     pub config: ManagerConfig,
-    pub server: String,
     pub interval: Duration,
-    /// How long one picture waits for what is known.
-    pub patience: Duration,
     pub look: Look,
 }
 
@@ -65,8 +62,8 @@ impl How {
     }
 
     fn state(&self) -> State {
-        let bucket = self.config.bucket.clone();
-        State::new(Facts::new(wall_clock(), bucket, self.server.clone()))
+        let (bucket, server) = (self.config.bucket.clone(), hosts(&self.config.servers));
+        State::new(Facts::new(wall_clock(), bucket, server))
     }
 }
 
@@ -75,7 +72,11 @@ pub async fn once(how: How, output: Output) -> Outcome {
     let mut state = how.state();
     let (watched, finding) = how.begin().await?;
     let known = async {
-        let _ = timeout(how.patience + HEARTBEATS, until(|| is_known(&watched))).await;
+        let _ = timeout(
+            how.config.start_timeout + HEARTBEATS,
+            until(|| is_known(&watched)),
+        )
+        .await;
         let _ = timeout(HEARTBEATS, until(|| are_confirmed(&watched))).await;
     };
     tokio::select! {
@@ -108,8 +109,7 @@ pub async fn watch(how: How) -> Outcome {
         tokio::select! {
             event = typed.recv() => match event {
                 Some(Ok(Event::Key(key))) => {
-                    let action = keys::action(key, state.typing);
-                    if action.is_some_and(|action| !state.act(action)) {
+                    if !state.press(key) {
                         return Ok(0);
                     }
                 }

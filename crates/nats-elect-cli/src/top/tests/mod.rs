@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
-use super::{keys, view};
+use super::view;
 use crate::fleet::{GroupState, Leader, Role, Seconds, Time, Token};
 
 const PLAIN: Look = Look { colours: false };
@@ -134,10 +134,9 @@ fn shown(state: &State) -> String {
 }
 
 fn press(state: &mut State, codes: impl IntoIterator<Item = KeyCode>) -> bool {
-    codes.into_iter().all(|code| {
-        let key = KeyEvent::new(code, KeyModifiers::NONE);
-        keys::action(key, state.typing).is_none_or(|action| state.act(action))
-    })
+    codes
+        .into_iter()
+        .all(|code| state.press(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn typed(text: &str) -> impl Iterator<Item = KeyCode> + use<'_> {
@@ -320,8 +319,7 @@ fn q_and_control_c_end_it_also_while_a_filter_is_typed() {
     assert!(!press(&mut state, typed("q")));
     press(&mut state, typed("/"));
     let key = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    let action = keys::action(key, state.typing).expect("an action");
-    assert!(!state.act(action));
+    assert!(!state.press(key));
 }
 
 #[test]
