@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
+use nats_elect::duration::rounded;
 use nats_elect::{BoxError, EndCause, Event, LeaderInfo, RoleHandler, RoleManager, Term};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -16,6 +17,9 @@ use super::guarded::{End, Guarded, Program};
 use super::listener::CommandDown;
 use super::report::{self, Kill};
 use super::turns::Turns;
+
+/// The longest pause before a restart, unless a longer one was asked for.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// When a command that ended is started again, within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -51,17 +55,12 @@ pub enum OnLoss {
 pub struct Conduct {
     pub restart: Restart,
     pub restart_delay: Duration,
-    pub max_restart_delay: Duration,
     pub on_exit: OnExit,
     pub on_loss: OnLoss,
-    /// What the command is told to stop by, and how long it may take until it is killed.
+    /// What the command is told to stop by.
     pub signal: Signal,
-    pub kill_after: Duration,
-    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The
-    /// second is the smaller. Both are for machines that stand still for a moment just then:
-    /// whatever is late by less than this is not too late.
-    pub margin: Duration,
-    pub guard_margin: Duration,
+    /// How long before the end of its lease a term is wound down.
+    pub stop_budget: Duration,
 }
 
 /// Why `exec` has done its work.
@@ -194,6 +193,7 @@ impl RunCommand {
         drop(manager);
         let program = self.program_of(&term, &instance);
         let down = CommandDown::new(&self.role, &instance, &self.bucket);
+        let longest_delay = LONGEST_DELAY.max(self.conduct.restart_delay);
         let mut delay = self.conduct.restart_delay;
         let exits = self.conduct.on_loss == OnLoss::Exit;
         let mut loss = Loss(exits.then_some(self));
@@ -201,11 +201,7 @@ impl RunCommand {
         let end = loop {
             let begun = Instant::now();
             let tell = |command: &Guarded| {
-                if has_run {
-                    report::started_again(&self.role, command.group());
-                } else {
-                    report::leads(&self.role, command.group(), term.fencing_token());
-                }
+                report::started(&self.role, command.group(), term.fencing_token(), !has_run);
             };
             // Dropped before the next run: with that a line about the end would be no longer true.
             let (end, _guarded) = match self.run(&program, &term, &mut ends, tell).await {
@@ -222,15 +218,16 @@ impl RunCommand {
                 Restart::Always => true,
             };
             if !again {
-                report::ended(&self.role, end, None);
+                report::ended(&self.role, end, "");
                 break end;
             }
             has_run = true;
             // One that ran for long begins anew.
-            if begun.plus(self.conduct.max_restart_delay).is_over() {
+            if begun.plus(longest_delay).is_over() {
                 delay = self.conduct.restart_delay;
             }
-            report::ended(&self.role, end, Some(delay));
+            let next = format!(", next start in {}", rounded(delay));
+            report::ended(&self.role, end, &next);
             let _down = (!end.is_success()).then(|| down.begins());
             if term
                 .run_until_cancelled(tokio::time::sleep(delay))
@@ -240,7 +237,7 @@ impl RunCommand {
                 report::leadership_ends(&self.role, ends.cause(), false);
                 return Ok(());
             }
-            delay = (delay * 2).min(self.conduct.max_restart_delay);
+            delay = (delay * 2).min(longest_delay);
         };
         loss.0 = None;
         if self.conduct.on_exit == OnExit::Exit {
@@ -279,12 +276,17 @@ impl RunCommand {
         started: impl FnOnce(&Guarded) + Send,
     ) -> io::Result<Run> {
         let conduct = &self.conduct;
+        // How long before the end of the lease the command is killed: by `exec`, and by the guard. The
+        // second is the smaller. Both are for machines that stand still for a moment just then:
+        // whatever is late by less than this is not too late.
+        let margin = conduct.stop_budget / 4;
+        let guard_margin = conduct.stop_budget / 5;
         let mut changes = term.lease_changes();
         if term.is_cancelled() {
             return Ok(Run::Over);
         }
         self.last.send_replace(None);
-        let kill_at = || lease_end(term).minus(conduct.guard_margin);
+        let kill_at = || lease_end(term).minus(guard_margin);
         let starting = Guarded::start(program, term, kill_at);
         let mut command = starting.await?;
         started(&command);
@@ -295,7 +297,7 @@ impl RunCommand {
         };
         // What came before was not for this command.
         let mut passed_on = self.passed_on.subscribe();
-        let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
+        let mut deadline = Alarm::at(lease_end(term).minus(margin));
         let mut stopping = false;
         // Set once the command has been told to stop.
         let mut patience = Alarm::at(Instant(u64::MAX));
@@ -305,8 +307,8 @@ impl RunCommand {
                 // Before the alarm: a lease that was renewed while this thread was held up is not
                 // over.
                 Some(()) = changes.next() => {
-                    command.extend(lease_end(term).minus(conduct.guard_margin));
-                    deadline.set(lease_end(term).minus(conduct.margin));
+                    command.extend(kill_at());
+                    deadline.set(lease_end(term).minus(margin));
                 }
                 () = deadline.rings() => {
                     // Also if it was told to stop a moment before.
@@ -325,9 +327,11 @@ impl RunCommand {
                     // process noticed.
                     let over = stopping
                         || term.is_cancelled()
-                        || lease_end(term).minus(conduct.margin).is_over();
+                        || lease_end(term).minus(margin).is_over();
                     if over {
-                        report::ended_with_term(&self.role, end, stopping);
+                        // Its guard may have been the first to notice.
+                        let late = if stopping { "" } else { "; its lease was over" };
+                        report::ended(&self.role, end, late);
                         return Ok(Run::Over);
                     }
                     return Ok(Run::Ended(end, program.last_will.is_some().then_some(command)));
@@ -339,7 +343,7 @@ impl RunCommand {
                     command.signal(conduct.signal);
                     // One that was stopped could not heed it.
                     command.signal(Signal::CONT);
-                    patience.set(Instant::now().plus(conduct.kill_after));
+                    patience.set(Instant::now().plus(conduct.stop_budget.saturating_sub(margin)));
                 }
                 signal = passed_on.recv() => if let Ok(signal) = signal {
                     command.signal(signal);

@@ -171,8 +171,8 @@ fn a_guard_that_begins_after_the_death_of_exec_still_tells_of_the_end() {
     sendmsg(&socket, &first, &mut control, SendFlags::empty()).expect("room");
     drop((socket, tell));
     let mut guard = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-        .args(["exec-guard", "--exec", &exec.id().to_string()])
-        .args(["--tell-end=worker 1", "--", "true"])
+        .args(["exec-guard", &exec.id().to_string()])
+        .args(["worker 1", "--", "true"])
         .stdin(OwnedFd::from(theirs))
         .spawn()
         .expect("a guard");

@@ -214,7 +214,7 @@ async fn a_command_that_ended_long_before_a_signal_to_exec_did_not_end_for_it() 
 async fn what_is_passed_on_before_the_command_has_begun_does_not_end_it() {
     let guard = getpid().as_raw_nonzero().to_string();
     let mut starter = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-        .args(["exec-starter", "--guard", &guard, "--", "sh", "-c"])
+        .args(["exec-starter", &guard, "--", "sh", "-c"])
         .arg("exit 3")
         .spawn()
         .expect("a starter");
