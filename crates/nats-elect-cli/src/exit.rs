@@ -33,7 +33,7 @@ pub enum Code {
 }
 
 /// What to do if NATS can't be reached.
-const ADDRESS: &str =
+pub const ADDRESS: &str =
     "check the address: --server, NATS_URL, or the selected context (`nats context ls`)";
 
 /// What a command that did its work returns: 0, or the code of the command that it ran.
@@ -77,11 +77,6 @@ impl Failure {
 
     pub fn unreachable(what: impl Into<String>) -> Self {
         Self::new(Code::Unreachable, what)
-    }
-
-    /// No connection to NATS could be made.
-    pub fn no_nats(why: impl Into<String>) -> Self {
-        Self::new(Code::Unreachable, why).advice(ADDRESS)
     }
 
     #[must_use]

@@ -99,7 +99,7 @@ pub async fn operating<T>(
     whose: Whose<'_>,
     act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let line = Line::connect(config, None, config.start_timeout).await?;
+    let line = Line::connect(config, None).await?;
     let admin = whose.asked_by(&line.client, config).await?;
     let ours = format!("{}.{}.", config.admin.subject_prefix, config.bucket);
     let forbids = |denied: &Denied| denied.subject.starts_with(&ours);

@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use nats_elect::FencingToken;
 use nats_elect::whole::Whole;
 use serde::Serialize;
@@ -139,17 +139,6 @@ impl Output {
             table.force_no_tty();
         }
         table
-    }
-
-    /// A table of which one column at most gives way on a narrow terminal, without the blanks at the
-    /// ends of its lines.
-    pub fn show_fitting(self, mut table: Table, flexible: Option<usize>) -> io::Result<()> {
-        for column in table.column_iter_mut() {
-            if Some(column.index) != flexible {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        }
-        self.show(&table)
     }
 
     /// A table, without the blanks at the ends of its lines.

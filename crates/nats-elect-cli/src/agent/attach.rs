@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use futures::StreamExt;
 use nats_elect::lock::lock;
 use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager, RoleState};
@@ -99,7 +100,12 @@ impl Attached {
                         applications.insert(application.role.clone(), Arc::clone(application));
                         return Ok(());
                     }
-                    Some(other) if !other.is_over() => return Err(Problem::taken(&other.role)),
+                    Some(other) if !other.is_over() => {
+                        let role = &other.role;
+                        let detail =
+                            format!("another application stands for {role:?} over this agent");
+                        return Err(Problem::new(StatusCode::CONFLICT, "taken", detail));
+                    }
                     Some(_) => {}
                 }
             }

@@ -151,33 +151,26 @@ pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
 /// Serves one connection. Afterwards the application that stood for a role over it has gone.
 async fn converse(Connection(stream, end): Connection, router: Router) {
     let over = OverConnection::default();
-    let _forgotten = Forgotten(over.clone());
-    let service = TowerToHyperService::new(router.layer(Extension(over.clone())));
+    let _ended = Ended(over.clone(), end);
+    let service = TowerToHyperService::new(router.layer(Extension(over)));
     let served = connections::http(PATIENCE).serve_connection(TokioIo::new(Held(stream)), service);
     if let Err(error) = served.await {
         tracing::debug!(%error, "a connection ended");
     }
-    let applications = over.take();
-    if applications.is_empty() {
-        return;
-    }
-    let how = match end {
-        Some(end) if is_closed(&end) => Gone::Closed,
-        _ => Gone::Unproven,
-    };
-    for application in applications {
-        tracing::debug!(role = application.role, ?how, "the application has gone");
-        application.has_gone(how);
-    }
 }
 
-/// Lets go of the applications of a connection whose task ends without a proof, if it panics.
-struct Forgotten(OverConnection);
+/// Lets go of the applications of a connection when its task ends, also if it panics.
+struct Ended(OverConnection, Option<OwnedFd>);
 
-impl Drop for Forgotten {
+impl Drop for Ended {
     fn drop(&mut self) {
+        let how = match &self.1 {
+            Some(end) if is_closed(end) => Gone::Closed,
+            _ => Gone::Unproven,
+        };
         for application in self.0.take() {
-            application.has_gone(Gone::Unproven);
+            tracing::debug!(role = application.role, ?how, "the application has gone");
+            application.has_gone(how);
         }
     }
 }

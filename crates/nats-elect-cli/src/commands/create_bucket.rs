@@ -57,7 +57,7 @@ enum Kept {
 impl CreateBucket {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let config = self.config(shared.config()?)?;
-        let line = Line::connect(&config, None, shared.patience()).await?;
+        let line = Line::connect(&config, None).await?;
         if let Some(error) = server::too_old(&line) {
             return Err(error.into());
         }

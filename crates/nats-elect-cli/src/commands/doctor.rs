@@ -104,7 +104,7 @@ impl Doctor {
         let answers =
             (self.part == Part::Operator).then(|| format!("{prefix}.{}._answer", config.bucket));
         let mut findings = Findings::new(output);
-        match Line::connect(&config, answers, shared.patience()).await {
+        match Line::connect(&config, answers).await {
             Ok(line) => {
                 let examined = Examined {
                     line: &line,

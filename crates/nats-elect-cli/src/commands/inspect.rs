@@ -14,7 +14,6 @@ use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::past_event::past_events;
 use crate::record::Written;
-use crate::roles::unknown;
 use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
 use crate::text::{ago, bar, lasted, row, stamp};
 use crate::trust::Trust;
@@ -108,7 +107,11 @@ impl Inspect {
         let (record, fence) = shared.in_bucket(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
-            return Err(unknown(&self.role));
+            let what = format!(
+                "role {:?} is unknown: it was never led, and no instance that answers takes part in its election",
+                self.role
+            );
+            return Err(Failure::not_found(what).advice("`nats-elect ls` lists the roles"));
         }
         let findings = Findings {
             bucket: shared.config()?.bucket,

@@ -151,9 +151,13 @@ impl Examined<'_> {
         findings: &mut Findings,
     ) -> bool {
         let mut denied = Vec::new();
+        let is_refused = |answer: &Value| {
+            let code = answer["error"]["err_code"].as_u64();
+            code.is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code))
+        };
         for subject in subjects {
             match self.line.ask_for_refusal(subject).await {
-                Answer::Json(answer) if is_the_refusal(&answer) => {}
+                Answer::Json(answer) if is_refused(&answer) => {}
                 Answer::Denied(denial) => denied.push(denial),
                 other => {
                     failed(trial, subject, &other, findings);
@@ -353,11 +357,6 @@ fn folded(denied: &[Denied]) -> String {
     words.sort();
     words.dedup();
     format!("this NATS user may not {}", words.join(", "))
-}
-
-fn is_the_refusal(answer: &Value) -> bool {
-    let code = answer["error"]["err_code"].as_u64();
-    code.is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code))
 }
 
 fn failed(trial: Trial<'_>, subject: &str, answer: &Answer, findings: &mut Findings) {
