@@ -16,7 +16,7 @@ use axum::{Extension, Router};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use nats_elect::health::connections;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::OverConnection;
 use super::application::Gone;
+use crate::reading::other_end;
 
 /// The number of connections at once. More connections wait.
 const MOST_CONNECTIONS: usize = 256;
@@ -182,9 +183,7 @@ impl Drop for Ended {
 /// Nothing proves this of a TCP connection. Others than its client end it too, and the client still
 /// acts on its promise: `ss -K`, a firewall, a proxy.
 fn is_closed(end: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(end, PollFlags::empty())];
-    let at_once = Timespec::default();
-    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    other_end(end).contains(PollFlags::HUP)
 }
 
 /// A stream that the server can't close: while it is open, the kernel can be asked about its other

@@ -102,10 +102,10 @@ impl Agent {
             "listening on {}",
             listener.address()?
         );
-        let attached = Attached::new(Arc::clone(&manager));
+        let attached = Arc::new(Attached::new(Arc::clone(&manager)));
         let stopping = CancellationToken::new();
         let router = agent::router(agent::Agent {
-            attached: attached.clone(),
+            attached: Arc::clone(&attached),
             stopping: stopping.clone(),
             roles: Arc::new(roles),
             bucket,

@@ -12,7 +12,6 @@ use std::thread;
 use std::time::Duration;
 
 use nats_elect::limits::failed;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid, kill_process, waitid,
 };
@@ -24,6 +23,7 @@ use super::frames::{Frames, receive_first};
 use super::killing::{adopt_orphans, end_children, reap_orphans, signal_group};
 use super::processes::this_program;
 use crate::exit::Outcome;
+use crate::reading::other_end;
 
 /// Orphans that have ended are reaped so long after the first of them.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -68,10 +68,7 @@ pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> Outcome {
 /// Whether `exec` is dead, which has let go of the socket. While it lives it may start the command
 /// anew.
 fn is_dead(exec: Pid) -> bool {
-    let stdin = io::stdin();
-    let mut socket = [PollFd::new(&stdin, PollFlags::empty())];
-    let at_once = Timespec::default();
-    if poll(&mut socket, Some(&at_once)) != Ok(1) {
+    if other_end(&io::stdin()).is_empty() {
         return false;
     }
     // Its files are closed a moment before its children get another parent.

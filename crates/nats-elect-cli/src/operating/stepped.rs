@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::admin::{AdminClient, Instance, LeaderFound, RoleReport};
-use nats_elect::{FencingToken, Handoff, SteppedDown};
+use nats_elect::{FencingToken, Handoff, StepDown, SteppedDown};
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
@@ -115,6 +115,18 @@ impl Stepped {
         };
         format!("{}: {from} {ended}, {now}", self.role)
     }
+}
+
+/// How a leader is to step down.
+pub fn how(to: Option<&str>, hold_off: Option<Duration>, term: Option<FencingToken>) -> StepDown {
+    let mut how = to.map_or_else(StepDown::any, StepDown::to);
+    if let Some(time) = hold_off {
+        how = how.hold_off(time);
+    }
+    if let Some(token) = term {
+        how = how.expecting(token);
+    }
+    how
 }
 
 /// Asks who leads, until it is somebody in a later term than that one, or the time is over.
