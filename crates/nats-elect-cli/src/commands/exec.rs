@@ -26,7 +26,7 @@ use crate::exec::listener::{self, Listener};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::spared::Spared;
 use crate::exec::turns::Turns;
-use crate::exec::waiting::{NotLed, missed, tell_of_slots};
+use crate::exec::waiting::{is_taken, tell_of_slots};
 use crate::exec::{Instant, killing, report};
 use crate::exit::{Code, Failure, Outcome};
 use crate::instance_options::InstanceOptions;
@@ -318,13 +318,13 @@ impl Exec {
             return std::future::pending().await;
         };
         let what = if self.try_once {
-            match missed(manager, &run.role, patience).await {
-                NotLed::Taken if self.slots.is_some() => "all slots are taken".to_owned(),
-                NotLed::Taken => "the role is taken".to_owned(),
-                NotLed::Undecided => {
-                    let patience = exact(patience);
-                    format!("the election was not decided within {patience}")
-                }
+            if !is_taken(manager, &run.role, patience).await {
+                let patience = exact(patience);
+                format!("the election was not decided within {patience}")
+            } else if self.slots.is_some() {
+                "all slots are taken".to_owned()
+            } else {
+                "the role is taken".to_owned()
             }
         } else if let Some(longest) = self.wait_timeout {
             Alarm::at(begun.plus(longest)).rings().await;

@@ -86,11 +86,8 @@ impl Serve {
             Failure::failed(why).advice("choose another address with --listen")
         })?;
         let address = listener.local_addr()?;
-        if output.is_data() {
-            output.data(&json!({ "listening": format!("http://{address}") }))?;
-        } else {
-            output.line(format!("http://{address}"))?;
-        }
+        let url = format!("http://{address}");
+        output.tell(&json!({ "listening": url }), [&url])?;
         serve::serve(listener, buckets, trust, self.interval, self.hosts).await
     }
 

@@ -4,6 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
+use crate::exit::{Code, Outcome};
 use crate::output::Output;
 use crate::text::{clean, wrapped};
 
@@ -117,8 +118,8 @@ impl Findings {
         Ok(())
     }
 
-    /// Ends with the sum of it. Whether it counts as a failure: with `strict` warnings do.
-    pub fn sum_up(self, strict: bool) -> io::Result<bool> {
+    /// Ends with the sum of it. Failures count, and with `strict` warnings, too.
+    pub fn sum_up(self, strict: bool) -> Outcome {
         self.written?;
         let count = |verdict| self.all.iter().filter(|it| it.verdict == verdict).count();
         let [ok, warn, fail, skipped] =
@@ -136,7 +137,8 @@ impl Findings {
                 "\n{ok} ok, {warn} to look at, {fail} failed, {skipped} skipped"
             ))?;
         }
-        Ok(fail > 0 || strict && warn > 0)
+        let failed = fail > 0 || strict && warn > 0;
+        Ok(if failed { Code::Failed as u8 } else { 0 })
     }
 
     fn coloured(&self, verdict: Verdict) -> String {

@@ -95,15 +95,6 @@ pub struct RunCommand {
     pub done: mpsc::UnboundedSender<Done>,
 }
 
-/// What became of one run.
-enum Run {
-    /// The command ended by itself. Where there is a companion, its guard stays: it tells of the end
-    /// if this process dies before the next run.
-    Ended(End, Option<Guarded>),
-    /// The term did.
-    Over,
-}
-
 /// Tells of the loss of leadership when it is dropped: also if `lead` is, for the lease was over
 /// before this process noticed.
 struct Loss<'a>(Option<&'a RunCommand>);
@@ -205,8 +196,8 @@ impl RunCommand {
             };
             // Dropped before the next run: with that a line about the end would be no longer true.
             let (end, _guarded) = match self.run(&program, &term, &mut ends, tell).await {
-                Ok(Run::Over) => return Ok(()),
-                Ok(Run::Ended(end, guarded)) => (end, guarded),
+                Ok(None) => return Ok(()),
+                Ok(Some(ended)) => ended,
                 Err(error) => {
                     loss.0 = None;
                     return Err(error.into());
@@ -267,14 +258,15 @@ impl RunCommand {
     }
 
     /// Runs the command once, until it ends or the term does. When this returns, or is dropped,
-    /// nothing of it is left.
+    /// nothing of it is left. Returns how the command ended, if it did so by itself. Where there is a
+    /// companion, its guard stays: it tells of the end if this process dies before the next run.
     async fn run(
         &self,
         program: &Program,
         term: &Term,
         ends: &mut Ends,
         started: impl FnOnce(&Guarded) + Send,
-    ) -> io::Result<Run> {
+    ) -> io::Result<Option<(End, Option<Guarded>)>> {
         let conduct = &self.conduct;
         // How long before the end of the lease the command is killed: by `exec`, and by the guard. The
         // second is the smaller. Both are for machines that stand still for a moment just then:
@@ -283,7 +275,7 @@ impl RunCommand {
         let guard_margin = conduct.stop_budget / 5;
         let mut changes = term.lease_changes();
         if term.is_cancelled() {
-            return Ok(Run::Over);
+            return Ok(None);
         }
         self.last.send_replace(None);
         let kill_at = || lease_end(term).minus(guard_margin);
@@ -314,12 +306,12 @@ impl RunCommand {
                     // Also if it was told to stop a moment before.
                     killed.kill = Kill::LeaseOver;
                     killed.cause = ends.cause();
-                    return Ok(Run::Over);
+                    return Ok(None);
                 }
-                () = patience.rings(), if stopping => return Ok(Run::Over),
+                () = patience.rings(), if stopping => return Ok(None),
                 () = self.kill_now.cancelled() => {
                     killed.kill = Kill::Asked;
-                    return Ok(Run::Over);
+                    return Ok(None);
                 }
                 end = command.ended() => {
                     self.last.send_replace(Some((end, Instant::now())));
@@ -332,9 +324,9 @@ impl RunCommand {
                         // Its guard may have been the first to notice.
                         let late = if stopping { "" } else { "; its lease was over" };
                         report::ended(&self.role, end, late);
-                        return Ok(Run::Over);
+                        return Ok(None);
                     }
-                    return Ok(Run::Ended(end, program.last_will.is_some().then_some(command)));
+                    return Ok(Some((end, program.last_will.is_some().then_some(command))));
                 }
                 () = term.cancelled(), if !stopping => {
                     stopping = true;

@@ -48,17 +48,13 @@ pub struct How {
 
 impl How {
     /// What is looked at, and a task that finds it out.
-    async fn begin(
-        &self,
-    ) -> Result<(Arc<Watched>, impl Future<Output = Failure> + Unpin), Failure> {
+    fn begin(&self) -> (Arc<Watched>, impl Future<Output = Failure> + Unpin) {
         let watched = Arc::new(Watched::new(&self.config.bucket, |_, _| ()));
         watched.observed_by(self.observer.clone());
-        let client = self.config.connect("nats-elect").await?;
         let (config, observer) = (self.config.clone(), self.observer.clone());
         let (view, interval) = (Arc::clone(&watched), self.interval);
-        let finding =
-            Box::pin(async move { go_on(&view, &config, observer, client, interval).await });
-        Ok((watched, finding))
+        let finding = async move { go_on(&view, &config, observer, interval).await };
+        (watched, Box::pin(finding))
     }
 
     fn state(&self) -> State {
@@ -70,7 +66,7 @@ impl How {
 /// Shows everything once, as text.
 pub async fn once(how: How, output: Output) -> Outcome {
     let mut state = how.state();
-    let (watched, finding) = how.begin().await?;
+    let (watched, finding) = how.begin();
     let known = async {
         let _ = timeout(
             how.config.start_timeout + HEARTBEATS,
@@ -98,7 +94,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
 /// Shows everything until somebody quits.
 pub async fn watch(how: How) -> Outcome {
     let mut state = how.state();
-    let (watched, mut finding) = how.begin().await?;
+    let (watched, mut finding) = how.begin();
     let mut stop = std::pin::pin!(stopped());
     let mut screen = Screen::open()?;
     let mut typed = typing();

@@ -16,7 +16,7 @@ use nats_elect::admin::RoleReport;
 use nats_elect::{RoleChange, RoleState};
 
 use self::groups::Group;
-use self::picture::{Colours, Picture, Tick};
+use self::picture::{Picture, Tick};
 use super::Served;
 use super::timeline::{self, Mark};
 use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
@@ -205,7 +205,7 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         (seen, marks, spans)
     });
     let seen: Vec<_> = seen.collect();
-    let colours = Colours::of(seen.iter().flat_map(|(_, _, spans)| spans));
+    let colours = picture::colours(seen.iter().flat_map(|(_, _, spans)| spans));
     let roles = seen.iter().map(|(seen, marks, spans)| {
         let urgency = fleet::Role::from(seen).urgency();
         let is_known = urgency != Urgency::Doubtful;
