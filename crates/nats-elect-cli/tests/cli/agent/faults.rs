@@ -82,7 +82,7 @@ impl Fleet {
 #[tokio::test]
 async fn a_killed_application_frees_its_role_long_before_the_lease_is_over() {
     let mut fleet = Fleet::start("10m").await;
-    fleet.leader.kill();
+    fleet.leader.process.kill();
     fleet.follower_works().await;
     fleet.history.judge();
 }
@@ -91,11 +91,11 @@ async fn a_killed_application_frees_its_role_long_before_the_lease_is_over() {
 async fn a_paused_application_loses_its_role_and_does_not_act_when_it_wakes_up() {
     let fleet = Fleet::start("10m").await;
     let known = fleet.history.runs();
-    fleet.leader.signal(Signal::STOP);
+    fleet.leader.process.signal(Signal::STOP);
     // The longest stop budget by default is three seconds.
     let gap = fleet.follower_works().await;
     assert!(gap > 1.0, "its promise was over first: {gap}");
-    fleet.leader.signal(Signal::CONT);
+    fleet.leader.process.signal(Signal::CONT);
     // It is back in the election, and leads again when the other one goes.
     let status = eventually(SOON, "a follower again", async || {
         let status = fleet.first.client().get("/v1/roles/worker").ok()?.json();
@@ -103,7 +103,7 @@ async fn a_paused_application_loses_its_role_and_does_not_act_when_it_wakes_up()
     });
     assert_eq!(status.await["leader"]["instance_id"], "second");
     let mut fleet = fleet;
-    fleet.follower.kill();
+    fleet.follower.process.kill();
     fleet.history.works(fleet.leader.name(), &known).await;
     fleet.history.judge();
 }
@@ -111,8 +111,8 @@ async fn a_paused_application_loses_its_role_and_does_not_act_when_it_wakes_up()
 #[tokio::test]
 async fn an_application_whose_agent_is_killed_stops_before_the_next_one_acts() {
     let mut fleet = Fleet::start("3s").await;
-    fleet.first.signal(Signal::KILL);
-    fleet.leader.exited().await;
+    fleet.first.process.signal(Signal::KILL);
+    fleet.leader.process.exited().await;
     fleet.follower_works().await;
     fleet.history.judge();
 }
@@ -120,13 +120,13 @@ async fn an_application_whose_agent_is_killed_stops_before_the_next_one_acts() {
 #[tokio::test]
 async fn an_application_whose_agent_is_paused_stops_before_the_next_one_acts() {
     let fleet = Fleet::start("3s").await;
-    fleet.first.signal(Signal::STOP);
+    fleet.first.process.signal(Signal::STOP);
     fleet.follower_works().await;
-    fleet.first.signal(Signal::CONT);
+    fleet.first.process.signal(Signal::CONT);
     let known = fleet.history.runs();
     // The first one takes part again.
     let mut fleet = fleet;
-    fleet.follower.kill();
+    fleet.follower.process.kill();
     fleet.history.works(fleet.leader.name(), &known).await;
     fleet.history.judge();
 }
@@ -148,10 +148,10 @@ async fn a_role_moves_as_soon_as_its_application_says_that_it_has_stopped() {
 #[tokio::test]
 async fn an_agent_that_is_stopped_lets_its_application_stop_first() {
     let mut fleet = Fleet::start("10m").await;
-    fleet.first.signal(Signal::TERM);
+    fleet.first.process.signal(Signal::TERM);
     fleet.follower_works().await;
-    assert_eq!(fleet.first.exited().await, Some(0));
-    fleet.leader.exited().await;
+    assert_eq!(fleet.first.process.exited().await.code(), Some(0));
+    fleet.leader.process.exited().await;
     let status = fleet.second.client().get("/v1/roles/worker");
     assert_eq!(status.expect("an answer").json()["is_leader"], true);
     fleet.history.judge();
@@ -164,12 +164,12 @@ async fn an_application_that_is_told_to_end_gives_its_role_up_and_then_its_agent
     let languages = [Some(Language::python()), Language::typescript()];
     for language in languages.into_iter().flatten() {
         let mut fleet = Fleet::start_in(&language, "10m").await;
-        fleet.leader.signal(Signal::TERM);
+        fleet.leader.process.signal(Signal::TERM);
         // It has a handler, without which the first process of a container would not end.
-        assert_eq!(fleet.leader.exited().await.code(), Some(0));
+        assert_eq!(fleet.leader.process.exited().await.code(), Some(0));
         fleet.follower_works().await;
-        fleet.first.signal(Signal::TERM);
-        assert_eq!(fleet.first.exited().await, Some(0));
+        fleet.first.process.signal(Signal::TERM);
+        assert_eq!(fleet.first.process.exited().await.code(), Some(0));
         fleet.history.judge();
     }
 }
@@ -178,8 +178,8 @@ async fn an_application_that_is_told_to_end_gives_its_role_up_and_then_its_agent
 #[tokio::test]
 async fn an_application_that_is_killed_together_with_its_agent_costs_a_lease() {
     let mut fleet = Fleet::start("3s").await;
-    fleet.first.signal(Signal::KILL);
-    fleet.leader.kill();
+    fleet.first.process.signal(Signal::KILL);
+    fleet.leader.process.kill();
     let gap = fleet.follower_works().await;
     assert!(gap > 1.0, "nobody freed the role: {gap}");
     fleet.history.judge();
@@ -189,12 +189,12 @@ async fn an_application_that_is_killed_together_with_its_agent_costs_a_lease() {
 async fn an_agent_that_is_killed_and_started_again_serves_at_the_same_place() {
     let mut fleet = Fleet::start("3s").await;
     fleet.first.restart().await;
-    fleet.leader.exited().await;
+    fleet.leader.process.exited().await;
     let again = Worker::start(&fleet.first, "again", &fleet.history);
     fleet.follower_works().await;
     fleet.first.follows().await;
     let known = fleet.history.runs();
-    fleet.follower.kill();
+    fleet.follower.process.kill();
     fleet.history.works(again.name(), &known).await;
     fleet.history.judge();
 }
@@ -208,18 +208,18 @@ async fn the_examples_in_go_and_typescript_never_act_beside_another() {
         for fault in ["step-down", "pause", "pause of its agent"] {
             let known = fleet.history.runs();
             match fault {
-                "pause" => fleet.leader.signal(Signal::STOP),
-                "pause of its agent" => fleet.first.signal(Signal::STOP),
+                "pause" => fleet.leader.process.signal(Signal::STOP),
+                "pause of its agent" => fleet.first.process.signal(Signal::STOP),
                 _ => drop(fleet.first.client().post("/v1/roles/worker/step-down", "")),
             }
             fleet.history.works(fleet.follower.name(), &known).await;
-            fleet.leader.signal(Signal::CONT);
-            fleet.first.signal(Signal::CONT);
+            fleet.leader.process.signal(Signal::CONT);
+            fleet.first.process.signal(Signal::CONT);
             fleet.give_back().await;
             fleet.history.works(fleet.leader.name(), &known).await;
         }
         let known = fleet.history.runs();
-        fleet.leader.kill();
+        fleet.leader.process.kill();
         fleet.history.works(fleet.follower.name(), &known).await;
         fleet.history.judge();
     }

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::agent::SOON;
 use crate::agent::client::Client;
 use crate::agent::running::{Agent, agent};
+use crate::running::Process;
 
 const ROLE: &str = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"2s\"\n";
 /// Its promises outlast any pause of a busy machine.
@@ -198,7 +199,7 @@ const NONE: Duration = Duration::ZERO;
 struct OnLoopback {
     address: std::net::SocketAddr,
     _folder: tempfile::TempDir,
-    child: std::process::Child,
+    _process: Process,
 }
 
 impl OnLoopback {
@@ -231,19 +232,12 @@ impl OnLoopback {
         Self {
             address,
             _folder: folder,
-            child,
+            _process: Process(child),
         }
     }
 
     fn client(&self, secret: Option<&str>) -> Client {
         Client::on_loopback(self.address, secret).expect("a connection")
-    }
-}
-
-impl Drop for OnLoopback {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -135,17 +135,6 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
 }
 
 #[tokio::test]
-async fn a_bucket_whose_keys_expire_is_not_for_groups() {
-    let server = NatsServer::start().expect("a server");
-    let age = |config: &mut stream::Config| config.max_age = Duration::from_secs(60);
-    bucket_with(&server.url(), age).await;
-    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
-    assert_eq!(checkup.code, Some(1));
-    checkup.says("max age and groups", "fail", "\"partitions\"");
-    ended(&mut doctor(&server.url(), &["--group", "a.b"])).assert_code(2);
-}
-
-#[tokio::test]
 async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_keys() {
     let server = NatsServer::start().expect("a server");
     let age = |config: &mut stream::Config| config.max_age = Duration::from_secs(60);
@@ -160,6 +149,7 @@ async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_ke
     let odd = store.put("_groups.odd.map", "x".into()).await;
     odd.expect("put");
     let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
+    assert_eq!(checkup.code, Some(1));
     checkup.says("max age and groups", "fail", "\"partitions\"");
     checkup.says("groups", "skipped", "\"partitions\" is not in the bucket");
     for what in [
@@ -175,44 +165,31 @@ async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_ke
 }
 
 #[tokio::test]
-async fn a_bucket_without_room_for_a_single_role_is_unfit() {
-    let changes: [fn(&mut stream::Config); 4] = [
-        |it| it.max_bytes = 100,
-        |it| it.max_messages = 1,
-        |it| {
-            it.max_bytes = 300;
-            it.discard = stream::DiscardPolicy::Old;
-        },
-        |it| {
-            it.max_messages = 1;
-            it.discard = stream::DiscardPolicy::Old;
-        },
-    ];
-    for change in changes {
+async fn a_bucket_without_room_for_a_single_role_or_that_drops_keys_is_unfit() {
+    let no_room = "no room for one role";
+    let mend = "`nats stream edit KV_leaders --max-msgs=-1 --max-bytes=-1`";
+    for (bytes, messages, drops, words) in [
+        (100, -1, false, no_room),
+        (-1, 1, false, no_room),
+        (300, -1, true, no_room),
+        (-1, 1, true, no_room),
+        (-1, 20, true, mend),
+    ] {
         let server = NatsServer::start().expect("a server");
         let url = server.url();
-        bucket_with(&url, change).await;
+        bucket_with(&url, |it| {
+            (it.max_bytes, it.max_messages) = (bytes, messages);
+            if drops {
+                it.discard = stream::DiscardPolicy::Old;
+            }
+        })
+        .await;
         let checkup = Checkup::of(&mut doctor(&url, &[]));
-        checkup.says("bucket", "fail", "no room for one role");
+        checkup.says("bucket", "fail", words);
         assert_eq!(checkup.code, Some(1));
         let start = builder(&*url, "node-1").start().await;
         assert!(matches!(start, Err(Error::BucketUnfit(_))), "{start:?}");
     }
-}
-
-#[tokio::test]
-async fn a_bucket_that_drops_keys_when_it_is_full_fails_with_the_command_that_mends_it() {
-    let server = NatsServer::start().expect("a server");
-    let url = server.url();
-    let drops = |it: &mut stream::Config| {
-        it.max_messages = 20;
-        it.discard = stream::DiscardPolicy::Old;
-    };
-    bucket_with(&url, drops).await;
-    let checkup = Checkup::of(&mut doctor(&url, &[]));
-    assert_eq!(checkup.code, Some(1));
-    let mend = "`nats stream edit KV_leaders --max-msgs=-1 --max-bytes=-1`";
-    checkup.says("bucket", "fail", mend);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream::StorageType};
-use nats_elect::{AuthConfig, RoleConfig, RoleManager, Term, handler_fn};
+use nats_elect::{AuthConfig, RoleConfig, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::full_account::{fill_account, small_account};
 use super::{Checkup, bucket_with, doctor, put};
 #[cfg(target_os = "linux")]
 use crate::candidates::kill_companion;
-use crate::fleet::obedient;
+use crate::fleet::{manager, obedient};
 use crate::pair::{SOON, answer, builder, leads, started};
 use crate::{ended, nats_elect};
 
@@ -140,12 +140,8 @@ async fn writes_that_fail_while_reads_succeed_are_a_failed_check_with_the_reason
     let url = server.url();
 
     let config = RoleConfig::default().ttl(Duration::from_secs(3));
-    let manager = RoleManager::builder()
-        .servers(url.clone())
-        .bucket_auto_create()
-        .instance_id("node-1")
-        .role("scheduler", config, obedient());
-    let manager = started(manager).await;
+    let node = manager(url.clone(), "node-1").role("scheduler", config, obedient());
+    let manager = started(node).await;
     leads(&manager, "scheduler").await;
     answer(&server, 1).await;
     let fit = Checkup::of(&mut doctor(&url, &[]));

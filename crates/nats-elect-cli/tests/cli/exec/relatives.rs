@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exec::command::Conduct;
 use crate::exec::history::stamp;
-use crate::exec::instance::{Exec, exec, over};
+use crate::exec::instance::{Exec, exec};
 use crate::exec::{SOON, scene};
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn exec_that_can_not_look_for_its_children_ends_when_none_is_left() {
     only.signal(Signal::TERM);
     assert_eq!(only.code().await, 128 + 15);
     let exited = stamp();
-    assert!(over(&history, &run).await.last < exited);
+    assert!(history.over(&run).await.last < exited);
 }
 
 #[test]
