@@ -9,7 +9,6 @@ use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::limits::in_words;
 use nats_elect::{ConfigError, Denied, Error, NameError};
 
-use crate::denied::advice;
 #[cfg(unix)]
 use crate::logs::LAST;
 use crate::output::Output;
@@ -192,9 +191,20 @@ impl From<&AdminError> for Failure {
     }
 }
 
+/// What to grant where the server forbids something.
+pub fn grant(denied: &Denied) -> String {
+    let kind = if denied.publish {
+        "publish"
+    } else {
+        "subscribe"
+    };
+    let permission = denied.permission();
+    format!("grant {kind} {permission:?}: `nats-elect permissions`, docs/security.md")
+}
+
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
-        Self::new(Code::Refused, denied.to_string()).advice(advice(&denied))
+        Self::new(Code::Refused, denied.to_string()).advice(grant(&denied))
     }
 }
 

@@ -20,7 +20,6 @@ mod config_file;
 mod confirm;
 mod connect;
 mod context;
-mod denied;
 mod doctor;
 #[cfg(unix)]
 mod exec;

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::examined::{Examined, Part};
 use super::findings::Findings;
-use crate::denied::advice;
+use crate::exit::grant;
 use crate::line::Answer;
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
@@ -324,7 +324,7 @@ impl Examined<'_> {
             };
         }
         let advice = match denied {
-            [only] => advice(only),
+            [only] => grant(only),
             _ => "grant them: `nats-elect permissions` prints all that a user needs".into(),
         };
         let found = format!("{}: {}", folded(denied), trial.lost);
@@ -362,7 +362,7 @@ fn folded(denied: &[Denied]) -> String {
 fn failed(trial: Trial<'_>, subject: &str, answer: &Answer, findings: &mut Findings) {
     let (check, lost) = (trial.check, trial.lost);
     let (found, advice) = match answer {
-        Answer::Denied(denied) => (format!("{denied}: {lost}"), advice(denied)),
+        Answer::Denied(denied) => (format!("{denied}: {lost}"), grant(denied)),
         Answer::Nobody => (
             format!("no server answers {subject:?}: {lost}"),
             "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why".into(),
