@@ -30,7 +30,7 @@ use super::attach::Attached;
 use super::{keys, openapi};
 use crate::fleet::{Token, or_null};
 use crate::operating::stepped::how;
-use crate::problem::{Problem, refusing};
+use crate::problem::{Problem, ok_or_unavailable, refusing};
 use crate::secret::Secret;
 
 /// The largest body of a request, but for that of a fenced key.
@@ -70,7 +70,7 @@ impl OverConnection {
 
 impl Agent {
     fn manager(&self) -> &RoleManager {
-        self.attached.manager()
+        &self.attached.manager
     }
 
     fn handle(&self, role: &str) -> Result<RoleHandle, Problem> {
@@ -184,14 +184,8 @@ async fn instance(State(agent): State<Agent>) -> Json<Instance> {
 }
 
 async fn ready(State(agent): State<Agent>) -> Response {
-    let readiness = agent.manager().probe().ready();
-    let status = if readiness.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    let ready = readiness.ready;
-    (status, Json(Ready { ready })).into_response()
+    let ready = agent.manager().probe().ready().ready;
+    (ok_or_unavailable(ready), Json(Ready { ready })).into_response()
 }
 
 async fn roles(State(agent): State<Agent>) -> Json<BTreeMap<String, RoleStatus>> {

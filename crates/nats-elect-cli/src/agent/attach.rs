@@ -19,7 +19,7 @@ const CLAIM: Duration = Duration::from_secs(1);
 
 /// The applications of this agent, by role.
 pub struct Attached {
-    manager: Arc<RoleManager>,
+    pub manager: Arc<RoleManager>,
     applications: Mutex<BTreeMap<String, Arc<Application>>>,
     /// Notified when an application has left its election.
     left: watch::Sender<()>,
@@ -35,10 +35,6 @@ impl Attached {
             left: watch::Sender::new(()),
             stop_budget: Mutex::default(),
         }
-    }
-
-    pub fn manager(&self) -> &RoleManager {
-        &self.manager
     }
 
     /// The longest time that an application may take to stop.

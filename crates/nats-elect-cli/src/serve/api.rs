@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use nats_elect::Standing;
@@ -19,7 +18,7 @@ use crate::fleet::{
 };
 use crate::openapi::JSON;
 use crate::output;
-use crate::problem::Problem;
+use crate::problem::{Problem, ok_or_unavailable};
 use crate::seen::{Seen, is_known_alive};
 
 /// Events of the history in one answer: the latest ones.
@@ -285,14 +284,6 @@ fn unread(view: &Watched, of: Of) -> Problem {
 
 pub fn of_views(views: &[&Arc<Watched>], of: Of) -> Vec<fleet::View> {
     views.iter().map(|view| view.told(of)).collect()
-}
-
-pub const fn ok_or_unavailable(is_so: bool) -> StatusCode {
-    if is_so {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    }
 }
 
 pub fn told(body: &impl Serialize) -> Response {
