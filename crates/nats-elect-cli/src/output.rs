@@ -84,15 +84,6 @@ impl Output {
         self.colours
     }
 
-    /// Whether it is a terminal that it is shown on.
-    #[expect(
-        clippy::unused_self,
-        reason = "everything is shown through an `Output`"
-    )]
-    pub fn is_terminal(self) -> bool {
-        io::stdout().is_terminal()
-    }
-
     /// One line for people.
     #[expect(
         clippy::unused_self,

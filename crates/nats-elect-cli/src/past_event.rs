@@ -15,23 +15,27 @@ pub const MOST: usize = 10_000;
 
 /// For how long nobody led before a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gap {
-    Of(Duration),
+pub struct Gap {
+    pub time: Duration,
     /// After a crash: the last leader led until some moment after its last heartbeat.
-    AtMost(Duration),
+    pub is_bound: bool,
 }
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Of(gap) => f.write_str(&lasted(*gap)),
-            Self::AtMost(gap) => write!(f, "≤ {}", lasted(*gap)),
-        }
+        let bound = if self.is_bound { "≤ " } else { "" };
+        write!(f, "{bound}{}", lasted(self.time))
     }
 }
 
-/// What is kept, of a role or of all, the oldest first.
-pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<LeaderEvent>, Failure> {
+/// What is kept, of a role or of all, the oldest first: no older events than those of that time, and
+/// of these so many at most, the latest ones.
+pub async fn past_events(
+    shared: &Shared,
+    role: Option<&str>,
+    since_ms: u64,
+    most: usize,
+) -> Result<Vec<LeaderEvent>, Failure> {
     let kept = async |client, bucket: String| {
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
@@ -49,27 +53,24 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Lead
         Err(failure) if failure.code == Code::Unreachable => {
             Err(shared.jetstream_off().await.unwrap_or(failure))
         }
-        read => read,
+        read => read.map(|mut events| {
+            events.retain(|event| event.at_ms >= since_ms);
+            events.split_off(events.len().saturating_sub(most))
+        }),
     }
 }
 
 /// For how long nobody had led before a term, if this is the start of one and that is known.
 pub fn gap(event: &LeaderEvent) -> Option<Gap> {
-    match &event.change {
-        LeaderChange::TermStarted {
-            silence: Some(silence),
-            vacancy,
-            ..
-        } => {
-            let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
-            Some(if is_freed {
-                Gap::Of(*silence)
-            } else {
-                Gap::AtMost(*silence)
-            })
-        }
-        _ => None,
-    }
+    let LeaderChange::TermStarted {
+        silence, vacancy, ..
+    } = &event.change
+    else {
+        return None;
+    };
+    let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
+    let is_bound = !is_freed;
+    silence.map(|time| Gap { time, is_bound })
 }
 
 /// What happened, in words.
@@ -125,10 +126,17 @@ mod tests {
             super::gap(&event(&change))
         };
         let crashed = gap("expired", "3.2").expect("a gap");
-        assert_eq!(crashed, Gap::AtMost(Duration::from_millis(3200)));
+        let time = Duration::from_millis(3200);
+        assert_eq!(
+            crashed,
+            Gap {
+                time,
+                is_bound: true
+            }
+        );
         assert_eq!(crashed.to_string(), "≤ 3.2s");
-        let freed = Gap::Of(Duration::from_millis(4));
-        assert_eq!(gap("released", "0.004"), Some(freed));
+        let freed = gap("released", "0.004").expect("a gap");
+        assert_eq!(freed.to_string(), "4ms");
         assert_eq!(gap("expired", "null"), None);
     }
 }

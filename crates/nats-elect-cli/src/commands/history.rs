@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use nats_elect::{LeaderChange, LeaderEvent};
 
 use crate::columns::Layout;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
@@ -64,17 +64,9 @@ pub struct History {
 }
 
 impl History {
-    /// The events that were asked for, the oldest first.
-    async fn events(&self, shared: &Shared) -> Result<Vec<LeaderEvent>, Failure> {
-        let mut events = past_events(shared, self.role.as_deref()).await?;
-        let since = self.since.unwrap_or(0);
-        events.retain(|event| event.at_ms >= since);
-        events.drain(..events.len().saturating_sub(self.last));
-        Ok(events)
-    }
-
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let events = self.events(shared).await?;
+        let since = self.since.unwrap_or(0);
+        let events = past_events(shared, self.role.as_deref(), since, self.last).await?;
         if output.is_data() {
             for one in &events {
                 output.data(&Event::from(one))?;

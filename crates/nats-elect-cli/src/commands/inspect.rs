@@ -98,7 +98,7 @@ impl Inspect {
         let ((), candidates, history) = tokio::join!(
             confirmed(&observer, self.heartbeats.wait),
             candidates(shared, Some(&self.role), Whose::Read),
-            self.history(shared),
+            past_events(shared, Some(&self.role), 0, EVENTS),
         );
         let Some(seen) = observer.role(&self.role) else {
             return Err(Failure::failed("the role is not watched"));
@@ -131,12 +131,6 @@ impl Inspect {
             findings.show(output)?;
         }
         Ok(0)
-    }
-
-    async fn history(&self, shared: &Shared) -> Result<Vec<LeaderEvent>, Failure> {
-        let mut events = past_events(shared, Some(&self.role)).await?;
-        events.drain(..events.len().saturating_sub(EVENTS));
-        Ok(events)
     }
 }
 

@@ -61,7 +61,7 @@ impl Top {
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Failure::usage("--interval must be from 500ms to 1h"));
         }
-        if !self.once && !output.is_terminal() {
+        if !self.once && !io::stdout().is_terminal() {
             return Err(Failure::usage("`top` needs a terminal")
                 .advice("`top --once` writes one picture as text"));
         }

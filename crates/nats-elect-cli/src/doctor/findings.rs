@@ -3,6 +3,7 @@
 use std::io;
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::exit::{Code, Outcome};
 use crate::output::Output;
@@ -32,16 +33,6 @@ pub struct Finding {
     pub found: String,
     /// What to change, where something is to be changed.
     pub advice: Option<String>,
-}
-
-/// All of them, for programs.
-#[derive(Serialize)]
-struct Sum {
-    checks: Vec<Finding>,
-    ok: usize,
-    warn: usize,
-    fail: usize,
-    skipped: usize,
 }
 
 /// All that was found so far. People see it as it is found.
@@ -125,13 +116,9 @@ impl Findings {
         let [ok, warn, fail, skipped] =
             [Verdict::Ok, Verdict::Warn, Verdict::Fail, Verdict::Skipped].map(count);
         if self.output.is_data() {
-            self.output.data(&Sum {
-                checks: self.all,
-                ok,
-                warn,
-                fail,
-                skipped,
-            })?;
+            self.output.data(&json!({
+                "checks": self.all, "ok": ok, "warn": warn, "fail": fail, "skipped": skipped,
+            }))?;
         } else {
             self.output.line(format!(
                 "\n{ok} ok, {warn} to look at, {fail} failed, {skipped} skipped"

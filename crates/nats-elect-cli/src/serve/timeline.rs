@@ -2,7 +2,7 @@
 
 use nats_elect::{LeaderChange, LeaderEvent, RoleChange};
 
-use crate::past_event::{Gap, gap};
+use crate::past_event::gap;
 use crate::text::{ms_of, stamp_of};
 
 /// Spans of one role at most: the latest ones.
@@ -32,8 +32,8 @@ pub fn of_history<'a>(past: impl IntoIterator<Item = &'a LeaderEvent>) -> Vec<Ma
         match event.change {
             LeaderChange::TermStarted { .. } => {
                 // A crash is not reported: there was no sign of the leader from then on.
-                if let (Some(_), Some(Gap::AtMost(gap))) = (term, gap(event)) {
-                    let gap = u64::try_from(gap.as_millis()).unwrap_or(u64::MAX);
+                if let Some(gap) = gap(event).filter(|gap| term.is_some() && gap.is_bound) {
+                    let gap = u64::try_from(gap.time.as_millis()).unwrap_or(u64::MAX);
                     let before = marks.last().map_or(0, |last| last.at_ms);
                     let at_ms = at_ms.saturating_sub(gap).max(before);
                     marks.push(Mark {

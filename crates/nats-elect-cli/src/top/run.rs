@@ -2,7 +2,7 @@
 //! goes onto the screen.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +82,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
     state.facts.look(&watched, wall_clock());
     state.facts.look_further(&watched);
     let width = match ratatui::crossterm::terminal::size() {
-        Ok((width, _)) if output.is_terminal() => width.into(),
+        Ok((width, _)) if io::stdout().is_terminal() => width.into(),
         _ => view::PAGE,
     };
     for line in view::page(&state, how.look, width) {
