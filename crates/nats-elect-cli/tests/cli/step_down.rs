@@ -5,8 +5,8 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::fleet::{json, lines, output, output_as, stranger};
-use crate::pair::{Fleet, SOON, answer, builder, follows, leads, started};
+use crate::fleet::{SOON, json, lines, output, output_as, stranger};
+use crate::pair::{Fleet, answer, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn step_down(server: &NatsServer, more: &[&str]) -> Ended {

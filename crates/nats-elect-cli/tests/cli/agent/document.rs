@@ -41,7 +41,7 @@ async fn each_operation_answers_as_the_document_promises() {
     let agent = Agent::start(&server, "a", "10m").await;
     let mut stream = agent.client().stand("worker");
     let term = stream.promoted("worker");
-    let document = agent.client().get("/v1/openapi.json").expect("an answer");
+    let document = agent.client().get("/v1/openapi.json");
     let document = Document::new(document.json());
     let mut asked = BTreeSet::new();
     for (operation, role, token, body) in ASKED {
@@ -56,7 +56,6 @@ async fn each_operation_answers_as_the_document_promises() {
         let path = path.replace("{key}", "a/b");
         let method = method.to_uppercase();
         let answer = agent.client().ask(&method, &path, &[], body.as_bytes());
-        let answer = answer.expect("an answer");
         let kind = answer.header("content-type");
         let body = String::from_utf8_lossy(&answer.body);
         document.describes(&operation, answer.status, kind, &body);

@@ -33,7 +33,7 @@ async fn a_role_outlives_its_killed_applications_without_a_lease_to_wait_for() {
         leader.process.kill();
         history.begins(next.name()).await;
         assert!(
-            began.elapsed() < crate::agent::SOON,
+            began.elapsed() < crate::fleet::SOON,
             "long before the lease is over"
         );
         let first = history.first_of(next.name());

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::agent::SOON;
 use crate::agent::client::Client;
+use crate::fleet::SOON;
 use crate::nats_elect;
 use crate::running::Process;
 
@@ -63,13 +63,19 @@ impl Agent {
 
     /// Its status of `worker`. `None` until its application stands for it.
     pub fn status(&self) -> Option<serde_json::Value> {
-        let status = self.client().get("/v1/roles/worker").ok()?;
+        let status = self
+            .client()
+            .try_ask("GET", "/v1/roles/worker", &[], b"")
+            .ok()?;
         (status.status == 200).then(|| status.json())
     }
 
     async fn answers(&self) {
         eventually(SOON, "an agent that answers", async || {
-            let answer = Client::connect(&self.socket).ok()?.get("/v1").ok()?;
+            let answer = Client::connect(&self.socket)
+                .ok()?
+                .try_ask("GET", "/v1", &[], b"")
+                .ok()?;
             (answer.status == 200).then_some(())
         })
         .await;

@@ -7,9 +7,9 @@ use std::process::Stdio;
 
 use nats_elect_testing::eventually;
 
-use crate::agent::SOON;
 use crate::agent::languages::Language;
 use crate::agent::running::Agent;
+use crate::fleet::SOON;
 use crate::running::Process;
 
 pub struct Worker {

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use async_nats::jetstream::stream::StorageType;
 use async_nats::jetstream::{self, kv};
@@ -14,12 +13,9 @@ use serde_json::Value;
 use crate::deploy::validator::{VERSIONS, documents, validate};
 use crate::deploy::{file, text_of, top};
 use crate::doctor::users_of;
-use crate::fleet::at;
+use crate::fleet::{SOON, at};
 use crate::markdown::blocks;
 use crate::serve::Serving;
-
-/// For a process of this machine to do what it is to do.
-const SOON: Duration = Duration::from_secs(20);
 
 /// What `kubectl` makes of a folder, if there is one that knows components and labels.
 fn rendered(folder: &Path) -> Option<Vec<Value>> {

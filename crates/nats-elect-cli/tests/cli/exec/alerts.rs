@@ -6,10 +6,11 @@ use std::process::Stdio;
 use nats_elect::METRICS;
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::exec::deploy;
 use crate::exec::http::{address, becomes, get, shows};
 use crate::exec::instance::exec;
 use crate::exec::prometheus::{Prometheus, Series};
-use crate::exec::{SOON, deploy};
+use crate::fleet::SOON;
 use crate::running::Process;
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
-use crate::exec::{AGAIN, SOON, TTL};
+use crate::exec::{AGAIN, TTL};
+use crate::fleet::SOON;
 
 #[tokio::test]
 async fn a_command_that_the_end_of_its_lease_killed_gives_the_code_of_that() {

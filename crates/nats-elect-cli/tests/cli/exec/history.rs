@@ -8,7 +8,7 @@ use std::time::Duration;
 use nats_elect_testing::eventually;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::exec::SOON;
+use crate::fleet::SOON;
 
 /// The clock that all processes of a machine share, in nanoseconds.
 pub fn stamp() -> u64 {

@@ -6,9 +6,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
+use crate::exec::TTL;
 use crate::exec::command::{CONDUCT, Conduct, HISTORY, arguments};
 use crate::exec::history::{History, Run};
-use crate::exec::{SOON, TTL};
+use crate::fleet::SOON;
 use crate::nats_elect;
 use crate::running::Process;
 

@@ -18,7 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
-use crate::exec::{SOON, TTL, comes_true, scene};
+use crate::exec::{TTL, scene};
+use crate::fleet::{SOON, comes_true};
 
 const LONG: [&str; 3] = ["--last-will", "--ttl", "15s"];
 

@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::exec::command::Conduct;
 use crate::exec::history::stamp;
 use crate::exec::instance::{Exec, exec};
-use crate::exec::{SOON, scene};
+use crate::exec::scene;
+use crate::fleet::SOON;
 
 #[tokio::test]
 async fn orphans_of_a_command_that_runs_on_are_reaped() {

@@ -8,8 +8,8 @@ use std::thread;
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use rustix::process::Signal;
 
-use crate::exec::SOON;
 use crate::exec::instance::{exec, step_down};
+use crate::fleet::SOON;
 use crate::running::Process;
 
 /// A lease that does not end by itself in a test.

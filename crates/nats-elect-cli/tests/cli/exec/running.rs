@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, 
 use crate::exec::command::Conduct;
 use crate::exec::history::{overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
-use crate::exec::{SOON, comes_true, scene};
+use crate::exec::scene;
+use crate::fleet::{SOON, comes_true};
 
 fn shell(exec: &mut Command, script: &str) -> (i32, String) {
     let mut child = exec

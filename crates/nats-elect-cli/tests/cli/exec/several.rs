@@ -12,7 +12,8 @@ use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::http::{address, shows};
 use crate::exec::instance::{Exec, exec, step_down};
-use crate::exec::{AGAIN, SOON, TTL, scene};
+use crate::exec::{AGAIN, TTL, scene};
+use crate::fleet::SOON;
 
 /// The second role, beside `worker`.
 const OTHER: [&str; 2] = ["--role", "other"];
