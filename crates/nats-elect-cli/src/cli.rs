@@ -180,24 +180,6 @@ pub enum GroupCommand {
     Grow(group::grow::Grow),
 }
 
-/// What `exec` starts by itself and nobody types: help and completions know nothing of it.
-#[cfg(unix)]
-#[derive(Debug, Parser)]
-pub enum Inner {
-    ExecGuard(exec::ExecGuard),
-    ExecStarter(exec::ExecStarter),
-}
-
-#[cfg(unix)]
-impl Inner {
-    pub fn run(&self) -> Outcome {
-        match self {
-            Self::ExecGuard(guard) => guard.run(),
-            Self::ExecStarter(starter) => starter.run(),
-        }
-    }
-}
-
 impl Command {
     /// Whether it asks instances of a bucket that it does not read: two buckets may have one name.
     pub fn takes_domain(&self) -> bool {

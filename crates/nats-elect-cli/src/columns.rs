@@ -1,6 +1,6 @@
 //! Tables of which some columns are for a wide output alone.
 
-use comfy_table::Cell;
+use comfy_table::{Cell, ColumnConstraint};
 
 use crate::output::Output;
 
@@ -33,6 +33,11 @@ impl Layout {
         for row in rows {
             table.add_row(shown.iter().filter_map(|(at, _)| row.get(*at).cloned()));
         }
-        output.show_fitting(table, flexible)
+        for column in table.column_iter_mut() {
+            if Some(column.index) != flexible {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        output.show(&table)
     }
 }

@@ -28,17 +28,6 @@ use crate::trust::{Trust, Trusted};
 /// How long a command waits for NATS unless `--timeout` says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Refuses a last will where the work of another process goes on when this one dies: a companion
-/// would free its roles too early.
-#[cfg(unix)]
-pub fn without_last_will(manager: &ManagerConfig) -> Result<(), Failure> {
-    if !manager.last_will.enabled {
-        return Ok(());
-    }
-    let what = "`last_will` is on: the application goes on for a moment when this process dies";
-    Err(Failure::usage(what).advice("leave it out of the configuration for `agent`"))
-}
-
 impl Shared {
     /// Returns the configuration: the options and the environment over the context.
     pub fn config(&self) -> Result<ManagerConfig, Failure> {
@@ -225,7 +214,7 @@ pub async fn reading<T>(
     config: &ManagerConfig,
     read: impl AsyncFnOnce(Client, String) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let line = Line::connect(config, None, config.start_timeout).await?;
+    let line = Line::connect(config, None).await?;
     // Consumers that nobody uses any more end by themselves, too.
     let matters = |denied: &Denied| !denied.subject.starts_with("$JS.API.CONSUMER.DELETE.");
     tokio::select! {

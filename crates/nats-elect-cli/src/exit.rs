@@ -9,7 +9,6 @@ use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::limits::in_words;
 use nats_elect::{ConfigError, Denied, Error, NameError};
 
-use crate::denied::advice;
 #[cfg(unix)]
 use crate::logs::LAST;
 use crate::output::Output;
@@ -33,7 +32,7 @@ pub enum Code {
 }
 
 /// What to do if NATS can't be reached.
-const ADDRESS: &str =
+pub const ADDRESS: &str =
     "check the address: --server, NATS_URL, or the selected context (`nats context ls`)";
 
 /// What a command that did its work returns: 0, or the code of the command that it ran.
@@ -77,11 +76,6 @@ impl Failure {
 
     pub fn unreachable(what: impl Into<String>) -> Self {
         Self::new(Code::Unreachable, what)
-    }
-
-    /// No connection to NATS could be made.
-    pub fn no_nats(why: impl Into<String>) -> Self {
-        Self::new(Code::Unreachable, why).advice(ADDRESS)
     }
 
     #[must_use]
@@ -197,9 +191,20 @@ impl From<&AdminError> for Failure {
     }
 }
 
+/// What to grant where the server forbids something.
+pub fn grant(denied: &Denied) -> String {
+    let kind = if denied.publish {
+        "publish"
+    } else {
+        "subscribe"
+    };
+    let permission = denied.permission();
+    format!("grant {kind} {permission:?}: `nats-elect permissions`, docs/security.md")
+}
+
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
-        Self::new(Code::Refused, denied.to_string()).advice(advice(&denied))
+        Self::new(Code::Refused, denied.to_string()).advice(grant(&denied))
     }
 }
 

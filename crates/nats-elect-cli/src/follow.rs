@@ -31,11 +31,8 @@ impl Follow {
         Ok(Self { stream, after })
     }
 
-    /// Hands each later event to `tell`, until that fails.
-    pub async fn each<E: From<Failure>>(
-        &self,
-        mut tell: impl FnMut(LeaderEvent) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Hands each later event to `tell`, until the history can't be followed.
+    pub async fn each(&self, tell: impl Fn(&LeaderEvent)) -> Result<(), Failure> {
         let config = pull::OrderedConfig {
             // A named consumer allows a permission for this stream's consumers alone.
             name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
@@ -50,7 +47,7 @@ impl Follow {
             match message {
                 Ok(message) => {
                     if let Some(event) = LeaderEvent::parse(&message.payload) {
-                        tell(event)?;
+                        tell(&event);
                     }
                 }
                 Err(error) => {
@@ -59,7 +56,7 @@ impl Follow {
                 }
             }
         }
-        Err(failed("its stream has ended").into())
+        Err(failed("its stream has ended"))
     }
 }
 

@@ -10,7 +10,7 @@ use nats_elect::admin::{
 };
 use nats_elect::{Denied, ManagerConfig};
 use serde::{Serialize, Serializer};
-use uuid::Uuid;
+use serde_json::json;
 
 use crate::connect::review;
 use crate::exit::{Code, Failure};
@@ -99,7 +99,7 @@ pub async fn operating<T>(
     whose: Whose<'_>,
     act: impl AsyncFnOnce(AdminClient) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let line = Line::connect(config, None, config.start_timeout).await?;
+    let line = Line::connect(config, None).await?;
     let admin = whose.asked_by(&line.client, config).await?;
     let ours = format!("{}.{}.", config.admin.subject_prefix, config.bucket);
     let forbids = |denied: &Denied| denied.subject.starts_with(&ours);
@@ -169,16 +169,8 @@ pub async fn members(
 
 /// What tells an instance from all others, for programs.
 pub fn named<S: Serializer>(instance: &Instance, to: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Named<'a> {
-        instance_id: &'a str,
-        incarnation: Uuid,
-    }
-    let named = Named {
-        instance_id: &instance.instance_id,
-        incarnation: instance.incarnation,
-    };
-    named.serialize(to)
+    let (id, incarnation) = (&instance.instance_id, instance.incarnation);
+    json!({ "instance_id": id, "incarnation": incarnation }).serialize(to)
 }
 
 /// What went wrong, for programs.

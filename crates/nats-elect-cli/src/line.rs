@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use crate::exit::Failure;
+use crate::exit::{ADDRESS, Failure};
 use crate::text::hosts;
 
 /// How long an event may take from the connection to whoever listens, within this process.
@@ -44,12 +44,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Makes one attempt at each address.
-    pub async fn connect(
-        config: &ManagerConfig,
-        answers: Option<String>,
-        patience: Duration,
-    ) -> Result<Self, Failure> {
+    /// Makes one attempt at each address. Answers are waited for as long as for a start.
+    pub async fn connect(config: &ManagerConfig, answers: Option<String>) -> Result<Self, Failure> {
         let (tell, denied) = watch::channel(Vec::new());
         let heard = move |event: Event| {
             if let Some(denial) = Denied::of(&event) {
@@ -62,14 +58,15 @@ impl Line {
         let client = client.map_err(|error| match error {
             // Each address was tried once. That is over long before the time is, as a rule.
             Error::Unavailable { reason, .. } => {
-                Failure::no_nats(format!("{reason} (tried {})", hosts(&config.servers)))
+                let why = format!("{reason} (tried {})", hosts(&config.servers));
+                Failure::unreachable(why).advice(ADDRESS)
             }
             error => error.into(),
         })?;
         Ok(Self {
             client,
             denied,
-            patience,
+            patience: config.start_timeout,
             bucket: config.bucket.clone(),
             answers,
         })

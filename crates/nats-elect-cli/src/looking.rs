@@ -39,14 +39,15 @@ pub async fn look(
     let mut pause = PAUSES.0;
     let mut has_begun = false;
     loop {
-        let failure = match begin(&config, trust.clone()).await {
-            Ok((observer, client)) => {
+        let observer = observing(config.clone(), trust.clone());
+        let failure = match observer.start().await {
+            Ok(observer) => {
                 view.observed_by(observer.clone());
                 has_begun = true;
                 pause = PAUSES.0;
-                Box::pin(go_on(&view, &config, observer, client, interval)).await
+                Box::pin(go_on(&view, &config, observer, interval)).await
             }
-            Err(failure) => failure,
+            Err(error) => error.into(),
         };
         if !has_begun && matches!(failure.code, Code::Usage | Code::Refused) {
             return failure;
@@ -58,23 +59,17 @@ pub async fn look(
     }
 }
 
-async fn begin(
-    config: &ManagerConfig,
-    trust: Option<Trusted>,
-) -> Result<(Observer, Client), Failure> {
-    let observer = observing(config.clone(), trust).start().await?;
-    let client = config.connect("nats-elect").await?;
-    Ok((observer, client))
-}
-
 /// Until the observer ends.
 pub async fn go_on(
     view: &Watched,
     config: &ManagerConfig,
     observer: Observer,
-    client: Client,
     interval: Duration,
 ) -> Failure {
+    let client = match config.connect("nats-elect").await {
+        Ok(client) => client,
+        Err(error) => return error.into(),
+    };
     let admin = AdminClient::under(client, &config.bucket, &config.admin.subject_prefix);
     let admin = match admin {
         Ok(admin) => admin,
@@ -163,9 +158,5 @@ async fn follow_history(view: &Watched, client: Client) -> Result<(), Failure> {
     // Events that are published while the past is read are in both.
     let later = Follow::from_now(client, &view.bucket).await?;
     view.remembered(history.of_all(MOST).await?);
-    let tell = |event| {
-        view.remember(&event);
-        Ok::<_, Failure>(())
-    };
-    later.each(tell).await
+    later.each(|event| view.remember(event)).await
 }

@@ -20,7 +20,6 @@ mod config_file;
 mod confirm;
 mod connect;
 mod context;
-mod denied;
 mod doctor;
 #[cfg(unix)]
 mod exec;
@@ -54,17 +53,10 @@ mod trust;
 
 use std::process::ExitCode;
 
-#[cfg(unix)]
-use clap::Parser;
-
 fn main() -> ExitCode {
     nats_elect::last_will::init();
     #[cfg(unix)]
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|it| it == "exec-guard" || it == "exec-starter")
-    {
-        let ended = cli::Inner::parse().run();
+    if let Some(ended) = exec::processes::inner() {
         return exit::report_in_time(ended, output::Output::bare(false));
     }
     let cli = match cli::Cli::read() {

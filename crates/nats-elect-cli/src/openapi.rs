@@ -71,6 +71,16 @@ impl Document {
         operation
     }
 
+    /// An operation with this answer, if nothing is wrong.
+    pub fn ok<A: JsonSchema>(&mut self, what: &str) -> Operation<'_> {
+        self.operation(what).ok::<A>()
+    }
+
+    /// What is read with a query: its path, its name, and what it does.
+    pub fn get<Q: JsonSchema, A: JsonSchema>(&mut self, what: &str) -> Operation<'_> {
+        self.ok::<A>(&format!("get {what}")).query::<Q>()
+    }
+
     /// A type that no answer has: the data of an event.
     pub fn component<T: JsonSchema>(&mut self) {
         self.generator.subschema_for::<T>();

@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use nats_elect::FencingToken;
 use nats_elect::whole::Whole;
 use serde::Serialize;
@@ -84,15 +84,6 @@ impl Output {
         self.colours
     }
 
-    /// Whether it is a terminal that it is shown on.
-    #[expect(
-        clippy::unused_self,
-        reason = "everything is shown through an `Output`"
-    )]
-    pub fn is_terminal(self) -> bool {
-        io::stdout().is_terminal()
-    }
-
     /// One line for people.
     #[expect(
         clippy::unused_self,
@@ -139,17 +130,6 @@ impl Output {
             table.force_no_tty();
         }
         table
-    }
-
-    /// A table of which one column at most gives way on a narrow terminal, without the blanks at the
-    /// ends of its lines.
-    pub fn show_fitting(self, mut table: Table, flexible: Option<usize>) -> io::Result<()> {
-        for column in table.column_iter_mut() {
-            if Some(column.index) != flexible {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        }
-        self.show(&table)
     }
 
     /// A table, without the blanks at the ends of its lines.

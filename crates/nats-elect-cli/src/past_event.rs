@@ -1,5 +1,4 @@
-//! An event of the history, with the time for which nobody had led before it: in words, and as
-//! JSON.
+//! An event of the history, and the time for which nobody had led before it, in words.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,31 +13,29 @@ use crate::text::lasted;
 /// More than these are not read: of a role no more are kept.
 pub const MOST: usize = 10_000;
 
-/// An event, and for how long nobody had led before it.
-pub struct PastEvent {
-    pub event: LeaderEvent,
-    pub gap: Option<Gap>,
-}
-
 /// For how long nobody led before a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gap {
-    Of(Duration),
+pub struct Gap {
+    pub time: Duration,
     /// After a crash: the last leader led until some moment after its last heartbeat.
-    AtMost(Duration),
+    pub is_bound: bool,
 }
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Of(gap) => f.write_str(&lasted(*gap)),
-            Self::AtMost(gap) => write!(f, "≤ {}", lasted(*gap)),
-        }
+        let bound = if self.is_bound { "≤ " } else { "" };
+        write!(f, "{bound}{}", lasted(self.time))
     }
 }
 
-/// What is kept, of a role or of all, the oldest first.
-pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<PastEvent>, Failure> {
+/// What is kept, of a role or of all, the oldest first: no older events than those of that time, and
+/// of these so many at most, the latest ones.
+pub async fn past_events(
+    shared: &Shared,
+    role: Option<&str>,
+    since_ms: u64,
+    most: usize,
+) -> Result<Vec<LeaderEvent>, Failure> {
     let kept = async |client, bucket: String| {
         let opened = tokio::time::timeout(shared.patience(), Kept::open(client, &bucket)).await;
         let late = "NATS did not answer in time whether a history is kept";
@@ -53,75 +50,56 @@ pub async fn past_events(shared: &Shared, role: Option<&str>) -> Result<Vec<Past
         Ok(events)
     };
     match shared.reading(kept).await {
-        Ok(events) => Ok(events.into_iter().map(PastEvent::from).collect()),
         Err(failure) if failure.code == Code::Unreachable => {
             Err(shared.jetstream_off().await.unwrap_or(failure))
         }
-        Err(failure) => Err(failure),
+        read => read.map(|mut events| {
+            events.retain(|event| event.at_ms >= since_ms);
+            events.split_off(events.len().saturating_sub(most))
+        }),
     }
 }
 
-impl From<LeaderEvent> for PastEvent {
-    fn from(event: LeaderEvent) -> Self {
-        let gap = match &event.change {
-            LeaderChange::TermStarted {
-                silence: Some(silence),
-                vacancy,
-                ..
-            } => {
-                let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
-                Some(if is_freed {
-                    Gap::Of(*silence)
-                } else {
-                    Gap::AtMost(*silence)
-                })
-            }
-            _ => None,
-        };
-        Self { event, gap }
-    }
+/// For how long nobody had led before a term, if this is the start of one and that is known.
+pub fn gap(event: &LeaderEvent) -> Option<Gap> {
+    let LeaderChange::TermStarted {
+        silence, vacancy, ..
+    } = &event.change
+    else {
+        return None;
+    };
+    let is_freed = ["released", "handed_over"].contains(&vacancy.as_str());
+    let is_bound = !is_freed;
+    silence.map(|time| Gap { time, is_bound })
 }
 
-impl PastEvent {
-    /// What happened, in words.
-    pub fn what(&self) -> String {
-        match &self.event.change {
-            LeaderChange::TermStarted {
-                vacancy, previous, ..
-            } => {
-                let by = previous.as_deref().unwrap_or("somebody");
-                let free = match vacancy.as_str() {
-                    "untouched" => "no earlier leader".into(),
-                    "released" => format!("freed by {by}"),
-                    "handed_over" => format!("handed over by {by}"),
-                    "deleted" => "the key was deleted".into(),
-                    "expired" => format!("lease of {by} ran out"),
-                    other => format!("{other}, after {by}"),
-                };
-                format!("leads: {free}")
-            }
-            LeaderChange::TermEnded {
-                cause,
-                lasted: time,
-                released,
-            } => {
-                let kept = if *released { "" } else { ", not freed" };
-                let cause = cause.replace('_', " ");
-                format!("ended: {cause} after {}{kept}", lasted(*time))
-            }
-            _ => self.event.name().to_owned(),
+/// What happened, in words.
+pub fn what(event: &LeaderEvent) -> String {
+    match &event.change {
+        LeaderChange::TermStarted {
+            vacancy, previous, ..
+        } => {
+            let by = previous.as_deref().unwrap_or("somebody");
+            let free = match vacancy.as_str() {
+                "untouched" => "no earlier leader".into(),
+                "released" => format!("freed by {by}"),
+                "handed_over" => format!("handed over by {by}"),
+                "deleted" => "the key was deleted".into(),
+                "expired" => format!("lease of {by} ran out"),
+                other => format!("{other}, after {by}"),
+            };
+            format!("leads: {free}")
         }
-    }
-
-    /// The gap in words, if there may have been one.
-    pub fn gap(&self) -> String {
-        match (&self.event.change, self.gap) {
-            (LeaderChange::TermStarted { .. }, Some(gap)) => gap.to_string(),
-            (LeaderChange::TermStarted { vacancy, .. }, None) if vacancy != "untouched" => {
-                "unknown".into()
-            }
-            _ => String::new(),
+        LeaderChange::TermEnded {
+            cause,
+            lasted: time,
+            released,
+        } => {
+            let kept = if *released { "" } else { ", not freed" };
+            let cause = cause.replace('_', " ");
+            format!("ended: {cause} after {}{kept}", lasted(*time))
         }
+        _ => event.name().to_owned(),
     }
 }
 
@@ -145,13 +123,20 @@ mod tests {
             let change = format!(
                 "\"event\":\"term_started\",\"vacancy\":\"{how}\",\"previous\":\"a\",\"silence_seconds\":{silence}"
             );
-            PastEvent::from(event(&change)).gap
+            super::gap(&event(&change))
         };
         let crashed = gap("expired", "3.2").expect("a gap");
-        assert_eq!(crashed, Gap::AtMost(Duration::from_millis(3200)));
+        let time = Duration::from_millis(3200);
+        assert_eq!(
+            crashed,
+            Gap {
+                time,
+                is_bound: true
+            }
+        );
         assert_eq!(crashed.to_string(), "≤ 3.2s");
-        let freed = Gap::Of(Duration::from_millis(4));
-        assert_eq!(gap("released", "0.004"), Some(freed));
+        let freed = gap("released", "0.004").expect("a gap");
+        assert_eq!(freed.to_string(), "4ms");
         assert_eq!(gap("expired", "null"), None);
     }
 }

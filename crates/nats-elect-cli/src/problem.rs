@@ -71,6 +71,15 @@ impl IntoResponse for Problem {
     }
 }
 
+/// The status of an answer to a question whether something is so.
+pub const fn ok_or_unavailable(is_so: bool) -> StatusCode {
+    if is_so {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+}
+
 /// The same routes; whatever they don't take is refused as a problem.
 pub fn refusing<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
     routes

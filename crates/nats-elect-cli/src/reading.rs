@@ -1,29 +1,30 @@
-//! The reader of stdout.
+//! The other ends of streams.
 
 use std::future::Future;
 #[cfg(unix)]
-use std::{io, time::Duration};
+use std::{io, os::fd::AsFd, time::Duration};
+
+#[cfg(unix)]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What the kernel knows of the other end of a stream.
+#[cfg(unix)]
+pub fn other_end(of: &impl AsFd) -> PollFlags {
+    let mut polled = [PollFd::new(of, PollFlags::empty())];
+    match poll(&mut polled, Some(&Timespec::default())) {
+        Ok(_) => polled[0].revents(),
+        Err(_) => PollFlags::empty(),
+    }
+}
 
 /// Waits until stdout has no reader any more. A command that writes nothing for long would not
 /// notice.
 #[cfg(unix)]
 pub fn unread() -> impl Future<Output = ()> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
     const LOOK: Duration = Duration::from_millis(250);
 
-    let is_read = || {
-        let stdout = io::stdout();
-        let mut of = [PollFd::new(&stdout, PollFlags::empty())];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let gone = PollFlags::ERR | PollFlags::HUP;
-        poll(&mut of, Some(&at_once)).is_err() || !of[0].revents().intersects(gone)
-    };
-    async move {
-        while is_read() {
+    async {
+        while !other_end(&io::stdout()).intersects(PollFlags::ERR | PollFlags::HUP) {
             tokio::time::sleep(LOOK).await;
         }
     }

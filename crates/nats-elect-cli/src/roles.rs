@@ -2,8 +2,6 @@
 
 use wildmatch::WildMatch;
 
-use crate::exit::Failure;
-
 /// The roles that a command is about. Without a word these are all roles.
 ///
 /// A word with `*` (any characters) or `?` (one character) is a pattern. Neither is allowed in the
@@ -44,14 +42,6 @@ impl<'a> Roles<'a> {
 /// Whether a word may mean several roles.
 pub fn is_pattern(word: &str) -> bool {
     word.contains(['*', '?'])
-}
-
-/// There is no such role.
-pub fn unknown(role: &str) -> Failure {
-    Failure::not_found(format!(
-        "role {role:?} is unknown: it was never led, and no instance that answers takes part in its election"
-    ))
-    .advice("`nats-elect ls` lists the roles")
 }
 
 #[cfg(test)]

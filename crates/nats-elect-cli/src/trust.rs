@@ -13,6 +13,12 @@ use crate::options::duration;
 /// The keys to trust, and how far clocks may differ.
 pub type Trusted = (TrustedKeys, Duration);
 
+/// Keys are missing.
+pub fn no_key() -> Failure {
+    Failure::usage("there is no key to trust")
+        .advice("give the signers' public nkeys with --key or --keys-file")
+}
+
 /// The keys to trust, as they are named on the command line.
 #[derive(Debug, Default, Args)]
 pub struct Trust {
@@ -52,8 +58,7 @@ impl Trust {
         }
         if keys.is_empty() {
             // An empty file must not come to trusting everybody.
-            return Err(Failure::usage("there is no key to trust")
-                .advice("give the signers' public nkeys with --key or --keys-file"));
+            return Err(no_key());
         }
         match TrustedKeys::parse(&keys) {
             Ok(keys) => Ok(Some((keys, self.max_skew))),

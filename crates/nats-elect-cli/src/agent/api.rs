@@ -29,7 +29,8 @@ use super::application::{self, Application};
 use super::attach::Attached;
 use super::{keys, openapi};
 use crate::fleet::{Token, or_null};
-use crate::problem::{Problem, refusing};
+use crate::operating::stepped::how;
+use crate::problem::{Problem, ok_or_unavailable, refusing};
 use crate::secret::Secret;
 
 /// The largest body of a request, but for that of a fenced key.
@@ -40,7 +41,7 @@ const ALIVE: Duration = Duration::from_secs(1);
 /// What the answers are made from.
 #[derive(Clone)]
 pub struct Agent {
-    pub attached: Attached,
+    pub attached: Arc<Attached>,
     /// The settings of the roles that applications may stand for. If none are known, they may stand
     /// for any role, and bring its settings along.
     pub roles: Arc<BTreeMap<String, RoleConfig>>,
@@ -69,7 +70,7 @@ impl OverConnection {
 
 impl Agent {
     fn manager(&self) -> &RoleManager {
-        self.attached.manager()
+        &self.attached.manager
     }
 
     fn handle(&self, role: &str) -> Result<RoleHandle, Problem> {
@@ -183,14 +184,8 @@ async fn instance(State(agent): State<Agent>) -> Json<Instance> {
 }
 
 async fn ready(State(agent): State<Agent>) -> Response {
-    let readiness = agent.manager().probe().ready();
-    let status = if readiness.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    let ready = readiness.ready;
-    (status, Json(Ready { ready })).into_response()
+    let ready = agent.manager().probe().ready().ready;
+    (ok_or_unavailable(ready), Json(Ready { ready })).into_response()
 }
 
 async fn roles(State(agent): State<Agent>) -> Json<BTreeMap<String, RoleStatus>> {
@@ -437,16 +432,11 @@ async fn step_down(
 ) -> Result<Json<SteppedDown>, Problem> {
     let said: SteppingDown = body(&bytes)?;
     let handle = agent.handle(&role)?;
-    let mut how = said.to.map_or_else(StepDown::any, StepDown::to);
-    if let Some(time) = said.hold_off_seconds {
-        if time > StepDown::MAX_HOLD_OFF {
-            return Err(Problem::bad_request("`hold_off_seconds` is at most a day"));
-        }
-        how = how.hold_off(time);
+    let hold_off = said.hold_off_seconds;
+    if hold_off.is_some_and(|time| time > StepDown::MAX_HOLD_OFF) {
+        return Err(Problem::bad_request("`hold_off_seconds` is at most a day"));
     }
-    if let Some(token) = said.expected_fencing_token {
-        how = how.expecting(token);
-    }
+    let how = how(said.to.as_deref(), hold_off, said.expected_fencing_token);
     let stepped = handle.step_down(how).await?;
     Ok(Json(SteppedDown {
         handoff: stepped.handoff,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use futures::StreamExt;
 use nats_elect::lock::lock;
 use nats_elect::{Error, Event, RoleConfig, RoleHandle, RoleManager, RoleState};
@@ -17,11 +18,8 @@ use crate::problem::Problem;
 const CLAIM: Duration = Duration::from_secs(1);
 
 /// The applications of this agent, by role.
-#[derive(Clone)]
-pub struct Attached(Arc<Inner>);
-
-struct Inner {
-    manager: Arc<RoleManager>,
+pub struct Attached {
+    pub manager: Arc<RoleManager>,
     applications: Mutex<BTreeMap<String, Arc<Application>>>,
     /// Notified when an application has left its election.
     left: watch::Sender<()>,
@@ -31,33 +29,29 @@ struct Inner {
 
 impl Attached {
     pub fn new(manager: Arc<RoleManager>) -> Self {
-        Self(Arc::new(Inner {
+        Self {
             manager,
             applications: Mutex::default(),
             left: watch::Sender::new(()),
             stop_budget: Mutex::default(),
-        }))
-    }
-
-    pub fn manager(&self) -> &RoleManager {
-        &self.0.manager
+        }
     }
 
     /// The longest time that an application may take to stop.
     pub fn stop_budget(&self) -> Duration {
-        *lock(&self.0.stop_budget)
+        *lock(&self.stop_budget)
     }
 
     /// The application that stands for this role.
     pub fn application(&self, role: &str) -> Option<Arc<Application>> {
-        let applications = lock(&self.0.applications);
+        let applications = lock(&self.applications);
         applications.get(role).filter(|it| !it.is_over()).cloned()
     }
 
     /// Takes part in the role's election until the application has gone. If another application has
     /// just gone, this waits until its role is freed.
     pub async fn attach(
-        &self,
+        self: &Arc<Self>,
         role: String,
         config: RoleConfig,
         attaching: impl FnOnce(&Arc<Application>),
@@ -72,12 +66,12 @@ impl Attached {
         self.reserve(&application).await?;
         attaching(&application);
         {
-            let mut longest = lock(&self.0.stop_budget);
+            let mut longest = lock(&self.stop_budget);
             *longest = longest.max(settings.stop_budget);
         }
         let (began, has_begun) = oneshot::channel();
         // A task of its own: whoever asks may go while the role is added.
-        let standing = self.clone().stand(Arc::clone(&application), config, began);
+        let standing = Arc::clone(self).stand(Arc::clone(&application), config, began);
         tokio::spawn(standing);
         match has_begun.await {
             Ok(Ok(())) => Ok(application),
@@ -91,15 +85,20 @@ impl Attached {
 
     async fn reserve(&self, application: &Arc<Application>) -> Result<(), Problem> {
         loop {
-            let mut left = self.0.left.subscribe();
+            let mut left = self.left.subscribe();
             {
-                let mut applications = lock(&self.0.applications);
+                let mut applications = lock(&self.applications);
                 match applications.get(&application.role) {
                     None => {
                         applications.insert(application.role.clone(), Arc::clone(application));
                         return Ok(());
                     }
-                    Some(other) if !other.is_over() => return Err(Problem::taken(&other.role)),
+                    Some(other) if !other.is_over() => {
+                        let role = &other.role;
+                        let detail =
+                            format!("another application stands for {role:?} over this agent");
+                        return Err(Problem::new(StatusCode::CONFLICT, "taken", detail));
+                    }
                     Some(_) => {}
                 }
             }
@@ -109,14 +108,13 @@ impl Attached {
     }
 
     async fn stand(
-        self,
+        self: Arc<Self>,
         application: Arc<Application>,
         config: RoleConfig,
         began: oneshot::Sender<Result<(), Error>>,
     ) {
         let role = &application.role;
         let added = self
-            .0
             .manager
             .add_role(role, config, Arc::clone(&application));
         match added.await {
@@ -128,7 +126,7 @@ impl Attached {
                 }
                 let _ = tokio::time::timeout(CLAIM, decided(&handle)).await;
                 // It fails only if the whole manager has stopped.
-                if let Err(error) = self.0.manager.remove_role(role).await {
+                if let Err(error) = self.manager.remove_role(role).await {
                     tracing::debug!(role, %error, "the election had ended before");
                 }
             }
@@ -136,8 +134,8 @@ impl Attached {
                 let _ = began.send(Err(error));
             }
         }
-        lock(&self.0.applications).remove(role);
-        self.0.left.send_replace(());
+        lock(&self.applications).remove(role);
+        self.left.send_replace(());
     }
 }
 

@@ -16,7 +16,7 @@ use axum::{Extension, Router};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use nats_elect::health::connections;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::OverConnection;
 use super::application::Gone;
+use crate::reading::other_end;
 
 /// The number of connections at once. More connections wait.
 const MOST_CONNECTIONS: usize = 256;
@@ -151,33 +152,26 @@ pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
 /// Serves one connection. Afterwards the application that stood for a role over it has gone.
 async fn converse(Connection(stream, end): Connection, router: Router) {
     let over = OverConnection::default();
-    let _forgotten = Forgotten(over.clone());
-    let service = TowerToHyperService::new(router.layer(Extension(over.clone())));
+    let _ended = Ended(over.clone(), end);
+    let service = TowerToHyperService::new(router.layer(Extension(over)));
     let served = connections::http(PATIENCE).serve_connection(TokioIo::new(Held(stream)), service);
     if let Err(error) = served.await {
         tracing::debug!(%error, "a connection ended");
     }
-    let applications = over.take();
-    if applications.is_empty() {
-        return;
-    }
-    let how = match end {
-        Some(end) if is_closed(&end) => Gone::Closed,
-        _ => Gone::Unproven,
-    };
-    for application in applications {
-        tracing::debug!(role = application.role, ?how, "the application has gone");
-        application.has_gone(how);
-    }
 }
 
-/// Lets go of the applications of a connection whose task ends without a proof, if it panics.
-struct Forgotten(OverConnection);
+/// Lets go of the applications of a connection when its task ends, also if it panics.
+struct Ended(OverConnection, Option<OwnedFd>);
 
-impl Drop for Forgotten {
+impl Drop for Ended {
     fn drop(&mut self) {
+        let how = match &self.1 {
+            Some(end) if is_closed(end) => Gone::Closed,
+            _ => Gone::Unproven,
+        };
         for application in self.0.take() {
-            application.has_gone(Gone::Unproven);
+            tracing::debug!(role = application.role, ?how, "the application has gone");
+            application.has_gone(how);
         }
     }
 }
@@ -189,9 +183,7 @@ impl Drop for Forgotten {
 /// Nothing proves this of a TCP connection. Others than its client end it too, and the client still
 /// acts on its promise: `ss -K`, a firewall, a proxy.
 fn is_closed(end: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(end, PollFlags::empty())];
-    let at_once = Timespec::default();
-    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    other_end(end).contains(PollFlags::HUP)
 }
 
 /// A stream that the server can't close: while it is open, the kernel can be asked about its other

@@ -33,76 +33,53 @@ struct Settings {}
 pub async fn document() -> Json<Value> {
     let mut document = Document::new("nats-elect agent", ABOUT, WORDS);
     document.base = "/v1";
-    of_roles(&mut document);
-    document.base = "/v1/roles/{role}/terms/{token}";
-    of_terms(&mut document);
-    let mut described = document.finish();
-    described["security"] = json!([{ "secret": [] }, {}]);
-    let what = "The secret in the agent's --token-file";
-    let secret = json!({ "type": "http", "scheme": "bearer", "description": what });
-    described["components"]["securitySchemes"]["secret"] = secret;
-    Json(described)
-}
-
-fn of_roles(document: &mut Document) {
+    document.ok::<Instance>("get  instance The instance that the agent is");
     document
-        .operation("get  instance The instance that the agent is")
-        .ok::<Instance>();
-    document
-        .operation("get /ready ready Whether the agent can take part in its elections")
-        .ok::<Ready>()
+        .ok::<Ready>("get /ready ready Whether the agent can take part in its elections")
         .answer::<Ready>(503, JSON, UNREADY);
-    document
-        .operation("get /openapi.json document This document")
-        .ok::<Object>();
-    document
-        .operation(
-            "get /roles roles The status of all roles that are stood for, as docs/agent.md has it",
-        )
-        .ok::<BTreeMap<String, Object>>();
-    document
-        .operation("get /roles/{role} role The status of a role, as docs/agent.md has it")
-        .ok::<Object>();
+    document.ok::<Object>("get /openapi.json document This document");
+    document.ok::<BTreeMap<String, Object>>(
+        "get /roles roles The status of all roles that are stood for, as docs/agent.md has it",
+    );
+    document.ok::<Object>("get /roles/{role} role The status of a role, as docs/agent.md has it");
     document
         .operation("post /roles/{role} stand Stand for a role as long as the connection is open")
         .body::<Settings>(JSON)
         .answer::<String>(200, EVENTS, TOLD);
     document.component::<Told>();
     document
-        .operation(
+        .ok::<SteppedDown>(
             "post /roles/{role}/step-down stepDown Give the role up, to any instance or to one",
         )
-        .body::<SteppingDown>(JSON)
-        .ok::<SteppedDown>();
-}
+        .body::<SteppingDown>(JSON);
 
-fn of_terms(document: &mut Document) {
-    document
-        .operation("post /renew renew A new promise")
-        .ok::<Promise>();
+    document.base = "/v1/roles/{role}/terms/{token}";
+    document.ok::<Promise>("post /renew renew A new promise");
     document
         .operation("post /done done Say that all work of the term has ended")
         .body::<Done>(JSON)
         .empty();
-    document
-        .operation("post /validate validate Prove the lease by a compare-and-set")
-        .ok::<Proved>();
-    document
-        .operation("post /authorize authorize Prove the lease, unless it was proved a moment ago")
-        .ok::<Proved>();
-    document
-        .operation("get /keys listKeys The role's keys")
-        .ok::<Keys>();
+    document.ok::<Proved>("post /validate validate Prove the lease by a compare-and-set");
+    document.ok::<Proved>(
+        "post /authorize authorize Prove the lease, unless it was proved a moment ago",
+    );
+    document.ok::<Keys>("get /keys listKeys The role's keys");
     document
         .operation("get /keys/{key} readKey The value of a key. ETag has its revision")
         .answer::<Value>(200, BYTES, "The value");
     document
-        .operation("put /keys/{key} writeKey Write a key. NATS refuses it once a newer term exists")
+        .ok::<Written>(
+            "put /keys/{key} writeKey Write a key. NATS refuses it once a newer term exists",
+        )
         .header("If-None-Match `*`: write only if the key is missing")
         .header("If-Match Write only if the key is at this revision, as an ETag has it")
-        .body::<Value>(BYTES)
-        .ok::<Written>();
-    document
-        .operation("delete /keys/{key} deleteKey Delete a key")
-        .ok::<Written>();
+        .body::<Value>(BYTES);
+    document.ok::<Written>("delete /keys/{key} deleteKey Delete a key");
+
+    let mut described = document.finish();
+    described["security"] = json!([{ "secret": [] }, {}]);
+    let what = "The secret in the agent's --token-file";
+    let secret = json!({ "type": "http", "scheme": "bearer", "description": what });
+    described["components"]["securitySchemes"]["secret"] = secret;
+    Json(described)
 }

@@ -16,11 +16,6 @@ impl Problem {
         )
     }
 
-    pub fn taken(role: &str) -> Self {
-        let detail = format!("another application stands for {role:?} over this agent");
-        Self::new(StatusCode::CONFLICT, "taken", detail)
-    }
-
     /// For all that only the leader may do.
     pub fn not_leader() -> Self {
         Self::new(

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::listen::{self, Address, Listener};
 use crate::agent::{self, Attached};
-use crate::connect::without_last_will;
 use crate::exec::listener::Listener as Health;
 use crate::exit::{Failure, Outcome};
 use crate::instance_options::InstanceOptions;
@@ -70,7 +69,14 @@ impl Agent {
     pub async fn run(self, shared: &Shared) -> Outcome {
         let secret = self.secret()?;
         let (manager, roles) = self.configuration(shared)?;
-        without_last_will(&manager)?;
+        // A companion would free the roles too early.
+        if manager.last_will.enabled {
+            let what =
+                "`last_will` is on: the application goes on for a moment when this process dies";
+            return Err(
+                Failure::usage(what).advice("leave it out of the configuration for `agent`")
+            );
+        }
         let bucket = manager.bucket.as_str().into();
         let mut terminated = signal(SignalKind::terminate())?;
         let mut interrupted = signal(SignalKind::interrupt())?;
@@ -96,10 +102,10 @@ impl Agent {
             "listening on {}",
             listener.address()?
         );
-        let attached = Attached::new(Arc::clone(&manager));
+        let attached = Arc::new(Attached::new(Arc::clone(&manager)));
         let stopping = CancellationToken::new();
         let router = agent::router(agent::Agent {
-            attached: attached.clone(),
+            attached: Arc::clone(&attached),
             stopping: stopping.clone(),
             roles: Arc::new(roles),
             bucket,

@@ -111,11 +111,25 @@ impl Check {
                 wrong.push(format!("roles.{name}: {error}"));
             }
             // As the manager does: the record has both.
-            let config = config.clone().meta_beneath(&manager.meta);
-            match config.settings() {
-                Ok(settings) => roles.push(RoleReport::new(name, &config, &settings, &manager)),
-                Err(error) => wrong.push(source.broken(&["roles", name], &error)),
-            }
+            let mut config = config.clone().meta_beneath(&manager.meta);
+            let settings = match config.settings() {
+                Ok(settings) => settings,
+                Err(error) => {
+                    wrong.push(source.broken(&["roles", name], &error));
+                    continue;
+                }
+            };
+            // With every default written out.
+            config.heartbeat_interval = Some(settings.heartbeat);
+            config.stop_budget = Some(settings.stop_budget);
+            config.cooldown = Some(settings.cooldown);
+            roles.push(RoleReport {
+                role: name.clone(),
+                settings: config,
+                drift_margin: settings.drift_margin(),
+                failover: failovers(&settings, manager.last_will.enabled),
+                warnings: settings.warnings(manager.replicas),
+            });
         }
         let mut groups = Vec::new();
         for (name, config) in file.groups {
@@ -187,31 +201,6 @@ impl Report {
         }
         Ok(())
     }
-}
-
-impl RoleReport {
-    fn new(
-        role: &str,
-        config: &RoleConfig,
-        settings: &RoleSettings,
-        manager: &ManagerConfig,
-    ) -> Self {
-        Self {
-            role: role.to_owned(),
-            settings: effective(config.clone(), settings),
-            drift_margin: settings.drift_margin(),
-            failover: failovers(settings, manager.last_will.enabled),
-            warnings: settings.warnings(manager.replicas),
-        }
-    }
-}
-
-/// The configuration with every default written out.
-fn effective(mut config: RoleConfig, settings: &RoleSettings) -> RoleConfig {
-    config.heartbeat_interval = Some(settings.heartbeat);
-    config.stop_budget = Some(settings.stop_budget);
-    config.cooldown = Some(settings.cooldown);
-    config
 }
 
 fn failovers(settings: &RoleSettings, last_will: bool) -> Vec<Failover> {

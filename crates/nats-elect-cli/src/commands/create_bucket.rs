@@ -7,7 +7,7 @@ use crate::connect::review;
 use crate::doctor::bucket;
 use crate::doctor::findings::Findings;
 use crate::doctor::server;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::line::Line;
 use crate::options::Shared;
 use crate::output::Output;
@@ -57,7 +57,7 @@ enum Kept {
 impl CreateBucket {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let config = self.config(shared.config()?)?;
-        let line = Line::connect(&config, None, shared.patience()).await?;
+        let line = Line::connect(&config, None).await?;
         if let Some(error) = server::too_old(&line) {
             return Err(error.into());
         }
@@ -83,8 +83,7 @@ impl CreateBucket {
         {
             tell_history(shared, &mut findings).await;
         }
-        let failed = findings.sum_up(false)?;
-        Ok(if failed { Code::Failed as u8 } else { 0 })
+        findings.sum_up(false)
     }
 
     /// For a manager that makes the bucket with its history, and nothing else.

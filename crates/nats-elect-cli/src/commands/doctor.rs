@@ -104,7 +104,7 @@ impl Doctor {
         let answers =
             (self.part == Part::Operator).then(|| format!("{prefix}.{}._answer", config.bucket));
         let mut findings = Findings::new(output);
-        match Line::connect(&config, answers, shared.patience()).await {
+        match Line::connect(&config, answers).await {
             Ok(line) => {
                 let examined = Examined {
                     line: &line,
@@ -125,8 +125,7 @@ impl Doctor {
                 findings.fail("connection", failure.what, advice);
             }
         }
-        let failed = findings.sum_up(self.strict)?;
-        Ok(if failed { Code::Failed as u8 } else { 0 })
+        findings.sum_up(self.strict)
     }
 
     fn times(&self, file: Option<&ConfigFile>) -> Result<Vec<Times>, Failure> {

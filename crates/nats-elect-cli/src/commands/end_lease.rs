@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Failure, Outcome};
 use crate::instances::{Candidate, Whose, in_words, members, named, operating};
-use crate::operating::stepped::{Leads, new_leader};
+use crate::operating::stepped::{Leads, next_leader};
 use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
@@ -153,7 +153,7 @@ impl EndLease {
                 output,
                 "the instances no longer wait; waiting for the next leader",
             );
-            new_leader(admin, role, shared.patience()).await
+            next_leader(admin, role, None, shared.patience()).await
         } else {
             None
         };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Args;
 use nats_elect::duration::exact;
 use nats_elect::{ManagerConfig, RoleManager, RoleManagerBuilder, StopOptions, Takeover};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +26,8 @@ use crate::exec::listener::{self, Listener};
 use crate::exec::signals::{Asked, Signals};
 use crate::exec::spared::Spared;
 use crate::exec::turns::Turns;
-use crate::exec::waiting::{NotLed, missed, tell_of_slots};
-use crate::exec::{Instant, guard, killing, report, starter};
+use crate::exec::waiting::{is_taken, tell_of_slots};
+use crate::exec::{Instant, killing, report};
 use crate::exit::{Code, Failure, Outcome};
 use crate::instance_options::InstanceOptions;
 use crate::options::{Shared, duration};
@@ -171,28 +171,6 @@ pub struct Exec {
     command: Vec<OsString>,
 }
 
-/// Guards a command; started by `exec`
-#[derive(Debug, Args)]
-pub struct ExecGuard {
-    /// The process that started it
-    #[arg(long)]
-    exec: i32,
-    /// The line by which the companion is told of the command's end
-    #[arg(long)]
-    tell_end: Option<String>,
-    #[arg(last = true, required = true)]
-    command: Vec<OsString>,
-}
-
-/// Becomes a command; started by its guard
-#[derive(Debug, Args)]
-pub struct ExecStarter {
-    #[arg(long)]
-    guard: i32,
-    #[arg(last = true, required = true)]
-    command: Vec<OsString>,
-}
-
 /// Why `exec` ends.
 enum Why {
     Done(Done),
@@ -227,7 +205,7 @@ impl Exec {
             manager.start_timeout = manager.start_timeout.min(longest);
         }
         let patience = manager.start_timeout;
-        let stop_budget = roles.iter().map(|role| role.stop_budget).max();
+        let stop_budget = roles.iter().map(|role| role.conduct.stop_budget).max();
         // Before anything takes part in an election: it may fail.
         let listener = self.listen.map(|it| Listener::bind(it, "--listen"));
         let listener = listener.transpose()?;
@@ -340,13 +318,13 @@ impl Exec {
             return std::future::pending().await;
         };
         let what = if self.try_once {
-            match missed(manager, &run.role, patience).await {
-                NotLed::Taken if self.slots.is_some() => "all slots are taken".to_owned(),
-                NotLed::Taken => "the role is taken".to_owned(),
-                NotLed::Undecided => {
-                    let patience = exact(patience);
-                    format!("the election was not decided within {patience}")
-                }
+            if !is_taken(manager, &run.role, patience).await {
+                let patience = exact(patience);
+                format!("the election was not decided within {patience}")
+            } else if self.slots.is_some() {
+                "all slots are taken".to_owned()
+            } else {
+                "the role is taken".to_owned()
             }
         } else if let Some(longest) = self.wait_timeout {
             Alarm::at(begun.plus(longest)).rings().await;
@@ -368,21 +346,6 @@ impl Exec {
     }
 }
 
-impl ExecGuard {
-    pub fn run(&self) -> Outcome {
-        let exec =
-            Pid::from_raw(self.exec).ok_or_else(|| Failure::usage("no process has this id"))?;
-        guard::guard(&self.command, exec, self.tell_end.as_deref())?;
-        Ok(0)
-    }
-}
-
-impl ExecStarter {
-    pub fn run(&self) -> Outcome {
-        starter::become_command(&self.command, self.guard)
-    }
-}
-
 /// If there is to be a companion, it waits for what the guards tell through the pipe.
 fn with_last_will(
     builder: RoleManagerBuilder,
@@ -391,7 +354,11 @@ fn with_last_will(
     if !manager.last_will.enabled {
         return Ok((builder, None));
     }
-    killing::may_have_companion()?;
+    // Elsewhere the ends of a command's processes can't be confirmed.
+    if !cfg!(target_os = "linux") {
+        let what = "`last_will` is on: here `exec` can't confirm that all processes of the command have ended";
+        return Err(Failure::usage(what).advice("it works on Linux"));
+    }
     let (ends, tell) = io::pipe()?;
     let builder = builder.last_will_after(ends.into());
     Ok((builder, Some(Arc::new(tell.into()))))

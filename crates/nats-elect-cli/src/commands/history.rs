@@ -2,13 +2,14 @@
 
 use clap::Args;
 use comfy_table::Cell;
+use nats_elect::{LeaderChange, LeaderEvent};
 
 use crate::columns::Layout;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
-use crate::past_event::{PastEvent, past_events};
+use crate::past_event::{gap, past_events, what};
 use crate::text::{ms_of, stamp_of, wall_clock};
 
 const LAYOUT: Layout = Layout {
@@ -63,17 +64,9 @@ pub struct History {
 }
 
 impl History {
-    /// The events that were asked for, the oldest first.
-    async fn events(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
-        let mut events = past_events(shared, self.role.as_deref()).await?;
-        let since = self.since.unwrap_or(0);
-        events.retain(|one| one.event.at_ms >= since);
-        events.drain(..events.len().saturating_sub(self.last));
-        Ok(events)
-    }
-
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let events = self.events(shared).await?;
+        let since = self.since.unwrap_or(0);
+        let events = past_events(shared, self.role.as_deref(), since, self.last).await?;
         if output.is_data() {
             for one in &events {
                 output.data(&Event::from(one))?;
@@ -87,9 +80,15 @@ impl History {
     }
 }
 
-pub fn show(events: &[PastEvent], output: Output) -> std::io::Result<()> {
-    let rows = events.iter().map(|one| {
-        let event = &one.event;
+pub fn show(events: &[LeaderEvent], output: Output) -> std::io::Result<()> {
+    let rows = events.iter().map(|event| {
+        let gap = match (&event.change, gap(event)) {
+            (_, Some(gap)) => gap.to_string(),
+            (LeaderChange::TermStarted { vacancy, .. }, None) if vacancy != "untouched" => {
+                "unknown".into()
+            }
+            _ => String::new(),
+        };
         let when = if output.is_wide() {
             stamp_of(event.at_ms)
         } else {
@@ -99,8 +98,8 @@ pub fn show(events: &[PastEvent], output: Output) -> std::io::Result<()> {
             Cell::new(when),
             Cell::new(&event.role),
             Cell::new(&event.instance_id),
-            Cell::new(one.what()),
-            Cell::new(one.gap()),
+            Cell::new(what(event)),
+            Cell::new(gap),
             Cell::new(output.token(event.fencing_token)),
             Cell::new(event.correlation_id.to_string()),
         ]

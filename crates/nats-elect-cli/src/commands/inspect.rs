@@ -1,7 +1,7 @@
 //! `inspect`: everything about one role.
 
 use clap::Args;
-use nats_elect::RoleName;
+use nats_elect::{LeaderEvent, RoleName};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,9 +12,8 @@ use crate::fleet::{Event, Instance, Role};
 use crate::instances::{Candidate, Whose};
 use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
-use crate::past_event::{PastEvent, past_events};
+use crate::past_event::past_events;
 use crate::record::Written;
-use crate::roles::unknown;
 use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
 use crate::text::{ago, bar, lasted, row, stamp};
 use crate::trust::Trust;
@@ -65,7 +64,7 @@ struct Findings {
     /// Whether keys were named to check the record's signature with.
     checks_signatures: bool,
     candidates: Result<Vec<Candidate>, Failure>,
-    history: Result<Vec<PastEvent>, Failure>,
+    history: Result<Vec<LeaderEvent>, Failure>,
 }
 
 /// The same for programs.
@@ -99,7 +98,7 @@ impl Inspect {
         let ((), candidates, history) = tokio::join!(
             confirmed(&observer, self.heartbeats.wait),
             candidates(shared, Some(&self.role), Whose::Read),
-            self.history(shared),
+            past_events(shared, Some(&self.role), 0, EVENTS),
         );
         let Some(seen) = observer.role(&self.role) else {
             return Err(Failure::failed("the role is not watched"));
@@ -108,7 +107,11 @@ impl Inspect {
         let (record, fence) = shared.in_bucket(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
-            return Err(unknown(&self.role));
+            let what = format!(
+                "role {:?} is unknown: it was never led, and no instance that answers takes part in its election",
+                self.role
+            );
+            return Err(Failure::not_found(what).advice("`nats-elect ls` lists the roles"));
         }
         let findings = Findings {
             bucket: shared.config()?.bucket,
@@ -128,12 +131,6 @@ impl Inspect {
             findings.show(output)?;
         }
         Ok(0)
-    }
-
-    async fn history(&self, shared: &Shared) -> Result<Vec<PastEvent>, Failure> {
-        let mut events = past_events(shared, Some(&self.role)).await?;
-        events.drain(..events.len().saturating_sub(EVENTS));
-        Ok(events)
     }
 }
 

@@ -221,9 +221,10 @@ impl Request {
         let is_standby = |it: &RoleReport| !it.is_leader && hindrance(it).is_none();
         let has_one =
             |role: &String| reports().any(|(_, roles)| roles.get(role).is_some_and(is_standby));
+        let is_meant = |role: &String| self.roles.is_empty() || self.roles.contains(role);
         let wanting: Vec<_> = roles
             .into_iter()
-            .filter(|role| self.is_for(role) && !has_one(role))
+            .filter(|role| is_meant(role) && !has_one(role))
             .map(String::as_str)
             .collect();
         (!wanting.is_empty()).then(|| {
@@ -232,10 +233,6 @@ impl Request {
                 "no instance that answers could take over now: {wanting}. `resume` ends a pause; {UNSEEN}"
             )
         })
-    }
-
-    fn is_for(&self, role: &String) -> bool {
-        self.roles.is_empty() || self.roles.contains(role)
     }
 
     pub fn words(&self, done: &Done) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use nats_elect::NameError;
 use nats_elect::permissions::{Part, Right, Scope};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Shared;
@@ -71,13 +71,6 @@ struct Who {
     retire: bool,
 }
 
-/// What is granted, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    publish: Vec<&'a String>,
-    subscribe: Vec<&'a String>,
-}
-
 impl Who {
     fn part(&self) -> Part {
         let parts = [
@@ -118,14 +111,13 @@ impl Permissions {
         (scope.admin_prefix, scope.inbox_prefix) = (config.admin.subject_prefix, inbox);
         scope.events_prefix = config.events.subject_prefix;
         let rights: Vec<_> = scope.rights(part).collect();
-        let told = Told {
-            publish: rights.iter().flat_map(|it| &it.publish).collect(),
-            subscribe: rights.iter().flat_map(|it| &it.subscribe).collect(),
-        };
+        let all = |of: Granted| rights.iter().flat_map(of).collect::<Vec<_>>();
+        let (publish, subscribe) = (all(|it| &it.publish), all(|it| &it.subscribe));
         let text = match &self.nsc {
             Some(user) => for_nsc(user, &rights),
             None => for_server(&rights),
         };
+        let told = json!({ "publish": publish, "subscribe": subscribe });
         output.tell(&told, [text.trim_end()])?;
         Ok(0)
     }

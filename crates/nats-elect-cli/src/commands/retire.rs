@@ -9,7 +9,7 @@ use clap::Args;
 use futures::StreamExt;
 use nats_elect::RoleName;
 use nats_elect::admin::AdminClient;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Code, Failure, Outcome};
@@ -70,16 +70,6 @@ pub struct Retire {
     data: bool,
 }
 
-/// What was removed, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    role: &'a str,
-    revision: Option<u64>,
-    fence_revision: Option<u64>,
-    data_keys: usize,
-    data_keys_removed: u64,
-}
-
 /// What a role has in the bucket.
 struct Found {
     record: Option<Written>,
@@ -130,13 +120,14 @@ impl Retire {
             failure.what = format!("{}; {}", failure.what, stage.get());
             failure
         })?;
-        let told = Told {
-            role: &self.role,
-            revision: found.record.as_ref().map(|it| it.revision),
-            fence_revision: found.fence.as_ref().map(|it| it.revision),
-            data_keys: found.data_keys,
-            data_keys_removed: data_removed,
-        };
+        let revision = |of: &Option<Written>| of.as_ref().map(|it| it.revision);
+        let told = json!({
+            "role": self.role,
+            "revision": revision(&found.record),
+            "fence_revision": revision(&found.fence),
+            "data_keys": found.data_keys,
+            "data_keys_removed": data_removed,
+        });
         let removed = format!("{}: {data_removed} data keys removed", self.role);
         let removed = self.data.then_some(removed);
         let retired = format!("{}: retired", self.role);

@@ -1,6 +1,5 @@
 //! `serve`: elections over HTTP.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Shared, duration};
 use crate::output::Output;
-use crate::serve::{self, How};
+use crate::serve;
 use crate::trust::Trust;
 
 /// Instances are asked no more often.
@@ -82,21 +81,14 @@ impl Serve {
         let trust = self.trust.keys()?;
         let buckets = self.configs(shared)?;
         let listener = TcpListener::bind(self.listen).await;
-        let listener = listener.map_err(|error| self.deaf(&error))?;
+        let listener = listener.map_err(|error| {
+            let why = format!("{} can't be listened on: {error}", self.listen);
+            Failure::failed(why).advice("choose another address with --listen")
+        })?;
         let address = listener.local_addr()?;
-        if output.is_data() {
-            output.data(&json!({ "listening": format!("http://{address}") }))?;
-        } else {
-            output.line(format!("http://{address}"))?;
-        }
-        serve::serve(How {
-            listener,
-            buckets,
-            trust,
-            interval: self.interval,
-            hosts: self.hosts,
-        })
-        .await
+        let url = format!("http://{address}");
+        output.tell(&json!({ "listening": url }), [&url])?;
+        serve::serve(listener, buckets, trust, self.interval, self.hosts).await
     }
 
     fn configs(&self, shared: &Shared) -> Result<Vec<ManagerConfig>, Failure> {
@@ -114,10 +106,5 @@ impl Serve {
             Ok(config)
         });
         configs.collect()
-    }
-
-    fn deaf(&self, error: &io::Error) -> Failure {
-        let why = format!("{} can't be listened on: {error}", self.listen);
-        Failure::failed(why).advice("choose another address with --listen")
     }
 }

@@ -12,7 +12,7 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::instances::{Candidate, asked};
 use crate::names;
 use crate::operating::standby::{UNSEEN, hindered};
-use crate::operating::stepped::{Leads, Stepped};
+use crate::operating::stepped::{Leads, Stepped, how};
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::progress;
@@ -133,7 +133,8 @@ impl StepDown {
             output,
             &format!("asking {from} to step down, which takes {time} at most"),
         );
-        let ended = admin.step_down_leader(&leader, self.how()).await;
+        let how = how(self.to.as_deref(), self.hold_off, self.expect);
+        let ended = admin.step_down_leader(&leader, how).await;
         let ended = ended.map_err(|error| self.refused(error))?;
         let mut stepped = Stepped::of(role, ended, Some(&leader.report));
         if !self.no_wait {
@@ -148,20 +149,6 @@ impl StepDown {
         }
         let is_done = self.no_wait || stepped.is_done();
         Ok(if is_done { 0 } else { Code::Unreachable as u8 })
-    }
-
-    fn how(&self) -> How {
-        let mut how = match &self.to {
-            Some(successor) => How::to(successor),
-            None => How::any(),
-        };
-        if let Some(token) = self.expect {
-            how = how.expecting(token);
-        }
-        if let Some(time) = self.hold_off {
-            how = how.hold_off(time);
-        }
-        how
     }
 
     /// The instance that is to lead does so already.

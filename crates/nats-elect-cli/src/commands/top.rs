@@ -8,7 +8,6 @@ use clap::Args;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Shared, duration};
 use crate::output::Output;
-use crate::text::hosts;
 use crate::top::{self, How, Look};
 use crate::trust::Trust;
 
@@ -62,7 +61,7 @@ impl Top {
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Failure::usage("--interval must be from 500ms to 1h"));
         }
-        if !self.once && !output.is_terminal() {
+        if !self.once && !io::stdout().is_terminal() {
             return Err(Failure::usage("`top` needs a terminal")
                 .advice("`top --once` writes one picture as text"));
         }
@@ -70,10 +69,8 @@ impl Top {
         let observer = shared.observer(None, &self.trust, !self.once).await?;
         let how = How {
             observer,
-            server: hosts(&config.servers),
             config,
             interval: self.interval,
-            patience: shared.patience(),
             look: Look {
                 colours: output.colours(),
             },

@@ -1,18 +1,16 @@
 //! `verify`: whether a leader proof is true.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, stdin};
 
 use clap::Args;
-use nats_elect::{FencingToken, LeaderStatement};
+use nats_elect::LeaderStatement;
 use nats_elect_signing::{LeaderProof, ProofError};
-use serde::Serialize;
-use uuid::Uuid;
+use serde_json::json;
 
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::text::{lasted, row, stamp, wall_clock};
-use crate::trust::Trust;
+use crate::trust::{Trust, no_key};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,28 +37,9 @@ pub struct Verify {
     trust: Trust,
 }
 
-/// What a proof says, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    valid: bool,
-    bucket: &'a str,
-    role: &'a str,
-    leader: &'a str,
-    incarnation: Uuid,
-    fencing_token: FencingToken,
-    priority: i64,
-    meta: &'a BTreeMap<String, String>,
-    issued_at: String,
-    expires_at: String,
-    signer: &'a str,
-}
-
 impl Verify {
     pub fn run(self, output: Output) -> Outcome {
-        let (trusted, max_skew) = self.trust.keys()?.ok_or_else(|| {
-            Failure::usage("there is no key to trust")
-                .advice("give the signers' public nkeys with --key or --keys-file")
-        })?;
+        let (trusted, max_skew) = self.trust.keys()?.ok_or_else(no_key)?;
         let text = match self.proof {
             Some(proof) => proof,
             None => typed()?,
@@ -93,30 +72,31 @@ fn typed() -> Result<String, Failure> {
 fn tell(leader: &LeaderStatement, output: Output) -> std::io::Result<()> {
     let left = leader.expires_at.duration_since(wall_clock());
     let left = lasted(left.unwrap_or_default());
-    let told = Told {
-        valid: true,
-        bucket: &leader.bucket,
-        role: leader.role.as_str(),
-        leader: &leader.instance_id,
-        incarnation: leader.incarnation,
-        fencing_token: leader.fencing_token,
-        priority: leader.priority,
-        meta: &leader.meta,
-        issued_at: stamp(leader.issued_at),
-        expires_at: stamp(leader.expires_at),
-        signer: &leader.signer,
-    };
+    let (issued, expires) = (stamp(leader.issued_at), stamp(leader.expires_at));
+    let told = json!({
+        "valid": true,
+        "bucket": leader.bucket,
+        "role": leader.role.as_str(),
+        "leader": leader.instance_id,
+        "incarnation": leader.incarnation,
+        "fencing_token": leader.fencing_token,
+        "priority": leader.priority,
+        "meta": leader.meta,
+        "issued_at": issued,
+        "expires_at": expires,
+        "signer": leader.signer,
+    });
     let mut lines = vec![
         "valid".to_owned(),
-        row("role", told.role),
-        row("bucket", told.bucket),
-        row("leader", told.leader),
-        row("incarnation", &told.incarnation.to_string()),
-        row("fencing token", &told.fencing_token.to_string()),
-        row("priority", &told.priority.to_string()),
-        row("issued at", &told.issued_at),
-        row("expires at", &format!("{} (in {left})", told.expires_at)),
-        row("signed by", told.signer),
+        row("role", leader.role.as_str()),
+        row("bucket", &leader.bucket),
+        row("leader", &leader.instance_id),
+        row("incarnation", &leader.incarnation.to_string()),
+        row("fencing token", &leader.fencing_token.to_string()),
+        row("priority", &leader.priority.to_string()),
+        row("issued at", &issued),
+        row("expires at", &format!("{expires} (in {left})")),
+        row("signed by", &leader.signer),
     ];
     let meta = leader.meta.iter();
     lines.extend(meta.map(|(key, value)| row(&format!("meta.{key}"), value)));

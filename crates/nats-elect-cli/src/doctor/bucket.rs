@@ -11,7 +11,7 @@ use nats_elect::{BucketReview, RoleName};
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use crate::denied::advice;
+use crate::exit::grant;
 use crate::line::{Answer, Line};
 
 /// A limit of the bucket is close from here on, in percent; and blocks soon from there on.
@@ -51,7 +51,7 @@ pub async fn check(
     let answer = match line.ask(&subject, &filter).await {
         Answer::Json(answer) => answer,
         Answer::Denied(denied) => {
-            findings.fail("bucket", denied.to_string(), advice(&denied));
+            findings.fail("bucket", denied.to_string(), grant(&denied));
             return None;
         }
         Answer::Nobody => {

@@ -3,7 +3,9 @@
 use std::io;
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::exit::{Code, Outcome};
 use crate::output::Output;
 use crate::text::{clean, wrapped};
 
@@ -31,16 +33,6 @@ pub struct Finding {
     pub found: String,
     /// What to change, where something is to be changed.
     pub advice: Option<String>,
-}
-
-/// All of them, for programs.
-#[derive(Serialize)]
-struct Sum {
-    checks: Vec<Finding>,
-    ok: usize,
-    warn: usize,
-    fail: usize,
-    skipped: usize,
 }
 
 /// All that was found so far. People see it as it is found.
@@ -117,26 +109,23 @@ impl Findings {
         Ok(())
     }
 
-    /// Ends with the sum of it. Whether it counts as a failure: with `strict` warnings do.
-    pub fn sum_up(self, strict: bool) -> io::Result<bool> {
+    /// Ends with the sum of it. Failures count, and with `strict` warnings, too.
+    pub fn sum_up(self, strict: bool) -> Outcome {
         self.written?;
         let count = |verdict| self.all.iter().filter(|it| it.verdict == verdict).count();
         let [ok, warn, fail, skipped] =
             [Verdict::Ok, Verdict::Warn, Verdict::Fail, Verdict::Skipped].map(count);
         if self.output.is_data() {
-            self.output.data(&Sum {
-                checks: self.all,
-                ok,
-                warn,
-                fail,
-                skipped,
-            })?;
+            self.output.data(&json!({
+                "checks": self.all, "ok": ok, "warn": warn, "fail": fail, "skipped": skipped,
+            }))?;
         } else {
             self.output.line(format!(
                 "\n{ok} ok, {warn} to look at, {fail} failed, {skipped} skipped"
             ))?;
         }
-        Ok(fail > 0 || strict && warn > 0)
+        let failed = fail > 0 || strict && warn > 0;
+        Ok(if failed { Code::Failed as u8 } else { 0 })
     }
 
     fn coloured(&self, verdict: Verdict) -> String {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::examined::{Examined, Part};
 use super::findings::Findings;
-use crate::denied::advice;
+use crate::exit::grant;
 use crate::line::Answer;
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
@@ -151,9 +151,13 @@ impl Examined<'_> {
         findings: &mut Findings,
     ) -> bool {
         let mut denied = Vec::new();
+        let is_refused = |answer: &Value| {
+            let code = answer["error"]["err_code"].as_u64();
+            code.is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code))
+        };
         for subject in subjects {
             match self.line.ask_for_refusal(subject).await {
-                Answer::Json(answer) if is_the_refusal(&answer) => {}
+                Answer::Json(answer) if is_refused(&answer) => {}
                 Answer::Denied(denial) => denied.push(denial),
                 other => {
                     failed(trial, subject, &other, findings);
@@ -320,7 +324,7 @@ impl Examined<'_> {
             };
         }
         let advice = match denied {
-            [only] => advice(only),
+            [only] => grant(only),
             _ => "grant them: `nats-elect permissions` prints all that a user needs".into(),
         };
         let found = format!("{}: {}", folded(denied), trial.lost);
@@ -355,15 +359,10 @@ fn folded(denied: &[Denied]) -> String {
     format!("this NATS user may not {}", words.join(", "))
 }
 
-fn is_the_refusal(answer: &Value) -> bool {
-    let code = answer["error"]["err_code"].as_u64();
-    code.is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code))
-}
-
 fn failed(trial: Trial<'_>, subject: &str, answer: &Answer, findings: &mut Findings) {
     let (check, lost) = (trial.check, trial.lost);
     let (found, advice) = match answer {
-        Answer::Denied(denied) => (format!("{denied}: {lost}"), advice(denied)),
+        Answer::Denied(denied) => (format!("{denied}: {lost}"), grant(denied)),
         Answer::Nobody => (
             format!("no server answers {subject:?}: {lost}"),
             "the stream may have no leader just now: `nats stream info` shows it, and the servers' logs say why".into(),

@@ -103,7 +103,11 @@ pub async fn limits(line: &Line, findings: &mut Findings) {
         Answer::Json(answer) if answer["error"].is_null() => {
             let close = close_limits(&answer);
             if close.is_empty() {
-                return findings.ok(check, used(&answer));
+                let used = format!(
+                    "none is close: {} streams, {} consumers, {} bytes on disk",
+                    answer["streams"], answer["consumers"], answer["storage"]
+                );
+                return findings.ok(check, used);
             }
             findings.warn(
                 check,
@@ -147,13 +151,6 @@ fn close_limits(answer: &Value) -> Vec<String> {
         look(at, &format!(" of tier {tier}"));
     }
     close
-}
-
-fn used(answer: &Value) -> String {
-    format!(
-        "none is close: {} streams, {} consumers, {} bytes on disk",
-        answer["streams"], answer["consumers"], answer["storage"]
-    )
 }
 
 fn text(value: &Value) -> &str {

@@ -15,42 +15,28 @@ static FIRST_THREAD: OnceLock<File> = OnceLock::new();
 /// children stay with their thread until that ends. The first thread starts the guards, and the
 /// kernel gives it the orphans. A companion has another thread, and so is none of them.
 pub fn listed() -> io::Result<Vec<Pid>> {
-    let children = match (own_list().and_then(fs::read_to_string), FIRST_THREAD.get()) {
-        (Ok(children), _) => children,
-        (Err(_), Some(mut list)) => {
-            let mut children = String::new();
-            list.rewind()?;
-            list.read_to_string(&mut children)?;
-            children
-        }
-        (Err(error), None) => return Err(error),
-    };
+    let mut list = FIRST_THREAD.get().ok_or(io::ErrorKind::NotFound)?;
+    let mut children = String::new();
+    list.rewind()?;
+    list.read_to_string(&mut children)?;
     let pids = children.split_ascii_whitespace();
     let pids = pids.filter_map(|number| number.parse().ok().and_then(Pid::from_raw));
     Ok(pids.collect())
 }
 
-/// Fails where the kernel does not list children.
+/// Opens the list. Fails where the kernel does not list children.
 pub fn are_listed() -> io::Result<()> {
-    let list = File::open(own_list()?).map_err(|error| {
+    let me = getpid().as_raw_nonzero().get().to_string();
+    if fs::read_link("/proc/self")? != Path::new(&me) {
+        return Err(io::Error::other(
+            "/proc is of another process namespace: mount it again",
+        ));
+    }
+    let list = File::open(format!("/proc/self/task/{me}/children")).map_err(|error| {
         io::Error::other(format!(
             "`exec` could not find and end the processes that the command starts: this kernel was built without CONFIG_PROC_CHILDREN ({error})"
         ))
     })?;
     FIRST_THREAD.get_or_init(|| list);
     Ok(())
-}
-
-fn own_list() -> io::Result<String> {
-    Ok(format!("/proc/self/task/{}/children", own_number()?))
-}
-
-fn own_number() -> io::Result<i32> {
-    let me = getpid().as_raw_nonzero().get();
-    if fs::read_link("/proc/self")? != Path::new(&me.to_string()) {
-        return Err(io::Error::other(
-            "/proc is of another process namespace: mount it again",
-        ));
-    }
-    Ok(me)
 }

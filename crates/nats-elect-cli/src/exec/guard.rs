@@ -12,7 +12,6 @@ use std::thread;
 use std::time::Duration;
 
 use nats_elect::limits::failed;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid, kill_process, waitid,
 };
@@ -23,6 +22,8 @@ use super::alarm::Alarm;
 use super::frames::{Frames, receive_first};
 use super::killing::{adopt_orphans, end_children, reap_orphans, signal_group};
 use super::processes::this_program;
+use crate::exit::Outcome;
+use crate::reading::other_end;
 
 /// Orphans that have ended are reaped so long after the first of them.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ pub(super) const BY_SIGNAL: u64 = 1 << 32;
 ///
 /// If `exec` is dead then, its companion waits for the end of the command before it frees the role.
 /// The guard tells it by the line `end`, through the first file that came over the socket.
-pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> io::Result<()> {
+pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> Outcome {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (first, files) = receive_first(&socket)?;
     let mut files = files.into_iter();
@@ -60,16 +61,14 @@ pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> io::Result<(
     {
         let _ = companion.write_all(format!("{end}\n").as_bytes());
     }
-    watched
+    watched?;
+    Ok(0)
 }
 
 /// Whether `exec` is dead, which has let go of the socket. While it lives it may start the command
 /// anew.
 fn is_dead(exec: Pid) -> bool {
-    let stdin = io::stdin();
-    let mut socket = [PollFd::new(&stdin, PollFlags::empty())];
-    let at_once = Timespec::default();
-    if poll(&mut socket, Some(&at_once)) != Ok(1) {
+    if other_end(&io::stdin()).is_empty() {
         return false;
     }
     // Its files are closed a moment before its children get another parent.
@@ -97,7 +96,7 @@ async fn watch_over(
         return Ok(());
     }
     let me = getpid().as_raw_nonzero().get().to_string();
-    let starter = this_program(&["exec-starter", "--guard", &me], command)?
+    let starter = this_program(&["exec-starter", &me], command)?
         .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
         .spawn()
         .map_err(failed("no process for the command"))?;

@@ -97,13 +97,9 @@ impl Guarded {
         send_first(&ours, kill_at().0, &handed)?;
         // Its own parent is another process if this one has died before it looks.
         let exec = std::process::id().to_string();
-        let mut words = vec!["exec-guard", "--exec", &exec];
-        // In one word: the name of a role may begin as an option does.
+        let mut words = vec!["exec-guard", &exec];
         let end = line_of_end(term.role(), term.fencing_token());
-        let tell_end = format!("--tell-end={end}");
-        if last_will.is_some() {
-            words.push(&tell_end);
-        }
+        words.extend(last_will.map(|_| &*end));
         let mut guard = Guard::new(
             this_program(&words, &program.command)?
                 .env_remove(listener::VARIABLE)

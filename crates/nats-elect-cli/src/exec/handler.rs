@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
+use nats_elect::duration::rounded;
 use nats_elect::{BoxError, EndCause, Event, LeaderInfo, RoleHandler, RoleManager, Term};
 use rustix::process::Signal;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -16,6 +17,9 @@ use super::guarded::{End, Guarded, Program};
 use super::listener::CommandDown;
 use super::report::{self, Kill};
 use super::turns::Turns;
+
+/// The longest pause before a restart, unless a longer one was asked for.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// When a command that ended is started again, within the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -51,17 +55,12 @@ pub enum OnLoss {
 pub struct Conduct {
     pub restart: Restart,
     pub restart_delay: Duration,
-    pub max_restart_delay: Duration,
     pub on_exit: OnExit,
     pub on_loss: OnLoss,
-    /// What the command is told to stop by, and how long it may take until it is killed.
+    /// What the command is told to stop by.
     pub signal: Signal,
-    pub kill_after: Duration,
-    /// How long before the end of the lease the command is killed: by `exec`, and by the guard. The
-    /// second is the smaller. Both are for machines that stand still for a moment just then:
-    /// whatever is late by less than this is not too late.
-    pub margin: Duration,
-    pub guard_margin: Duration,
+    /// How long before the end of its lease a term is wound down.
+    pub stop_budget: Duration,
 }
 
 /// Why `exec` has done its work.
@@ -94,15 +93,6 @@ pub struct RunCommand {
     /// How the last run ended, and when; nothing while one goes on.
     pub last: watch::Sender<Option<(End, Instant)>>,
     pub done: mpsc::UnboundedSender<Done>,
-}
-
-/// What became of one run.
-enum Run {
-    /// The command ended by itself. Where there is a companion, its guard stays: it tells of the end
-    /// if this process dies before the next run.
-    Ended(End, Option<Guarded>),
-    /// The term did.
-    Over,
 }
 
 /// Tells of the loss of leadership when it is dropped: also if `lead` is, for the lease was over
@@ -194,6 +184,7 @@ impl RunCommand {
         drop(manager);
         let program = self.program_of(&term, &instance);
         let down = CommandDown::new(&self.role, &instance, &self.bucket);
+        let longest_delay = LONGEST_DELAY.max(self.conduct.restart_delay);
         let mut delay = self.conduct.restart_delay;
         let exits = self.conduct.on_loss == OnLoss::Exit;
         let mut loss = Loss(exits.then_some(self));
@@ -201,16 +192,12 @@ impl RunCommand {
         let end = loop {
             let begun = Instant::now();
             let tell = |command: &Guarded| {
-                if has_run {
-                    report::started_again(&self.role, command.group());
-                } else {
-                    report::leads(&self.role, command.group(), term.fencing_token());
-                }
+                report::started(&self.role, command.group(), term.fencing_token(), !has_run);
             };
             // Dropped before the next run: with that a line about the end would be no longer true.
             let (end, _guarded) = match self.run(&program, &term, &mut ends, tell).await {
-                Ok(Run::Over) => return Ok(()),
-                Ok(Run::Ended(end, guarded)) => (end, guarded),
+                Ok(None) => return Ok(()),
+                Ok(Some(ended)) => ended,
                 Err(error) => {
                     loss.0 = None;
                     return Err(error.into());
@@ -222,15 +209,16 @@ impl RunCommand {
                 Restart::Always => true,
             };
             if !again {
-                report::ended(&self.role, end, None);
+                report::ended(&self.role, end, "");
                 break end;
             }
             has_run = true;
             // One that ran for long begins anew.
-            if begun.plus(self.conduct.max_restart_delay).is_over() {
+            if begun.plus(longest_delay).is_over() {
                 delay = self.conduct.restart_delay;
             }
-            report::ended(&self.role, end, Some(delay));
+            let next = format!(", next start in {}", rounded(delay));
+            report::ended(&self.role, end, &next);
             let _down = (!end.is_success()).then(|| down.begins());
             if term
                 .run_until_cancelled(tokio::time::sleep(delay))
@@ -240,7 +228,7 @@ impl RunCommand {
                 report::leadership_ends(&self.role, ends.cause(), false);
                 return Ok(());
             }
-            delay = (delay * 2).min(self.conduct.max_restart_delay);
+            delay = (delay * 2).min(longest_delay);
         };
         loss.0 = None;
         if self.conduct.on_exit == OnExit::Exit {
@@ -270,21 +258,27 @@ impl RunCommand {
     }
 
     /// Runs the command once, until it ends or the term does. When this returns, or is dropped,
-    /// nothing of it is left.
+    /// nothing of it is left. Returns how the command ended, if it did so by itself. Where there is a
+    /// companion, its guard stays: it tells of the end if this process dies before the next run.
     async fn run(
         &self,
         program: &Program,
         term: &Term,
         ends: &mut Ends,
         started: impl FnOnce(&Guarded) + Send,
-    ) -> io::Result<Run> {
+    ) -> io::Result<Option<(End, Option<Guarded>)>> {
         let conduct = &self.conduct;
+        // How long before the end of the lease the command is killed: by `exec`, and by the guard. The
+        // second is the smaller. Both are for machines that stand still for a moment just then:
+        // whatever is late by less than this is not too late.
+        let margin = conduct.stop_budget / 4;
+        let guard_margin = conduct.stop_budget / 5;
         let mut changes = term.lease_changes();
         if term.is_cancelled() {
-            return Ok(Run::Over);
+            return Ok(None);
         }
         self.last.send_replace(None);
-        let kill_at = || lease_end(term).minus(conduct.guard_margin);
+        let kill_at = || lease_end(term).minus(guard_margin);
         let starting = Guarded::start(program, term, kill_at);
         let mut command = starting.await?;
         started(&command);
@@ -295,7 +289,7 @@ impl RunCommand {
         };
         // What came before was not for this command.
         let mut passed_on = self.passed_on.subscribe();
-        let mut deadline = Alarm::at(lease_end(term).minus(conduct.margin));
+        let mut deadline = Alarm::at(lease_end(term).minus(margin));
         let mut stopping = false;
         // Set once the command has been told to stop.
         let mut patience = Alarm::at(Instant(u64::MAX));
@@ -305,19 +299,19 @@ impl RunCommand {
                 // Before the alarm: a lease that was renewed while this thread was held up is not
                 // over.
                 Some(()) = changes.next() => {
-                    command.extend(lease_end(term).minus(conduct.guard_margin));
-                    deadline.set(lease_end(term).minus(conduct.margin));
+                    command.extend(kill_at());
+                    deadline.set(lease_end(term).minus(margin));
                 }
                 () = deadline.rings() => {
                     // Also if it was told to stop a moment before.
                     killed.kill = Kill::LeaseOver;
                     killed.cause = ends.cause();
-                    return Ok(Run::Over);
+                    return Ok(None);
                 }
-                () = patience.rings(), if stopping => return Ok(Run::Over),
+                () = patience.rings(), if stopping => return Ok(None),
                 () = self.kill_now.cancelled() => {
                     killed.kill = Kill::Asked;
-                    return Ok(Run::Over);
+                    return Ok(None);
                 }
                 end = command.ended() => {
                     self.last.send_replace(Some((end, Instant::now())));
@@ -325,12 +319,14 @@ impl RunCommand {
                     // process noticed.
                     let over = stopping
                         || term.is_cancelled()
-                        || lease_end(term).minus(conduct.margin).is_over();
+                        || lease_end(term).minus(margin).is_over();
                     if over {
-                        report::ended_with_term(&self.role, end, stopping);
-                        return Ok(Run::Over);
+                        // Its guard may have been the first to notice.
+                        let late = if stopping { "" } else { "; its lease was over" };
+                        report::ended(&self.role, end, late);
+                        return Ok(None);
                     }
-                    return Ok(Run::Ended(end, program.last_will.is_some().then_some(command)));
+                    return Ok(Some((end, program.last_will.is_some().then_some(command))));
                 }
                 () = term.cancelled(), if !stopping => {
                     stopping = true;
@@ -339,7 +335,7 @@ impl RunCommand {
                     command.signal(conduct.signal);
                     // One that was stopped could not heed it.
                     command.signal(Signal::CONT);
-                    patience.set(Instant::now().plus(conduct.kill_after));
+                    patience.set(Instant::now().plus(conduct.stop_budget.saturating_sub(margin)));
                 }
                 signal = passed_on.recv() => if let Ok(signal) = signal {
                     command.signal(signal);

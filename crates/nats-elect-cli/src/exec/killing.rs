@@ -14,8 +14,6 @@ use rustix::process::{
 #[cfg(target_os = "linux")]
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::Failure;
-
 #[cfg(target_os = "linux")]
 use super::children::{are_listed, listed};
 
@@ -28,18 +26,6 @@ const OWN_THREAD: u32 = 0x2000_0000;
 /// The group's leader must not have been reaped before: its number may be another group's by then.
 pub fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
-}
-
-/// Fails where the ends of a command's processes can't be confirmed, or a companion can't be told
-/// from them.
-pub fn may_have_companion() -> Result<(), Failure> {
-    if cfg!(target_os = "linux") {
-        return Ok(());
-    }
-    Err(Failure::usage(
-        "`last_will` is on: here `exec` can't confirm that all processes of the command have ended",
-    )
-    .advice("it works on Linux"))
 }
 
 /// Kills and reaps every child of this process but those to spare, until none is left. It blocks

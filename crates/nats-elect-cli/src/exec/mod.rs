@@ -19,16 +19,16 @@ pub mod alarm;
 #[cfg(target_os = "linux")]
 mod children;
 mod frames;
-pub mod guard;
+mod guard;
 pub mod guarded;
 pub mod handler;
 pub mod killing;
 pub mod listener;
-mod processes;
+pub mod processes;
 pub mod report;
 pub mod signals;
 pub mod spared;
-pub mod starter;
+mod starter;
 pub mod turns;
 pub mod waiting;
 

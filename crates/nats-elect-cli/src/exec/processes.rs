@@ -1,10 +1,36 @@
-//! Starting further processes of this program.
+//! Further processes of this program.
 
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+
+use rustix::process::Pid;
+
+use super::{guard, starter};
+use crate::exit::Outcome;
+
+/// Runs this process if it is one that `this_program` started. Its words are what it is, the number of
+/// the process that started it, and for a guard what to tell a companion.
+pub fn inner() -> Option<Outcome> {
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    let end = words.iter().position(|word| word == "--")?;
+    let (ours, command) = (&words[..end], &words[end + 1..]);
+    let ours: Vec<_> = ours
+        .iter()
+        .map(|word| word.to_str())
+        .collect::<Option<_>>()?;
+    let parent = |number: &str| Pid::from_raw(number.parse().ok()?);
+    Some(match ours[..] {
+        ["exec-guard", exec, ref tell_end @ ..] => {
+            guard::guard(command, parent(exec)?, tell_end.first().copied())
+        }
+        ["exec-starter", guard] => starter::become_command(command, parent(guard)?),
+        _ => return None,
+    })
+}
 
 /// A process of this very program, in a process group of its own: what a terminal or a supervisor
 /// sends to the group of `exec` is for `exec` alone.
@@ -26,5 +52,5 @@ fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") && running.exists() {
         return Ok(running);
     }
-    std::env::current_exe()
+    env::current_exe()
 }

@@ -1,9 +1,6 @@
 //! `exec` about its own work, on stderr: a line each. They go the way of logs, which waits for no
 //! reader.
 
-use std::time::Duration;
-
-use nats_elect::duration::rounded;
 use nats_elect::{EndCause, FencingToken, LeaderInfo};
 use rustix::process::{Pid, Signal};
 
@@ -50,40 +47,27 @@ pub fn other_slots(role: &str, slots: u32, own: u32) {
     );
 }
 
-/// The first run of a term.
-pub fn leads(role: &str, command: Pid, token: FencingToken) {
+/// A run began: the first one of a term, or another one.
+pub fn started(role: &str, command: Pid, token: FencingToken, is_first: bool) {
     let pid = command.as_raw_nonzero();
-    tell!(
-        info,
-        "{role}: leads, command started (pid {pid}, fencing token {token})"
-    );
-}
-
-pub fn started_again(role: &str, command: Pid) {
-    let pid = command.as_raw_nonzero();
-    tell!(info, "{role}: command started again (pid {pid})");
-}
-
-/// The command ended by itself, and is started again after this time if there is one.
-pub fn ended(role: &str, end: End, again_in: Option<Duration>) {
-    let end = in_words(end);
-    if let Some(delay) = again_in {
-        let delay = rounded(delay);
-        tell!(info, "{role}: command {end}, next start in {delay}");
+    if is_first {
+        tell!(
+            info,
+            "{role}: leads, command started (pid {pid}, fencing token {token})"
+        );
     } else {
-        tell!(info, "{role}: command {end}");
+        tell!(info, "{role}: command started again (pid {pid})");
     }
 }
 
-/// The command ended when its term did.
-pub fn ended_with_term(role: &str, end: End, was_stopped: bool) {
-    let end = in_words(end);
-    if was_stopped {
-        tell!(info, "{role}: command {end}");
-    } else {
-        // Its guard may have been the first to notice.
-        tell!(info, "{role}: command {end}; its lease was over");
-    }
+/// The command ended, and what there is to say beside it.
+pub fn ended(role: &str, end: End, more: &str) {
+    let end = match end {
+        End::Exited(code) => format!("ended with code {code}"),
+        End::Killed(signal) => format!("ended by {}", named(signal.into())),
+        End::Unguarded => "killed: its guard is gone".to_owned(),
+    };
+    tell!(info, "{role}: command {end}{more}");
 }
 
 /// The term ends, and with it the command if one runs.
@@ -117,14 +101,6 @@ pub fn stops(signal: Signal) {
 
 fn because(cause: Option<EndCause>) -> String {
     cause.map_or_else(String::new, |cause| format!(" ({})", cause.as_str()))
-}
-
-fn in_words(end: End) -> String {
-    match end {
-        End::Exited(code) => format!("ended with code {code}"),
-        End::Killed(signal) => format!("ended by {}", named(signal.into())),
-        End::Unguarded => "killed: its guard is gone".to_owned(),
-    }
 }
 
 fn named(signal: i32) -> String {

@@ -1,22 +1,22 @@
 //! The last step before the command: a process that waits, and then becomes it.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nats_elect::limits::failed;
-use rustix::process::{Signal, getpid, getppid, kill_process};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::{Failure, in_time};
+use crate::exit::{Failure, Outcome, in_time};
 
 /// What shells return for a command that is not there, and for one that can't be run.
 const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
 
 /// Stops until the guard lets it go on, then becomes the command. Returns only if that fails.
-pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
+pub fn become_command(command: &[OsString], guard: Pid) -> Outcome {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Failure::usage("there is no command"));
     };
@@ -34,18 +34,18 @@ pub fn become_command(command: &[OsString], guard: i32) -> Result<u8, Failure> {
         "nats-elect: {} can't be run: {error}",
         program.to_string_lossy()
     );
-    in_time(move || drop(writeln_stderr(&text)));
+    in_time(move || drop(writeln!(io::stderr().lock(), "{text}")));
     Ok(code)
 }
 
 /// Has the kernel kill this process when the guard dies. It stays so in the command, unless that
 /// gains privileges.
-fn die_with(guard: i32) -> Result<(), Failure> {
+fn die_with(guard: Pid) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(io::Error::from)?;
     // It may have died before.
-    if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(guard) {
+    if getppid() != Some(guard) {
         return Err(Failure::failed("the guard is gone"));
     }
     Ok(())
@@ -68,9 +68,4 @@ fn outlive_signals() -> io::Result<()> {
         let _handled = signal(kind)?;
     }
     Ok(())
-}
-
-fn writeln_stderr(text: &str) -> io::Result<()> {
-    use std::io::Write;
-    writeln!(io::stderr().lock(), "{text}")
 }

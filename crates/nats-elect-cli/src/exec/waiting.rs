@@ -9,17 +9,9 @@ use nats_elect::{GroupHandle, RoleHandle, RoleManager, RoleState};
 use super::handler::RunCommand;
 use super::report;
 
-/// Why `exec --try` does not lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotLed {
-    /// Others lead the role, or have all of its slots.
-    Taken,
-    /// That was not decided in time.
-    Undecided,
-}
-
-/// Waits until this instance does not lead at once: that is for others, or not decided in this time.
-pub async fn missed(manager: &RoleManager, name: &str, within: Duration) -> NotLed {
+/// Waits until others lead the role, or have all of its slots. Returns false if that was not decided
+/// in this time.
+pub async fn is_taken(manager: &RoleManager, name: &str, within: Duration) -> bool {
     let taken = async {
         if let Ok(role) = manager.role(name) {
             follows(&role).await;
@@ -28,10 +20,7 @@ pub async fn missed(manager: &RoleManager, name: &str, within: Duration) -> NotL
             group.wait_until(|group| are_taken(group, own)).await;
         }
     };
-    match tokio::time::timeout(within, taken).await {
-        Ok(()) => NotLed::Taken,
-        Err(_) => NotLed::Undecided,
-    }
+    tokio::time::timeout(within, taken).await.is_ok()
 }
 
 /// Tells of slots that are not as `--slots` says, and each time that others come to have all of them.

@@ -1,11 +1,12 @@
 //! The history: what leaders published of their terms.
 
+use nats_elect::LeaderEvent;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Seconds, Time};
-use crate::past_event::{Gap, PastEvent};
+use crate::past_event::gap;
 use crate::text::stamp_of;
 
 /// The start or the end of a term, as its leader reported it
@@ -21,18 +22,14 @@ pub struct Event {
     gap_is_at_most: bool,
 }
 
-impl From<&PastEvent> for Event {
-    fn from(PastEvent { event, gap }: &PastEvent) -> Self {
-        let (gap, is_bound) = match *gap {
-            Some(Gap::Of(gap)) => (Some(gap), false),
-            Some(Gap::AtMost(gap)) => (Some(gap), true),
-            None => (None, false),
-        };
+impl From<&LeaderEvent> for Event {
+    fn from(event: &LeaderEvent) -> Self {
+        let gap = gap(event);
         Self {
             at: Time(stamp_of(event.at_ms)),
             published: serde_json::from_str(&event.to_json()).unwrap_or_default(),
-            gap_seconds: gap.map(Seconds),
-            gap_is_at_most: is_bound,
+            gap_seconds: gap.map(|it| Seconds(it.time)),
+            gap_is_at_most: gap.is_some_and(|it| it.is_bound),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{Change, Event, In, Seconds, now};
 use crate::exit::{Code, Failure};
 use crate::instances::Candidate;
 use crate::output;
-use crate::past_event::PastEvent;
+use crate::past_event::{gap, what};
 use crate::seen::{Seen, name, why_changed};
 use crate::text::{clean, clock, stamp, time_of_ms, wall_clock};
 
@@ -272,16 +272,9 @@ impl Watched {
     /// All that is kept of the past. Readers of events were not told what is new in it: they read it
     /// again.
     pub fn remembered(&self, history: Vec<LeaderEvent>) {
-        let mut kept = Kept::default();
-        for event in history {
-            kept.add(event);
-        }
-        let all = kept.all(None);
-        let before = match lock(&self.known).history.replace(Ok(kept)) {
-            Some(Ok(before)) => before.all(None),
-            _ => Vec::new(),
-        };
-        if before != all {
+        let kept = Kept::from(history);
+        let before = lock(&self.known).history.replace(Ok(kept.clone()));
+        if before.and_then(Result::ok).unwrap_or_default() != kept {
             let why = json!({ "reason": "the history was read" });
             self.tell("reload", &why);
         }
@@ -308,11 +301,11 @@ impl Watched {
             return;
         }
         drop(known);
-        self.tell("history", &Event::from(&event.clone().into()));
+        self.tell("history", &Event::from(event));
     }
 
     /// The latest changes, the newest first: of the past if there is one, else as they were seen.
-    pub fn latest(&self, past: Option<&[PastEvent]>, most: usize) -> Vec<Latest> {
+    pub fn latest(&self, past: Option<&[LeaderEvent]>, most: usize) -> Vec<Latest> {
         let Some(past) = past else {
             let known = lock(&self.known);
             let changes = known.changes.iter().rev().take(most);
@@ -327,31 +320,28 @@ impl Watched {
             });
             return latest.collect();
         };
-        let latest = past.iter().rev().take(most).map(|one| {
-            let gap = one.gap.map(|gap| format!(", nobody led for {gap}"));
+        let latest = past.iter().rev().take(most).map(|event| {
+            let gap = gap(event).map(|gap| format!(", nobody led for {gap}"));
             Latest {
-                at: time_of_ms(one.event.at_ms),
-                role: clean(&one.event.role),
-                who: clean(&one.event.instance_id),
-                what: clean(&(one.what() + &gap.unwrap_or_default())),
+                at: time_of_ms(event.at_ms),
+                role: clean(&event.role),
+                who: clean(&event.instance_id),
+                what: clean(&(what(event) + &gap.unwrap_or_default())),
             }
         });
         latest.collect()
     }
 
     /// The past, the oldest event first, of one role or of all.
-    pub fn history(&self, role: Option<&str>) -> Result<Vec<PastEvent>, NoHistory> {
-        let events = match &lock(&self.known).history {
-            None => {
-                return Err(NoHistory {
-                    why: "the history was not read yet".into(),
-                    code: None,
-                });
-            }
-            Some(Err(none)) => return Err(none.clone()),
-            Some(Ok(kept)) => kept.all(role),
-        };
-        Ok(events.into_iter().map(PastEvent::from).collect())
+    pub fn history(&self, role: Option<&str>) -> Result<Vec<LeaderEvent>, NoHistory> {
+        match &lock(&self.known).history {
+            None => Err(NoHistory {
+                why: "the history was not read yet".into(),
+                code: None,
+            }),
+            Some(Err(none)) => Err(none.clone()),
+            Some(Ok(kept)) => Ok(kept.all(role)),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect::admin::{AdminClient, Instance, LeaderFound, RoleReport};
-use nats_elect::{FencingToken, Handoff, SteppedDown};
+use nats_elect::{FencingToken, Handoff, StepDown, SteppedDown};
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
@@ -75,8 +75,7 @@ impl Stepped {
         patience: Duration,
     ) {
         let within = patience + self.runs_out.unwrap_or_default();
-        let next = timeout(within, next_leader(admin, &self.role, term));
-        self.leader = next.await.ok().map(Leads::from);
+        self.leader = next_leader(admin, &self.role, term, within).await;
     }
 
     /// Whether somebody leads, or can.
@@ -118,18 +117,32 @@ impl Stepped {
     }
 }
 
-/// Who leads within that time.
-pub async fn new_leader(admin: &AdminClient, role: &str, within: Duration) -> Option<Leads> {
-    let found = timeout(within, next_leader(admin, role, None)).await;
-    found.ok().map(Leads::from)
+/// How a leader is to step down.
+pub fn how(to: Option<&str>, hold_off: Option<Duration>, term: Option<FencingToken>) -> StepDown {
+    let mut how = to.map_or_else(StepDown::any, StepDown::to);
+    if let Some(time) = hold_off {
+        how = how.hold_off(time);
+    }
+    if let Some(token) = term {
+        how = how.expecting(token);
+    }
+    how
 }
 
-/// Asks who leads until it is somebody in a later term than that one.
-async fn next_leader(admin: &AdminClient, role: &str, after: Option<FencingToken>) -> LeaderFound {
-    loop {
-        match admin.leader(role, Duration::from_secs(2)).await {
-            Ok(leader) if Some(leader.fencing_token) > after => return leader,
-            _ => sleep(LOOK).await,
+/// Asks who leads, until it is somebody in a later term than that one, or the time is over.
+pub async fn next_leader(
+    admin: &AdminClient,
+    role: &str,
+    after: Option<FencingToken>,
+    within: Duration,
+) -> Option<Leads> {
+    let asking = async {
+        loop {
+            match admin.leader(role, Duration::from_secs(2)).await {
+                Ok(leader) if Some(leader.fencing_token) > after => return leader.into(),
+                _ => sleep(LOOK).await,
+            }
         }
-    }
+    };
+    timeout(within, asking).await.ok()
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use nats_elect::Standing;
@@ -19,7 +18,7 @@ use crate::fleet::{
 };
 use crate::openapi::JSON;
 use crate::output;
-use crate::problem::Problem;
+use crate::problem::{Problem, ok_or_unavailable};
 use crate::seen::{Seen, is_known_alive};
 
 /// Events of the history in one answer: the latest ones.
@@ -179,9 +178,9 @@ pub async fn history(State(served): State<Served>, Query(asked): Query<When>) ->
             Err(none) => missing.push(view.of(Missing { reason: none.why })),
         }
     }
-    events.retain(|one| one.event.at_ms >= since.unwrap_or(0));
+    events.retain(|event| event.at_ms >= since.unwrap_or(0));
     if views.len() > 1 {
-        events.sort_by_key(|one| one.event.at_ms);
+        events.sort_by_key(|event| event.at_ms);
     }
     let left_out = events.len().saturating_sub(MOST_EVENTS);
     Ok(told(&History {
@@ -285,14 +284,6 @@ fn unread(view: &Watched, of: Of) -> Problem {
 
 pub fn of_views(views: &[&Arc<Watched>], of: Of) -> Vec<fleet::View> {
     views.iter().map(|view| view.told(of)).collect()
-}
-
-pub const fn ok_or_unavailable(is_so: bool) -> StatusCode {
-    if is_so {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    }
 }
 
 pub fn told(body: &impl Serialize) -> Response {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use std::{iter, mem};
 
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
@@ -50,14 +51,6 @@ struct Kept {
     events: VecDeque<Happening>,
 }
 
-/// Where a reader goes on.
-enum From {
-    /// After this one, with those that it missed.
-    Here(u64, Vec<Happening>),
-    /// It has missed something that is not kept any more.
-    Anew(u64),
-}
-
 impl Default for Events {
     fn default() -> Self {
         Self {
@@ -86,71 +79,61 @@ impl Events {
         let _ = self.tell.send(event);
     }
 
-    /// Begins to listen, after the event with this id if there is one.
-    fn listen(&self, after: Option<&str>) -> (From, broadcast::Receiver<Happening>) {
+    /// Begins to listen, after the event with this id if there is one. Returns what the reader is
+    /// told first: from where it goes on, and what it missed; or else that it has to read everything
+    /// again.
+    fn listen(&self, after: Option<&str>) -> (Vec<Happening>, broadcast::Receiver<Happening>) {
         let kept = lock(&self.kept);
         let listener = self.tell.subscribe();
-        let Some(after) = after else {
-            return (From::Here(kept.number, Vec::new()), listener);
-        };
-        let number = after.split_once('-').and_then(|(start, number)| {
+        let told = |after: &str| {
+            let (start, number) = after.split_once('-')?;
             let number = number.parse::<u64>().ok()?;
             (start == self.start && number <= kept.number).then_some(number)
-        });
-        let oldest = kept.events.front().map_or(kept.number + 1, |it| it.number);
-        let from = match number {
-            Some(number) if number + 1 >= oldest => {
-                let missed = kept.events.iter().filter(|it| it.number > number);
-                From::Here(number, missed.cloned().collect())
-            }
-            _ => From::Anew(kept.number),
         };
-        (from, listener)
+        let number = after.map_or(Some(kept.number), told);
+        let oldest = kept.events.front().map_or(kept.number + 1, |it| it.number);
+        let Some(number) = number.filter(|number| number + 1 >= oldest) else {
+            let why = json!({ "reason": "the last event that was read is not kept any more" });
+            let again = Happening {
+                number: kept.number,
+                kind: "reload",
+                data: output::json(&why).into(),
+            };
+            return (vec![again], listener);
+        };
+        let hello = Happening {
+            number,
+            kind: "hello",
+            data: "{}".into(),
+        };
+        let missed = kept.events.iter().filter(|it| it.number > number);
+        (iter::once(hello).chain(missed.cloned()).collect(), listener)
     }
 
     fn id(&self, number: u64) -> String {
         format!("{}-{number}", self.start)
     }
 
-    fn event(&self, happening: &Happening) -> Event {
-        Event::default()
+    fn event(&self, happening: &Happening, begin: Event) -> Event {
+        begin
             .id(self.id(happening.number))
             .event(happening.kind)
             .data(&happening.data)
     }
 
-    /// The first event: from where the reader goes on.
-    fn beginning(&self, number: u64) -> Event {
-        let begin = Event::default().retry(RETRY).id(self.id(number));
-        begin.event("hello").data("{}")
-    }
-
-    /// The reader has to read everything again.
-    fn reload(&self, number: u64, why: &str) -> Event {
-        let data = output::json(&json!({ "reason": why }));
-        let begin = Event::default().retry(RETRY).id(self.id(number));
-        begin.event("reload").data(data)
-    }
-
     /// All events from now on, or after that one.
     fn follow(self: Arc<Self>, after: Option<&str>) -> impl Stream<Item = Event> + use<> {
-        let (from, listener) = self.listen(after);
-        let first: Vec<Event> = match &from {
-            From::Here(number, missed) => {
-                let missed = missed.iter().map(|it| self.event(it));
-                [self.beginning(*number)]
-                    .into_iter()
-                    .chain(missed)
-                    .collect()
-            }
-            From::Anew(number) => {
-                vec![self.reload(*number, "the last event that was read is not kept any more")]
-            }
-        };
+        let (first, listener) = self.listen(after);
+        let mut begin = Event::default().retry(RETRY);
+        let first = first.iter().map(|it| self.event(it, mem::take(&mut begin)));
+        let first: Vec<_> = first.collect();
         let later = stream::unfold(Some((self, listener)), |state| async {
             let (events, mut listener) = state?;
             match listener.recv().await {
-                Ok(happening) => Some((events.event(&happening), Some((events, listener)))),
+                Ok(happening) => {
+                    let event = events.event(&happening, Event::default());
+                    Some((event, Some((events, listener))))
+                }
                 // It reads too slowly. What it missed may be kept: it can come back for it.
                 Err(_) => None,
             }
@@ -187,11 +170,11 @@ pub async fn events(
 mod tests {
     use super::*;
 
-    fn numbers(from: &From) -> Vec<u64> {
-        match from {
-            From::Here(_, missed) => missed.iter().map(|it| it.number).collect(),
-            From::Anew(_) => panic!("anew"),
-        }
+    /// The kind of the first event, and the numbers of the others.
+    fn told(events: &Events, after: Option<&str>) -> (&'static str, Vec<u64>) {
+        let (first, _) = events.listen(after);
+        let missed = first[1..].iter().map(|it| it.number).collect();
+        (first[0].kind, missed)
     }
 
     #[test]
@@ -200,14 +183,12 @@ mod tests {
         for _ in 0..3 {
             events.tell("change", String::new());
         }
-        let (from, _) = events.listen(Some(&events.id(1)));
-        assert_eq!(numbers(&from), [2, 3]);
-        let (from, _) = events.listen(Some(&events.id(0)));
-        assert_eq!(numbers(&from), [1, 2, 3]);
-        let (from, _) = events.listen(Some(&events.id(3)));
-        assert_eq!(numbers(&from), [0; 0]);
-        let (from, mut listener) = events.listen(None);
-        assert_eq!(numbers(&from), [0; 0]);
+        for (number, missed) in [(1, vec![2, 3]), (0, vec![1, 2, 3]), (3, vec![])] {
+            let told = told(&events, Some(&events.id(number)));
+            assert_eq!(told, ("hello", missed), "{number}");
+        }
+        assert_eq!(told(&events, None), ("hello", vec![]));
+        let (_, mut listener) = events.listen(None);
         events.tell("change", String::new());
         assert_eq!(listener.try_recv().expect("an event").number, 4);
     }
@@ -222,10 +203,8 @@ mod tests {
         let other = Events::default().id(1);
         let unknown = events.id(u64::try_from(KEPT).expect("small") + 9);
         for id in [&*first, &*other, &*unknown, "", "x", "a-b"] {
-            let (from, _) = events.listen(Some(id));
-            assert!(matches!(from, From::Anew(_)), "{id}");
+            assert_eq!(told(&events, Some(id)), ("reload", vec![]), "{id}");
         }
-        let (from, _) = events.listen(Some(&events.id(1)));
-        assert_eq!(numbers(&from).len(), KEPT);
+        assert_eq!(told(&events, Some(&events.id(1))).1.len(), KEPT);
     }
 }

@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Served;
-use super::api::{Answer, Where, of_views, ok_or_unavailable, told};
+use super::api::{Answer, Where, of_views, told};
 use crate::fleet::{
     self, Groups, In, Member, MemberRecord, Seconds, Watched, lack, living, remaining,
 };
-use crate::problem::Problem;
+use crate::problem::{Problem, ok_or_unavailable};
 
 /// Which unit is meant: by its name, or by a key that belongs to a shard.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -25,6 +25,7 @@ mod spaced;
 mod timeline;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::select_all;
 use nats_elect::ManagerConfig;
@@ -40,19 +41,6 @@ use crate::fleet::Watched;
 use crate::looking;
 use crate::stopped::stopped;
 use crate::trust::Trusted;
-
-/// What to serve.
-pub struct How {
-    pub listener: TcpListener,
-    /// One for each bucket: how it is reached.
-    pub buckets: Vec<ManagerConfig>,
-    /// The keys to trust, if not every record counts, and how far clocks may differ.
-    pub trust: Option<Trusted>,
-    /// How often instances are asked.
-    pub interval: std::time::Duration,
-    /// Names under which this server is reached, besides addresses and `localhost`.
-    pub hosts: Vec<String>,
-}
 
 /// What every answer is made from.
 #[derive(Clone)]
@@ -70,19 +58,27 @@ struct Answers {
     metrics: Spaced,
 }
 
-/// Serves until this process is told to end, or until NATS refuses what this is to show.
-pub async fn serve(how: How) -> Outcome {
+/// Serves these buckets until this process is told to end, or until NATS refuses what this is to
+/// show. Instances are asked once in each interval; `hosts` are the names of this server, besides
+/// addresses and `localhost`.
+pub async fn serve(
+    listener: TcpListener,
+    buckets: Vec<ManagerConfig>,
+    trust: Option<Trusted>,
+    interval: Duration,
+    hosts: Vec<String>,
+) -> Outcome {
     let events = Arc::<Events>::default();
     let view = |config: &ManagerConfig| {
         let events = Arc::clone(&events);
         Watched::new(&config.bucket, move |kind, data| events.tell(kind, data))
     };
-    let views: Arc<[_]> = how.buckets.iter().map(|it| Arc::new(view(it))).collect();
-    let (names, limits) = (Names::new(how.hosts), Limits::default());
-    let looking = how.buckets.into_iter().zip(views.iter());
+    let views: Arc<[_]> = buckets.iter().map(|it| Arc::new(view(it))).collect();
+    let (names, limits) = (Names::new(hosts), Limits::default());
+    let looking = buckets.into_iter().zip(views.iter());
     let looking = looking.map(|(config, view)| {
         let view = Arc::clone(view);
-        Box::pin(looking::look(view, config, how.trust.clone(), how.interval))
+        Box::pin(looking::look(view, config, trust.clone(), interval))
     });
     let looking = select_all(looking);
     let served = Served {
@@ -93,7 +89,7 @@ pub async fn serve(how: How) -> Outcome {
     };
     tokio::select! {
         refused = looking => Err(refused.0),
-        () = server::run(how.listener, names, served, limits) => Ok(0),
+        () = server::run(listener, names, served, limits) => Ok(0),
         () = stopped() => Ok(0),
     }
 }

@@ -37,11 +37,6 @@ impl Names {
     }
 }
 
-/// How many headers say who is meant.
-pub fn hosts(headers: &HeaderMap) -> usize {
-    headers.get_all(HOST).iter().count()
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;

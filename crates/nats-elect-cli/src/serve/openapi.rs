@@ -31,56 +31,25 @@ pub async fn document() -> Response {
         .answer::<String>(200, EVENTS, EVENT_KINDS);
     document.component::<In<Change>>();
     document.component::<In<GroupChange>>();
+    document.ok::<Map<String, Value>>("get /openapi.json document This document");
+    document.get::<Where, Roles>("/roles roles All roles");
+    document.get::<Where, RoleInFull<'_>>("/roles/{role} role A role, and its candidates");
     document
-        .operation("get /openapi.json document This document")
-        .ok::<Map<String, Value>>();
-    of_roles(&mut document);
-    of_groups(&mut document);
-    told(&document.finish())
-}
-
-fn of_roles(document: &mut Document) {
-    document
-        .operation("get /roles roles All roles")
-        .query::<Where>()
-        .ok::<Roles>();
-    document
-        .operation("get /roles/{role} role A role, and its candidates")
-        .query::<Where>()
-        .ok::<RoleInFull<'_>>();
-    document
-        .operation(
-            "get /leader/{role}/{instance} leader Whether an instance is known to lead a role",
+        .get::<Where, In<Leadership>>(
+            "/leader/{role}/{instance} leader Whether an instance is known to lead a role",
         )
-        .query::<Where>()
-        .ok::<In<Leadership>>()
         .answer::<In<Leadership>>(503, JSON, NO_LEADER);
     document
-        .operation("get /instances instances What the instances say of themselves")
-        .query::<Where>()
-        .ok::<Instances<'_>>();
+        .get::<Where, Instances<'_>>("/instances instances What the instances say of themselves");
+    document.get::<When, History>(
+        "/history history Past leaders, and why they changed: the last thousand events",
+    );
+    document.get::<Where, All>("/groups groups All groups");
+    document.get::<Where, GroupInFull<'_>>(
+        "/groups/{group} group A group: who has its units, and those without an owner",
+    );
     document
-        .operation(
-            "get /history history Past leaders, and why they changed: the last thousand events",
-        )
-        .query::<When>()
-        .ok::<History>();
-}
-
-fn of_groups(document: &mut Document) {
-    document
-        .operation("get /groups groups All groups")
-        .query::<Where>()
-        .ok::<All>();
-    document
-        .operation(
-            "get /groups/{group} group A group: who has its units, and those without an owner",
-        )
-        .query::<Where>()
-        .ok::<GroupInFull<'_>>();
-    document
-        .operation("get /groups/{group}/owner owner The owner of a key, or of a unit")
-        .query::<Which>()
-        .ok::<In<UnitOwner>>()
+        .get::<Which, In<UnitOwner>>("/groups/{group}/owner owner The owner of a key, or of a unit")
         .answer::<In<UnitOwner>>(503, JSON, NO_OWNER);
+    told(&document.finish())
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
@@ -21,7 +22,7 @@ use tokio_io_timeout::TimeoutStream;
 
 use super::limits::Limits;
 use super::metrics::Counts;
-use super::names::{self, Names};
+use super::names::Names;
 use super::{Served, api, events, groups, openapi, page};
 use crate::problem::{Problem, refusing};
 
@@ -142,7 +143,7 @@ async fn converse(stream: TcpStream, routes: Router, lasting: Lasting, limits: L
 /// Refuses requests under a name that is not this server's, and sets the headers of each answer.
 async fn guarded(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let is_meant = |names: &Names| names.has(request.uri(), request.headers());
-    let mut response = if names::hosts(request.headers()) > 1 {
+    let mut response = if request.headers().get_all(HOST).iter().count() > 1 {
         Problem::bad_request("the header Host stands there twice").into_response()
     } else if gate.names.as_ref().is_none_or(is_meant) {
         next.run(request).await

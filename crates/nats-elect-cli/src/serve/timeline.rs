@@ -1,8 +1,8 @@
 //! Who led a role in the last hours, as spans of a picture.
 
-use nats_elect::{LeaderChange, RoleChange};
+use nats_elect::{LeaderChange, LeaderEvent, RoleChange};
 
-use crate::past_event::{Gap, PastEvent};
+use crate::past_event::gap;
 use crate::text::{ms_of, stamp_of};
 
 /// Spans of one role at most: the latest ones.
@@ -24,16 +24,16 @@ pub struct Span {
 }
 
 /// What the history says of a role. Events are in the order of its terms.
-pub fn of_history<'a>(past: impl IntoIterator<Item = &'a PastEvent>) -> Vec<Mark> {
+pub fn of_history<'a>(past: impl IntoIterator<Item = &'a LeaderEvent>) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     let mut term = None;
-    for PastEvent { event, gap } in past {
+    for event in past {
         let at_ms = event.at_ms;
         match event.change {
             LeaderChange::TermStarted { .. } => {
                 // A crash is not reported: there was no sign of the leader from then on.
-                if let (Some(_), Some(Gap::AtMost(gap))) = (term, gap) {
-                    let gap = u64::try_from(gap.as_millis()).unwrap_or(u64::MAX);
+                if let Some(gap) = gap(event).filter(|gap| term.is_some() && gap.is_bound) {
+                    let gap = u64::try_from(gap.time.as_millis()).unwrap_or(u64::MAX);
                     let before = marks.last().map_or(0, |last| last.at_ms);
                     let at_ms = at_ms.saturating_sub(gap).max(before);
                     marks.push(Mark {
@@ -184,7 +184,7 @@ mod tests {
             LeaderEvent::parse(json.as_bytes()).expect("an event")
         };
         let after = ",\"previous\":\"1\",\"silence_seconds\":3";
-        let past = [started(1, 1000, ""), started(2, 9000, after)].map(PastEvent::from);
+        let past = [started(1, 1000, ""), started(2, 9000, after)];
         let marks = of_history(&past);
         assert_eq!(marks, [mark(1000, "1"), mark(6000, ""), mark(9000, "2")]);
     }

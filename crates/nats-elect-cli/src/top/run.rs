@@ -2,7 +2,7 @@
 //! goes onto the screen.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,13 @@ use tokio::time::{MissedTickBehavior, timeout};
 use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
-use super::{keys, view};
+use super::view;
 use crate::exit::{Code, Failure, Outcome};
 use crate::fleet::Watched;
 use crate::looking::go_on;
 use crate::output::Output;
 use crate::stopped::stopped;
-use crate::text::wall_clock;
+use crate::text::{hosts, wall_clock};
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
@@ -42,40 +42,37 @@ static PANICKED: AtomicBool = AtomicBool::new(false);
 pub struct How {
     pub observer: Observer,
     pub config: ManagerConfig,
-    pub server: String,
     pub interval: Duration,
-    /// How long one picture waits for what is known.
-    pub patience: Duration,
     pub look: Look,
 }
 
 impl How {
     /// What is looked at, and a task that finds it out.
-    async fn begin(
-        &self,
-    ) -> Result<(Arc<Watched>, impl Future<Output = Failure> + Unpin), Failure> {
+    fn begin(&self) -> (Arc<Watched>, impl Future<Output = Failure> + Unpin) {
         let watched = Arc::new(Watched::new(&self.config.bucket, |_, _| ()));
         watched.observed_by(self.observer.clone());
-        let client = self.config.connect("nats-elect").await?;
         let (config, observer) = (self.config.clone(), self.observer.clone());
         let (view, interval) = (Arc::clone(&watched), self.interval);
-        let finding =
-            Box::pin(async move { go_on(&view, &config, observer, client, interval).await });
-        Ok((watched, finding))
+        let finding = async move { go_on(&view, &config, observer, interval).await };
+        (watched, Box::pin(finding))
     }
 
     fn state(&self) -> State {
-        let bucket = self.config.bucket.clone();
-        State::new(Facts::new(wall_clock(), bucket, self.server.clone()))
+        let (bucket, server) = (self.config.bucket.clone(), hosts(&self.config.servers));
+        State::new(Facts::new(wall_clock(), bucket, server))
     }
 }
 
 /// Shows everything once, as text.
 pub async fn once(how: How, output: Output) -> Outcome {
     let mut state = how.state();
-    let (watched, finding) = how.begin().await?;
+    let (watched, finding) = how.begin();
     let known = async {
-        let _ = timeout(how.patience + HEARTBEATS, until(|| is_known(&watched))).await;
+        let _ = timeout(
+            how.config.start_timeout + HEARTBEATS,
+            until(|| is_known(&watched)),
+        )
+        .await;
         let _ = timeout(HEARTBEATS, until(|| are_confirmed(&watched))).await;
     };
     tokio::select! {
@@ -85,7 +82,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
     state.facts.look(&watched, wall_clock());
     state.facts.look_further(&watched);
     let width = match ratatui::crossterm::terminal::size() {
-        Ok((width, _)) if output.is_terminal() => width.into(),
+        Ok((width, _)) if io::stdout().is_terminal() => width.into(),
         _ => view::PAGE,
     };
     for line in view::page(&state, how.look, width) {
@@ -97,7 +94,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
 /// Shows everything until somebody quits.
 pub async fn watch(how: How) -> Outcome {
     let mut state = how.state();
-    let (watched, mut finding) = how.begin().await?;
+    let (watched, mut finding) = how.begin();
     let mut stop = std::pin::pin!(stopped());
     let mut screen = Screen::open()?;
     let mut typed = typing();
@@ -108,8 +105,7 @@ pub async fn watch(how: How) -> Outcome {
         tokio::select! {
             event = typed.recv() => match event {
                 Some(Ok(Event::Key(key))) => {
-                    let action = keys::action(key, state.typing);
-                    if action.is_some_and(|action| !state.act(action)) {
+                    if !state.press(key) {
                         return Ok(0);
                     }
                 }

@@ -1,27 +1,8 @@
 //! What of all that is known is looked at.
 
-use super::facts::Facts;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What was typed means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Quit,
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    First,
-    Last,
-    /// Begins to type a filter.
-    Filter,
-    Typed(char),
-    Erase,
-    /// Ends typing; the filter stays.
-    Keep,
-    /// Ends typing, and shows everything again.
-    Clear,
-    Help,
-}
+use super::facts::Facts;
 
 /// What is shown.
 pub struct State {
@@ -68,28 +49,34 @@ impl State {
         at.unwrap_or(0)
     }
 
-    /// Does what was typed; false if that is to end.
-    pub fn act(&mut self, action: Action) -> bool {
-        match action {
-            Action::Quit => return false,
-            Action::Up => self.go(|at, _| at.saturating_sub(1)),
-            Action::Down => self.go(|at, _| at + 1),
-            Action::PageUp => self.go(|at, _| at.saturating_sub(PAGE)),
-            Action::PageDown => self.go(|at, _| at + PAGE),
-            Action::First => self.go(|_, _| 0),
-            Action::Last => self.go(|_, last| last),
-            Action::Filter => self.typing = true,
-            Action::Typed(character) => self.filter.push(character),
-            Action::Erase => {
-                self.filter.pop();
-            }
-            Action::Keep => self.typing = false,
-            Action::Clear => {
+    /// Does what a key means; false if that is to end. While a filter is typed, characters are part
+    /// of it.
+    pub fn press(&mut self, key: KeyEvent) -> bool {
+        if key.kind == KeyEventKind::Release {
+            return true;
+        }
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return key.code != KeyCode::Char('c');
+        }
+        match key.code {
+            KeyCode::Backspace if self.typing => drop(self.filter.pop()),
+            KeyCode::Char(character) if self.typing => self.filter.push(character),
+            KeyCode::Up | KeyCode::Char('k') => self.go(|at, _| at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.go(|at, _| at + 1),
+            KeyCode::PageUp => self.go(|at, _| at.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.go(|at, _| at + PAGE),
+            KeyCode::Home | KeyCode::Char('g') => self.go(|_, _| 0),
+            KeyCode::End | KeyCode::Char('G') => self.go(|_, last| last),
+            KeyCode::Esc => {
                 self.typing = false;
                 self.help = false;
                 self.filter.clear();
             }
-            Action::Help => self.help = !self.help,
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char('?') => self.help = !self.help,
+            KeyCode::Char('q') => return false,
+            _ => {}
         }
         true
     }

@@ -5,15 +5,13 @@ use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::fleet::json;
+use crate::fleet::{json, output_as};
 use crate::pair::{builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 use nats_elect_testing::old_server;
 
 fn create(server: &NatsServer, user: &str, more: &[&str]) -> Ended {
-    let mut command = nats_elect(&["create-bucket", "--server", &server.url()]);
-    command.args(["--user", user, "--password", "change-me"]);
-    ended(command.args(more))
+    output_as(server, user, &[&["create-bucket"], more].concat())
 }
 
 fn server() -> NatsServer {

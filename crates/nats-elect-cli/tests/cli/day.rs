@@ -1,7 +1,7 @@
 //! A fleet of the example `control_plane` for pictures of it, and the past that it has behind it.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use async_nats::jetstream;
@@ -9,33 +9,24 @@ use nats_elect::{FencingToken, History};
 use nats_elect_testing::eventually;
 use serde_json::{Value, json};
 
+use crate::running::Process;
+
 pub const BUCKET: &str = "control-plane";
 pub const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// An instance of the example. Dropping it kills it.
-pub struct Node(Child);
-
-impl Node {
-    pub fn start(url: &str, id: &str) -> Self {
-        let command = Path::new(env!("CARGO_BIN_EXE_nats-elect"));
-        let program = command.with_file_name("examples").join("control_plane");
-        let child = Command::new(&program)
-            .args(["--instance", id, "--ttl", "3s"])
-            .env("NATS_URL", url)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("first: cargo build --example control_plane");
-        Self(child)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// An instance of the example.
+pub fn node(url: &str, id: &str) -> Process {
+    let command = Path::new(env!("CARGO_BIN_EXE_nats-elect"));
+    let program = command.with_file_name("examples").join("control_plane");
+    let child = Command::new(&program)
+        .args(["--instance", id, "--ttl", "3s"])
+        .env("NATS_URL", url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("first: cargo build --example control_plane");
+    Process(child)
 }
 
 /// From when on a node led, in minutes before its present term, and which; how the role had become

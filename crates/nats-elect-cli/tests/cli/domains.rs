@@ -3,8 +3,8 @@
 use nats_elect::RoleManager;
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::fleet::json;
-use crate::pair::{SOON, builder, leads, started};
+use crate::fleet::{SOON, json};
+use crate::pair::{builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 struct Domains {

@@ -33,16 +33,21 @@ pub fn obedient() -> impl RoleHandler {
     })
 }
 
+/// An instance without a role, not started yet.
+pub fn manager(urls: impl Into<String>, id: &str) -> RoleManagerBuilder {
+    RoleManager::builder()
+        .servers(urls.into())
+        .bucket_auto_create()
+        .instance_id(id)
+}
+
 /// An instance with the role, not started yet.
 pub fn instance(server: &NatsServer, id: &str) -> RoleManagerBuilder {
     let config = RoleConfig::default()
         .ttl(Duration::from_secs(3))
         .priority(7)
         .meta("region", "eu");
-    RoleManager::builder()
-        .servers(server.url())
-        .bucket_auto_create()
-        .instance_id(id)
+    manager(server.url(), id)
         .events(EventsConfig::default().keep(Duration::from_secs(3600)))
         .role(ROLE, config, obedient())
 }
@@ -135,6 +140,12 @@ pub fn at(server: &NatsServer, arguments: &[&str]) -> Command {
 /// What the command did.
 pub fn output(server: &NatsServer, arguments: &[&str]) -> Ended {
     ended(&mut at(server, arguments))
+}
+
+/// What the command of one of the users of `deploy/nats` did.
+pub fn output_as(server: &NatsServer, user: &str, arguments: &[&str]) -> Ended {
+    let login = [("NATS_USER", user), ("NATS_PASSWORD", "change-me")];
+    ended(at(server, arguments).envs(login))
 }
 
 /// What it told programs, line by line.

@@ -33,6 +33,8 @@ mod markdown;
 mod moving;
 #[cfg(unix)]
 mod nagios;
+#[cfg(unix)]
+mod openapi;
 mod orders;
 mod output;
 mod pair;

@@ -3,8 +3,8 @@
 use nats_elect::admin::AdminClient;
 use nats_elect_testing::NatsServer;
 
-use crate::fleet::json;
-use crate::pair::{Fleet, SOON, answer, builder, leads, started};
+use crate::fleet::{SOON, json};
+use crate::pair::{Fleet, answer, builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn order(server: &NatsServer, arguments: &[&str]) -> Ended {

@@ -1,20 +1,13 @@
 //! Instances of two roles, and two of them where one leads both.
 
-use std::time::Duration;
-
-use crate::fleet::{comes_true, obedient};
+use crate::fleet::{SOON, comes_true, manager, obedient};
 use nats_elect::admin::AdminClient;
 use nats_elect::{AdminConfig, RoleConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
-pub const SOON: Duration = Duration::from_secs(30);
-
 /// An instance that stands for `scheduler` and `metrics`.
 pub fn builder(urls: impl Into<String>, id: &str) -> RoleManagerBuilder {
-    RoleManager::builder()
-        .servers(urls.into())
-        .bucket_auto_create()
-        .instance_id(id)
+    manager(urls, id)
         .role("scheduler", RoleConfig::default(), obedient())
         .role("metrics", RoleConfig::default(), obedient())
 }

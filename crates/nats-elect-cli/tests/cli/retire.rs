@@ -7,18 +7,20 @@ use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::{self, kv::Store};
 use futures::TryStreamExt;
 use nats_elect::{
-    AdminConfig, FencingToken, Observer, RoleConfig, RoleManager, RoleManagerBuilder, Standing,
-    StopOptions, Term, try_handler_fn,
+    AdminConfig, FencingToken, Observer, RoleConfig, RoleManagerBuilder, Standing, StopOptions,
+    Term, try_handler_fn,
 };
 use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 use tokio::sync::mpsc;
 
+use crate::Ended;
 use crate::doctor::users_of;
-use crate::fleet::{ROLE, SOON, bucket, client, is_fit_for_a_terminal, lines, output};
+use crate::fleet::{
+    ROLE, SOON, bucket, client, is_fit_for_a_terminal, lines, manager, output, output_as,
+};
 use crate::pair::answer;
 #[cfg(unix)]
 use crate::top::terminal::Terminal;
-use crate::{Ended, ended, nats_elect};
 
 const TTL: Duration = Duration::from_secs(4);
 const FENCE: &str = "_fence.scheduler";
@@ -44,11 +46,8 @@ fn keeper(server: &NatsServer, id: &str) -> (RoleManagerBuilder, mpsc::Receiver<
             Ok::<_, nats_elect::FencedError>(())
         }
     };
-    let builder = RoleManager::builder()
-        .servers(server.url())
-        .bucket_auto_create()
-        .instance_id(id)
-        .role(ROLE, RoleConfig::default().ttl(TTL), try_handler_fn(lead));
+    let builder =
+        manager(server.url(), id).role(ROLE, RoleConfig::default().ttl(TTL), try_handler_fn(lead));
     (builder, kept)
 }
 
@@ -305,20 +304,8 @@ async fn who_may_not_purge_is_told_before_anything_is_done() {
     let users = users_of(&[users[0], users[1], users[2], users[3], &less]);
     let server = NatsServer::builder().config(&users).start();
     let server = server.expect("a server");
-    ended(nats_elect(&["create-bucket"]).args([
-        "--server",
-        &server.url(),
-        "--user",
-        "admin",
-        "--password",
-        "change-me",
-    ]))
-    .assert_code(0);
-    let ask = |user: &str, arguments: &[&str]| {
-        let url = server.url();
-        let login = ["--server", &url, "--user", user, "--password", "change-me"];
-        ended(nats_elect(arguments).args(login))
-    };
+    output_as(&server, "admin", &["create-bucket"]).assert_code(0);
+    let ask = |user: &str, arguments: &[&str]| output_as(&server, user, arguments);
     let put = async || {
         let client =
             async_nats::ConnectOptions::with_user_and_password("admin".into(), "change-me".into());

@@ -1,11 +1,14 @@
 //! Runs a command to its end.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use std::{fs, io};
+
+use nats_elect_testing::eventually;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Ended;
 
@@ -54,4 +57,34 @@ fn threads(id: u32) -> io::Result<Vec<String>> {
         Ok(["stat", "wchan", "syscall"].map(read).join(" "))
     };
     threads.map(told).collect()
+}
+
+/// A process that goes on. It ends when this is dropped.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn signal(&self, signal: Signal) {
+        // It is not reaped before this is dropped or has exited.
+        let _ = kill_process(Pid::from_child(&self.0), signal);
+    }
+
+    /// Kills it, as a power cut would if it left the rest alive.
+    pub fn kill(&mut self) {
+        self.0.kill().expect("kill");
+        self.0.wait().expect("reap");
+    }
+
+    pub async fn exited(&mut self) -> ExitStatus {
+        eventually(LIMIT, "the end of a process", async || {
+            self.0.try_wait().expect("a child")
+        })
+        .await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -5,8 +5,8 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::fleet::{json, lines, output, stranger};
-use crate::pair::{Fleet, SOON, answer, builder, follows, leads, started};
+use crate::fleet::{SOON, json, lines, output, output_as, stranger};
+use crate::pair::{Fleet, answer, builder, follows, leads, started};
 use crate::{Ended, ended, nats_elect};
 
 fn step_down(server: &NatsServer, more: &[&str]) -> Ended {
@@ -197,16 +197,7 @@ async fn who_may_not_ask_for_it_is_told_at_once() {
     drop(started(as_user("admin")).await);
     let candidate = started(as_user("candidate").bucket("leaders")).await;
     leads(&candidate, "scheduler").await;
-    let ask = |user: &str, arguments: &[&str]| {
-        ended(nats_elect(arguments).args([
-            "--server",
-            &server.url(),
-            "--user",
-            user,
-            "--password",
-            "change-me",
-        ]))
-    };
+    let ask = |user: &str, arguments: &[&str]| output_as(&server, user, arguments);
     for (arguments, verb) in [
         (&["step-down", "scheduler", "--force"][..], "step-down"),
         (&["cordon", "candidate"], "cordon"),

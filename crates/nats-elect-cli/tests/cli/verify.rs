@@ -5,7 +5,7 @@ use nats_elect_signing::{SigningBuilder, SigningKey};
 use nats_elect_testing::{NatsServer, eventually};
 use std::time::Duration;
 
-use crate::fleet::json;
+use crate::fleet::{json, manager};
 use crate::{ended, nats_elect, with_stdin};
 
 const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
@@ -31,10 +31,7 @@ async fn leader() -> Leader {
             Ok(())
         }
     };
-    let manager = RoleManager::builder()
-        .servers(server.url())
-        .bucket_auto_create()
-        .instance_id("node-1")
+    let manager = manager(server.url(), "node-1")
         .signing_key(key)
         .role("scheduler", RoleConfig::default(), handler_fn(lead))
         .start()

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nats_elect::duration::exact;
-use nats_elect::{
-    Group, ManagerConfig, MemberConfig, RoleConfig, RoleManagerBuilder, RoleSettings, Takeover,
-};
+use nats_elect::{Group, ManagerConfig, MemberConfig, RoleConfig, RoleManagerBuilder, Takeover};
 use rustix::process::Signal;
 
 use super::Exec;
@@ -22,7 +20,6 @@ const LEAST_STOP_BUDGET: Duration = Duration::from_millis(100);
 pub(super) struct Role {
     pub name: String,
     pub config: RoleConfig,
-    pub stop_budget: Duration,
     pub conduct: Conduct,
 }
 
@@ -88,12 +85,11 @@ impl Exec {
             if self.slots.is_some() {
                 manager.member = Self::slot_lease(&config, &manager)?;
             }
-            let settings = config.settings()?;
+            let conduct = self.conduct(config.settings()?.stop_budget)?;
             roles.push(Role {
                 name,
                 config,
-                stop_budget: settings.stop_budget,
-                conduct: self.conduct(&settings)?,
+                conduct,
             });
         }
         Ok((manager, roles))
@@ -138,25 +134,20 @@ impl Exec {
         })
     }
 
-    fn conduct(&self, settings: &RoleSettings) -> Result<Conduct, Failure> {
-        if settings.stop_budget < LEAST_STOP_BUDGET {
+    fn conduct(&self, stop_budget: Duration) -> Result<Conduct, Failure> {
+        if stop_budget < LEAST_STOP_BUDGET {
             return Err(Failure::usage(format!(
                 "the stop budget is {}, but `exec` needs at least 100ms: choose a ttl of at least 500ms, or a longer stop budget",
-                exact(settings.stop_budget)
+                exact(stop_budget)
             )));
         }
-        let margin = settings.stop_budget / 4;
-        let max_restart_delay = Duration::from_secs(30);
         Ok(Conduct {
             restart: self.restart,
             restart_delay: self.restart_delay.max(Duration::from_millis(10)),
-            max_restart_delay: max_restart_delay.max(self.restart_delay),
             on_exit: self.on_exit,
             on_loss: self.on_loss,
             signal: self.signal,
-            kill_after: settings.stop_budget.saturating_sub(margin),
-            margin,
-            guard_margin: settings.stop_budget / 5,
+            stop_budget,
         })
     }
 }

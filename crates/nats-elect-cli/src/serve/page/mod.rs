@@ -4,6 +4,7 @@
 mod groups;
 mod picture;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
-use nats_elect::RoleState;
 use nats_elect::admin::RoleReport;
+use nats_elect::{RoleChange, RoleState};
 
 use self::groups::Group;
-use self::picture::{Colours, Picture, Tick};
+use self::picture::{Picture, Tick};
 use super::Served;
 use super::timeline::{self, Mark};
 use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
@@ -186,13 +187,25 @@ pub async fn asset(Path(file): Path<String>) -> Response {
 fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucket {
     let (freshness, asked) = (view.freshness(), view.asked());
     let past = view.history(None).ok();
+    let mut by_role = HashMap::<_, Vec<_>>::new();
+    for event in past.iter().flatten() {
+        by_role.entry(&event.role).or_default().push(event);
+    }
     let seen = view.roles().into_iter().map(|seen| {
-        let marks = with_present(marks(view, &seen.role), &seen, now_ms);
+        let role = &seen.role;
+        // When its leaders changed: from the history, else as it was seen.
+        let marks = if past.is_some() {
+            timeline::of_history(by_role.remove(role).unwrap_or_default())
+        } else {
+            let of_role = |change: &&RoleChange| change.role == *role;
+            view.changes(|all| timeline::of_changes(all.iter().filter(of_role)))
+        };
+        let marks = with_present(marks, &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
         (seen, marks, spans)
     });
     let seen: Vec<_> = seen.collect();
-    let colours = Colours::of(seen.iter().flat_map(|(_, _, spans)| spans));
+    let colours = picture::colours(seen.iter().flat_map(|(_, _, spans)| spans));
     let roles = seen.iter().map(|(seen, marks, spans)| {
         let urgency = fleet::Role::from(seen).urgency();
         let is_known = urgency != Urgency::Doubtful;
@@ -389,17 +402,7 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
     words
 }
 
-/// When the leaders of a role changed: from the history, else as it was seen.
-fn marks(view: &Watched, role: &str) -> Vec<Mark> {
-    match view.history(Some(role)) {
-        Ok(past) => timeline::of_history(&past),
-        Err(_) => view.changes(|changes| {
-            timeline::of_changes(changes.iter().filter(|change| change.role == role))
-        }),
-    }
-}
-
-/// The same, and how it is now.
+/// The marks, and how it is now.
 fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
     let ago = |time: Duration| {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
 //! The picture of who led a role, in parts of its width: it is drawn at any width.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::serve::timeline::{Mark, Span};
 use crate::text::{clean, clock, stamp_of};
@@ -51,16 +51,12 @@ pub struct Tick {
 }
 
 /// Each leader has one colour in all pictures of a bucket.
-pub struct Colours(BTreeMap<String, usize>);
+pub type Colours = BTreeMap<String, usize>;
 
-impl Colours {
-    pub fn of<'a>(spans: impl Iterator<Item = &'a Span>) -> Self {
-        let mut colours: BTreeMap<_, _> = spans.map(|it| (it.leader.clone(), 0)).collect();
-        for (number, colour) in colours.values_mut().enumerate() {
-            *colour = number % COLOURS;
-        }
-        Self(colours)
-    }
+pub fn colours<'a>(spans: impl Iterator<Item = &'a Span>) -> Colours {
+    let leaders: BTreeSet<_> = spans.map(|it| it.leader.clone()).collect();
+    let numbers = (0..COLOURS).cycle();
+    leaders.into_iter().zip(numbers).collect()
 }
 
 impl Picture {
@@ -111,7 +107,7 @@ fn bar(span: &Span, x: f64, width: f64, colours: &Colours) -> Bar {
     Bar {
         x,
         width,
-        colour: colours.0.get(&span.leader).copied().unwrap_or(0),
+        colour: colours.get(&span.leader).copied().unwrap_or(0),
         title: format!(
             "{leader} led from {} to {}",
             stamp_of(span.from_ms),
@@ -160,7 +156,7 @@ mod tests {
     fn picture_if(marks: &[Mark], is_known: bool) -> Picture {
         let time = (6 * HOUR, 12 * HOUR);
         let spans = spans(marks, time.0, time.1);
-        Picture::new(&spans, marks, time, &Colours::of(spans.iter()), is_known)
+        Picture::new(&spans, marks, time, &colours(spans.iter()), is_known)
     }
 
     fn gaps(picture: &Picture) -> Vec<(f64, f64)> {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
-use super::{keys, view};
+use super::view;
 use crate::fleet::{GroupState, Leader, Role, Seconds, Time, Token};
 
 const PLAIN: Look = Look { colours: false };
@@ -134,10 +134,9 @@ fn shown(state: &State) -> String {
 }
 
 fn press(state: &mut State, codes: impl IntoIterator<Item = KeyCode>) -> bool {
-    codes.into_iter().all(|code| {
-        let key = KeyEvent::new(code, KeyModifiers::NONE);
-        keys::action(key, state.typing).is_none_or(|action| state.act(action))
-    })
+    codes
+        .into_iter()
+        .all(|code| state.press(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
 fn typed(text: &str) -> impl Iterator<Item = KeyCode> + use<'_> {
@@ -145,22 +144,16 @@ fn typed(text: &str) -> impl Iterator<Item = KeyCode> + use<'_> {
 }
 
 #[test]
-fn a_leader_that_was_not_seen_alive_and_says_nothing_is_doubtful() {
+fn a_leader_that_was_not_seen_alive_is_doubtful_unless_it_says_itself_that_it_leads() {
     let mut state = fleet();
-    let mut seen = led(node(3), 5);
-    seen.confirmed = false;
-    state.facts.roles = sights([("metrics", seen)]);
-    let screen = shown(&state);
-    assert!(screen.contains("node-3?"), "{screen}");
-}
-
-#[test]
-fn what_the_leader_itself_says_makes_it_certain() {
-    let mut state = fleet();
-    let mut seen = led(node(1), 5);
-    seen.confirmed = false;
-    state.facts.roles = sights([("metrics", seen)]);
-    assert!(!shown(&state).contains("node-1?"));
+    for (number, doubted) in [(3, true), (1, false)] {
+        let mut seen = led(node(number), 5);
+        seen.confirmed = false;
+        state.facts.roles = sights([("metrics", seen)]);
+        let screen = shown(&state);
+        let doubt = format!("node-{number}?");
+        assert_eq!(screen.contains(&doubt), doubted, "{screen}");
+    }
 }
 
 #[test]
@@ -195,35 +188,34 @@ fn each_state_of_an_instance_has_its_sign_and_word() {
 }
 
 #[test]
-fn an_instance_that_says_nothing_is_counted() {
-    let mut state = fleet();
-    state.facts.silent = 1;
-    let screen = shown(&state);
-    assert!(screen.contains("2 instances answer, 1 silent"), "{screen}");
-}
-
-#[test]
-fn what_the_bucket_tells_is_shown_also_if_nobody_can_be_asked() {
-    let mut state = fleet();
-    state.facts.reports = Some(Err("this user may not ask".into()));
-    let screen = shown_as(&state, PLAIN, 110, 24);
-    for expected in [
-        "no reports from instances: this user may not ask; showing only the bucket",
-        "no instance reports the role",
-        "5s",
-        "…0000002a",
-    ] {
-        assert!(screen.contains(expected), "{expected}: {screen}");
+fn what_is_not_known_of_instances_and_of_the_bucket_is_said() {
+    type Change = fn(&mut Facts);
+    let changes: [(Change, &[&str]); 3] = [
+        (|facts| facts.silent = 1, &["2 instances answer, 1 silent"]),
+        (
+            |facts| facts.reports = Some(Err("this user may not ask".into())),
+            &[
+                "no reports from instances: this user may not ask; showing only the bucket",
+                "no instance reports the role",
+                "5s",
+                "…0000002a",
+            ],
+        ),
+        (
+            |facts| facts.stale = Some((Duration::from_secs(12), "not connected".into())),
+            &["view STALE for 12s: not connected"],
+        ),
+    ];
+    for (change, words) in changes {
+        let mut state = fleet();
+        change(&mut state.facts);
+        let screen = shown_as(&state, PLAIN, 110, 24);
+        for expected in words {
+            assert!(screen.contains(expected), "{expected}: {screen}");
+        }
+        let is_current = screen.contains("view current");
+        assert_eq!(is_current, state.facts.stale.is_none(), "{screen}");
     }
-}
-
-#[test]
-fn a_view_that_is_not_current_says_since_when_and_why() {
-    let mut state = fleet();
-    state.facts.stale = Some((Duration::from_secs(12), "not connected".into()));
-    let screen = shown(&state);
-    assert!(screen.contains("view STALE for 12s: not connected"));
-    assert!(!screen.contains("view current"));
 }
 
 /// So many roles that they don't fit.
@@ -320,8 +312,7 @@ fn q_and_control_c_end_it_also_while_a_filter_is_typed() {
     assert!(!press(&mut state, typed("q")));
     press(&mut state, typed("/"));
     let key = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    let action = keys::action(key, state.typing).expect("an action");
-    assert!(!state.act(action));
+    assert!(!state.press(key));
 }
 
 #[test]

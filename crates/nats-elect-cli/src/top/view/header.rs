@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::words::{clock, columns, fit};
+use super::words::{columns, fit, when};
 use crate::text::lasted;
 use crate::top::facts::Facts;
 use crate::top::look::Look;
@@ -12,7 +12,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let facts = &state.facts;
     let what = format!("  bucket {} at {}", facts.bucket, facts.server);
     let title = " nats-elect top";
-    let mut time = format!(" {} UTC ", clock(facts.now));
+    let mut time = format!(" {} UTC ", when(facts.now, facts.now));
     if title.len() + time.len() > width {
         time.clear();
     }

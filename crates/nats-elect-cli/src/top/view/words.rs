@@ -4,12 +4,6 @@ use std::time::SystemTime;
 
 use ratatui::text::Span;
 
-/// The time of day, in UTC.
-pub fn clock(at: SystemTime) -> String {
-    let stamp = humantime::format_rfc3339_seconds(at).to_string();
-    stamp.get(11..19).unwrap_or_default().to_owned()
-}
-
 /// The time of day if it is of today, or else the day with it, in UTC.
 pub fn when(at: SystemTime, now: SystemTime) -> String {
     let stamp = |at| humantime::format_rfc3339_seconds(at).to_string();

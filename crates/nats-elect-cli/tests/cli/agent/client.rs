@@ -92,15 +92,28 @@ impl Client {
         }
     }
 
-    pub fn get(&mut self, path: &str) -> io::Result<Answer> {
+    pub fn get(&mut self, path: &str) -> Answer {
         self.ask("GET", path, &[], b"")
     }
 
-    pub fn post(&mut self, path: &str, body: &str) -> io::Result<Answer> {
+    pub fn post(&mut self, path: &str, body: &str) -> Answer {
         self.ask("POST", path, &[], body.as_bytes())
     }
 
+    #[track_caller]
     pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        self.try_ask(method, path, headers, body)
+            .expect("an answer")
+    }
+
+    /// Asks somebody who may end meanwhile.
+    pub fn try_ask(
         &mut self,
         method: &str,
         path: &str,

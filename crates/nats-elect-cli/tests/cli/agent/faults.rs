@@ -3,10 +3,12 @@
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::Signal;
 
-use crate::agent::SOON;
 use crate::agent::languages::Language;
 use crate::agent::running::Agent;
 use crate::agent::worker::{History, Worker};
+use crate::fleet::SOON;
+
+const STEP_DOWN: &str = "/v1/roles/worker/step-down";
 
 /// Two agents, each with a worker. The first one works.
 struct Fleet {
@@ -62,7 +64,10 @@ impl Fleet {
             let leads = self.first.status()?["is_leader"] == true;
             if !leads {
                 let to = r#"{"to": "first"}"#;
-                let _ = self.second.client().post("/v1/roles/worker/step-down", to);
+                let _ = self
+                    .second
+                    .client()
+                    .try_ask("POST", STEP_DOWN, &[], to.as_bytes());
             }
             leads.then_some(())
         })
@@ -78,55 +83,37 @@ impl Fleet {
     }
 }
 
-/// The lease is longer than the test.
-#[tokio::test]
-async fn a_killed_application_frees_its_role_long_before_the_lease_is_over() {
-    let mut fleet = Fleet::start("10m").await;
-    fleet.leader.kill();
-    fleet.follower_works().await;
-    fleet.history.judge();
-}
-
 #[tokio::test]
 async fn a_paused_application_loses_its_role_and_does_not_act_when_it_wakes_up() {
     let fleet = Fleet::start("10m").await;
     let known = fleet.history.runs();
-    fleet.leader.signal(Signal::STOP);
+    fleet.leader.process.signal(Signal::STOP);
     // The longest stop budget by default is three seconds.
     let gap = fleet.follower_works().await;
     assert!(gap > 1.0, "its promise was over first: {gap}");
-    fleet.leader.signal(Signal::CONT);
+    fleet.leader.process.signal(Signal::CONT);
     // It is back in the election, and leads again when the other one goes.
     let status = eventually(SOON, "a follower again", async || {
-        let status = fleet.first.client().get("/v1/roles/worker").ok()?.json();
+        let status = fleet.first.status()?;
         (status["state"] == "follower").then_some(status)
     });
     assert_eq!(status.await["leader"]["instance_id"], "second");
     let mut fleet = fleet;
-    fleet.follower.kill();
+    fleet.follower.process.kill();
     fleet.history.works(fleet.leader.name(), &known).await;
-    fleet.history.judge();
-}
-
-#[tokio::test]
-async fn an_application_whose_agent_is_killed_stops_before_the_next_one_acts() {
-    let mut fleet = Fleet::start("3s").await;
-    fleet.first.signal(Signal::KILL);
-    fleet.leader.exited().await;
-    fleet.follower_works().await;
     fleet.history.judge();
 }
 
 #[tokio::test]
 async fn an_application_whose_agent_is_paused_stops_before_the_next_one_acts() {
     let fleet = Fleet::start("3s").await;
-    fleet.first.signal(Signal::STOP);
+    fleet.first.process.signal(Signal::STOP);
     fleet.follower_works().await;
-    fleet.first.signal(Signal::CONT);
+    fleet.first.process.signal(Signal::CONT);
     let known = fleet.history.runs();
     // The first one takes part again.
     let mut fleet = fleet;
-    fleet.follower.kill();
+    fleet.follower.process.kill();
     fleet.history.works(fleet.leader.name(), &known).await;
     fleet.history.judge();
 }
@@ -136,7 +123,6 @@ async fn a_role_moves_as_soon_as_its_application_says_that_it_has_stopped() {
     let patient = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"40s\"\n";
     let fleet = Fleet::of(&Language::python(), patient).await;
     let stepped = fleet.first.client().post("/v1/roles/worker/step-down", "");
-    let stepped = stepped.expect("an answer");
     assert_eq!(stepped.status, 200, "{}", stepped.json());
     assert_eq!(stepped.json()["released"], true);
     let gap = fleet.follower_works().await;
@@ -148,12 +134,12 @@ async fn a_role_moves_as_soon_as_its_application_says_that_it_has_stopped() {
 #[tokio::test]
 async fn an_agent_that_is_stopped_lets_its_application_stop_first() {
     let mut fleet = Fleet::start("10m").await;
-    fleet.first.signal(Signal::TERM);
+    fleet.first.process.signal(Signal::TERM);
     fleet.follower_works().await;
-    assert_eq!(fleet.first.exited().await, Some(0));
-    fleet.leader.exited().await;
+    assert_eq!(fleet.first.process.exited().await.code(), Some(0));
+    fleet.leader.process.exited().await;
     let status = fleet.second.client().get("/v1/roles/worker");
-    assert_eq!(status.expect("an answer").json()["is_leader"], true);
+    assert_eq!(status.json()["is_leader"], true);
     fleet.history.judge();
 }
 
@@ -164,12 +150,12 @@ async fn an_application_that_is_told_to_end_gives_its_role_up_and_then_its_agent
     let languages = [Some(Language::python()), Language::typescript()];
     for language in languages.into_iter().flatten() {
         let mut fleet = Fleet::start_in(&language, "10m").await;
-        fleet.leader.signal(Signal::TERM);
+        fleet.leader.process.signal(Signal::TERM);
         // It has a handler, without which the first process of a container would not end.
-        assert_eq!(fleet.leader.exited().await.code(), Some(0));
+        assert_eq!(fleet.leader.process.exited().await.code(), Some(0));
         fleet.follower_works().await;
-        fleet.first.signal(Signal::TERM);
-        assert_eq!(fleet.first.exited().await, Some(0));
+        fleet.first.process.signal(Signal::TERM);
+        assert_eq!(fleet.first.process.exited().await.code(), Some(0));
         fleet.history.judge();
     }
 }
@@ -178,8 +164,8 @@ async fn an_application_that_is_told_to_end_gives_its_role_up_and_then_its_agent
 #[tokio::test]
 async fn an_application_that_is_killed_together_with_its_agent_costs_a_lease() {
     let mut fleet = Fleet::start("3s").await;
-    fleet.first.signal(Signal::KILL);
-    fleet.leader.kill();
+    fleet.first.process.signal(Signal::KILL);
+    fleet.leader.process.kill();
     let gap = fleet.follower_works().await;
     assert!(gap > 1.0, "nobody freed the role: {gap}");
     fleet.history.judge();
@@ -189,12 +175,12 @@ async fn an_application_that_is_killed_together_with_its_agent_costs_a_lease() {
 async fn an_agent_that_is_killed_and_started_again_serves_at_the_same_place() {
     let mut fleet = Fleet::start("3s").await;
     fleet.first.restart().await;
-    fleet.leader.exited().await;
+    fleet.leader.process.exited().await;
     let again = Worker::start(&fleet.first, "again", &fleet.history);
     fleet.follower_works().await;
     fleet.first.follows().await;
     let known = fleet.history.runs();
-    fleet.follower.kill();
+    fleet.follower.process.kill();
     fleet.history.works(again.name(), &known).await;
     fleet.history.judge();
 }
@@ -208,18 +194,18 @@ async fn the_examples_in_go_and_typescript_never_act_beside_another() {
         for fault in ["step-down", "pause", "pause of its agent"] {
             let known = fleet.history.runs();
             match fault {
-                "pause" => fleet.leader.signal(Signal::STOP),
-                "pause of its agent" => fleet.first.signal(Signal::STOP),
-                _ => drop(fleet.first.client().post("/v1/roles/worker/step-down", "")),
+                "pause" => fleet.leader.process.signal(Signal::STOP),
+                "pause of its agent" => fleet.first.process.signal(Signal::STOP),
+                _ => drop(fleet.first.client().try_ask("POST", STEP_DOWN, &[], b"")),
             }
             fleet.history.works(fleet.follower.name(), &known).await;
-            fleet.leader.signal(Signal::CONT);
-            fleet.first.signal(Signal::CONT);
+            fleet.leader.process.signal(Signal::CONT);
+            fleet.first.process.signal(Signal::CONT);
             fleet.give_back().await;
             fleet.history.works(fleet.leader.name(), &known).await;
         }
         let known = fleet.history.runs();
-        fleet.leader.kill();
+        fleet.leader.process.kill();
         fleet.history.works(fleet.follower.name(), &known).await;
         fleet.history.judge();
     }

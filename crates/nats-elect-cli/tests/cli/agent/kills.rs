@@ -30,10 +30,10 @@ async fn a_role_outlives_its_killed_applications_without_a_lease_to_wait_for() {
             .duration_since(UNIX_EPOCH)
             .expect("a time");
         let began = Instant::now();
-        leader.kill();
+        leader.process.kill();
         history.begins(next.name()).await;
         assert!(
-            began.elapsed() < crate::agent::SOON,
+            began.elapsed() < crate::fleet::SOON,
             "long before the lease is over"
         );
         let first = history.first_of(next.name());

@@ -12,8 +12,3 @@ mod requests;
 mod running;
 mod sessions;
 mod worker;
-
-use std::time::Duration;
-
-/// Long enough for anything that happens at all, on a busy machine.
-const SOON: Duration = Duration::from_secs(30);

@@ -1,18 +1,18 @@
 //! An agent as a process.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nats_elect_testing::{NatsServer, eventually};
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::agent::SOON;
 use crate::agent::client::Client;
+use crate::fleet::SOON;
 use crate::nats_elect;
+use crate::running::Process;
 
 pub struct Agent {
     pub socket: PathBuf,
-    child: Child,
+    pub process: Process,
     command: Command,
     folder: tempfile::TempDir,
 }
@@ -45,7 +45,7 @@ impl Agent {
         command.args(["--id", id]).args(more);
         let agent = Self {
             socket,
-            child: command.spawn().expect("an agent"),
+            process: Process(command.spawn().expect("an agent")),
             command,
             folder,
         };
@@ -63,13 +63,19 @@ impl Agent {
 
     /// Its status of `worker`. `None` until its application stands for it.
     pub fn status(&self) -> Option<serde_json::Value> {
-        let status = self.client().get("/v1/roles/worker").ok()?;
+        let status = self
+            .client()
+            .try_ask("GET", "/v1/roles/worker", &[], b"")
+            .ok()?;
         (status.status == 200).then(|| status.json())
     }
 
     async fn answers(&self) {
         eventually(SOON, "an agent that answers", async || {
-            let answer = Client::connect(&self.socket).ok()?.get("/v1").ok()?;
+            let answer = Client::connect(&self.socket)
+                .ok()?
+                .try_ask("GET", "/v1", &[], b"")
+                .ok()?;
             (answer.status == 200).then_some(())
         })
         .await;
@@ -77,9 +83,8 @@ impl Agent {
 
     /// Kills it, and starts it again, as a supervisor does.
     pub async fn restart(&mut self) {
-        self.child.kill().expect("a living process");
-        self.child.wait().expect("reap");
-        self.child = self.command.spawn().expect("an agent");
+        self.process.kill();
+        self.process = Process(self.command.spawn().expect("an agent"));
         self.answers().await;
     }
 
@@ -89,25 +94,5 @@ impl Agent {
 
     pub fn client(&self) -> Client {
         Client::connect(&self.socket).expect("a connection")
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        // It is not reaped before this is dropped or has exited.
-        let _ = kill_process(Pid::from_child(&self.child), signal);
-    }
-
-    pub async fn exited(&mut self) -> Option<i32> {
-        let ended = eventually(SOON, "the end of the agent", async || {
-            self.child.try_wait().expect("a child")
-        });
-        ended.await.code()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        self.signal(Signal::CONT);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -27,8 +27,8 @@ async fn the_sessions_of_the_page_print_what_it_shows() {
     stream.shows("cause");
     assert!(stream.is_over());
     drop(stream);
-    eventually(crate::agent::SOON, "the end of its stream", async || {
-        let status = agent.client().get("/v1/roles/scheduler").ok()?.status;
+    eventually(crate::fleet::SOON, "the end of its stream", async || {
+        let status = agent.client().get("/v1/roles/scheduler").status;
         (status == 404).then_some(())
     })
     .await;

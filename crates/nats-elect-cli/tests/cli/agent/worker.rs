@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::Stdio;
 
 use nats_elect_testing::eventually;
-use rustix::process::{Pid, Signal, kill_process};
 
-use crate::agent::SOON;
 use crate::agent::languages::Language;
 use crate::agent::running::Agent;
+use crate::fleet::SOON;
+use crate::running::Process;
 
 pub struct Worker {
     name: String,
-    child: Child,
+    pub process: Process,
 }
 
 /// One term, as its worker wrote it down, by the clock of the machine.
@@ -125,35 +125,11 @@ impl Worker {
             .spawn();
         Self {
             name: name.to_owned(),
-            child: child.expect("a worker"),
+            process: Process(child.expect("a worker")),
         }
     }
 
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        // It is not reaped before this is dropped or has exited.
-        let _ = kill_process(Pid::from_child(&self.child), signal);
-    }
-
-    pub fn kill(&mut self) {
-        self.child.kill().expect("kill");
-        self.child.wait().expect("reap");
-    }
-
-    pub async fn exited(&mut self) -> ExitStatus {
-        eventually(SOON, "the end of the worker", async || {
-            self.child.try_wait().expect("a child")
-        })
-        .await
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,12 +1,9 @@
 //! The Kustomize base, as `kubectl` renders it; where there is none, its files as they are.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Command, Output};
 
 use async_nats::jetstream::stream::StorageType;
 use async_nats::jetstream::{self, kv};
@@ -15,11 +12,10 @@ use serde_json::Value;
 
 use crate::deploy::validator::{VERSIONS, documents, validate};
 use crate::deploy::{file, text_of, top};
-use crate::fleet::at;
+use crate::doctor::users_of;
+use crate::fleet::{SOON, at};
 use crate::markdown::blocks;
-
-/// For a process of this machine to do what it is to do.
-const SOON: Duration = Duration::from_secs(20);
+use crate::serve::Serving;
 
 /// What `kubectl` makes of a folder, if there is one that knows components and labels.
 fn rendered(folder: &Path) -> Option<Vec<Value>> {
@@ -198,12 +194,10 @@ fn the_overlay_of_the_readme_changes_what_it_says() {
 fn command(container: &Value, server: &NatsServer, user: &str) -> Command {
     assert_eq!(container["command"], serde_json::json!(["nats-elect"]));
     let args = container["args"].as_array().expect("arguments");
-    let args = args.iter().map(|arg| match arg.as_str().expect("text") {
-        "0.0.0.0:8642" => "127.0.0.1:0",
-        // One server can't hold three replicas.
-        "3" => "1",
-        arg => arg,
-    });
+    let args = args.iter().map(|arg| arg.as_str().expect("text"));
+    let args = args.filter(|arg| !["--listen", "0.0.0.0:8642"].contains(arg));
+    // One server can't hold three replicas.
+    let args = args.map(|arg| if arg == "3" { "1" } else { arg });
     let mut command = at(server, &[]);
     command
         .args(args)
@@ -219,14 +213,7 @@ fn server() -> NatsServer {
         file("deploy/nats/observer.conf"),
         "users = [ { user: all, password: change-me } ]".to_owned(),
     ];
-    let users = users.iter().map(|file| {
-        let (_, users) = file.split_once("users = [").expect("a list of users");
-        users.rsplit_once(']').expect("its end").0
-    });
-    let config = format!(
-        "authorization {{ users = [ {} ] }}\n",
-        users.collect::<String>()
-    );
+    let config = users_of(&users.each_ref().map(String::as_str));
     let builder = NatsServer::builder().config(&config);
     builder.start().expect("a server")
 }
@@ -272,49 +259,21 @@ async fn the_job_fails_only_if_no_election_can_be_held_in_the_bucket_that_is_the
     assert!(why.contains("no room for one role"), "{why}");
 }
 
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The status of an answer.
-fn status(address: &str, path: &str) -> u16 {
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(SOON)).expect("a timeout");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let status = answer.split(' ').nth(1).expect("a status");
-    status.parse().expect("a number")
-}
-
 #[tokio::test]
 async fn a_pod_of_serve_is_ready_when_the_job_has_made_the_bucket() {
     let server = server();
     let base = base();
     let serve = &one(&base, "Deployment")["spec"]["template"]["spec"]["containers"][0];
-    let running = command(serve, &server, "observer")
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut running = Serving(running.expect("it runs"));
-    let stdout = running.0.stdout.take().expect("a pipe");
-    let mut line = String::new();
-    let mut lines = BufReader::new(stdout);
-    lines.read_line(&mut line).expect("a line");
-    let address = line.trim().strip_prefix("http://").expect("an address");
+    let running = Serving::start(command(serve, &server, "observer"));
+    let status = |path: &str| running.get(path).status;
     let probe = |name: &str| serve[name]["httpGet"]["path"].as_str().expect("a path");
-    assert_eq!(status(address, probe("livenessProbe")), 200);
-    assert_eq!(status(address, probe("readinessProbe")), 503);
+    assert_eq!(status(probe("livenessProbe")), 200);
+    assert_eq!(status(probe("readinessProbe")), 503);
     let made = job(&server);
     assert!(made.status.success(), "{}", text_of(&made));
     eventually(SOON, "the bucket", async || {
-        (status(address, probe("readinessProbe")) == 200).then_some(())
+        (status(probe("readinessProbe")) == 200).then_some(())
     })
     .await;
-    assert_eq!(status(address, "/metrics"), 200);
+    assert_eq!(status("/metrics"), 200);
 }

@@ -9,10 +9,11 @@ use nats_elect::Error;
 use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 use serde_json::json;
 
-use super::{Checkup, bucket_with, doctor, position, put};
+use super::{bucket_with, doctor, examined, position, put};
 use crate::ended;
+use crate::fleet::SOON;
 use crate::maps::write_map;
-use crate::pair::{SOON, builder, leads, started};
+use crate::pair::{builder, leads, started};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
@@ -24,7 +25,7 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     let _second = started(builder(cluster.urls(), "node-2").replicas(3)).await;
     let urls = cluster.urls();
     let checkup = eventually(SOON, "all replicas to be current", async || {
-        let checkup = Checkup::of(&mut doctor(&urls, &[]));
+        let checkup = examined(&urls, &[]);
         (checkup.warned() == ["user"]).then_some(checkup)
     })
     .await;
@@ -36,7 +37,7 @@ async fn three_nodes_survive_the_loss_of_one_if_the_ttl_is_long_enough() {
     checkup.says("candidates", "ok", "2 roles");
     checkup.says("last will", "ok", "no instance has a companion");
     checkup.says("records", "ok", "2 led, 0 free");
-    let short = Checkup::of(&mut doctor(&urls, &["--ttl", "5s"]));
+    let short = examined(&urls, &["--ttl", "5s"]);
     assert_eq!(short.code, Some(0));
     short.says("ttl", "warn", "4 to 6 seconds");
 }
@@ -46,15 +47,11 @@ async fn one_replica_on_a_cluster_and_two_are_told_for_what_they_risk() {
     let cluster = NatsCluster::start(3).expect("a cluster");
     let url = cluster.urls();
     let node = cluster.node(0).url();
-    let jetstream = bucket_with(&node, |it| it.num_replicas = 1).await;
-    Checkup::of(&mut doctor(&url, &[])).says("replicas", "warn", "replica");
-    jetstream
-        .delete_stream("KV_leaders")
-        .await
-        .expect("deleted");
+    bucket_with(&node, |it| it.num_replicas = 1).await;
+    examined(&url, &[]).says("replicas", "warn", "replica");
     bucket_with(&node, |it| it.num_replicas = 2).await;
     let before = position(&node).await;
-    Checkup::of(&mut doctor(&url, &[])).says("quorum", "warn", "if either is down");
+    examined(&url, &[]).says("quorum", "warn", "if either is down");
     assert_eq!(position(&node).await, before, "nothing was written");
 }
 
@@ -62,7 +59,7 @@ async fn one_replica_on_a_cluster_and_two_are_told_for_what_they_risk() {
 async fn what_a_bucket_risks_is_told_with_what_to_change() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
-    let jetstream = bucket_with(&url, |it| {
+    bucket_with(&url, |it| {
         it.storage = stream::StorageType::Memory;
         it.max_age = Duration::from_secs(5);
         it.max_messages_per_subject = 3;
@@ -74,7 +71,7 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         it.allow_rollup = true;
     })
     .await;
-    let checkup = Checkup::of(&mut doctor(&url, &[]));
+    let checkup = examined(&url, &[]);
     assert_eq!(checkup.code, Some(1));
     assert_eq!(
         checkup.verdicts("fail"),
@@ -95,54 +92,31 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
     ] {
         checkup.says(check, "warn", words);
     }
-    let fits = Checkup::of(&mut doctor(&url, &["--ttl", "4s"]));
+    let fits = examined(&url, &["--ttl", "4s"]);
     assert_eq!(fits.verdicts("fail"), [""; 0], "{:#}", fits.report);
 
-    jetstream
-        .delete_stream("KV_leaders")
-        .await
-        .expect("deleted");
     let jetstream = bucket_with(&url, |it| it.max_bytes = 10_000).await;
     put(&jetstream, "_data.a.b", "x".repeat(8_500)).await;
-    Checkup::of(&mut doctor(&url, &[])).says("fill", "warn", "of 10000 bytes");
+    examined(&url, &[]).says("fill", "warn", "of 10000 bytes");
     put(&jetstream, "_data.a.c", "x".repeat(1_200)).await;
-    let full = Checkup::of(&mut doctor(&url, &[]));
+    let full = examined(&url, &[]);
     full.says("fill", "fail", "a full bucket refuses heartbeats");
     full.says("size limits", "warn", "refuses heartbeats");
-    jetstream
-        .delete_stream("KV_leaders")
-        .await
-        .expect("deleted");
     let jetstream = bucket_with(&url, |it| it.max_messages = 4).await;
     let three = ["--role", "a", "--role", "b", "--role", "c"];
-    let few = Checkup::of(&mut doctor(&url, &three));
+    let few = examined(&url, &three);
     few.says("size limits", "fail", "2 of 3 roles");
     assert_eq!(few.code, Some(1));
-    let enough = Checkup::of(&mut doctor(&url, &three[..4]));
+    let enough = examined(&url, &three[..4]);
     assert_eq!(enough.verdicts("fail"), [""; 0], "{:#}", enough.report);
     for key in ["_data.a.b", "_data.a.c", "_data.a.d"] {
         put(&jetstream, key, "x").await;
     }
-    let other = Checkup::of(&mut doctor(&url, &[]));
+    let other = examined(&url, &[]);
     other.says("fill", "fail", "3 of 4 messages");
 
-    jetstream
-        .delete_stream("KV_leaders")
-        .await
-        .expect("deleted");
     bucket_with(&url, |it| it.subjects = vec!["$KV.leaders.x".into()]).await;
-    Checkup::of(&mut doctor(&url, &[])).says("bucket", "fail", "does not listen");
-}
-
-#[tokio::test]
-async fn a_bucket_whose_keys_expire_is_not_for_groups() {
-    let server = NatsServer::start().expect("a server");
-    let age = |config: &mut stream::Config| config.max_age = Duration::from_secs(60);
-    bucket_with(&server.url(), age).await;
-    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
-    assert_eq!(checkup.code, Some(1));
-    checkup.says("max age and groups", "fail", "\"partitions\"");
-    ended(&mut doctor(&server.url(), &["--group", "a.b"])).assert_code(2);
+    examined(&url, &[]).says("bucket", "fail", "does not listen");
 }
 
 #[tokio::test]
@@ -159,7 +133,8 @@ async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_ke
     write_map(&server, "jobs", 3, 1, |unit| (unit < 2).then_some(0)).await;
     let odd = store.put("_groups.odd.map", "x".into()).await;
     odd.expect("put");
-    let checkup = Checkup::of(&mut doctor(&server.url(), &["--group", "partitions"]));
+    let checkup = examined(&server.url(), &["--group", "partitions"]);
+    assert_eq!(checkup.code, Some(1));
     checkup.says("max age and groups", "fail", "\"partitions\"");
     checkup.says("groups", "skipped", "\"partitions\" is not in the bucket");
     for what in [
@@ -170,49 +145,36 @@ async fn what_is_wrong_with_groups_is_told_and_a_bucket_with_groups_must_keep_ke
     ] {
         checkup.says("groups", "warn", what);
     }
-    let unnamed = Checkup::of(&mut doctor(&server.url(), &[]));
+    let unnamed = examined(&server.url(), &[]);
     unnamed.says("max age and groups", "fail", "\"jobs\"");
 }
 
 #[tokio::test]
-async fn a_bucket_without_room_for_a_single_role_is_unfit() {
-    let changes: [fn(&mut stream::Config); 4] = [
-        |it| it.max_bytes = 100,
-        |it| it.max_messages = 1,
-        |it| {
-            it.max_bytes = 300;
-            it.discard = stream::DiscardPolicy::Old;
-        },
-        |it| {
-            it.max_messages = 1;
-            it.discard = stream::DiscardPolicy::Old;
-        },
-    ];
-    for change in changes {
+async fn a_bucket_without_room_for_a_single_role_or_that_drops_keys_is_unfit() {
+    let no_room = "no room for one role";
+    let mend = "`nats stream edit KV_leaders --max-msgs=-1 --max-bytes=-1`";
+    for (bytes, messages, drops, words) in [
+        (100, -1, false, no_room),
+        (-1, 1, false, no_room),
+        (300, -1, true, no_room),
+        (-1, 1, true, no_room),
+        (-1, 20, true, mend),
+    ] {
         let server = NatsServer::start().expect("a server");
         let url = server.url();
-        bucket_with(&url, change).await;
-        let checkup = Checkup::of(&mut doctor(&url, &[]));
-        checkup.says("bucket", "fail", "no room for one role");
+        bucket_with(&url, |it| {
+            (it.max_bytes, it.max_messages) = (bytes, messages);
+            if drops {
+                it.discard = stream::DiscardPolicy::Old;
+            }
+        })
+        .await;
+        let checkup = examined(&url, &[]);
+        checkup.says("bucket", "fail", words);
         assert_eq!(checkup.code, Some(1));
         let start = builder(&*url, "node-1").start().await;
         assert!(matches!(start, Err(Error::BucketUnfit(_))), "{start:?}");
     }
-}
-
-#[tokio::test]
-async fn a_bucket_that_drops_keys_when_it_is_full_fails_with_the_command_that_mends_it() {
-    let server = NatsServer::start().expect("a server");
-    let url = server.url();
-    let drops = |it: &mut stream::Config| {
-        it.max_messages = 20;
-        it.discard = stream::DiscardPolicy::Old;
-    };
-    bucket_with(&url, drops).await;
-    let checkup = Checkup::of(&mut doctor(&url, &[]));
-    assert_eq!(checkup.code, Some(1));
-    let mend = "`nats stream edit KV_leaders --max-msgs=-1 --max-bytes=-1`";
-    checkup.says("bucket", "fail", mend);
 }
 
 #[tokio::test]
@@ -225,7 +187,7 @@ async fn records_that_others_wrote_or_left_behind_are_told() {
     put(&jetstream, "left", dead.to_string()).await;
     let url = server.url();
     let checkup = eventually(SOON, "the lease to have passed", async || {
-        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let checkup = examined(&url, &[]);
         let output = checkup
             .on("records")
             .iter()
@@ -257,7 +219,7 @@ async fn a_message_that_no_client_can_read_is_named_with_what_removes_it() {
     stream.write_all(message.as_bytes()).expect("sent");
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     assert!(lines.any(|line| line == "PONG"));
-    let checkup = Checkup::of(&mut doctor(&server.url(), &[]));
+    let checkup = examined(&server.url(), &[]);
     checkup.says("groups", "warn", key);
     let told = ended(&mut doctor(&server.url(), &[]));
     told.says("nats kv del leaders _groups.jobs.map");

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream::StorageType};
-use nats_elect::{AuthConfig, RoleConfig, RoleManager, Term, handler_fn};
+use nats_elect::{AuthConfig, RoleConfig, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
 use super::full_account::{fill_account, small_account};
-use super::{Checkup, bucket_with, doctor, put};
+use super::{bucket_with, examined, put};
 #[cfg(target_os = "linux")]
 use crate::candidates::kill_companion;
-use crate::fleet::obedient;
-use crate::pair::{SOON, answer, builder, leads, started};
+use crate::fleet::{SOON, manager, obedient};
+use crate::pair::{answer, builder, leads, started};
 use crate::{ended, nats_elect};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +22,7 @@ async fn two_applications_that_stand_for_one_role_are_told() {
     let _second = started(builder(server.url(), "node-2")).await;
     answer(&server, 2).await;
     let words = "different applications stand for metrics, scheduler: billing (node-1)";
-    Checkup::of(&mut doctor(&server.url(), &[])).says("applications", "warn", words);
+    examined(&server.url(), &[]).says("applications", "warn", words);
     let mut candidates = nats_elect(&["candidates", "--server", &server.url()]);
     let listed = ended(&mut candidates).with_code(0);
     listed.complains_all([words, "NATS_ELECT_BUCKET"]);
@@ -43,7 +43,7 @@ async fn a_role_that_nobody_claims_is_told_with_the_candidates_that_stand_for_it
     put(&jetstream, "scheduler", dead.to_string()).await;
     let told = async |words: &str| {
         eventually(SOON, words, async || {
-            let checkup = Checkup::of(&mut doctor(&url, &[]));
+            let checkup = examined(&url, &[]);
             let is_told = checkup.on("records").iter().any(|it| it.1.contains(words));
             is_told.then(|| checkup.report.to_string())
         })
@@ -77,11 +77,7 @@ async fn two_processes_of_one_id_are_told() {
     let _first = started(builder(server.url(), "twin")).await;
     let _second = started(builder(server.url(), "twin")).await;
     answer(&server, 2).await;
-    Checkup::of(&mut doctor(&server.url(), &[])).says(
-        "instances",
-        "warn",
-        "2 processes have the id \"twin\"",
-    );
+    examined(&server.url(), &[]).says("instances", "warn", "2 processes have the id \"twin\"");
 }
 
 #[cfg(target_os = "linux")]
@@ -100,7 +96,7 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
     leads(&node, "scheduler").await;
     let url = server.url();
     let alone = eventually(SOON, "a companion that is ready", async || {
-        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let checkup = examined(&url, &[]);
         let is_ready = checkup
             .on("last will")
             .iter()
@@ -126,7 +122,7 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
         gone.then_some(())
     })
     .await;
-    let two = Checkup::of(&mut doctor(&url, &[]));
+    let two = examined(&url, &[]);
     two.says("candidates", "ok", "two or more stand");
     two.says("last will", "warn", "have none: node-1; until then roles");
     two.says("last will", "ok", "0 of 2 instances");
@@ -140,21 +136,17 @@ async fn writes_that_fail_while_reads_succeed_are_a_failed_check_with_the_reason
     let url = server.url();
 
     let config = RoleConfig::default().ttl(Duration::from_secs(3));
-    let manager = RoleManager::builder()
-        .servers(url.clone())
-        .bucket_auto_create()
-        .instance_id("node-1")
-        .role("scheduler", config, obedient());
-    let manager = started(manager).await;
+    let node = manager(url.clone(), "node-1").role("scheduler", config, obedient());
+    let manager = started(node).await;
     leads(&manager, "scheduler").await;
     answer(&server, 1).await;
-    let fit = Checkup::of(&mut doctor(&url, &[]));
+    let fit = examined(&url, &[]);
     assert_eq!(fit.on("writes"), [], "{:#}", fit.report);
 
     let jetstream = jetstream::new(async_nats::connect(&url).await.expect("connect"));
     fill_account(&jetstream, StorageType::File).await;
     let full = eventually(SOON, "a failed check", async || {
-        let checkup = Checkup::of(&mut doctor(&url, &[]));
+        let checkup = examined(&url, &[]);
         let is_told = !checkup.on("writes").is_empty();
         is_told.then_some(checkup)
     })

@@ -14,7 +14,8 @@ use nats_elect_testing::{NatsServer, eventually, old_server};
 use serde_json::Value;
 
 pub use self::permissions::users_of;
-use crate::pair::{SOON, builder, leads, started};
+use crate::fleet::SOON;
+use crate::pair::{builder, leads, started};
 use crate::{Ended, ended, nats_elect, with_stdin};
 
 /// What `doctor` said.
@@ -80,7 +81,12 @@ fn doctor(url: &str, more: &[&str]) -> Command {
     command
 }
 
-/// Makes the stream of a bucket, with changes to its settings.
+/// What `doctor` says of this server.
+fn examined(url: &str, more: &[&str]) -> Checkup {
+    Checkup::of(&mut doctor(url, more))
+}
+
+/// Makes the stream of a bucket anew, with changes to its settings.
 async fn bucket_with(url: &str, change: impl FnOnce(&mut stream::Config)) -> jetstream::Context {
     let jetstream = jetstream::new(async_nats::connect(url).await.expect("connect"));
     let mut config = stream::Config {
@@ -94,6 +100,7 @@ async fn bucket_with(url: &str, change: impl FnOnce(&mut stream::Config)) -> jet
         ..stream::Config::default()
     };
     change(&mut config);
+    let _ = jetstream.delete_stream("KV_leaders").await;
     // A cluster that has just begun may forget a request as its leader moves.
     eventually(SOON, "a stream", async || {
         jetstream.create_stream(config.clone()).await.ok()
@@ -130,7 +137,7 @@ async fn a_healthy_server_is_found_healthy_and_left_as_it_was() {
     let url = server.url();
     let roles = ["--role", "scheduler", "--role", "metrics"];
     let checkup = eventually(SOON, "round trips without a pause", async || {
-        let checkup = Checkup::of(&mut doctor(&url, &roles));
+        let checkup = examined(&url, &roles);
         let slow = checkup.warned().contains(&"round trips");
         (!slow).then_some(checkup)
     })
@@ -147,14 +154,14 @@ async fn a_healthy_server_is_found_healthy_and_left_as_it_was() {
     checkup.says("may lead", "ok", "\"scheduler\"");
     checkup.says("may lead", "ok", "\"metrics\"");
     checkup.says("round trips", "ok", "writes that the stream leader refused");
-    let strict = Checkup::of(&mut doctor(&server.url(), &["--strict"]));
+    let strict = examined(&server.url(), &["--strict"]);
     assert_eq!(strict.code, Some(1));
 }
 
 #[test]
 fn a_server_that_is_too_old_fails() {
     let url = old_server("2.10.26");
-    let checkup = Checkup::of(&mut doctor(&url, &["--timeout", "200ms"]));
+    let checkup = examined(&url, &["--timeout", "200ms"]);
     assert_eq!(checkup.code, Some(1));
     checkup.says("server version", "fail", "2.10.26");
     checkup.says("connection", "ok", "2.10.26");
@@ -163,7 +170,7 @@ fn a_server_that_is_too_old_fails() {
 #[tokio::test]
 async fn what_is_missing_altogether_is_told() {
     let server = NatsServer::start().expect("a server");
-    let none = Checkup::of(&mut doctor(&server.url(), &[]));
+    let none = examined(&server.url(), &[]);
     assert_eq!(none.code, Some(1));
     none.says("JetStream", "ok", "on");
     none.says("bucket", "fail", "does not exist");
@@ -172,11 +179,11 @@ async fn what_is_missing_altogether_is_told() {
         .without_jetstream()
         .start()
         .expect("a server");
-    let checkup = Checkup::of(&mut doctor(&without.url(), &[]));
+    let checkup = examined(&without.url(), &[]);
     assert_eq!(checkup.code, Some(1));
     assert_eq!(checkup.verdicts("fail"), ["JetStream"]);
 
-    let nobody = Checkup::of(&mut doctor("nats://127.0.0.1:1", &[]));
+    let nobody = examined("nats://127.0.0.1:1", &[]);
     assert_eq!(nobody.code, Some(1));
     assert_eq!(nobody.verdicts("fail"), ["connection"]);
 

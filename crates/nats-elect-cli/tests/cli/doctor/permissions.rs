@@ -3,7 +3,7 @@
 use nats_elect::{AuthConfig, StopOptions};
 use nats_elect_testing::NatsServer;
 
-use super::{Checkup, doctor};
+use super::{Checkup, doctor, examined};
 use crate::pair::{builder, started};
 use crate::{ended, nats_elect};
 
@@ -152,7 +152,7 @@ async fn each_permission_that_is_missing_is_told_by_its_subject() {
     maker.stop(StopOptions::default()).await.expect("stop");
     for (user, kind, (subject, check, verdict)) in cases {
         let options = ["--user", &user, "--password", "p", "--role", "scheduler"];
-        let checkup = Checkup::of(&mut doctor(&server.url(), &options));
+        let checkup = examined(&server.url(), &options);
         let fixed = subject.split(['*', '>']).next().expect("a part");
         let words = format!("may not {kind} to \"{fixed}");
         checkup.says(check, verdict, &words);
@@ -180,7 +180,7 @@ async fn what_is_missing_for_one_purpose_is_one_finding_that_names_each_subject(
     .await;
     maker.stop(StopOptions::default()).await.expect("stop");
     let options = ["--user", "u", "--password", "p", "--role", "scheduler"];
-    let checkup = Checkup::of(&mut doctor(&server.url(), &options));
+    let checkup = examined(&server.url(), &options);
     assert_eq!(
         checkup.on("may be operated").len(),
         1,

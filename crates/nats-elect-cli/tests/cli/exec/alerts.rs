@@ -1,25 +1,17 @@
 //! The alerts of `deploy/prometheus` on roles that `exec` alone runs.
 
 use std::collections::BTreeSet;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use nats_elect::METRICS;
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::exec::deploy;
 use crate::exec::http::{address, becomes, get, shows};
 use crate::exec::instance::exec;
 use crate::exec::prometheus::{Prometheus, Series};
-use crate::exec::{SOON, deploy};
-
-/// It ends when this is dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::fleet::SOON;
+use crate::running::Process;
 
 #[tokio::test]
 async fn prometheus_sees_who_leads_who_waits_and_whose_command_is_down() {
@@ -76,7 +68,7 @@ async fn prometheus_sees_who_leads_who_waits_and_whose_command_is_down() {
     prometheus.until("the alert", alert, of_fails).await;
 
     // The leader dies, and Prometheus sees the next one.
-    leader.0.kill().expect("kill");
+    leader.kill();
     let next = "election_is_leader{bucket=\"works\", instance_id=\"second\"}";
     prometheus.until("the next leader", next, is(1.0)).await;
     prometheus.until("one candidate", candidates, is(1.0)).await;

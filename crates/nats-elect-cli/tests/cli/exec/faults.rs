@@ -9,8 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
-use crate::exec::instance::{Exec, exec, over};
-use crate::exec::{AGAIN, SOON, TTL};
+use crate::exec::instance::{Exec, exec};
+use crate::exec::{AGAIN, TTL};
+use crate::fleet::SOON;
 
 #[tokio::test]
 async fn a_command_that_the_end_of_its_lease_killed_gives_the_code_of_that() {
@@ -98,7 +99,7 @@ async fn killed_exec_leaves_no_command() {
         stage.first.kill();
         let killed = stamp();
         stage.passes_on().await;
-        let ended = over(&stage.history, &stage.run).await;
+        let ended = stage.history.over(&stage.run).await;
         let lease = u64::try_from(TTL.as_nanos()).expect("seconds");
         assert!(
             ended.last < killed + lease,
@@ -183,7 +184,7 @@ async fn a_killed_guard_takes_the_command_with_it() {
         assert!(stage.first.signal_guard(Signal::KILL));
         assert_eq!(stage.first.code().await, 128 + 9);
         let exited = stamp();
-        let ended = over(&stage.history, &stage.run).await;
+        let ended = stage.history.over(&stage.run).await;
         assert!(
             ended.last < exited,
             "{conduct:?} is left when exec has ended"
@@ -213,7 +214,7 @@ async fn nats_that_stands_still_ends_the_command_in_time() {
     stage.server.pause().expect("pause");
     // Every heartbeat that it confirmed was sent before.
     let paused = stamp();
-    let ended = over(&stage.history, &stage.run).await;
+    let ended = stage.history.over(&stage.run).await;
     let lease = u64::try_from(ttl.as_nanos()).expect("seconds");
     assert!(ended.last < paused + lease);
     stage.server.resume().expect("resume");
@@ -235,7 +236,7 @@ async fn exec_whose_stderr_nobody_reads_leads_on_and_can_be_terminated() {
     let run = exec.runs(&history).await;
     // There is something to warn of.
     proxy.black_hole();
-    over(&history, &run).await;
+    history.over(&run).await;
     proxy.restore();
     exec.runs(&history).await;
     exec.signal(Signal::TERM);

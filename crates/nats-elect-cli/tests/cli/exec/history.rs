@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nats_elect_testing::eventually;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::exec::SOON;
+use crate::fleet::SOON;
 
 /// The clock that all processes of a machine share, in nanoseconds.
 pub fn stamp() -> u64 {
@@ -16,9 +17,9 @@ pub fn stamp() -> u64 {
         + u64::try_from(now.tv_nsec).expect("nanoseconds")
 }
 
-/// The file that all commands of a test write to.
+/// What all commands of a test wrote, or those of one role or slot.
 pub struct History {
-    _folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
     path: PathBuf,
 }
 
@@ -36,10 +37,8 @@ impl History {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("history");
-        Self {
-            _folder: folder,
-            path,
-        }
+        let folder = Arc::new(folder);
+        Self { folder, path }
     }
 
     pub fn path(&self) -> &Path {
@@ -47,22 +46,25 @@ impl History {
     }
 
     /// The part of this history that the commands of one slot wrote.
-    pub fn of_slot(&self, slot: u16) -> PartHistory<'_> {
+    pub fn of_slot(&self, slot: u16) -> Self {
         self.of_role(&format!("worker-{slot}"))
     }
 
     /// The part of this history that the commands of one role wrote.
-    pub fn of_role(&self, role: &str) -> PartHistory<'_> {
+    pub fn of_role(&self, role: &str) -> Self {
         let path = match role {
             "worker" => self.path.clone(),
             role => format!("{}-{role}", self.path.display()).into(),
         };
-        PartHistory { _of: self, path }
+        let folder = Arc::clone(&self.folder);
+        Self { folder, path }
     }
 
     /// All runs so far, in the order of their starts.
     pub fn runs(&self) -> Vec<Run> {
-        runs_in(&self.path)
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        runs_of(complete)
     }
 
     /// The last run, if it was alive within the last moments.
@@ -70,29 +72,14 @@ impl History {
         let last = self.runs().into_iter().max_by_key(|run| run.last)?;
         (stamp() - last.last < 100_000_000).then_some(last)
     }
-}
-
-/// The history of one role, or of one slot.
-pub struct PartHistory<'a> {
-    /// It has the folder.
-    _of: &'a History,
-    path: PathBuf,
-}
-
-impl PartHistory<'_> {
-    /// All runs so far, in the order of their starts.
-    pub fn runs(&self) -> Vec<Run> {
-        runs_in(&self.path)
-    }
 
     /// Waits until an instance has run the command for so long that another one would have been
     /// seen, and it still runs.
     pub async fn run_of(&self, id: &str) -> Run {
         let what = format!("a command of {id} in {}", self.path.display());
         eventually(SOON, &what, async || {
-            let last = self.runs().into_iter().max_by_key(|run| run.last)?;
-            let runs = stamp() - last.last < 100_000_000 && last.last - last.first > 100_000_000;
-            (runs && last.instance == id).then_some(last)
+            let run = self.running()?;
+            (run.instance == id && run.last - run.first > 100_000_000).then_some(run)
         })
         .await
     }
@@ -108,12 +95,6 @@ impl PartHistory<'_> {
         })
         .await
     }
-}
-
-fn runs_in(path: &Path) -> Vec<Run> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    runs_of(complete)
 }
 
 fn runs_of(text: &str) -> Vec<Run> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use nats_elect_testing::eventually;
 
-use crate::exec::SOON;
+use crate::fleet::SOON;
 
 /// An address that nobody else takes: one of loopback's many, for this process alone.
 pub fn address() -> SocketAddr {

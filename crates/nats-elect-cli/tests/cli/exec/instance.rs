@@ -1,19 +1,21 @@
 //! `nats-elect exec` as a process, and the guard that it started.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
+use crate::exec::TTL;
 use crate::exec::command::{CONDUCT, Conduct, HISTORY, arguments};
 use crate::exec::history::{History, Run};
-use crate::exec::{SOON, TTL};
+use crate::fleet::SOON;
 use crate::nats_elect;
+use crate::running::Process;
 
 pub struct Exec {
     pub id: String,
-    child: Child,
+    process: Process,
 }
 
 /// `exec` for the role `worker`, without a command.
@@ -56,17 +58,16 @@ impl Exec {
             .expect("start exec");
         Self {
             id: id.to_owned(),
-            child,
+            process: Process(child),
         }
     }
 
     pub fn signal(&self, signal: Signal) {
-        // It is not reaped before this is dropped or has exited.
-        let _ = kill_process(Pid::from_child(&self.child), signal);
+        self.process.signal(signal);
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.0.id()
     }
 
     /// The guard of the command that runs, if one does.
@@ -111,7 +112,7 @@ impl Exec {
     }
 
     fn children(&self) -> Option<Vec<String>> {
-        let pid = self.child.id();
+        let pid = self.process.0.id();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
         Some(children.split_whitespace().map(str::to_owned).collect())
     }
@@ -122,30 +123,26 @@ impl Exec {
             current: Some(0),
             maximum: Some(0),
         };
-        prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, none).expect("a limit");
+        prlimit(
+            Some(Pid::from_child(&self.process.0)),
+            Resource::Nofile,
+            none,
+        )
+        .expect("a limit");
     }
 
     /// Kills it, as a power cut would if it left the rest alive.
     pub fn kill(&mut self) {
-        self.child.kill().expect("kill");
-        self.child.wait().expect("reap");
+        self.process.kill();
     }
 
     /// Waits until its command has run for so long that another one that runs would have been seen.
     pub async fn runs(&self, history: &History) -> Run {
-        let what = format!("a command of {}", self.id);
-        eventually(SOON, &what, async || {
-            let run = history.running()?;
-            (run.instance == self.id && run.last - run.first > 100_000_000).then_some(run)
-        })
-        .await
+        history.run_of(&self.id).await
     }
 
     pub async fn exited(&mut self) -> ExitStatus {
-        eventually(SOON, "the end of exec", async || {
-            self.child.try_wait().expect("a child")
-        })
-        .await
+        self.process.exited().await
     }
 
     pub async fn code(&mut self) -> i32 {
@@ -160,14 +157,7 @@ impl Drop for Exec {
     fn drop(&mut self) {
         self.signal_guard(Signal::CONT);
         self.signal(Signal::CONT);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
-}
-
-/// Waits until nothing of this run is alive any more.
-pub async fn over(history: &History, run: &Run) -> Run {
-    history.of_role("worker").over(run).await
 }
 
 /// Has the leader of a role hand it over.

@@ -18,7 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
-use crate::exec::{SOON, TTL, comes_true, scene};
+use crate::exec::{TTL, scene};
+use crate::fleet::{SOON, comes_true};
 
 const LONG: [&str; 3] = ["--last-will", "--ttl", "15s"];
 
@@ -171,8 +172,8 @@ fn a_guard_that_begins_after_the_death_of_exec_still_tells_of_the_end() {
     sendmsg(&socket, &first, &mut control, SendFlags::empty()).expect("room");
     drop((socket, tell));
     let mut guard = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-        .args(["exec-guard", "--exec", &exec.id().to_string()])
-        .args(["--tell-end=worker 1", "--", "true"])
+        .args(["exec-guard", &exec.id().to_string()])
+        .args(["worker 1", "--", "true"])
         .stdin(OwnedFd::from(theirs))
         .spawn()
         .expect("a guard");

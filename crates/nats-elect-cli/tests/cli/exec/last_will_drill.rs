@@ -12,8 +12,8 @@ use rand::{RngExt, SeedableRng};
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::Exec;
-use crate::exec::{SOON, comes_true, last_will};
-use crate::fleet::{lines, output};
+use crate::exec::last_will;
+use crate::fleet::{SOON, comes_true, lines, output};
 
 const ROLES: [&str; 2] = ["worker", "other"];
 /// One more waits.

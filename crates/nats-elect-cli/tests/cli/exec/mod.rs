@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use history::History;
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 
 use crate::programs;
 
@@ -40,17 +40,9 @@ const AGAIN: [&str; 6] = [
     "--restart-delay",
     "20ms",
 ];
-/// Long enough for anything that happens at all, on a busy machine.
-const SOON: Duration = Duration::from_secs(30);
-
 /// A server of its own for one test, and an empty history.
 fn scene() -> (NatsServer, History) {
     (NatsServer::start().expect("a server"), History::new())
-}
-
-/// Waits until this is so.
-async fn comes_true(what: &str, is_so: impl AsyncFn() -> bool) {
-    eventually(SOON, what, async || is_so().await.then_some(())).await;
 }
 
 /// The folder `deploy` of the repository.

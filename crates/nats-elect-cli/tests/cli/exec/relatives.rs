@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exec::command::Conduct;
 use crate::exec::history::stamp;
-use crate::exec::instance::{Exec, exec, over};
-use crate::exec::{SOON, scene};
+use crate::exec::instance::{Exec, exec};
+use crate::exec::scene;
+use crate::fleet::SOON;
 
 #[tokio::test]
 async fn orphans_of_a_command_that_runs_on_are_reaped() {
@@ -79,7 +80,7 @@ async fn exec_that_can_not_look_for_its_children_ends_when_none_is_left() {
     only.signal(Signal::TERM);
     assert_eq!(only.code().await, 128 + 15);
     let exited = stamp();
-    assert!(over(&history, &run).await.last < exited);
+    assert!(history.over(&run).await.last < exited);
 }
 
 #[test]

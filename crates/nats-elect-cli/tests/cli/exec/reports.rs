@@ -1,22 +1,23 @@
 //! The lines of `exec` about its own work, on stderr.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::exec::SOON;
 use crate::exec::instance::{exec, step_down};
+use crate::fleet::SOON;
+use crate::running::Process;
 
 /// A lease that does not end by itself in a test.
 const LONG: [&str; 2] = ["--ttl", "60s"];
 
 /// `exec`, and its lines.
 struct Teller {
-    child: Child,
+    process: Process,
     lines: Receiver<String>,
     told: Vec<String>,
 }
@@ -36,7 +37,7 @@ impl Teller {
             }
         });
         Self {
-            child,
+            process: Process(child),
             lines: told,
             told: Vec::new(),
         }
@@ -54,22 +55,11 @@ impl Teller {
         panic!("no {text:?} in {:#?}", &self.told[from..]);
     }
 
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it is alive");
-    }
-
     /// Waits for the end, and returns the code and the lines that came until then.
     fn ended(&mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().expect("its end").code();
+        let code = self.process.0.wait().expect("its end").code();
         self.told.extend(self.lines.iter());
         (code, self.told.join("\n"))
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -102,7 +92,7 @@ fn each_start_end_and_restart_of_the_command_is_a_line() {
         only.tells("worker: command ended "),
         "by SIGKILL, next start in 40ms"
     );
-    only.signal(Signal::TERM);
+    only.process.signal(Signal::TERM);
     only.tells("stopping: SIGTERM came");
     let (_, told) = only.ended();
     assert_eq!(told.matches("worker: leads").count(), 1, "{told}");
@@ -138,7 +128,7 @@ async fn a_handover_is_told_with_its_cause_and_so_is_the_next_term() {
     step_down(&server, "worker", "first").await;
     second.tells("worker: leadership ends (stepped_down), stopping the command");
     first.tells("worker: leads, command started");
-    first.signal(Signal::TERM);
+    first.process.signal(Signal::TERM);
     first.tells("stopping: SIGTERM came");
     first.tells("worker: leadership ends (stopped), stopping the command");
     assert_eq!(first.ended().0, Some(128 + 15));
@@ -170,7 +160,7 @@ fn a_connection_that_is_lost_and_back_is_told() {
     only.tells("connection to NATS lost");
     proxy.restore();
     only.tells("connected to NATS again");
-    only.signal(Signal::TERM);
+    only.process.signal(Signal::TERM);
     let (_, told) = only.ended();
     assert!(!told.contains("async_nats"), "{told}");
 }
@@ -183,13 +173,13 @@ async fn a_command_that_ended_with_its_lease_is_told_so_also_if_its_guard_ended_
         "sleep 600",
     );
     let command = pid(&only.tells("worker: leads, command started (pid "));
-    only.signal(Signal::STOP);
+    only.process.signal(Signal::STOP);
     eventually(SOON, "the end of the command", async || {
         let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
         (stat.is_empty() || stat.contains(") Z")).then_some(())
     })
     .await;
-    only.signal(Signal::CONT);
+    only.process.signal(Signal::CONT);
     let told = only.tells("its lease ");
     assert!(told.starts_with("is over") || told == "was over", "{told}");
     only.tells("worker: leads, command started");
@@ -202,23 +192,23 @@ fn a_command_that_does_not_stop_is_killed_with_a_warning_and_at_a_second_signal(
     let begin = |more: &[&str]| {
         let mut exec = exec("only", &server.url());
         let mut only = Teller::start(exec.args(LONG).args(more).stdout(Stdio::piped()), deaf);
-        let stdout = only.child.stdout.take().expect("a pipe");
+        let stdout = only.process.0.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(stdout).lines();
         lines.next().expect("a line").expect("it ignores signals");
         only
     };
     // The warning comes also if nothing else is told.
     let mut slow = begin(&["--quiet"]);
-    slow.signal(Signal::TERM);
+    slow.process.signal(Signal::TERM);
     slow.tells("worker: killing the command: it did not stop in time");
     let (code, told) = slow.ended();
     assert_eq!(code, Some(128 + 9));
     assert!(told.contains("WARN") && told.lines().count() == 1, "{told}");
 
     let mut hurried = begin(&["--stop-budget", "40s"]);
-    hurried.signal(Signal::INT);
+    hurried.process.signal(Signal::INT);
     hurried.tells("worker: leadership ends (stopped), stopping the command");
-    hurried.signal(Signal::INT);
+    hurried.process.signal(Signal::INT);
     hurried.tells("worker: killing the command: a second signal asks for it");
     assert_eq!(hurried.ended().0, Some(128 + 9));
 }

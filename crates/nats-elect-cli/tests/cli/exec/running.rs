@@ -10,8 +10,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, 
 
 use crate::exec::command::Conduct;
 use crate::exec::history::{overlaps, stamp};
-use crate::exec::instance::{Exec, exec, over};
-use crate::exec::{SOON, comes_true, scene};
+use crate::exec::instance::{Exec, exec};
+use crate::exec::scene;
+use crate::fleet::{SOON, comes_true};
 
 fn shell(exec: &mut Command, script: &str) -> (i32, String) {
     let mut child = exec
@@ -81,31 +82,7 @@ async fn a_command_that_does_not_heed_is_killed_within_the_stop_budget() {
     only.signal(Signal::TERM);
     assert_eq!(only.code().await, 128 + 9);
     let exited = stamp();
-    assert!(over(&history, &run).await.last < exited);
-}
-
-#[tokio::test]
-async fn a_second_word_kills_at_once() {
-    let (server, history) = scene();
-    let patient = ["--ttl", "60s", "--stop-budget", "40s"];
-    let mut only = Exec::start("only", &server.url(), &history, Conduct::Deaf, &patient);
-    only.runs(&history).await;
-    only.signal(Signal::INT);
-    let begun = stamp();
-    let code = eventually(SOON, "the end of exec", async || {
-        // Until the first one was heard, the next one may be the same.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        only.signal(Signal::INT);
-        tokio::time::timeout(Duration::from_millis(200), only.code())
-            .await
-            .ok()
-    })
-    .await;
-    assert_eq!(code, 128 + 9);
-    assert!(
-        stamp() - begun < 20_000_000_000,
-        "not the stop budget was waited for"
-    );
+    assert!(history.over(&run).await.last < exited);
 }
 
 #[tokio::test]
@@ -152,7 +129,7 @@ async fn what_left_the_commands_session_is_ended_with_it() {
     only.signal(Signal::TERM);
     only.exited().await;
     let exited = stamp();
-    let ended = over(&history, &run).await;
+    let ended = history.over(&run).await;
     assert!(ended.last < exited, "something is left when exec has ended");
 }
 
@@ -214,7 +191,7 @@ async fn a_command_that_ended_long_before_a_signal_to_exec_did_not_end_for_it() 
 async fn what_is_passed_on_before_the_command_has_begun_does_not_end_it() {
     let guard = getpid().as_raw_nonzero().to_string();
     let mut starter = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-        .args(["exec-starter", "--guard", &guard, "--", "sh", "-c"])
+        .args(["exec-starter", &guard, "--", "sh", "-c"])
         .arg("exit 3")
         .spawn()
         .expect("a starter");

@@ -9,10 +9,11 @@ use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exec::command::Conduct;
-use crate::exec::history::{History, PartHistory, Run, overlaps, stamp};
+use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::http::{address, shows};
 use crate::exec::instance::{Exec, exec, step_down};
-use crate::exec::{AGAIN, SOON, TTL, scene};
+use crate::exec::{AGAIN, TTL, scene};
+use crate::fleet::SOON;
 
 /// The second role, beside `worker`.
 const OTHER: [&str; 2] = ["--role", "other"];
@@ -23,7 +24,7 @@ struct Both {
 }
 
 /// Waits until this instance runs the command for both roles.
-async fn both(id: &str, worker: &PartHistory<'_>, other: &PartHistory<'_>) -> Both {
+async fn both(id: &str, worker: &History, other: &History) -> Both {
     Both {
         worker: worker.run_of(id).await,
         other: other.run_of(id).await,
@@ -36,7 +37,7 @@ fn two(id: &str, server: &NatsServer, history: &History, more: &[&str]) -> Exec 
 }
 
 /// Whether a run went on after this moment.
-async fn goes_on(part: &PartHistory<'_>, run: &Run) {
+async fn goes_on(part: &History, run: &Run) {
     let now = stamp();
     eventually(SOON, "a sign of life", async || {
         let last = part.runs().into_iter().find(|it| it.name == run.name)?.last;

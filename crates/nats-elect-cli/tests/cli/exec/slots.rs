@@ -8,7 +8,8 @@ use nats_elect_testing::eventually;
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
-use crate::exec::{SOON, scene};
+use crate::exec::scene;
+use crate::fleet::SOON;
 use crate::nats_elect;
 
 const SLOTS: u16 = 2;

@@ -7,10 +7,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
+use crate::exec::TTL;
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, overlaps};
 use crate::exec::instance::Exec;
-use crate::exec::{SOON, TTL};
+use crate::fleet::SOON;
 
 /// Unless `NATS_ELECT_EXEC_FAULTS` says how many.
 const FAULTS: u64 = 14;

@@ -2,16 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::sync::mpsc::channel;
-use std::thread;
 
 use nats_elect_testing::NatsServer;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, stamp};
-use crate::exec::instance::{Exec, exec, step_down};
-use crate::exec::{SOON, scene};
+use crate::exec::instance::{Exec, exec};
+use crate::exec::scene;
 
 /// A lease that nobody waits for.
 const LONG: [&str; 2] = ["--ttl", "60s"];
@@ -97,36 +95,6 @@ async fn the_leader_is_reported_once_while_an_instance_waits() {
     leader.exited().await;
     assert_eq!(reports.next(), None, "it leads, and ends with its command");
     assert_eq!(child.wait().expect("its end").code(), Some(0));
-}
-
-#[tokio::test]
-async fn the_next_leader_is_reported_when_leadership_was_handed_over() {
-    let server = NatsServer::start().expect("a server");
-    let mut first = exec("first", &server.url())
-        .args(LONG)
-        .args(["--", "sleep", "60"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let history = History::new();
-    let lines = BufReader::new(first.stderr.take().expect("a pipe")).lines();
-    let _second = Exec::start("second", &server.url(), &history, Conduct::Obey, &LONG);
-    step_down(&server, "worker", "second").await;
-    let (tell, told) = channel();
-    thread::spawn(move || {
-        let lines = lines.map_while(Result::ok);
-        for report in lines.filter(|line| line.contains("waiting for")) {
-            let _ = tell.send(report);
-        }
-    });
-    let report = told.recv_timeout(SOON);
-    kill_process(Pid::from_child(&first), Signal::TERM).expect("it is alive");
-    first.wait().expect("its end");
-    let report = report.expect("a report");
-    assert!(
-        report.ends_with("waiting for worker: second leads"),
-        "{report:?}"
-    );
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::events::Events;
 use super::{Answer, serving};
 use crate::ended;
-use crate::fleet::{SOON, at, bucket, comes_true, json, lines, obedient, output};
+use crate::fleet::{SOON, at, bucket, comes_true, json, lines, manager, obedient, output};
 use crate::group::{LEASE, all_owned, member, pair, stop};
 use crate::serve::serving_behind_proxy;
 
@@ -27,10 +27,7 @@ fn is_unavailable(answer: &Answer) -> bool {
 
 /// A member of a group of so many shards.
 async fn member_of(server: &NatsServer, id: &str, group: &str, shards: u32) -> RoleManager {
-    let started = RoleManager::builder()
-        .servers(server.url())
-        .bucket_auto_create()
-        .instance_id(id)
+    let started = manager(server.url(), id)
         .member(MemberConfig::default().ttl(LEASE))
         .group(Group::sharded(group, shards, obedient()))
         .start();

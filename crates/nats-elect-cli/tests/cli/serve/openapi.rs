@@ -4,89 +4,33 @@ use std::collections::BTreeSet;
 
 use nats_elect::{StepDown, StopOptions};
 use nats_elect_testing::NatsServer;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::events::Events;
 use super::{Answer, Serving, serving};
 use crate::fleet::{ROLE, bucket, instance, leader, silent, stranger};
 use crate::group::{all_owned, member};
 use crate::maps::{write_map, write_member};
+use crate::openapi::Document;
 use crate::serve::serving_behind_proxy;
 
-/// The document, in which no object may have a field that it does not name, unless it says so.
-pub struct Document(Value);
+struct Described(Document);
 
-impl Document {
-    pub fn of(serve: &Serving) -> Self {
+impl Described {
+    fn by(serve: &Serving) -> Self {
         // Names of fields are no values: it is not in the notation itself.
         let document = serve.get("/api/v1/openapi.json").body;
-        let mut document: Value = serde_json::from_str(&document).expect("JSON");
-        close(&mut document["components"]["schemas"]);
-        Self(document)
+        Self(Document::new(
+            serde_json::from_str(&document).expect("JSON"),
+        ))
     }
 
-    /// The answer has the form that the document gives for its path, status and kind.
+    /// Each path has one method.
     #[track_caller]
-    pub fn describes(&self, path: &str, answer: &Answer) {
-        let kind = answer.header("content-type").expect("a kind");
-        let responses = &self.operation(path)["responses"];
-        let response = responses.get(answer.status.to_string());
-        let content = &response.unwrap_or(&responses["default"])["content"];
-        // What is not known to be so is 503, too.
-        let of_kind = content
-            .get(kind)
-            .or(responses["default"]["content"].get(kind));
-        let schema = &of_kind.expect("a kind")["schema"];
-        assert!(schema.is_object(), "{path} {}: {kind}", answer.status);
-        self.holds(schema, &answer.json());
-    }
-
-    /// A path has one method.
-    #[track_caller]
-    fn operation(&self, path: &str) -> &Value {
-        let methods = self.0["paths"][path].as_object().expect("a path");
-        assert_eq!(methods.len(), 1, "{path}");
-        methods.values().next().expect("a method")
-    }
-
-    /// The data of an event has the form of this name.
-    #[track_caller]
-    fn describes_event(&self, name: &str, data: &Value) {
-        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
-        self.holds(&schema, data);
-    }
-
-    #[track_caller]
-    fn holds(&self, schema: &Value, value: &Value) {
-        let faults = self.faults(schema, value);
-        assert!(faults.is_empty(), "{faults:#?}\n{value:#}");
-    }
-
-    fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
-        let mut schema = schema.clone();
-        schema["components"] = self.0["components"].clone();
-        let schema = jsonschema::draft202012::options()
-            .should_validate_formats(true)
-            .build(&schema)
-            .expect("a schema");
-        let faults = schema.iter_errors(value);
-        faults
-            .map(|it| format!("{} at {}", it, it.instance_path()))
-            .collect()
-    }
-}
-
-fn close(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            if fields.contains_key("properties") {
-                let more = fields.entry("additionalProperties");
-                more.or_insert(json!(false));
-            }
-            fields.values_mut().for_each(close);
-        }
-        Value::Array(items) => items.iter_mut().for_each(close),
-        _ => {}
+    fn describes(&self, path: &str, answer: &Answer) {
+        let kind = Some(answer.header("content-type").expect("a kind"));
+        let (operation, status) = (format!("get {path}"), answer.status);
+        self.0.describes(&operation, status, kind, &answer.body);
     }
 }
 
@@ -106,7 +50,7 @@ async fn each_answer_is_what_the_document_says() {
     let _b = instance(&server, "node-2").start().await.expect("start");
     let _silent = silent(&server, "node-3").await;
     let (proxy, serve) = serving_behind_proxy(&server);
-    let document = Document::of(&serve);
+    let document = Described::by(&serve);
     let led = "/api/v1/leader/scheduler/node-1";
     let is_ok = |answer: &Answer| answer.status == 200;
     let known = serve.until("a known leader", led, is_ok).await;
@@ -143,9 +87,9 @@ async fn each_answer_is_what_the_document_says() {
     let has_cause = |it: &Value| it["cause"].is_string();
     for event in events.until(&["change", "history"], has_cause) {
         match &*event.kind {
-            "change" => document.describes_event("Change", &event.data),
-            "history" => document.describes_event("Event", &event.data),
-            "view" => document.describes_event("View", &event.data),
+            "change" => document.0.describes_event("Change", &event.data),
+            "history" => document.0.describes_event("Event", &event.data),
+            "view" => document.0.describes_event("View", &event.data),
             _ => {}
         }
     }
@@ -171,7 +115,7 @@ async fn each_answer_about_groups_is_what_the_document_says() {
     let rubbish = bucket.put("_groups.strange.map", "x".into()).await;
     rubbish.expect("put");
     let (proxy, serve) = serving_behind_proxy(&server);
-    let document = Document::of(&serve);
+    let document = Described::by(&serve);
     let path = "/api/v1/groups/partitions/owner?key=a";
     let is_ok = |answer: &Answer| answer.status == 200;
     let known = serve.until("an owner", path, is_ok).await;
@@ -201,7 +145,7 @@ async fn each_answer_about_groups_is_what_the_document_says() {
     let is_free = |it: &Value| it["group"] == "partitions" && it["unowned"] == 12;
     for event in events.until(&["group"], is_free) {
         if event.kind == "group" {
-            document.describes_event("GroupChange", &event.data);
+            document.0.describes_event("GroupChange", &event.data);
         }
     }
     let unknown = "/api/v1/groups/strange/owner?key=a";
@@ -220,7 +164,7 @@ async fn each_answer_about_groups_is_what_the_document_says() {
 async fn before_anything_is_known_each_answer_is_what_the_document_says() {
     let server = NatsServer::start().expect("start");
     let serve = serving(&server, &["--timeout", "1s"]);
-    let document = Document::of(&serve);
+    let document = Described::by(&serve);
     for (path, asked) in [
         (ROLES, ROLES),
         (ONE, "/api/v1/roles/scheduler"),
@@ -249,8 +193,8 @@ fn routed(source: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn each_path_of_the_document_is_served_and_no_more_of_the_api() {
     let server = NatsServer::start().expect("start");
-    let document = Document::of(&serving(&server, &[])).0;
-    let paths = document["paths"].as_object().expect("paths");
-    let paths: BTreeSet<_> = paths.keys().cloned().collect();
-    assert_eq!(paths, routed(include_str!("../../../src/serve/server.rs")));
+    let document = Described::by(&serving(&server, &[]));
+    let routed = routed(include_str!("../../../src/serve/server.rs")).into_iter();
+    let routed: BTreeSet<_> = routed.map(|path| format!("get {path}")).collect();
+    assert_eq!(document.0.operations(), routed);
 }

@@ -2,17 +2,18 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nats_elect_testing::eventually;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::fleet::{SOON, json};
+use crate::running::Process;
 
-/// The process. It ends with this.
 pub struct Serving {
-    child: Child,
+    process: Process,
     pub address: String,
 }
 
@@ -41,7 +42,8 @@ impl Serving {
         BufReader::new(stdout).read_line(&mut line).expect("a line");
         let address = line.trim().strip_prefix("http://").expect("an address");
         let address = address.to_owned();
-        Self { child, address }
+        let process = Process(child);
+        Self { process, address }
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -81,24 +83,15 @@ impl Serving {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.0.id()
     }
 
     pub fn terminate(&self) {
-        let pid = i32::try_from(self.child.id()).expect("a pid");
-        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+        self.process.signal(Signal::TERM);
     }
 
     pub fn code(&mut self) -> Option<i32> {
-        self.child.wait().expect("its end").code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.0.wait().expect("its end").code()
     }
 }
 

@@ -3,7 +3,8 @@
 use nats_elect::{Release, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 
-use super::{SOON, shows};
+use super::shows;
+use crate::fleet::SOON;
 use crate::group::{all_owned, member};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

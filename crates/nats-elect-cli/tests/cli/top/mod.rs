@@ -6,18 +6,14 @@ mod screenshot;
 mod svg;
 pub mod terminal;
 
-use std::time::Duration;
-
 use nats_elect::{AdminConfig, EventsConfig, ManagerConfig, RoleConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::Signal;
 
 use self::terminal::Terminal;
-use crate::fleet::obedient;
+use crate::fleet::{SOON, obedient};
 use crate::pair::leads;
 use crate::{Ended, ended, nats_elect};
-
-const SOON: Duration = Duration::from_secs(30);
 
 async fn instance(server: &NatsServer, id: &str, admin: AdminConfig) -> RoleManager {
     let mut config = ManagerConfig::default();

@@ -9,14 +9,14 @@ use nats_elect_testing::{NatsServer, eventually};
 
 use super::svg;
 use super::terminal::Terminal;
-use crate::day::{self, BUCKET, NODES, Node};
+use crate::day::{self, BUCKET, NODES};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes docs/top.svg and docs/top-wide.svg; first: cargo build --example control_plane"]
 async fn the_pictures_for_the_docs() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
-    let mut nodes: Vec<Node> = NODES.iter().map(|id| Node::start(&url, id)).collect();
+    let mut nodes: Vec<_> = NODES.iter().map(|id| day::node(&url, id)).collect();
     let client = async_nats::connect(&url).await.expect("a connection");
     let admin = AdminClient::new(client.clone(), BUCKET).expect("a client");
     let within = Duration::from_secs(2);
@@ -48,7 +48,7 @@ async fn the_pictures_for_the_docs() {
     let successor = leads("network").await;
     let claimed = format!("network: {} leads", successor.instance_id);
     terminal.shows(&[&claimed]).await;
-    nodes.push(Node::start(&url, &killed));
+    nodes.push(day::node(&url, &killed));
     terminal.shows(&["3 instances answer"]).await;
     let everyone = admin.instances(within).await.expect("instances");
     let idle = everyone

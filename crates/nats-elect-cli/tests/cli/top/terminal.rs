@@ -4,13 +4,12 @@ use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use nats_elect_testing::eventually;
 use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
-const SOON: Duration = Duration::from_secs(30);
+use crate::fleet::SOON;
 
 /// A terminal in which the command runs. Dropping it ends both.
 pub struct Terminal {

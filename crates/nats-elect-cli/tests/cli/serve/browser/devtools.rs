@@ -1,7 +1,7 @@
 //! A browser, and what it is told and asked through its `DevTools` protocol.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::chromium;
 use crate::fleet::{SOON, comes_true};
+use crate::running::Process;
 
 /// Messages end with this.
 const END: u8 = 0;
 
 /// A browser with one tab. It ends with this.
 pub struct Browser {
-    child: Child,
+    _process: Process,
     input: Mutex<(u64, ChildStdin)>,
     heard: Arc<Heard>,
     session: Option<String>,
@@ -41,7 +42,7 @@ impl Browser {
         let hearing = Arc::clone(&heard);
         thread::spawn(move || hearing.listen(output));
         let mut browser = Self {
-            child,
+            _process: Process(child),
             input: Mutex::new((0, input)),
             heard,
             session: None,
@@ -184,13 +185,6 @@ impl Browser {
         complaints.extend(self.events("Runtime.consoleAPICalled"));
         complaints.extend(self.events("Audits.issueAdded"));
         complaints
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::{Answer, serving};
 use super::devtools::Browser;
 use super::page;
-use crate::day::{self, BUCKET, NODES, Node, Past};
+use crate::day::{self, BUCKET, NODES, Past};
 
 /// Some hours of this fleet.
 const AFTERNOON: Past = [
@@ -48,11 +48,11 @@ const AFTERNOON: Past = [
 #[ignore = "writes docs/serve*.webp; first: cargo build --example control_plane"]
 async fn the_pictures_for_the_docs() {
     let server = NatsServer::start().expect("a server");
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes = Vec::new();
     // One after the other, so that each has a role to lead.
     let serve = serving(&server, &[BUCKET]);
     for id in NODES {
-        nodes.push(Node::start(&server.url(), id));
+        nodes.push(day::node(&server.url(), id));
         let follows = |answer: &Answer| {
             let follows = format!("{id}: follower");
             let leads = format!("{id}: leader");
