@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use nats_elect::StepDown;
-use nats_elect_testing::NatsServer;
+use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
 use super::{Answer, Serving, serving};
@@ -159,4 +159,31 @@ async fn readers_read_a_history_again_that_was_found_after_they_came() {
     events.until(&["reload"], |it| it["reason"] == "the history was read");
     let history = serve.get(path).json();
     assert_eq!(history["events"][0]["instance_id"], "node-1", "{history}");
+}
+
+#[tokio::test]
+async fn more_readers_than_there_is_room_for_are_refused_and_others_are_served() {
+    let server = NatsServer::start().expect("start");
+    crate::fleet::bucket(&server).await;
+    let serve = serving(&server, &[]);
+    let mut readers: Vec<_> = (0..64).map(|_| Events::open(&serve, None)).collect();
+    let refused = serve.get("/api/v1/events");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(serve.get("/livez").status, 200);
+    // The end of a reader makes room.
+    readers.pop();
+    let request = format!(
+        "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n",
+        serve.address
+    );
+    eventually(SOON, "room for one more", async || {
+        let mut stream = serve.connect();
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut status = String::new();
+        BufReader::new(stream)
+            .read_line(&mut status)
+            .expect("a line");
+        status.contains(" 200 ").then_some(())
+    })
+    .await;
 }

@@ -101,3 +101,17 @@ async fn a_name_that_is_told_is_answered_and_a_signal_ends_it_well() {
     serve.terminate();
     assert_eq!(serve.code(), Some(0));
 }
+
+#[tokio::test]
+async fn not_more_connections_are_open_at_a_time_than_is_said() {
+    let server = NatsServer::start().expect("start");
+    bucket(&server).await;
+    let serve = serving(&server, &[]);
+    // They send nothing, and so are open for some seconds.
+    let _idle: Vec<_> = (0..300).map(|_| serve.connect()).collect();
+    let metrics = serve.get("/metrics").body;
+    let mut lines = metrics.lines();
+    let open = lines.find_map(|line| line.strip_prefix("election_serve_connections "));
+    let open: u32 = open.expect("a number").parse().expect("a number");
+    assert!((1..=256).contains(&open), "{open}");
+}
