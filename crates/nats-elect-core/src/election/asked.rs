@@ -7,8 +7,8 @@ use super::effect::Effect;
 use super::input::ReplyId;
 use super::phase::Phase;
 use super::scene::Scene;
-use crate::event::EndCause;
-use crate::lease::{Asked, Replaced};
+use crate::event::{BucketRequest, EndCause};
+use crate::lease::Replaced;
 use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;
@@ -167,8 +167,8 @@ impl Scene {
         let read = self.observed_role.was_read() || self.wire.operations.is_reading();
         let linked = self.wire.is_up() && read;
         let held_up_until = (self.observed_role.quarantined_until())
-            .max(self.wire.retry.at(Asked::ReadKeys))
-            .max(self.wire.retry.at(Asked::WriteKey));
+            .max(self.wire.retry.at(BucketRequest::Read))
+            .max(self.wire.retry.at(BucketRequest::Claim));
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 

@@ -8,7 +8,7 @@ use super::scene::Scene;
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
 use crate::heirs::Heirs;
-use crate::lease::{Asked, Attempt, Failure, Found, Held, Kind, Purpose, Stored, WriteOutcome};
+use crate::lease::{Attempt, Failure, Found, Held, Kind, Stored, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -147,7 +147,7 @@ impl Phase {
         let held = self
             .held()
             .is_some_and(|held| held.term == attempt.term && held.revision < revision);
-        if held && attempt.purpose == Purpose::Renew {
+        if held && attempt.request == BucketRequest::Heartbeat {
             at.wire.attempts.settle(attempt.beat, revision);
             return self.confirmed(at, attempt, revision);
         }
@@ -212,9 +212,12 @@ impl Scene {
     pub fn keeping_due(&self, held: &Held) -> (Moment, Timer) {
         let retry = &self.wire.retry;
         if held.is_in_doubt() {
-            (retry.at(Asked::ReadKeys), Timer::Read)
+            (retry.at(BucketRequest::Read), Timer::Read)
         } else {
-            (held.renew_at.max(retry.at(Asked::WriteKey)), Timer::Renew)
+            (
+                held.renew_at.max(retry.at(BucketRequest::Heartbeat)),
+                Timer::Renew,
+            )
         }
     }
 }

@@ -15,7 +15,7 @@ use super::waiting::Waiting;
 use super::winding_down::WindingDown;
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
-use crate::lease::{Asked, Attempt, Freeing, Held, Replaced, Step, WriteOutcome};
+use crate::lease::{Attempt, Freeing, Held, Replaced, Step, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Nonce, Release};
@@ -83,13 +83,13 @@ impl Releasing {
     }
 
     pub fn timers(&self, at: &Scene) -> Vec<(Moment, Timer)> {
-        let retry_at = at.wire.retry.at(Asked::WriteKey);
+        let retry_at = at.wire.retry.at(BucketRequest::Release);
         let next = match self.freeing.step {
             Step::Forgone => return vec![(at.now, Timer::FinishRelease)],
             Step::Released { marker, at: since } => {
                 return self.accepting_timers(at, marker, since);
             }
-            Step::Look(_) => (at.wire.retry.at(Asked::ReadKeys), Timer::Read),
+            Step::Look(_) => (at.wire.retry.at(BucketRequest::Read), Timer::Read),
             Step::Write(_) => {
                 let searched = self.succession.search_until();
                 let release_at = searched.map_or(retry_at, |at| at.max(retry_at));
@@ -117,7 +117,10 @@ impl Releasing {
         let give_up = look_at + at.settings.request_timeout;
         let mut timers = vec![(give_up, Timer::FinishRelease)];
         if at.wire.may_send() && !succession.has_looked() {
-            timers.push((look_at.max(at.wire.retry.at(Asked::ReadKeys)), Timer::Read));
+            timers.push((
+                look_at.max(at.wire.retry.at(BucketRequest::Read)),
+                Timer::Read,
+            ));
         }
         timers
     }

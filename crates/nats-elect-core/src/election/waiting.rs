@@ -12,7 +12,7 @@ use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
 use crate::heirs::Heirs;
-use crate::lease::{Asked, Attempt, Purpose, Secrets, WriteOutcome};
+use crate::lease::{Attempt, Secrets, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -113,7 +113,7 @@ impl Waiting {
         if !at.wire.may_send() {
             return timers;
         }
-        let retry_at = at.wire.retry.at(Asked::ReadKeys);
+        let retry_at = at.wire.retry.at(BucketRequest::Read);
         if let Some(promised) = self.promised.filter(|it| at.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
@@ -127,7 +127,7 @@ impl Waiting {
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let claim_at = (free_at + self.claim_wait).max(at.wire.retry.at(Asked::WriteKey));
+            let claim_at = (free_at + self.claim_wait).max(at.wire.retry.at(BucketRequest::Claim));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
             let tells = at.wire.has_unique_sequences() && at.observed_role.is_vouched();
@@ -293,7 +293,7 @@ impl Waiting {
                 let taken = (at.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
                     let next = write.sent + at.pause_between_claims();
-                    at.wire.retry.wait_until(Asked::WriteKey, next);
+                    at.wire.retry.wait_until(BucketRequest::Claim, next);
                 }
                 self.must_read(at.now, true);
             }
@@ -305,7 +305,7 @@ impl Waiting {
     /// from its sending.
     pub fn adopt_claim(self, at: &mut Scene, entry: &Entry, bucket_known: bool) -> Phase {
         let attempt = at.wire.attempts.find(entry.content.nonce());
-        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
+        let is_open = |it: &Attempt| it.request == BucketRequest::Claim && it.settled.is_none();
         let Some(claim) = attempt.filter(is_open) else {
             return Phase::Waiting(self);
         };

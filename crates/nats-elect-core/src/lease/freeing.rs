@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::attempts::{Attempt, Purpose};
+use super::attempts::Attempt;
 use super::held::{Held, Stored};
 use super::input::WriteOutcome;
-use super::retry::Asked;
 use super::wire::Wire;
+use crate::event::BucketRequest;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 
@@ -140,10 +140,10 @@ impl Freeing {
             {
                 // It is older than a confirmed write, perhaps a release of an earlier term. The
                 // read is stale, or NATS lost writes.
-                wire.retry.wait_until(Asked::ReadKeys, now + pause);
+                wire.retry.wait_until(BucketRequest::Read, now + pause);
                 self.step = Step::Look(replaced);
             }
-            Some((marker, Some(attempt))) if attempt.purpose == Purpose::Release => {
+            Some((marker, Some(attempt))) if attempt.request == BucketRequest::Release => {
                 wire.attempts.settle(attempt.beat, marker);
                 self.released(marker, now);
             }
