@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::labels;
-use crate::record::Nonce;
+use crate::record::{Nonce, json};
 use crate::release::ReleaseHash;
 use crate::text::printable;
 
@@ -164,7 +164,7 @@ impl PeerRequest {
 
     /// The message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        serde_json::json!(self).to_string().into_bytes()
+        json(self)
     }
 
     /// Parses a message. Returns `None` if it is too large or not a request that this version
@@ -183,7 +183,7 @@ impl PeerRequest {
 impl PeerReply {
     /// The message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        serde_json::json!(self).to_string().into_bytes()
+        json(self)
     }
 
     /// Parses a message. Returns `None` if it is too large or not a reply that this version knows.

@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::VERSION;
 use super::epoch::Epoch;
 use super::key::Key;
 use super::layout::MOST_MAP_BYTES;
 use super::map::Map;
 use super::record::{MOST_RECORD_BYTES, MemberRecord};
 use super::units::Unit;
-use super::{VERSION, json};
 use crate::condition::{TTL_HEADER, stored_condition};
+use crate::record::json;
 
 /// A value under a key of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +83,7 @@ impl Value {
 
     /// Rule 2: whether the epoch that has this value under its key is clear of a unit for the map of
     /// this sequence. It is over, or its record [says so](MemberRecord::is_clear).
-    pub fn is_clear(&self, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+    pub fn is_clear(&self, generation: u32, unit: &Unit, number: u64) -> bool {
         match self {
             Self::Ended | Self::Expiring => true,
             Self::Member(record) => record.is_clear(generation, unit, number),

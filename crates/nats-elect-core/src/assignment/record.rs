@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::VERSION;
 use super::epoch::{Epoch, MEMBER_LEASE};
 use super::units::{Unit, UnitSets};
-use super::{VERSION, json};
 use crate::application::Application;
 use crate::name::{InstanceId, UnitName};
-use crate::record::Nonce;
+use crate::record::{Nonce, json};
 use crate::text::printable;
 
 /// The most labels of a member that are read.
@@ -125,7 +125,7 @@ impl MemberRecord {
 
     /// Whether the member is clear of a unit for the map of this sequence: it follows that map or a
     /// later one, and excepts neither the unit nor one of another generation.
-    pub fn is_clear(&self, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+    pub fn is_clear(&self, generation: u32, unit: &Unit, number: u64) -> bool {
         self.follows >= number
             && !self.excepts.has_other_generation(generation)
             && !self.excepts.contains(generation, unit)

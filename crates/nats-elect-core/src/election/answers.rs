@@ -127,7 +127,7 @@ impl Phase {
         };
         if attempt.request == BucketRequest::Release {
             if let Self::Releasing(it) = &mut self {
-                it.freeing.shown(attempt, revision, &mut at.wire, at.now);
+                it.shown(at, attempt, revision);
             }
             return self;
         }

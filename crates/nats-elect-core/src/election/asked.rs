@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::effect::Effect;
 use super::input::ReplyId;
 use super::phase::Phase;
+use super::releasing::Replaced;
 use super::scene::Scene;
 use crate::event::{BucketRequest, EndCause};
-use crate::lease::Replaced;
 use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;
@@ -123,7 +123,7 @@ impl Phase {
         *self = std::mem::replace(self, Self::Stopped).wind_down(at, EndCause::Preempted);
         let (replaced, cause) = match self {
             Self::WindingDown(it) => (it.replaced, Some(it.cause)),
-            Self::Releasing(it) => (it.freeing.replaced(), it.cause()),
+            Self::Releasing(it) => (it.replaced(), it.cause()),
             _ => return refused(Refusal::NotLeader),
         };
         let frees = replaced == Some(Replaced::OwnRecord);

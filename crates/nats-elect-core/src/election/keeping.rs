@@ -84,7 +84,7 @@ impl Phase {
         at.wire.operations.forget_heartbeats(revision);
         let late = self.is_deadline_over(at) && !mutated!(ExtendOnLateAck);
         if let Self::Releasing(releasing) = &mut self {
-            releasing.freeing.held.stored(revision);
+            releasing.held.stored(revision);
         }
         let Some(held) = self.kept() else {
             return self;
@@ -223,7 +223,7 @@ impl Scene {
 }
 
 /// A message under the role's key, as far as a lease goes by it.
-pub(super) fn stored(entry: &Entry) -> Stored {
+fn stored(entry: &Entry) -> Stored {
     Stored {
         revision: entry.revision,
         nonce: entry.content.nonce(),
