@@ -9,7 +9,7 @@ use super::solo::{
     proven_release, record_of, settings, stranger, tuned,
 };
 use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
-use crate::{Effect, Input, WriteKind};
+use crate::{Effect, Input};
 
 /// The time until a new instance claims over the message that it reads. `None` if it does not claim
 /// within a minute.
@@ -17,27 +17,9 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
     let role = content.map(|content| entry(100, content));
     let mut solo = Solo::new(tuned(|it| it.claim_delay = ms(0)), BUCKET);
     let start = solo.now;
-    solo.read(role.clone(), fence);
-    let over = role.as_ref().map_or(0, |entry| entry.revision);
-    for _ in 0..60_000 {
-        for effect in solo.take() {
-            match effect {
-                Effect::Write(write) => {
-                    let WriteKind::Claim { over: is, .. } = write.kind else {
-                        panic!("no claim: {write:?}");
-                    };
-                    assert_eq!(is, over);
-                    return Some(solo.now.since(start));
-                }
-                Effect::Read { op, .. } => solo.show(op, role.clone(), fence),
-                _ => {}
-            }
-        }
-        if solo.effects.is_empty() {
-            solo.wait(ms(1));
-        }
-    }
-    None
+    let claim = solo.wait_showing(ms(60_000), role.as_ref(), fence)?;
+    assert_claims(&claim, role.map_or(0, |entry| entry.revision));
+    Some(solo.now.since(start))
 }
 
 #[test]
@@ -50,18 +32,27 @@ fn the_release_of_the_last_term_frees_a_role_at_once() {
 }
 
 #[test]
-fn a_role_that_was_never_led_is_free_at_once() {
-    assert_eq!(waits(None, None), Some(ms(0)));
-}
-
-#[test]
-fn a_missing_key_of_a_role_that_was_led_is_waited_for() {
-    assert_eq!(waits(None, Some(OLD_FENCE)), Some(ms(1000)));
-}
-
-#[test]
-fn a_foreign_delete_marker_is_waited_for() {
-    assert_eq!(waits(Some(Content::ForeignMarker), None), Some(ms(1000)));
+fn what_no_leader_of_ours_left_is_waited_for_as_long_as_our_own_lease_or_as_its_own() {
+    let mut of_our_id = record_of(Uuid::from_u128(2), 7, Some(ms(1000)));
+    if let Content::Record(record) = &mut of_our_id {
+        record.id = "solo".to_owned();
+    }
+    let forged = record_of(OWN, 7, Some(ms(1000)));
+    let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
+    let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
+    for (content, fence, wait) in [
+        (None, None, 0),
+        (None, Some(OLD_FENCE), 1000),
+        (Some(Content::ForeignMarker), None, 1000),
+        (Some(Content::Opaque), None, 1000),
+        (Some(stranger(None)), None, 1000),
+        (Some(of_our_id), None, 1000),
+        (Some(forged), None, 1000),
+        (Some(go), None, 1000),
+        (Some(newer), None, 2000),
+    ] {
+        assert_eq!(waits(content.clone(), fence), Some(ms(wait)), "{content:?}");
+    }
 }
 
 #[test]
@@ -80,15 +71,6 @@ fn the_record_of_the_last_term_is_waited_for_as_long_as_its_lease() {
 }
 
 #[test]
-fn a_message_without_a_lease_is_waited_for_as_long_as_our_own_lease() {
-    for content in [Content::Opaque, stranger(None)] {
-        assert_eq!(waits(Some(content), None), Some(ms(1000)));
-    }
-    let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
-    assert_eq!(waits(Some(go), None), Some(ms(1000)));
-}
-
-#[test]
 fn a_message_without_a_lease_is_waited_for_as_long_as_the_max_age() {
     let bucket = crate::Bucket {
         max_age: Some(ms(3000)),
@@ -101,12 +83,6 @@ fn a_message_without_a_lease_is_waited_for_as_long_as_the_max_age() {
         assert_eq!(solo.wait_showing(ms(2999), Some(&role), None), None);
         assert!(solo.wait_showing(ms(5), Some(&role), None).is_some());
     }
-}
-
-#[test]
-fn the_lease_of_a_record_with_a_newer_schema_is_respected() {
-    let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
-    assert_eq!(waits(Some(newer), None), Some(ms(2000)));
 }
 
 #[test]
@@ -134,21 +110,6 @@ fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
     let role = entry(100, record_of(OWN, 7, Some(ms(1000))));
     let claim = solo.wait_showing(ms(3), Some(&role), Some(OLD_FENCE));
     assert_claims(&claim.expect("a claim"), 100);
-}
-
-#[test]
-fn a_forged_record_of_our_incarnation_is_waited_for() {
-    let content = record_of(OWN, 7, Some(ms(1000)));
-    assert_eq!(waits(Some(content), None), Some(ms(1000)));
-}
-
-#[test]
-fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
-    let mut content = record_of(Uuid::from_u128(2), 7, Some(ms(1000)));
-    if let Content::Record(record) = &mut content {
-        record.id = "solo".to_owned();
-    }
-    assert_eq!(waits(Some(content), None), Some(ms(1000)));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings, tuned,
+    BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings,
+    step_down, tuned,
 };
 use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
@@ -84,21 +85,16 @@ fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
 }
 
 #[test]
-fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
-    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
-    solo.refuse(&renewal, 103);
-    let foreign = record_of(super::solo::OWN, 4_000, Some(TTL));
-    solo.read(Some(entry(103, foreign)), None);
-    assert!(solo.ends(EndCause::Superseded));
-}
-
-#[test]
-fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
-    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
-    solo.refuse(&renewal, 103);
-    let foreign = record_of(Uuid::from_u128(2), renewal.nonce.beat, Some(TTL));
-    solo.read(Some(entry(103, foreign)), None);
-    assert!(solo.ends(EndCause::Superseded));
+fn another_nonce_than_that_of_a_heartbeat_is_not_ours() {
+    let others = |beat| [(super::solo::OWN, 4_000), (Uuid::from_u128(2), beat)];
+    for which in 0..2 {
+        let (mut solo, renewal) = Solo::beating(settings(|_| {}));
+        solo.refuse(&renewal, 103);
+        let (incarnation, beat) = others(renewal.nonce.beat)[which];
+        let foreign = record_of(incarnation, beat, Some(TTL));
+        solo.read(Some(entry(103, foreign)), None);
+        assert!(solo.ends(EndCause::Superseded));
+    }
 }
 
 #[test]
@@ -160,30 +156,14 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
 #[test]
 fn a_fence_record_of_another_above_ours_ends_the_term() {
     let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(200)));
-    let mut read = None;
-    for _ in 0..40 {
-        solo.wait(ms(10));
-        let effects = solo.take();
-        for effect in effects {
-            match effect {
-                Effect::Write(write) => solo.ack(&write, 103),
-                Effect::Read { op, .. } => read = Some(op),
-                _ => {}
-            }
-        }
-        if read.is_some() {
-            break;
-        }
-    }
+    let renewal = solo.heartbeat();
+    solo.ack(&renewal, 103);
+    solo.wait(ms(100));
     let nonce = crate::record::Nonce {
         incarnation: Uuid::from_u128(2),
         beat: 9,
     };
-    solo.show(
-        read.expect("the fence is looked at"),
-        None,
-        Some(fence_of(200, nonce)),
-    );
+    solo.read(None, Some(fence_of(200, nonce)));
     assert!(solo.ends(EndCause::Superseded));
 }
 
@@ -244,14 +224,7 @@ fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
                 request: RequestId(1),
                 term: None,
             },
-            4 => Input::Intend(
-                RequestId(1),
-                Intent::StepDown {
-                    to: None,
-                    expected: None,
-                    hold_off: ms(0),
-                },
-            ),
+            4 => step_down(RequestId(1), None, None, ms(0)),
             _ => Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
         });
         assert!(!solo.writes(), "{input}");

@@ -48,21 +48,14 @@ fn a_heartbeat_is_sent_once_per_interval() {
     assert_renews(&next, 103);
 }
 
+/// Waits for a read of the fence record, and answers it.
 fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
-    for _ in 0..1000 {
-        let effects = solo.take();
-        for effect in effects {
-            match effect {
-                Effect::Write(write) => panic!("no look before {write:?}"),
-                Effect::Read { op, .. } => {
-                    solo.show(op, role, Some(fence));
-                    return;
-                }
-                _ => {}
-            }
-        }
+    solo.take();
+    while !solo.asks() {
         solo.wait(ms(1));
     }
+    assert!(!solo.writes(), "a look comes first");
+    solo.read(role, Some(fence));
 }
 
 /// A leader since 1 ms after its claim, with its first heartbeat at 103.

@@ -10,9 +10,10 @@ use crate::config::{RoleConfig, RoleSettings};
 use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::moment::Moment;
+use crate::peer::PeerRequest;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
 use crate::release::ReleaseSecret;
-use crate::token::LeaseToken;
+use crate::token::{FencingToken, LeaseToken};
 use crate::{
     Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Intent, Link, OpId,
     RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
@@ -186,12 +187,7 @@ impl Solo {
 
     /// Somebody asks for a step-down without conditions.
     pub fn step_down(&mut self, request: RequestId) {
-        let intent = Intent::StepDown {
-            to: None,
-            expected: None,
-            hold_off: ms(0),
-        };
-        self.feed(Input::Intend(request, intent));
+        self.feed(step_down(request, None, None, ms(0)));
     }
 
     /// The application has the instance leave.
@@ -253,13 +249,24 @@ impl Solo {
         role: Option<&Entry>,
         fence: Option<FenceEntry>,
     ) -> Option<Write> {
+        self.wait_showing_in(BUCKET, time, role, fence)
+    }
+
+    /// The same in this bucket.
+    pub fn wait_showing_in(
+        &mut self,
+        bucket: Bucket,
+        time: Duration,
+        role: Option<&Entry>,
+        fence: Option<FenceEntry>,
+    ) -> Option<Write> {
         let end = self.now + time;
         loop {
             let asks = |effect: &Effect| matches!(effect, Effect::Write(_) | Effect::Read { .. });
             if let Some(index) = self.effects.iter().position(asks) {
                 match self.effects.remove(index) {
                     Effect::Write(write) => return Some(write),
-                    Effect::Read { op, .. } => self.show(op, role.cloned(), fence),
+                    Effect::Read { op, .. } => self.show_in(bucket, op, role.cloned(), fence),
                     _ => {}
                 }
                 continue;
@@ -364,6 +371,40 @@ impl Solo {
             op: write.op,
             outcome,
         });
+    }
+}
+
+/// A leader and its term, after a while in which nothing happened.
+pub fn leading() -> (Solo, TermId) {
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+/// A request for a step-down: in favour of a successor, of this term alone, for so long.
+pub fn step_down(
+    request: RequestId,
+    to: Option<&str>,
+    expected: Option<FencingToken>,
+    hold_off: Duration,
+) -> Input {
+    let to = to.map(ToOwned::to_owned);
+    let intent = Intent::StepDown {
+        to,
+        expected,
+        hold_off,
+    };
+    Input::Intend(request, intent)
+}
+
+/// The question whether this candidate, or any, could lead after the term with this secret.
+pub fn could_lead(to: Option<&str>, secret: Option<ReleaseSecret>) -> PeerRequest {
+    PeerRequest::Ready {
+        to: to.map(ToOwned::to_owned),
+        release: secret.map(ReleaseSecret::hash),
+        hold_off_ms: None,
+        urgent: false,
     }
 }
 

@@ -12,7 +12,6 @@ use crate::{ModelBucket, World, ms, settings};
 pub mod attacks;
 pub mod buckets;
 mod electing;
-mod ending;
 pub mod failing;
 pub mod failover;
 mod fenced;
