@@ -1,6 +1,7 @@
 //! The values under the keys of a group, as far as members may have written them.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::VERSION;
 use super::epoch::Epoch;
@@ -41,19 +42,9 @@ struct Head {
     ended: Option<Epoch>,
 }
 
-#[derive(Serialize)]
-struct EndedValue {
-    v: u64,
-    ended: Epoch,
-}
-
 /// The JSON value that says that an epoch is over: [`Value::Ended`]. All versions understand it.
 pub fn ended(epoch: Epoch) -> Vec<u8> {
-    let value = EndedValue {
-        v: VERSION,
-        ended: epoch,
-    };
-    json(&value)
+    json(&json!({ "v": VERSION, "ended": epoch }))
 }
 
 impl Value {

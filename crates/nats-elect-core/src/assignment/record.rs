@@ -51,10 +51,10 @@ pub struct MemberRecord {
     #[serde(default, skip_serializing_if = "UnitSets::is_empty")]
     pub unable: UnitSets,
     /// Whether it leaves, and begins nothing.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves: bool,
     /// Whether it waits for leases of another bucket, and gets no units until then.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
     /// What it tells about itself.
     #[serde(flatten)]
@@ -65,7 +65,7 @@ pub struct MemberRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Profile {
     /// Whether it takes no more units.
-    #[serde(rename = "cordon", default, skip_serializing_if = "is_false")]
+    #[serde(rename = "cordon", default, skip_serializing_if = "std::ops::Not::not")]
     pub cordoned: bool,
     /// Where it runs, if it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,11 +169,6 @@ impl MemberRecord {
             .collect();
         Some(record)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -23,21 +23,17 @@ const LONGEST_ORDER: Duration = Duration::from_secs(86_400);
 impl Phase {
     /// Handles a peer request.
     pub fn asked(mut self, at: &mut Scene, reply_to: ReplyId, question: PeerRequest) -> Self {
-        let can_wait = matches!(
-            question,
-            PeerRequest::Ready {
-                to: None,
-                urgent: false,
-                ..
-            }
-        );
+        let mut after = Duration::ZERO;
         let answer = match question {
             PeerRequest::Ready {
                 to,
                 release,
                 hold_off_ms,
-                urgent: _,
+                urgent,
             } => {
+                if to.is_none() && !urgent {
+                    after = at.answer_wait();
+                }
                 let answer = self.readiness(at, to.as_deref(), release);
                 if let Self::Waiting(it) = &mut self {
                     if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
@@ -59,11 +55,6 @@ impl Phase {
             } => Some(self.yield_to(at, Nonce { incarnation, beat }, by)),
         };
         if let Some(answer) = answer {
-            let after = if can_wait {
-                at.answer_wait()
-            } else {
-                Duration::ZERO
-            };
             at.emit(Effect::AnswerPeer {
                 reply_to,
                 answer,

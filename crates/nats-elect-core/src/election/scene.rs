@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
-use super::input::{PeerRequestId, RequestId};
+use super::input::RequestId;
 use super::observed_role::ObservedRole;
 use super::streak::Failing;
 use crate::config::RoleSettings;
 use crate::event::Event;
-use crate::lease::{AdaptiveTimeout, Failure, Fresh, TermId, Wire};
+use crate::lease::{AdaptiveTimeout, Failure, Fresh, Wire};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
@@ -135,16 +135,5 @@ impl Scene {
     pub fn lease_until(&self, sent: Moment) -> Moment {
         mutated!(NoDriftMargin => return sent + self.settings.ttl);
         sent + self.settings.ttl - self.settings.drift_margin()
-    }
-
-    pub fn next_question(&mut self) -> PeerRequestId {
-        self.last_question += 1;
-        PeerRequestId(self.last_question)
-    }
-
-    /// Numbers a new acquisition.
-    pub fn next_term(&mut self) -> TermId {
-        self.last_term += 1;
-        TermId(self.last_term)
     }
 }

@@ -265,12 +265,13 @@ impl Leadership {
             at.refused(request, None);
         } else {
             let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
-            let question = at.ask(PeerRequest::Ready {
+            let asked = PeerRequest::Ready {
                 to: Some(to),
                 release: Some(self.held.secrets.release.hash()),
                 hold_off_ms: (millis > 0).then_some(millis),
                 urgent: false,
-            });
+            };
+            let question = at.ask(asked, Heirs::NONE);
             self.handoff_asked = Some(PendingHandoff {
                 question,
                 request,
@@ -301,15 +302,12 @@ impl Scene {
             hold_off_ms: None,
             urgent,
         };
-        self.ask_among(question, among)
+        self.ask(question, among)
     }
 
-    pub fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
-        self.ask_among(question, Heirs::NONE)
-    }
-
-    fn ask_among(&mut self, question: PeerRequest, among: Heirs) -> PeerRequestId {
-        let id = self.next_question();
+    pub fn ask(&mut self, question: PeerRequest, among: Heirs) -> PeerRequestId {
+        self.last_question += 1;
+        let id = PeerRequestId(self.last_question);
         // The other instance's handler is asked for its health, too.
         let within = self
             .settings

@@ -12,7 +12,7 @@ use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
 use crate::heirs::Heirs;
-use crate::lease::{Attempt, Secrets, WriteOutcome};
+use crate::lease::{Attempt, Secrets, TermId, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -243,7 +243,8 @@ impl Waiting {
         let over = at.observed_role.claim_over();
         at.become_state(RoleState::Candidate);
         at.ordered_until = at.now + self.order_holds(at);
-        let term = at.next_term();
+        at.last_term += 1;
+        let term = TermId(at.last_term);
         let secrets = Secrets {
             token: at.fresh.lease_token,
             release: at.fresh.release_secret,
