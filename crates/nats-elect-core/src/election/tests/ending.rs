@@ -7,7 +7,7 @@ use super::solo::{
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 use crate::token::FencingToken;
-use crate::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId, WriteKind};
+use crate::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId};
 
 const ASK: RequestId = RequestId(7);
 
@@ -96,42 +96,6 @@ fn a_handler_without_a_confirmed_heartbeat_is_aborted_before_its_lease_ends() {
     assert!(!solo.aborts());
     solo.wait(ms(1));
     assert!(solo.has(|effect| *effect == Effect::Abort { term }));
-}
-
-#[test]
-fn only_consecutive_failed_checks_make_a_leader_unhealthy() {
-    let (mut solo, term) = leading();
-    let check = |solo: &mut Solo, healthy| {
-        for _ in 0..2000 {
-            let effects = solo.take();
-            let mut asked = false;
-            for effect in effects {
-                match effect {
-                    Effect::Write(write) => {
-                        let WriteKind::Renew { over, .. } = write.kind else {
-                            panic!("a heartbeat");
-                        };
-                        solo.ack(&write, over + 10);
-                    }
-                    Effect::Read { op, .. } => solo.show(op, None, None),
-                    Effect::CheckHealth { .. } => asked = true,
-                    _ => {}
-                }
-            }
-            if asked {
-                solo.feed(Input::Health { term, healthy });
-                return;
-            }
-            solo.wait(ms(1));
-        }
-        panic!("no check");
-    };
-    for healthy in [false, false, true, false, false] {
-        check(&mut solo, healthy);
-        assert_eq!(solo.ending(), None);
-    }
-    check(&mut solo, false);
-    assert_eq!(solo.ending(), Some(EndCause::Unhealthy));
 }
 
 #[test]

@@ -326,10 +326,8 @@ fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
     assert_eq!(asked(&mut solo), 0);
     solo.wait(ms(1));
     assert_eq!(asked(&mut solo), 1);
-    let ill = |term| Input::Health {
-        term,
-        healthy: false,
-    };
+    let told = |term, healthy| Input::Health { term, healthy };
+    let ill = |term| told(term, false);
     for _ in 0..3 {
         solo.feed(ill(TermId(term.0 + 1)));
     }
@@ -341,8 +339,13 @@ fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
     assert!(solo.ending().is_none(), "answered twice");
     solo.wait(ms(49));
     assert_eq!(asked(&mut solo), 0);
-    solo.wait(ms(1));
-    assert_eq!(asked(&mut solo), 1);
+    for healthy in [true, false] {
+        solo.wait(ms(50));
+        assert_eq!(asked(&mut solo), 1);
+        solo.feed(told(term, healthy));
+        assert!(solo.ending().is_none(), "not one after the other");
+    }
+    solo.wait(ms(50));
     solo.feed(ill(term));
     assert!(solo.ends(EndCause::Unhealthy));
 }

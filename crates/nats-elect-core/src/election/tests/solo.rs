@@ -331,6 +331,14 @@ impl Solo {
         });
     }
 
+    /// Whether the lease was extended by the write that was sent then.
+    pub fn extended(&self, sent: Moment) -> bool {
+        let until = sent + self.settings.ttl - self.settings.drift_margin();
+        self.has(|effect| {
+            matches!(effect, Effect::Extend { lease, proved, .. } if *proved == sent && *lease == until)
+        })
+    }
+
     /// Leaves this read unanswered until its timeout.
     pub fn fail_read(&mut self, op: OpId) {
         let outcome = Err(failure(FailureKind::Timeout));
