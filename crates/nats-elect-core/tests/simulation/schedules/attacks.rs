@@ -10,7 +10,7 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{Input, Intent, RequestId};
 use uuid::Uuid;
 
-use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
+use super::{defaults, demotions, led_by_the_first, of_ttl, on_a_network, step_down};
 use crate::bucket::stray;
 use crate::network::Wire;
 use crate::node::Trouble;
@@ -205,14 +205,8 @@ pub fn any_constant_round_trip_up_to_a_quarter_of_the_ttl_keeps_its_leader() {
         (1_000, [30, 150, 248]),
     ] {
         for round_trip in round_trips {
-            let mut world = World::unstarted(3, ModelBucket::new(), vec![defaults(ms(ttl)); 3]);
-            let one_way = ms(round_trip) / 2;
-            world.climate.latency = one_way..one_way + ms(1) / 1000;
-            world.climate.watch_delay = world.climate.latency.clone();
-            world.weather = world.climate.clone();
-            for node in 0..3 {
-                world.boot(node);
-            }
+            let (all, one_way) = (vec![defaults(ms(ttl)); 3], ms(round_trip) / 2);
+            let mut world = on_a_network(3, all, one_way..one_way + ms(1) / 1000, 0);
             let took = awaited(&mut world, ms(ttl) * 2);
             let leader = world.leader().expect("it leads");
             world.run(ms(ttl) * 20);
@@ -233,14 +227,7 @@ pub fn any_constant_round_trip_up_to_a_quarter_of_the_ttl_keeps_its_leader() {
 pub fn a_network_that_stalls_demotes_nobody() {
     for (seed, stalled) in (0..60).zip([200, 500, 800].into_iter().cycle()) {
         let all = vec![defaults(ms(5000)); 3];
-        let mut world = World::unstarted(seed, ModelBucket::new(), all);
-        world.climate.latency = ms(150)..ms(151);
-        world.climate.watch_delay = world.climate.latency.clone();
-        world.climate.stalled = stalled;
-        world.weather = world.climate.clone();
-        for node in 0..3 {
-            world.boot(node);
-        }
+        let mut world = on_a_network(seed, all, ms(150)..ms(151), stalled);
         // A claim, its fence and a heartbeat that are all held up take as long as the first lease.
         let lasts = |world: &World| {
             let leads = |node: &usize| world.nodes[*node].is_leader(world.now);
