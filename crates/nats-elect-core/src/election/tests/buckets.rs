@@ -40,8 +40,7 @@ fn a_read_of_another_bucket_ends_the_term_and_asks_for_a_look() {
 #[test]
 fn a_role_in_a_recreated_bucket_is_not_free_before_a_lease_has_passed() {
     for content in [None, Some(Content::Release(Release::default()))] {
-        let mut solo = Solo::new(settings(|_| {}), BUCKET);
-        solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+        let mut solo = Solo::following(ms(2000));
         solo.feed(Input::Link(Link::Up(NEXT)));
         let role = content.map(|content| entry(200, content));
         let early = solo.wait_showing_in(NEXT, ms(1990), role.as_ref(), None);
@@ -83,8 +82,7 @@ fn a_claim_under_way_when_the_bucket_is_replaced_makes_no_leader() {
 /// The watch may show entries of a bucket that the instance does not know of yet.
 #[test]
 fn a_jump_in_sequences_is_checked_by_a_read_before_a_term() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(2000));
     solo.wait(ms(10));
     solo.feed(Input::Observed(free(90_000_000)));
     solo.wait(ms(3));
@@ -154,8 +152,7 @@ fn an_instance_with_an_unfit_bucket_asks_for_looks_and_leads_when_it_is_fit() {
     let claim = solo.wait_showing(ms(10), Some(&free), Some(OLD_FENCE));
     let claim = claim.expect("a claim");
     solo.ack(&claim, 101);
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert!(solo.started().is_some());
     solo.take();
     solo.disconnect();
@@ -191,8 +188,7 @@ fn a_max_age_that_is_reduced_below_the_ttl_ends_the_term() {
 
 #[test]
 fn a_regression_is_reported_and_waited_out() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(1000));
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.read(Some(free(95)), Some(OLD_FENCE));
     assert!(regressed(&solo));
@@ -225,14 +221,10 @@ fn a_release_below_an_observed_record_is_waited_out() {
 #[test]
 fn a_regressed_claim_of_ours_is_not_adopted() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.leave_unanswered(&claim);
-    solo.wait(ms(60));
+    solo.lose(&claim);
     solo.read(Some(entry(105, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(
-        Some(entry(101, own(&claim, ms(1000)))),
-        Some(fence_of(102, claim.nonce)),
-    );
+    solo.read_back(&claim, &claim);
     solo.wait(ms(900));
     assert!(solo.started().is_none());
     assert!(solo.find_write().is_none());

@@ -116,8 +116,7 @@ fn a_release_that_is_refused_for_a_late_heartbeat_of_ours_replaces_it() {
     solo.wait(ms(189));
     let renewal = solo.write();
     solo.end_handler(term);
-    solo.leave_unanswered(&renewal);
-    solo.wait(ms(60));
+    solo.lose(&renewal);
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.refuse(&release, 103);
@@ -144,8 +143,7 @@ fn a_failed_release_restores_nothing() {
     let (mut solo, term) = leading();
     solo.end_handler(term);
     let release = solo.write();
-    solo.leave_unanswered(&release);
-    solo.wait(ms(60));
+    solo.lose(&release);
     solo.read(
         Some(entry(101, own(&claim_of(&release), ms(1000)))),
         Some(OLD_FENCE),

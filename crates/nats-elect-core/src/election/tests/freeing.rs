@@ -114,8 +114,7 @@ fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
 
 #[test]
 fn a_count_begins_anew_with_each_revision() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(1000));
     for beat in 1..10 {
         solo.wait(ms(900));
         assert!(solo.find_write().is_none());
@@ -141,8 +140,7 @@ fn a_count_begins_anew_with_another_record_at_the_same_revision() {
 
 #[test]
 fn a_lease_is_not_counted_from_a_revision_in_an_error() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(200))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(200));
     solo.wait(ms(202));
     let claim = solo.write();
     solo.refuse(&claim, 140);
@@ -160,8 +158,7 @@ fn a_lease_is_not_counted_from_a_revision_in_an_error() {
 fn a_record_written_over_a_living_lease_does_not_shorten_it() {
     let short = record_of(Uuid::from_u128(3), 1, Some(ms(100)));
     for content in [short, Content::Opaque, Content::ForeignMarker] {
-        let mut solo = Solo::new(settings(|_| {}), BUCKET);
-        solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(OLD_FENCE));
+        let mut solo = Solo::following(ms(5000));
         solo.wait(ms(100));
         let over = entry(101, content);
         solo.feed(Input::Observed(over.clone()));
@@ -284,11 +281,9 @@ fn a_process_suspended_before_its_claim_of_a_missing_key_reads_again() {
 fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     let sent = solo.sent;
-    solo.leave_unanswered(&claim);
-    solo.wait(ms(60));
+    solo.lose(&claim);
     solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     let lease = sent + ms(1000) - solo.settings.drift_margin();
     assert!(solo.has(|effect| matches!(
         effect,
@@ -300,8 +295,7 @@ fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
 fn an_unanswered_claim_that_turns_up_too_late_is_claimed_over() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     let sent = solo.sent;
-    solo.leave_unanswered(&claim);
-    solo.wait(ms(60));
+    solo.lose(&claim);
     let read = solo.find_read().expect("a read");
     // A term would not have the time to wind down.
     let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;

@@ -37,8 +37,7 @@ fn a_late_ack_extends_nothing() {
 #[test]
 fn our_late_heartbeat_is_adopted_after_a_refusal() {
     let (mut solo, ghost) = Solo::beating(settings(|_| {}));
-    solo.leave_unanswered(&ghost);
-    solo.wait(ms(60));
+    solo.lose(&ghost);
     solo.read(Some(entry(101, record_of(OWN, 0, Some(TTL)))), None);
     let second = solo.write();
     solo.wait(ms(1));

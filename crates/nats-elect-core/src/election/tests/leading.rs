@@ -196,8 +196,7 @@ fn another_record_at_our_own_revisions_revokes_the_lease_at_once() {
 #[test]
 fn our_own_lost_heartbeat_at_the_revision_of_a_confirmed_one_ends_the_term() {
     let (mut solo, renewal) = renewing(|_| {});
-    solo.leave_unanswered(&renewal);
-    solo.wait(ms(60));
+    solo.lose(&renewal);
     solo.read(Some(entry(101, own(&renewal, TTL))), Some(OLD_FENCE));
     assert!(solo.ends(EndCause::Regressed));
 }

@@ -1,12 +1,10 @@
 //! Outages, and grace periods that end within them.
 
-use super::solo::{BUCKET, Solo, entry, fence_of, ms, own, settings};
+use super::solo::{BUCKET, Solo, ms, settings};
 use crate::config::RoleSettings;
 use crate::event::EndCause;
 use crate::moment::Moment;
 use crate::{Effect, Input, Link, Write, WriteKind};
-
-const TTL: std::time::Duration = ms(1000);
 
 fn graced() -> RoleSettings {
     settings(|config| config.disconnect_grace_period = Some(ms(400)))
@@ -182,10 +180,7 @@ fn no_term_begins_in_an_outage_after_the_grace_period() {
     assert!(solo.started().is_none());
     solo.take();
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(
-        Some(entry(101, own(&claim, TTL))),
-        Some(fence_of(102, fence.nonce)),
-    );
+    solo.read_back(&claim, &fence);
     assert!(solo.started().is_some());
     assert_eq!(acts_until(&solo), None);
 }

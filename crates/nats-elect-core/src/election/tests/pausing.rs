@@ -220,8 +220,7 @@ fn a_claim_that_is_answered_after_the_resume_starts_a_term() {
     solo.feed(PAUSE);
     solo.feed(RESUME);
     solo.ack(&claim, 101);
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert!(solo.started().is_some());
 }
 
@@ -327,8 +326,7 @@ fn a_paused_instance_answers_paused_if_it_is_named_and_else_not_at_all() {
 
 #[test]
 fn an_heir_that_is_paused_leaves_the_role_to_the_others() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
+    let mut solo = Solo::following(TTL);
     solo.feed(asked(could_lead(Some("solo"), None)));
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     solo.feed(PAUSE);

@@ -204,8 +204,7 @@ fn the_watch_confirms_a_claim_that_was_not_answered_in_time() {
     solo.feed(Input::Observed(entry(101, own(&claim, TTL))));
     // The pause after a failure.
     solo.wait(ms(60));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -249,8 +248,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
     let free = free(100);
     solo.show(read, Some(free), Some(OLD_FENCE));
     assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -311,8 +309,7 @@ fn a_refused_claim_that_is_stored_all_the_same_is_won() {
     solo.end(&claim, WriteOutcome::Conflict { current: None });
     solo.wait(ms(100));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -320,10 +317,7 @@ fn a_refused_claim_that_is_stored_all_the_same_is_won() {
 fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
     let (mut solo, claim, fence) = Solo::fencing(settings(|_| {}));
     solo.end(&fence, WriteOutcome::Conflict { current: None });
-    solo.read(
-        Some(entry(101, own(&claim, TTL))),
-        Some(fence_of(102, fence.nonce)),
-    );
+    solo.read_back(&claim, &fence);
     assert_eq!(solo.promoted_at(), Some(102));
 }
 

@@ -119,6 +119,13 @@ impl Solo {
         solo
     }
 
+    /// An instance that has read a leader's record at 100.
+    pub fn following(ttl: Duration) -> Self {
+        let mut solo = Self::new(settings(|_| {}), BUCKET);
+        solo.read(Some(entry(100, stranger(Some(ttl)))), Some(OLD_FENCE));
+        solo
+    }
+
     /// An instance that has sent its claim over a release at 100.
     pub fn claiming(settings: RoleSettings) -> (Self, Write) {
         let mut solo = Self::facing_free(settings);
@@ -306,6 +313,12 @@ impl Solo {
         self.show(op, role, fence);
     }
 
+    /// The read shows this claim at 101, and the fence record of this write at 102.
+    pub fn read_back(&mut self, claim: &Write, fence: &Write) {
+        let role = entry(101, own(claim, self.settings.ttl));
+        self.read(Some(role), Some(fence_of(102, fence.nonce)));
+    }
+
     /// Answers this read.
     pub fn show(&mut self, op: OpId, role: Option<Entry>, fence: Option<FenceEntry>) {
         self.show_in(BUCKET, op, role, fence);
@@ -372,6 +385,18 @@ impl Solo {
     pub fn leave_unanswered(&mut self, write: &Write) {
         self.wait(ms(80));
         self.time_out(write);
+    }
+
+    /// The same, and the pause that follows.
+    pub fn lose(&mut self, write: &Write) {
+        self.leave_unanswered(write);
+        self.wait(ms(60));
+    }
+
+    /// The fence record that was sent stands at 102.
+    pub fn fences(&mut self) {
+        let fence = self.write();
+        self.ack(&fence, 102);
     }
 
     pub fn end(&mut self, write: &Write, outcome: WriteOutcome) {
@@ -463,6 +488,15 @@ pub fn free(revision: u64) -> Entry {
 /// A release that our secret proves.
 pub fn proven_release() -> Content {
     Content::Release(Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    })
+}
+
+/// A release of ours as it looks in the bucket.
+pub fn released(write: &Write) -> Content {
+    Content::Release(Release {
+        nonce: Some(write.nonce),
         secret: Some(SECRET),
         ..Release::default()
     })
