@@ -8,7 +8,7 @@ use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, fence_of, hashed_fence, ms, own,
     proven_release, record_of, settings, stranger, tuned,
 };
-use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
+use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Release, SeenFence};
 use crate::{Effect, Input};
 
 /// The time until a new instance claims over the message that it reads. `None` if it does not claim
@@ -171,16 +171,11 @@ fn a_record_written_over_a_living_lease_does_not_shorten_it() {
 
 #[test]
 fn a_longer_lease_in_the_fence_record_is_waited_for_when_the_role_key_no_longer_shows_it() {
+    let ttl = Some(ms(4000));
+    let record = OLD_FENCE.record.map(|it| SeenFence { ttl, ..it });
     let fence = FenceEntry {
-        revision: 99,
-        record: Some(SeenFence {
-            nonce: Nonce {
-                incarnation: Uuid::from_u128(99),
-                beat: 0,
-            },
-            ttl: Some(ms(4000)),
-            release: None,
-        }),
+        record,
+        ..OLD_FENCE
     };
     let short = record_of(Uuid::from_u128(98), 1, Some(ms(500)));
     for content in [

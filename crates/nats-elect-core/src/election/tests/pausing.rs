@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::asked::{answered, asked};
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, could_lead, entry, free, ms, own,
+    BUCKET, OLD_FENCE, Solo, assert_claims, assert_frees, could_lead, entry, free, ms, own,
     proven_release, record_of, settings, stranger, tuned,
 };
 use crate::event::{EndCause, Event};
@@ -14,10 +14,8 @@ use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
-use crate::token::LeaseToken;
 use crate::{
-    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply,
-    RequestId, TermId, Write,
+    Effect, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply, RequestId, TermId, Write,
 };
 
 const ASK: RequestId = RequestId(7);
@@ -38,6 +36,12 @@ fn leading() -> (Solo, TermId) {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
     (solo, term)
+}
+
+#[track_caller]
+fn stepped_down(solo: &Solo, released: bool, handoff: Option<Handoff>) {
+    let expected = Reply::SteppedDown { released, handoff };
+    assert_eq!(solo.reply(ASK), Some(&expected));
 }
 
 fn search(solo: &Solo) -> Option<PeerRequestId> {
@@ -240,11 +244,7 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     solo.ack(&release, 103);
     assert_eq!(solo.reply(ASK), None, "the heir has not claimed it yet");
     solo.feed(Input::Observed(entry(104, record_of(HEIR, 0, Some(TTL)))));
-    let handed = Reply::SteppedDown {
-        released: true,
-        handoff: Some(Handoff::Accepted),
-    };
-    assert_eq!(solo.reply(ASK), Some(&handed));
+    stepped_down(&solo, true, Some(Handoff::Accepted));
     assert!(solo.election.status().leader.is_some());
     solo.take();
     // The heir dies. The cordoned instance still leads nothing.
@@ -274,11 +274,7 @@ fn a_cordon_while_a_term_ends_waits_for_its_end() {
     solo.end_handler(term);
     let release = solo.write();
     solo.ack(&release, 103);
-    let freed = Reply::SteppedDown {
-        released: true,
-        handoff: None,
-    };
-    assert_eq!(solo.reply(ASK), Some(&freed));
+    stepped_down(&solo, true, None);
 }
 
 #[test]
@@ -289,11 +285,7 @@ fn a_leader_that_is_cordoned_while_disconnected_lets_its_lease_run_out() {
     assert!(search(&solo).is_none(), "nobody can be asked");
     solo.end_handler(term);
     solo.wait(TTL);
-    let kept = Reply::SteppedDown {
-        released: false,
-        handoff: None,
-    };
-    assert_eq!(solo.reply(ASK), Some(&kept));
+    stepped_down(&solo, false, None);
     assert!(!solo.writes());
 }
 
@@ -370,24 +362,9 @@ fn a_new_link_does_not_end_a_pause() {
 
 #[test]
 fn an_election_can_begin_paused() {
-    let now = crate::moment::Moment::from_nanos(5_000_000_000_000);
-    let candidate = Candidate {
-        instance_id: "solo".to_owned(),
-        incarnation: super::solo::OWN,
-        first_beat: 0,
-        paused: true,
-        settings: settings(|_| {}),
-    };
-    let mut solo = Solo::facing_free(settings(|_| {}));
-    solo.election = Election::new(candidate, now);
-    let fresh = Fresh {
-        lease_token: LeaseToken::new(Uuid::from_u128(1)),
-        release_secret: SECRET,
-        chance: 0.5,
-    };
-    let told = solo.election.step(now, fresh, Input::Tick);
-    assert_eq!(told, Vec::new(), "whoever made it so has told already");
-    solo.now = now;
+    let mut solo = Solo::unlinked(settings(|_| {}), 0, true);
+    solo.feed(Input::Tick);
+    assert_eq!(solo.take(), [], "whoever made it so has told already");
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.read(Some(free(100)), Some(OLD_FENCE));
     solo.wait(TTL * 2);

@@ -91,15 +91,22 @@ impl Solo {
 
     /// The same, where an earlier machine of this incarnation used the beats below this one.
     pub fn with_first_beat(settings: RoleSettings, bucket: Bucket, first_beat: u64) -> Self {
+        let mut solo = Self::unlinked(settings, first_beat, false);
+        solo.feed(Input::Link(Link::Up(bucket)));
+        solo
+    }
+
+    /// An instance that knows of no bucket yet.
+    pub fn unlinked(settings: RoleSettings, first_beat: u64, paused: bool) -> Self {
         let now = Moment::from_nanos(5_000_000_000_000);
         let candidate = Candidate {
             instance_id: "solo".to_owned(),
             incarnation: OWN,
             first_beat,
-            paused: false,
+            paused,
             settings: settings.clone(),
         };
-        let mut solo = Self {
+        Self {
             election: Election::new(candidate, now),
             settings,
             now,
@@ -107,9 +114,7 @@ impl Solo {
             effects: Vec::new(),
             chance: 0.5,
             steps: 0,
-        };
-        solo.feed(Input::Link(Link::Up(bucket)));
-        solo
+        }
     }
 
     /// An instance that has read a release at 100.
