@@ -113,9 +113,6 @@ impl Scene {
     /// Whether the lease of another instance is believed to last.
     pub fn followed(&self) -> bool {
         self.observed_role.foreign_content().is_some()
-            && self
-                .observed_role
-                .free_at()
-                .is_some_and(|free_at| self.now < free_at)
+            && Some(self.now) < self.observed_role.free_at()
     }
 }

@@ -150,10 +150,7 @@ impl Waiting {
     fn look_for_fence_at(&self, at: &Scene) -> Option<Moment> {
         mutated!(BelieveOldFence => return None);
         let shown = at.observed_role.free_by_record()?;
-        let waits = at
-            .observed_role
-            .free_at()
-            .is_some_and(|free_at| shown < free_at);
+        let waits = Some(shown) < at.observed_role.free_at();
         let looked = self.looked_at.is_some_and(|sent| sent >= shown);
         (waits && !looked).then_some(shown)
     }
@@ -330,11 +327,8 @@ impl Waiting {
     ) -> Phase {
         // The role was free at the claim's sequence. If another lease was seen since, the stream
         // has given sequences again.
-        let contested = !at.observed_role.shows_own_record()
-            && at
-                .observed_role
-                .free_at()
-                .is_some_and(|free_at| at.now < free_at);
+        let contested =
+            !at.observed_role.shows_own_record() && Some(at.now) < at.observed_role.free_at();
         if !contested && at.observed_role.fence_over() == claim.beside {
             at.observed_role.note_end();
         }
@@ -353,10 +347,7 @@ impl Waiting {
     fn warn_of_wait_at(&self, at: &Scene) -> Option<Moment> {
         let received = at.observed_role.received()?;
         let due = received + at.settings.ttl + at.settings.heartbeat;
-        let waits = at
-            .observed_role
-            .free_at()
-            .is_some_and(|free_at| due < free_at);
+        let waits = Some(due) < at.observed_role.free_at();
         (waits && self.warned != Some(received)).then_some(due)
     }
 
