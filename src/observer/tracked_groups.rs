@@ -231,7 +231,7 @@ impl Group {
         let member = owner.and_then(|it| self.members.get(&it));
         let is_clear = |epoch, number| {
             let member = self.members.get(&epoch);
-            member.is_some_and(|it| it.value.is_clear(map.generation(), unit, number))
+            member.is_some_and(|it| it.value.is_clear(map.generation(), &unit, number))
         };
         let waits_for = map.waits_for(place);
         let waits_for: Vec<_> = waits_for

@@ -85,13 +85,6 @@ fn from_nanos(nanos: u128) -> Duration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text(Duration);
 
-impl Text {
-    /// The duration that is written.
-    pub const fn duration(self) -> Duration {
-        self.0
-    }
-}
-
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&written(self.0.as_nanos()))

@@ -174,7 +174,6 @@
 //! | `attempts.rs` | which writes in the bucket are this instance's own |
 //! | `retry.rs` | backoff, circuit breaker and adaptive timeout |
 //! | `held.rs` | a held lease: heartbeats, doubts about them, and what a read tells |
-//! | `freeing.rs` | a lease that is given up: its release |
 //! | `last_will.rs` | what a companion does when the process of a leader has died |
 //!
 //! Groups stand on the same lease. [`member`] is the state machine of a member of one group: it holds a

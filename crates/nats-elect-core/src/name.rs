@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::text::{beginning, is_invisible};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 /// The longest name of any kind, in bytes. With it, a subject made of a bucket and a role stays far
 /// below the server's limit for a protocol line (4 KiB).
@@ -36,7 +36,8 @@ pub struct NameError {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $problem:path, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Hash)]
+        #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
         impl Ord for $name {
@@ -145,18 +146,6 @@ macro_rules! name {
         impl From<$name> for String {
             fn from(name: $name) -> Self {
                 name.as_str().to_owned()
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
             }
         }
     };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::labels;
-use crate::record::Nonce;
+use crate::record::{Nonce, json};
 use crate::release::ReleaseHash;
 use crate::text::printable;
 
@@ -164,7 +164,7 @@ impl PeerRequest {
 
     /// The message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        serde_json::json!(self).to_string().into_bytes()
+        json(self)
     }
 
     /// Parses a message. Returns `None` if it is too large or not a request that this version
@@ -183,7 +183,7 @@ impl PeerRequest {
 impl PeerReply {
     /// The message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        serde_json::json!(self).to_string().into_bytes()
+        json(self)
     }
 
     /// Parses a message. Returns `None` if it is too large or not a reply that this version knows.
@@ -212,6 +212,15 @@ mod tests {
     use super::*;
     use crate::release::ReleaseSecret;
 
+    fn ready(to: Option<&str>, release: Option<ReleaseHash>, urgent: bool) -> PeerRequest {
+        PeerRequest::Ready {
+            to: to.map(ToOwned::to_owned),
+            release,
+            hold_off_ms: None,
+            urgent,
+        }
+    }
+
     fn contender() -> Contender {
         Contender {
             id: "node-2".into(),
@@ -227,18 +236,8 @@ mod tests {
             beat: 17,
         };
         for question in [
-            PeerRequest::Ready {
-                to: None,
-                release: None,
-                hold_off_ms: None,
-                urgent: true,
-            },
-            PeerRequest::Ready {
-                to: Some("node-2".into()),
-                release: Some(ReleaseSecret::new(17).hash()),
-                hold_off_ms: None,
-                urgent: false,
-            },
+            ready(None, None, true),
+            ready(Some("node-2"), Some(ReleaseSecret::new(17).hash()), false),
             PeerRequest::hand_over(leader, contender()),
         ] {
             assert_eq!(PeerRequest::parse(&question.to_json()), Some(question));
@@ -259,28 +258,14 @@ mod tests {
     #[test]
     fn an_unknown_reason_is_still_a_refusal() {
         let answer = PeerReply::parse(br#"{"answer":"refused","why":"the moon is full"}"#);
-        assert_eq!(
-            answer,
-            Some(PeerReply::Refused {
-                why: Refusal::Other
-            })
-        );
+        let why = Refusal::Other;
+        assert_eq!(answer, Some(PeerReply::Refused { why }));
     }
 
     #[test]
     fn a_request_of_an_older_version_has_no_release_hash() {
         let question = PeerRequest::parse(br#"{"ask":"ready","to":"node-2"}"#);
-        let to = Some("node-2".to_owned());
-        let release = None;
-        assert_eq!(
-            question,
-            Some(PeerRequest::Ready {
-                to,
-                release,
-                hold_off_ms: None,
-                urgent: false,
-            })
-        );
+        assert_eq!(question, Some(ready(Some("node-2"), None, false)));
     }
 
     #[test]
@@ -296,12 +281,7 @@ mod tests {
 
     #[test]
     fn a_message_above_the_size_limit_is_not_read() {
-        let question = PeerRequest::Ready {
-            to: Some("x".repeat(MAX_MESSAGE_BYTES)),
-            release: None,
-            hold_off_ms: None,
-            urgent: false,
-        };
+        let question = ready(Some(&"x".repeat(MAX_MESSAGE_BYTES)), None, false);
         assert_eq!(PeerRequest::parse(&question.to_json()), None);
     }
 

@@ -103,7 +103,7 @@ impl Record {
                 .filter(|it| it.is_set == is_set)
                 .map(|it| &*it.name)
         };
-        RecordValue {
+        json(&RecordValue {
             application: name(true),
             beat: self.nonce.beat,
             heirs: self.heirs,
@@ -117,8 +117,7 @@ impl Record {
             token: self.token.expose(),
             ttl_ms: millis(self.ttl),
             v: RECORD_VERSION,
-        }
-        .to_json()
+        })
     }
 }
 
@@ -143,12 +142,6 @@ struct RecordValue<'a> {
     token: Uuid,
     ttl_ms: u64,
     v: u64,
-}
-
-impl RecordValue<'_> {
-    fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("strings and numbers")
-    }
 }
 
 /// The value of a role's fence key.
@@ -180,15 +173,13 @@ pub struct SeenFence {
 impl FenceRecord {
     /// The JSON value for the bucket.
     pub fn to_json(&self) -> Vec<u8> {
-        json!({
+        json(&json!({
             "id": self.id,
             "ttl_ms": millis(self.ttl),
             "incarnation": self.nonce.incarnation,
             "beat": self.nonce.beat,
-            "release": self.release.to_string(),
-        })
-        .to_string()
-        .into_bytes()
+            "release": self.release,
+        }))
     }
 
     /// Parses a fence record. Returns `None` if the value has no nonce: this crate did not write
@@ -427,6 +418,11 @@ fn meta_of(value: Value) -> BTreeMap<String, String> {
         .into_iter()
         .filter_map(|(key, value)| Some((printable(&key), printable(value.as_str()?))))
         .collect()
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("strings and numbers")
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
@@ -50,26 +51,14 @@ impl fmt::Debug for ReleaseSecret {
 impl ReleaseHash {
     /// Parses 64 hexadecimal digits, as `Display` writes them. Returns `None` for other text.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        let mut bytes = [0; 32];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            let digits = &text[2 * i..2 * i + 2];
-            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                return None;
-            }
-            *byte = u8::from_str_radix(digits, 16).ok()?;
-        }
-        Some(Self(bytes))
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
     }
 }
 
 impl fmt::Display for ReleaseHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (halves, _) = self.0.as_chunks();
-        let half = |half: &[u8; 16]| write!(f, "{:032x}", u128::from_be_bytes(*half));
-        halves.iter().try_for_each(half)
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 

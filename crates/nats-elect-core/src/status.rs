@@ -9,11 +9,12 @@ use crate::labels;
 use crate::record::Content;
 
 /// The state of an instance in one role's election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RoleState {
     /// The instance has not seen the bucket yet.
+    #[default]
     Init,
     /// It would lead: it looks at the role's key, or is claiming it.
     Candidate,
@@ -55,13 +56,14 @@ impl RoleState {
 }
 
 /// How much of NATS a role can rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionStatus {
     /// The connection is up and, for a leader, the last heartbeat was confirmed.
     Connected,
     /// The connection broke or a heartbeat is late. A leader goes on for its grace period, within
     /// its lease.
+    #[default]
     Suspended,
     /// The outage lasted longer than the grace period or the lease.
     Lost,

@@ -4,10 +4,7 @@
 //! 2^53 without a word. So such a number is written as text, in decimal digits. All others are
 //! written as numbers.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{Error, Unexpected, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The greatest whole number up to which each has a floating point number of its own.
@@ -28,42 +25,26 @@ impl<T: Copy + Into<i128> + Serialize> Serialize for Whole<T> {
     }
 }
 
-struct Reader<T>(PhantomData<T>);
-
-impl<T: TryFrom<i128>> Visitor<'_> for Reader<T> {
-    type Value = Whole<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number, or its digits as text")
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Whole<T>, E> {
-        let whole = T::try_from(number.into());
-        whole
-            .map(Whole)
-            .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Whole<T>, E> {
-        let whole = T::try_from(number.into());
-        whole
-            .map(Whole)
-            .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Whole<T>, E> {
-        let wide = text.parse::<i128>().ok();
-        // One number has one text.
-        let wide = wide.filter(|wide| wide.to_string() == text);
-        wide.and_then(|wide| T::try_from(wide).ok())
-            .map(Whole)
-            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-    }
+/// What JSON may have for a whole number.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a whole number, or its digits as text")]
+enum Written {
+    Signed(i64),
+    Unsigned(u64),
+    Text(String),
 }
 
 impl<'de, T: TryFrom<i128>> Deserialize<'de> for Whole<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader(PhantomData))
+        let wide: Option<i128> = match Written::deserialize(deserializer)? {
+            Written::Signed(number) => Some(number.into()),
+            Written::Unsigned(number) => Some(number.into()),
+            // One number has one text.
+            Written::Text(text) => text.parse().ok().filter(|it: &i128| it.to_string() == text),
+        };
+        let number = wide.and_then(|wide| T::try_from(wide).ok());
+        let beyond = || D::Error::custom("the number is not one that can stand here");
+        number.map(Self).ok_or_else(beyond)
     }
 }
 

@@ -274,7 +274,7 @@ fn a_member_tells_its_units_by_their_names() {
         ]
         .into_iter()
         .collect(),
-        unable: [(2, Unit::Named(&UnitName::new("x").expect("a name")))]
+        unable: [(2, Unit::Named(UnitName::new("x").expect("a name")))]
             .into_iter()
             .collect(),
         ..record(A, 3)

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::json;
 use crate::name::{GroupName, UnitName};
+use crate::record::json;
 use crate::token::{CorrelationId, FencingToken};
 
 /// The largest value that is parsed, in bytes.

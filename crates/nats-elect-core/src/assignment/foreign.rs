@@ -1,15 +1,17 @@
 //! The values under the keys of a group, as far as members may have written them.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
+use super::VERSION;
 use super::epoch::Epoch;
 use super::key::Key;
 use super::layout::MOST_MAP_BYTES;
 use super::map::Map;
 use super::record::{MOST_RECORD_BYTES, MemberRecord};
 use super::units::Unit;
-use super::{VERSION, json};
 use crate::condition::{TTL_HEADER, stored_condition};
+use crate::record::json;
 
 /// A value under a key of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,19 +42,9 @@ struct Head {
     ended: Option<Epoch>,
 }
 
-#[derive(Serialize)]
-struct EndedValue {
-    v: u64,
-    ended: Epoch,
-}
-
 /// The JSON value that says that an epoch is over: [`Value::Ended`]. All versions understand it.
 pub fn ended(epoch: Epoch) -> Vec<u8> {
-    let value = EndedValue {
-        v: VERSION,
-        ended: epoch,
-    };
-    json(&value)
+    json(&json!({ "v": VERSION, "ended": epoch }))
 }
 
 impl Value {
@@ -82,7 +74,7 @@ impl Value {
 
     /// Rule 2: whether the epoch that has this value under its key is clear of a unit for the map of
     /// this sequence. It is over, or its record [says so](MemberRecord::is_clear).
-    pub fn is_clear(&self, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+    pub fn is_clear(&self, generation: u32, unit: &Unit, number: u64) -> bool {
         match self {
             Self::Ended | Self::Expiring => true,
             Self::Member(record) => record.is_clear(generation, unit, number),

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::VERSION;
 use super::bits::{Packer, Unpacker, width};
 use super::epoch::Epoch;
 use super::map::{MOST_EPOCHS, MOST_GENERATIONS, MOST_WAITS, Map, NOBODY, Wait};
 use super::ranges::Ranges;
 use super::units::Units;
-use super::{VERSION, json};
+use crate::record::json;
 
 /// The largest map that is parsed, in bytes.
 pub(super) const MOST_MAP_BYTES: usize = 1024 * 1024;

@@ -35,8 +35,6 @@ mod units;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
-
 pub use crate::condition::{CONDITION_HEADER, stored_condition};
 pub use epoch::{Epoch, LONGEST_LEASE};
 pub use fence::{UnitFence, UnitKey};
@@ -53,8 +51,3 @@ pub const MOST_GROUPS: usize = 256;
 
 /// The version of the values that this crate writes, in the field `v`.
 const VERSION: u64 = 1;
-
-/// A value as JSON.
-fn json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("strings and numbers")
-}

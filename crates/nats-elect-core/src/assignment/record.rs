@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::VERSION;
 use super::epoch::{Epoch, MEMBER_LEASE};
 use super::units::{Unit, UnitSets};
-use super::{VERSION, json};
 use crate::application::Application;
 use crate::name::{InstanceId, UnitName};
-use crate::record::Nonce;
+use crate::record::{Nonce, json};
 use crate::text::printable;
 
 /// The most labels of a member that are read.
@@ -51,10 +51,10 @@ pub struct MemberRecord {
     #[serde(default, skip_serializing_if = "UnitSets::is_empty")]
     pub unable: UnitSets,
     /// Whether it leaves, and begins nothing.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves: bool,
     /// Whether it waits for leases of another bucket, and gets no units until then.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
     /// What it tells about itself.
     #[serde(flatten)]
@@ -65,7 +65,7 @@ pub struct MemberRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Profile {
     /// Whether it takes no more units.
-    #[serde(rename = "cordon", default, skip_serializing_if = "is_false")]
+    #[serde(rename = "cordon", default, skip_serializing_if = "std::ops::Not::not")]
     pub cordoned: bool,
     /// Where it runs, if it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ impl MemberRecord {
 
     /// Whether the member is clear of a unit for the map of this sequence: it follows that map or a
     /// later one, and excepts neither the unit nor one of another generation.
-    pub fn is_clear(&self, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+    pub fn is_clear(&self, generation: u32, unit: &Unit, number: u64) -> bool {
         self.follows >= number
             && !self.excepts.has_other_generation(generation)
             && !self.excepts.contains(generation, unit)
@@ -169,11 +169,6 @@ impl MemberRecord {
             .collect();
         Some(record)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-const fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -24,19 +24,19 @@ pub enum Units {
 }
 
 /// A unit of a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unit {
     /// A shard, by its number.
     Shard(u32),
     /// A unit of a spread group.
-    Named(&'a UnitName),
+    Named(UnitName),
 }
 
-impl Unit<'_> {
+impl Unit {
     /// The name of the unit. That of a shard is its number.
-    pub fn name(self) -> UnitName {
+    pub fn name(&self) -> UnitName {
         match self {
-            Self::Shard(number) => UnitName::shard(number),
+            Self::Shard(number) => UnitName::shard(*number),
             Self::Named(name) => name.clone(),
         }
     }
@@ -52,17 +52,17 @@ impl Units {
     }
 
     /// The unit at this place. `None` if there is none.
-    pub fn get(&self, place: u32) -> Option<Unit<'_>> {
+    pub fn get(&self, place: u32) -> Option<Unit> {
         match self {
             Self::Shards(count) => (place < *count).then_some(Unit::Shard(place)),
-            Self::Names(names) => names.get(place as usize).map(Unit::Named),
+            Self::Names(names) => names.get(place as usize).cloned().map(Unit::Named),
         }
     }
 
     /// The place of a unit. `None` if the group has no such unit.
-    pub fn place(&self, unit: Unit<'_>) -> Option<u32> {
+    pub fn place(&self, unit: &Unit) -> Option<u32> {
         match (self, unit) {
-            (Self::Shards(count), Unit::Shard(number)) => (number < *count).then_some(number),
+            (Self::Shards(count), Unit::Shard(number)) => (number < count).then_some(*number),
             (Self::Names(names), Unit::Named(name)) => {
                 let place = names.iter().position(|it| it == name)?;
                 place.try_into().ok()
@@ -82,9 +82,9 @@ impl Units {
     /// The place of the unit with this name. That of a shard is its number. `None` if the group has no
     /// such unit.
     pub fn place_of(&self, name: &UnitName) -> Option<u32> {
-        self.place(match self {
+        self.place(&match self {
             Self::Shards(_) => Unit::Shard(name.as_shard()?),
-            Self::Names(_) => Unit::Named(name),
+            Self::Names(_) => Unit::Named(name.clone()),
         })
     }
 
@@ -111,9 +111,9 @@ pub enum UnitSet {
 }
 
 impl UnitSet {
-    fn contains(&self, unit: Unit<'_>) -> bool {
+    fn contains(&self, unit: &Unit) -> bool {
         match (self, unit) {
-            (Self::Shards(numbers), Unit::Shard(number)) => numbers.contains(number),
+            (Self::Shards(numbers), Unit::Shard(number)) => numbers.contains(*number),
             (Self::Shards(numbers), Unit::Named(name)) => {
                 name.as_shard().is_some_and(|it| numbers.contains(it))
             }
@@ -136,7 +136,7 @@ pub struct UnitSets(BTreeMap<u32, UnitSet>);
 
 impl UnitSets {
     /// Whether the unit is in the set.
-    pub fn contains(&self, generation: u32, unit: Unit<'_>) -> bool {
+    pub fn contains(&self, generation: u32, unit: &Unit) -> bool {
         let units = self.0.get(&generation);
         units.is_some_and(|units| units.contains(unit))
     }
@@ -158,18 +158,18 @@ impl UnitSets {
     }
 }
 
-impl<'a> FromIterator<(u32, Unit<'a>)> for UnitSets {
-    fn from_iter<I: IntoIterator<Item = (u32, Unit<'a>)>>(units: I) -> Self {
-        let mut generations = BTreeMap::<u32, Vec<Unit<'a>>>::new();
+impl FromIterator<(u32, Unit)> for UnitSets {
+    fn from_iter<I: IntoIterator<Item = (u32, Unit)>>(units: I) -> Self {
+        let mut generations = BTreeMap::<u32, Vec<Unit>>::new();
         for (generation, unit) in units {
             generations.entry(generation).or_default().push(unit);
         }
-        let set = |units: Vec<Unit<'a>>| {
+        let set = |units: Vec<Unit>| {
             let numbers = units.iter().map(|unit| match unit {
                 Unit::Shard(number) => Some(*number),
                 Unit::Named(_) => None,
             });
-            let names = || units.iter().map(|unit| unit.name()).collect();
+            let names = || units.iter().map(Unit::name).collect();
             let numbers = numbers.collect::<Option<Ranges>>();
             numbers.map_or_else(|| UnitSet::Names(names()), UnitSet::Shards)
         };

@@ -11,7 +11,7 @@ use super::scene::Scene;
 use super::timers::Timer;
 use super::waiting::Waiting;
 use crate::event::{BucketRequest, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Failure, Held, Purpose, WriteOutcome};
+use crate::lease::{Attempt, Failure, Held, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{FenceEntry, SeenFence};
@@ -72,8 +72,8 @@ impl Acquisition {
         let mut timers = vec![(promotable_until, Timer::GiveBack)];
         if at.wire.may_send() && at.now < promotable_until {
             let (asked, task) = match self.step {
-                Step::Fence => (Asked::WriteBeside, Timer::Fence),
-                Step::Look | Step::LookOnce => (Asked::ReadKeys, Timer::Read),
+                Step::Fence => (BucketRequest::Fence, Timer::Fence),
+                Step::Look | Step::LookOnce => (BucketRequest::Read, Timer::Read),
             };
             timers.push((at.wire.retry.at(asked).max(self.held.sent), task));
         }
@@ -144,7 +144,7 @@ impl Acquisition {
             .and_then(|fence| at.wire.attempts.find(fence.nonce()))
             .filter(|attempt| attempt.term == held.term);
         if let (Some(attempt), Some(entry)) = (own, snapshot.fence) {
-            if attempt.purpose == Purpose::Beside {
+            if attempt.request == BucketRequest::Fence {
                 at.wire.attempts.settle(attempt.beat, entry.revision);
             }
             self.fenced(at, entry)

@@ -6,7 +6,7 @@ use super::observed_role::Reading;
 use super::phase::Phase;
 use super::scene::Scene;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind};
-use crate::lease::{Answered, Breaker, Failure, Link, OpId, Purpose, WriteOutcome};
+use crate::lease::{Failure, Link, OpId, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -21,37 +21,30 @@ pub(super) enum Stake {
 
 impl Phase {
     pub fn write_ended(self, at: &mut Scene, op: OpId, outcome: &WriteOutcome) -> Self {
-        let write = match at.wire.write_ended(op, outcome, at.now) {
-            Answered::Write(write, breaker) => {
-                at.note_breaker(breaker);
-                write
+        let Some(write) = at.wire.write_ended(op, outcome, at.now) else {
+            // A denial that comes late changes nothing, but says why no answer came in time.
+            if let WriteOutcome::Failed(failure) = outcome
+                && failure.kind == FailureKind::PermissionDenied
+            {
+                at.report(failure);
             }
-            Answered::Ended => {
-                // A denial that comes late changes nothing, but says why no answer came in time.
-                if let WriteOutcome::Failed(failure) = outcome
-                    && failure.kind == FailureKind::PermissionDenied
-                {
-                    at.report(failure);
-                }
-                return self;
-            }
-            Answered::Void => return self,
+            return self;
         };
         // The refusal of a fence record tells the sequence of the fence key.
         if let WriteOutcome::Conflict {
             current: Some(current),
         } = outcome
-            && write.purpose != Purpose::Beside
+            && write.request != BucketRequest::Fence
             && let Some((was, is)) = at.observed_role.refused_at(*current, at.now)
         {
             at.regressed(was, is);
         }
-        match (self, write.purpose) {
-            (Self::Waiting(it), Purpose::Claim) => it.claim_ended(at, write, outcome),
-            (Self::Acquiring(it), Purpose::Beside) => it.fence_ended(at, write, outcome),
-            (phase, Purpose::Renew) => phase.renew_ended(at, write, outcome),
-            (Self::Releasing(it), Purpose::Release) => it.release_ended(at, write, outcome),
-            (phase, Purpose::Claim | Purpose::Beside | Purpose::Release) => phase,
+        match (self, write.request) {
+            (Self::Waiting(it), BucketRequest::Claim) => it.claim_ended(at, write, outcome),
+            (Self::Acquiring(it), BucketRequest::Fence) => it.fence_ended(at, write, outcome),
+            (phase, BucketRequest::Heartbeat) => phase.renew_ended(at, write, outcome),
+            (Self::Releasing(it), BucketRequest::Release) => it.release_ended(at, write, outcome),
+            (phase, _) => phase,
         }
     }
 
@@ -62,10 +55,9 @@ impl Phase {
         outcome: Result<Snapshot, Failure>,
     ) -> Self {
         let failure = outcome.as_ref().err();
-        let Some((sent, breaker)) = at.wire.read_ended(op, failure, at.now) else {
+        let Some(sent) = at.wire.read_ended(op, failure, at.now) else {
             return self;
         };
-        at.note_breaker(breaker);
         match outcome {
             Ok(snapshot) => self.has_read(at, &snapshot, sent),
             Err(failure) => {
@@ -95,7 +87,7 @@ impl Phase {
         let reading = at.observed_role.read(snapshot, own, sent, at.now);
         match reading {
             Reading::Regressed { was, is } => at.regressed(was, is),
-            Reading::Newer => at.others_write(),
+            Reading::Newer => at.wire.retry.others_succeed(),
             Reading::Same => {}
         }
         let news = reading != Reading::Same;
@@ -125,7 +117,7 @@ impl Phase {
         if let Self::Waiting(it) = &mut self {
             it.record_changed(at);
         }
-        at.others_write();
+        at.wire.retry.others_succeed();
         let Some(attempt) = ours else {
             mutated!(ForgetHeartbeatsForAnyRecord => at.wire.operations.forget_heartbeats(revision));
             if let Some(held) = self.kept() {
@@ -133,9 +125,9 @@ impl Phase {
             }
             return self;
         };
-        if attempt.purpose == Purpose::Release {
+        if attempt.request == BucketRequest::Release {
             if let Self::Releasing(it) = &mut self {
-                it.freeing.shown(attempt, revision, &mut at.wire, at.now);
+                it.shown(at, attempt, revision);
             }
             return self;
         }
@@ -183,30 +175,13 @@ impl Scene {
         let holds = stake == Stake::Lease;
         let acquires = stake == Stake::Claim && failure.is_transient();
         let limit = (holds || acquires).then_some(self.settings.heartbeat);
-        let (asked, chance) = (request.into(), self.fresh.chance);
-        let retry = &mut self.wire.retry;
-        if failure.kind == FailureKind::Contended && retry.contended(asked, self.now, chance, holds)
-        {
+        let (now, chance, retry) = (self.now, self.fresh.chance, &mut self.wire.retry);
+        if failure.kind == FailureKind::Contended && retry.contended(request, now, chance, holds) {
             return false;
         }
         let lasting = limit.is_none() && !failure.is_transient();
-        let breaker = retry.failed(asked, self.now, chance, limit, lasting);
-        self.note_breaker(breaker);
+        retry.failed(request, now, chance, limit, lasting);
         true
-    }
-
-    /// Another instance's write was shown.
-    fn others_write(&mut self) {
-        let breaker = self.wire.retry.others_succeed();
-        self.note_breaker(breaker);
-    }
-
-    pub fn note_breaker(&mut self, breaker: Breaker) {
-        match breaker {
-            Breaker::Unchanged => {}
-            Breaker::Opened => self.tell(Event::CircuitOpened),
-            Breaker::Closed => self.tell(Event::CircuitClosed),
-        }
     }
 
     fn regressed(&mut self, was: u64, is: u64) {

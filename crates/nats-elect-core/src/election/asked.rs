@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::effect::Effect;
 use super::input::ReplyId;
 use super::phase::Phase;
+use super::releasing::Replaced;
 use super::scene::Scene;
-use crate::event::EndCause;
-use crate::lease::{Asked, Replaced};
+use crate::event::{BucketRequest, EndCause};
 use crate::mutation::mutated;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::Nonce;
@@ -23,21 +23,17 @@ const LONGEST_ORDER: Duration = Duration::from_secs(86_400);
 impl Phase {
     /// Handles a peer request.
     pub fn asked(mut self, at: &mut Scene, reply_to: ReplyId, question: PeerRequest) -> Self {
-        let can_wait = matches!(
-            question,
-            PeerRequest::Ready {
-                to: None,
-                urgent: false,
-                ..
-            }
-        );
+        let mut after = Duration::ZERO;
         let answer = match question {
             PeerRequest::Ready {
                 to,
                 release,
                 hold_off_ms,
-                urgent: _,
+                urgent,
             } => {
+                if to.is_none() && !urgent {
+                    after = at.answer_wait();
+                }
                 let answer = self.readiness(at, to.as_deref(), release);
                 if let Self::Waiting(it) = &mut self {
                     if to.is_some() && matches!(answer, Some(PeerReply::Ready { .. })) {
@@ -59,11 +55,6 @@ impl Phase {
             } => Some(self.yield_to(at, Nonce { incarnation, beat }, by)),
         };
         if let Some(answer) = answer {
-            let after = if can_wait {
-                at.answer_wait()
-            } else {
-                Duration::ZERO
-            };
             at.emit(Effect::AnswerPeer {
                 reply_to,
                 answer,
@@ -123,7 +114,7 @@ impl Phase {
         *self = std::mem::replace(self, Self::Stopped).wind_down(at, EndCause::Preempted);
         let (replaced, cause) = match self {
             Self::WindingDown(it) => (it.replaced, Some(it.cause)),
-            Self::Releasing(it) => (it.freeing.replaced(), it.cause()),
+            Self::Releasing(it) => (it.replaced(), it.cause()),
             _ => return refused(Refusal::NotLeader),
         };
         let frees = replaced == Some(Replaced::OwnRecord);
@@ -167,8 +158,8 @@ impl Scene {
         let read = self.observed_role.was_read() || self.wire.operations.is_reading();
         let linked = self.wire.is_up() && read;
         let held_up_until = (self.observed_role.quarantined_until())
-            .max(self.wire.retry.at(Asked::ReadKeys))
-            .max(self.wire.retry.at(Asked::WriteKey));
+            .max(self.wire.retry.at(BucketRequest::Read))
+            .max(self.wire.retry.at(BucketRequest::Claim));
         linked && held_up_until <= self.now + self.settings.request_timeout
     }
 

@@ -51,6 +51,7 @@ impl Election {
             last_transition: _,
             leader: _,
             told_connection: _,
+            told_open: _,
             // These only need to be greater than the ones in use.
             last_question: _,
             last_term: _,

@@ -68,7 +68,7 @@ impl Phase {
     fn forgo_release(mut self) -> Self {
         match &mut self {
             Self::WindingDown(it) => it.replaced = None,
-            Self::Releasing(it) => it.freeing.forgo(),
+            Self::Releasing(it) => it.forgo(),
             _ => {}
         }
         self

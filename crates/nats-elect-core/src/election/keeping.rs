@@ -8,7 +8,7 @@ use super::scene::Scene;
 use super::timers::Timer;
 use crate::event::{BucketRequest, EndCause, Event, FailureKind, Outcome};
 use crate::heirs::Heirs;
-use crate::lease::{Asked, Attempt, Failure, Found, Held, Kind, Purpose, Stored, WriteOutcome};
+use crate::lease::{Attempt, Failure, Found, Held, Kind, Stored, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -84,7 +84,7 @@ impl Phase {
         at.wire.operations.forget_heartbeats(revision);
         let late = self.is_deadline_over(at) && !mutated!(ExtendOnLateAck);
         if let Self::Releasing(releasing) = &mut self {
-            releasing.freeing.held.stored(revision);
+            releasing.held.stored(revision);
         }
         let Some(held) = self.kept() else {
             return self;
@@ -147,7 +147,7 @@ impl Phase {
         let held = self
             .held()
             .is_some_and(|held| held.term == attempt.term && held.revision < revision);
-        if held && attempt.purpose == Purpose::Renew {
+        if held && attempt.request == BucketRequest::Heartbeat {
             at.wire.attempts.settle(attempt.beat, revision);
             return self.confirmed(at, attempt, revision);
         }
@@ -212,15 +212,18 @@ impl Scene {
     pub fn keeping_due(&self, held: &Held) -> (Moment, Timer) {
         let retry = &self.wire.retry;
         if held.is_in_doubt() {
-            (retry.at(Asked::ReadKeys), Timer::Read)
+            (retry.at(BucketRequest::Read), Timer::Read)
         } else {
-            (held.renew_at.max(retry.at(Asked::WriteKey)), Timer::Renew)
+            (
+                held.renew_at.max(retry.at(BucketRequest::Heartbeat)),
+                Timer::Renew,
+            )
         }
     }
 }
 
 /// A message under the role's key, as far as a lease goes by it.
-pub(super) fn stored(entry: &Entry) -> Stored {
+fn stored(entry: &Entry) -> Stored {
     Stored {
         revision: entry.revision,
         nonce: entry.content.nonce(),

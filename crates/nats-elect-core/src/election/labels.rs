@@ -1,4 +1,4 @@
-//! The reported state, leader and connection status.
+//! The reported state, leader, connection status and circuit breaker.
 
 use std::time::Duration;
 
@@ -37,6 +37,14 @@ impl Phase {
         if connection != at.told_connection {
             at.told_connection = connection;
             at.tell(Event::ConnectionChanged(connection));
+        }
+        let is_open = at.wire.retry.is_open();
+        if std::mem::replace(&mut at.told_open, is_open) != is_open {
+            at.tell(if is_open {
+                Event::CircuitOpened
+            } else {
+                Event::CircuitClosed
+            });
         }
     }
 
@@ -105,9 +113,6 @@ impl Scene {
     /// Whether the lease of another instance is believed to last.
     pub fn followed(&self) -> bool {
         self.observed_role.foreign_content().is_some()
-            && self
-                .observed_role
-                .free_at()
-                .is_some_and(|free_at| self.now < free_at)
+            && Some(self.now) < self.observed_role.free_at()
     }
 }

@@ -10,8 +10,8 @@ use super::succession::PendingHandoff;
 use super::timers::Timer;
 use super::winding_down::WindingDown;
 use crate::config::RoleSettings;
-use crate::event::{EndCause, Event, FailureKind};
-use crate::lease::{Asked, Attempt, Failure, HandlerEnd, Held};
+use crate::event::{BucketRequest, EndCause, Event, FailureKind};
+use crate::lease::{Attempt, Failure, HandlerEnd, Held};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::FenceEntry;
@@ -83,7 +83,7 @@ impl Leadership {
             // A read of the fence must not delay a heartbeat, let alone a late one.
             let verify_at = self
                 .verify_at
-                .max(at.wire.retry.at(Asked::ReadKeys))
+                .max(at.wire.retry.at(BucketRequest::Read))
                 .max(at.now);
             let takes = at.wire.operations.read_takes();
             // On a slow network it never fits between two heartbeats. Then the lease must have room
@@ -96,7 +96,7 @@ impl Leadership {
             let asked = !self.proofs.is_empty() && task == Timer::Renew;
             timers.push((
                 if asked {
-                    at.wire.retry.at(Asked::WriteKey)
+                    at.wire.retry.at(BucketRequest::Heartbeat)
                 } else {
                     due
                 },

@@ -46,8 +46,7 @@ impl Phase {
             at.wire.reopen_later(at.now);
             return phase;
         }
-        let (replaced, breaker) = at.wire.linked(bucket);
-        at.note_breaker(breaker);
+        let replaced = at.wire.linked(bucket);
         if replaced {
             at.observed_role.bucket_replaced(at.now);
         }

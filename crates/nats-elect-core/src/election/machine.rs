@@ -12,7 +12,7 @@ use crate::status::{ConnectionStatus, LeaderInfo, RoleState};
 use crate::token::FencingToken;
 
 /// The status of an election.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CoreStatus {
     /// The instance's state.
     pub state: RoleState,
@@ -52,20 +52,10 @@ pub struct Election {
 
 impl CoreStatus {
     /// The status of an election that has not begun.
-    pub const fn initial(now: Moment) -> Self {
+    pub fn initial(now: Moment) -> Self {
         Self {
-            state: RoleState::Init,
-            paused: false,
-            failing_until: None,
-            kept_until: None,
-            leader: None,
-            fencing_token: None,
-            last_heartbeat: None,
             last_transition: now,
-            revision: None,
-            connection: ConnectionStatus::Suspended,
-            lease_until: None,
-            overrun: false,
+            ..Self::default()
         }
     }
 }

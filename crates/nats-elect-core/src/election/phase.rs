@@ -30,7 +30,7 @@ impl Phase {
             Self::Acquiring(acquisition) => Some(&acquisition.held),
             Self::Leading(leadership) => Some(&leadership.held),
             Self::WindingDown(winding_down) => Some(&winding_down.held),
-            Self::Releasing(releasing) => Some(&releasing.freeing.held),
+            Self::Releasing(releasing) => Some(&releasing.held),
             Self::Waiting(_) | Self::Stopped => None,
         }
     }
@@ -88,7 +88,7 @@ impl Phase {
             Self::Leading(it) => it.lost(at, cause, marker),
             Self::WindingDown(it) => it.lost(at, cause, marker),
             Self::Releasing(mut it) => {
-                it.freeing.forgo();
+                it.forgo();
                 Self::Releasing(it)
             }
             phase @ (Self::Waiting(_) | Self::Stopped) => phase,

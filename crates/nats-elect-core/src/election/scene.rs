@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
-use super::input::{PeerRequestId, RequestId};
+use super::input::RequestId;
 use super::observed_role::ObservedRole;
 use super::streak::Failing;
 use crate::config::RoleSettings;
 use crate::event::Event;
-use crate::lease::{AdaptiveTimeout, Failure, Fresh, TermId, Wire};
+use crate::lease::{AdaptiveTimeout, Failure, Fresh, Wire};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::release::ReleaseSecret;
@@ -56,6 +56,7 @@ pub(super) struct Scene {
     pub suspended_since: Option<Moment>,
     pub leader: Option<LeaderInfo>,
     pub told_connection: ConnectionStatus,
+    pub told_open: bool,
     pub last_question: u64,
     pub last_term: u64,
     pub out: Vec<Effect>,
@@ -94,6 +95,7 @@ impl Scene {
             suspended_since: Some(now),
             leader: None,
             told_connection: ConnectionStatus::Suspended,
+            told_open: false,
             last_question: 0,
             last_term: 0,
             out: Vec::new(),
@@ -133,16 +135,5 @@ impl Scene {
     pub fn lease_until(&self, sent: Moment) -> Moment {
         mutated!(NoDriftMargin => return sent + self.settings.ttl);
         sent + self.settings.ttl - self.settings.drift_margin()
-    }
-
-    pub fn next_question(&mut self) -> PeerRequestId {
-        self.last_question += 1;
-        PeerRequestId(self.last_question)
-    }
-
-    /// Numbers a new acquisition.
-    pub fn next_term(&mut self) -> TermId {
-        self.last_term += 1;
-        TermId(self.last_term)
     }
 }

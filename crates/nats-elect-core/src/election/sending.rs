@@ -2,22 +2,23 @@
 
 use super::effect::{Effect, Write, WriteKind};
 use super::scene::Scene;
+use crate::event::BucketRequest;
 use crate::heirs::Heirs;
-use crate::lease::{Purpose, Secrets, TermId};
+use crate::lease::{Secrets, TermId};
 use crate::record::{Content, FenceRecord, Nonce, Record, SeenRecord};
 
 impl Scene {
     /// Sends one write, and remembers it. `fence` is the sequence of the fence key when the role was
     /// judged free.
     pub fn send(&mut self, term: TermId, secrets: Secrets, fence: u64, kind: WriteKind) {
-        let (purpose, over) = match kind {
-            WriteKind::Claim { over, .. } => (Purpose::Claim, over),
-            WriteKind::Fence { over, .. } => (Purpose::Beside, over),
-            WriteKind::Renew { over, .. } => (Purpose::Renew, over),
-            WriteKind::Release { over, .. } => (Purpose::Release, over),
+        let (request, over) = match kind {
+            WriteKind::Claim { over, .. } => (BucketRequest::Claim, over),
+            WriteKind::Fence { over, .. } => (BucketRequest::Fence, over),
+            WriteKind::Renew { over, .. } => (BucketRequest::Heartbeat, over),
+            WriteKind::Release { over, .. } => (BucketRequest::Release, over),
         };
         let now = self.now;
-        let (op, within, nonce) = self.wire.send(purpose, term, secrets, over, fence, now);
+        let (op, within, nonce) = self.wire.send(request, term, secrets, over, fence, now);
         self.emit(Effect::Write(Write {
             op,
             term,

@@ -39,14 +39,14 @@ pub(super) struct Succession {
     /// The line of succession, for a release that names no heir.
     pub line: Heirs,
     /// When to ask them, if the handler has not ended before.
-    search_at: Option<Moment>,
+    pub search_at: Option<Moment>,
     search: Option<Search>,
     /// Whether a release was sent. Its heir can no longer change.
-    closed: bool,
+    pub closed: bool,
     /// Whether the keys were read since the release.
-    looked: bool,
+    pub looked: bool,
     /// How long this instance stays out.
-    hold_off: Duration,
+    pub hold_off: Duration,
     /// The callers that ended the term, or asked for its end. They are answered when the role is
     /// freed, or can't be.
     pub callers: Vec<RequestId>,
@@ -70,14 +70,6 @@ impl Succession {
         }
     }
 
-    pub const fn search_at(&self) -> Option<Moment> {
-        self.search_at
-    }
-
-    pub const fn heir(&self) -> Option<&Contender> {
-        self.heir.as_ref()
-    }
-
     /// Until when the release waits for replies. With a line of succession it does not wait.
     pub fn search_until(&self) -> Option<Moment> {
         let search = self.search.filter(|_| self.line.is_empty());
@@ -90,22 +82,6 @@ impl Succession {
             Some(heir) => (Some(heir.incarnation), Heirs::NONE),
             None => (None, self.line),
         }
-    }
-
-    pub const fn close(&mut self) {
-        self.closed = true;
-    }
-
-    pub const fn looked(&mut self) {
-        self.looked = true;
-    }
-
-    pub const fn has_looked(&self) -> bool {
-        self.looked
-    }
-
-    pub const fn hold_off(&self) -> Duration {
-        self.hold_off
     }
 
     /// Whether an heir may still be named. An heir that an operator named stays.
@@ -289,12 +265,13 @@ impl Leadership {
             at.refused(request, None);
         } else {
             let millis = u64::try_from(hold_off.as_millis()).unwrap_or(u64::MAX);
-            let question = at.ask(PeerRequest::Ready {
+            let asked = PeerRequest::Ready {
                 to: Some(to),
                 release: Some(self.held.secrets.release.hash()),
                 hold_off_ms: (millis > 0).then_some(millis),
                 urgent: false,
-            });
+            };
+            let question = at.ask(asked, Heirs::NONE);
             self.handoff_asked = Some(PendingHandoff {
                 question,
                 request,
@@ -325,15 +302,12 @@ impl Scene {
             hold_off_ms: None,
             urgent,
         };
-        self.ask_among(question, among)
+        self.ask(question, among)
     }
 
-    pub fn ask(&mut self, question: PeerRequest) -> PeerRequestId {
-        self.ask_among(question, Heirs::NONE)
-    }
-
-    fn ask_among(&mut self, question: PeerRequest, among: Heirs) -> PeerRequestId {
-        let id = self.next_question();
+    pub fn ask(&mut self, question: PeerRequest, among: Heirs) -> PeerRequestId {
+        self.last_question += 1;
+        let id = PeerRequestId(self.last_question);
         // The other instance's handler is asked for its health, too.
         let within = self
             .settings

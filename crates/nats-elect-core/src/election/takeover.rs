@@ -14,6 +14,7 @@ use super::phase::Phase;
 use super::scene::Scene;
 use super::waiting::Waiting;
 use crate::config::Takeover;
+use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
@@ -86,7 +87,7 @@ impl Waiting {
         // A leader of another library gets no requests.
         let leader = self.rival(at).and_then(SeenRecord::nonce);
         let by = at.contender();
-        let asking = leader.map(|leader| at.ask(PeerRequest::hand_over(leader, by)));
+        let asking = leader.map(|leader| at.ask(PeerRequest::hand_over(leader, by), Heirs::NONE));
         if let Some(takeover_request) = &mut self.takeover_request {
             takeover_request.asking = asking;
             takeover_request.ask_at = at.now + at.hysteresis();

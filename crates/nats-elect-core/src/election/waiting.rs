@@ -12,7 +12,7 @@ use super::takeover::TakeoverRequest;
 use super::timers::Timer;
 use crate::event::{BucketRequest, Event, Vacancy};
 use crate::heirs::Heirs;
-use crate::lease::{Asked, Attempt, Purpose, Secrets, WriteOutcome};
+use crate::lease::{Attempt, Secrets, TermId, WriteOutcome};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::record::{Content, Entry};
@@ -113,7 +113,7 @@ impl Waiting {
         if !at.wire.may_send() {
             return timers;
         }
-        let retry_at = at.wire.retry.at(Asked::ReadKeys);
+        let retry_at = at.wire.retry.at(BucketRequest::Read);
         if let Some(promised) = self.promised.filter(|it| at.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
@@ -127,7 +127,7 @@ impl Waiting {
                 (look_at.max(retry_at), Timer::Read)
             }));
         } else if let Some(free_at) = free_at {
-            let claim_at = (free_at + self.claim_wait).max(at.wire.retry.at(Asked::WriteKey));
+            let claim_at = (free_at + self.claim_wait).max(at.wire.retry.at(BucketRequest::Claim));
             // Only a fresh read tells who led last, where sequences are used again or the message
             // under the key does not tell it.
             let tells = at.wire.has_unique_sequences() && at.observed_role.is_vouched();
@@ -150,10 +150,7 @@ impl Waiting {
     fn look_for_fence_at(&self, at: &Scene) -> Option<Moment> {
         mutated!(BelieveOldFence => return None);
         let shown = at.observed_role.free_by_record()?;
-        let waits = at
-            .observed_role
-            .free_at()
-            .is_some_and(|free_at| shown < free_at);
+        let waits = Some(shown) < at.observed_role.free_at();
         let looked = self.looked_at.is_some_and(|sent| sent >= shown);
         (waits && !looked).then_some(shown)
     }
@@ -243,7 +240,8 @@ impl Waiting {
         let over = at.observed_role.claim_over();
         at.become_state(RoleState::Candidate);
         at.ordered_until = at.now + self.order_holds(at);
-        let term = at.next_term();
+        at.last_term += 1;
+        let term = TermId(at.last_term);
         let secrets = Secrets {
             token: at.fresh.lease_token,
             release: at.fresh.release_secret,
@@ -293,7 +291,7 @@ impl Waiting {
                 let taken = (at.observed_role.received()).is_some_and(|at| at > write.sent);
                 if failed && !taken {
                     let next = write.sent + at.pause_between_claims();
-                    at.wire.retry.wait_until(Asked::WriteKey, next);
+                    at.wire.retry.wait_until(BucketRequest::Claim, next);
                 }
                 self.must_read(at.now, true);
             }
@@ -305,7 +303,7 @@ impl Waiting {
     /// from its sending.
     pub fn adopt_claim(self, at: &mut Scene, entry: &Entry, bucket_known: bool) -> Phase {
         let attempt = at.wire.attempts.find(entry.content.nonce());
-        let is_open = |it: &Attempt| it.purpose == Purpose::Claim && it.settled.is_none();
+        let is_open = |it: &Attempt| it.request == BucketRequest::Claim && it.settled.is_none();
         let Some(claim) = attempt.filter(is_open) else {
             return Phase::Waiting(self);
         };
@@ -329,11 +327,8 @@ impl Waiting {
     ) -> Phase {
         // The role was free at the claim's sequence. If another lease was seen since, the stream
         // has given sequences again.
-        let contested = !at.observed_role.shows_own_record()
-            && at
-                .observed_role
-                .free_at()
-                .is_some_and(|free_at| at.now < free_at);
+        let contested =
+            !at.observed_role.shows_own_record() && Some(at.now) < at.observed_role.free_at();
         if !contested && at.observed_role.fence_over() == claim.beside {
             at.observed_role.note_end();
         }
@@ -352,10 +347,7 @@ impl Waiting {
     fn warn_of_wait_at(&self, at: &Scene) -> Option<Moment> {
         let received = at.observed_role.received()?;
         let due = received + at.settings.ttl + at.settings.heartbeat;
-        let waits = at
-            .observed_role
-            .free_at()
-            .is_some_and(|free_at| due < free_at);
+        let waits = Some(due) < at.observed_role.free_at();
         (waits && self.warned != Some(received)).then_some(due)
     }
 

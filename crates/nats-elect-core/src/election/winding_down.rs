@@ -5,12 +5,12 @@ use super::effect::{Effect, Reply};
 use super::input::Snapshot;
 use super::leading::Leadership;
 use super::phase::Phase;
-use super::releasing::Releasing;
+use super::releasing::{Releasing, Replaced};
 use super::scene::Scene;
 use super::succession::Succession;
 use super::timers::Timer;
 use crate::event::{EndCause, Event};
-use crate::lease::{Held, Replaced};
+use crate::lease::Held;
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::status::RoleState;
@@ -94,7 +94,7 @@ impl WindingDown {
             Handler::Aborted => vec![(overrun_at, Timer::NoteOverrun)],
             Handler::Overrun => Vec::new(),
         };
-        let search_at = self.succession.search_at();
+        let search_at = self.succession.search_at;
         timers.extend(search_at.map(|due| (due, Timer::SearchHeir)));
         let renews = self.lease == Lease::Renewed && at.now < abort_at;
         if renews && at.wire.may_send() {

@@ -16,28 +16,6 @@ use crate::token::LeaseToken;
 /// too, but not when each was sent.
 const KEPT: usize = 128;
 
-/// The purpose of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    Claim,
-    /// A write of the owner under another key, which has sequences of its own.
-    Beside,
-    Renew,
-    Release,
-}
-
-impl Purpose {
-    /// The request as it is told of.
-    pub const fn request(self) -> BucketRequest {
-        match self {
-            Self::Claim => BucketRequest::Claim,
-            Self::Beside => BucketRequest::Fence,
-            Self::Renew => BucketRequest::Heartbeat,
-            Self::Release => BucketRequest::Release,
-        }
-    }
-}
-
 /// The secrets of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Secrets {
@@ -49,7 +27,8 @@ pub struct Secrets {
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Attempt {
     pub beat: u64,
-    pub purpose: Purpose,
+    /// A fence record is written under another key, which has sequences of its own.
+    pub request: BucketRequest,
     pub term: TermId,
     pub secrets: Secrets,
     /// The expected sequence of the key that it writes.
@@ -91,7 +70,7 @@ impl Attempts {
     /// is forgotten.
     pub fn open(
         &mut self,
-        purpose: Purpose,
+        request: BucketRequest,
         term: TermId,
         secrets: Secrets,
         over: u64,
@@ -100,10 +79,10 @@ impl Attempts {
     ) -> Attempt {
         let beat = self.next_beat;
         self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
-        let is_beside = purpose == Purpose::Beside;
+        let is_beside = request == BucketRequest::Fence;
         let may_come = |attempt: &Attempt| {
             attempt.settled.is_some()
-                || (attempt.purpose == Purpose::Beside) != is_beside
+                || (attempt.request == BucketRequest::Fence) != is_beside
                 || attempt.over >= over
         };
         self.kept.retain(may_come);
@@ -111,7 +90,7 @@ impl Attempts {
         self.make_room();
         let attempt = Attempt {
             beat,
-            purpose,
+            request,
             term,
             secrets,
             over,
@@ -145,7 +124,7 @@ impl Attempts {
         let Some(oldest) = oldest.and_then(|oldest| self.kept.remove(oldest)) else {
             return;
         };
-        if oldest.purpose != Purpose::Renew {
+        if oldest.request != BucketRequest::Heartbeat {
             return;
         }
         match &mut self.older_heartbeats {
@@ -264,9 +243,9 @@ mod tests {
         Attempts::new(Uuid::from_u128(1), 0)
     }
 
-    fn open(attempts: &mut Attempts, purpose: Purpose, sent: u64) -> Nonce {
+    fn open(attempts: &mut Attempts, request: BucketRequest, sent: u64) -> Nonce {
         let sent = Moment::from_nanos(sent);
-        let attempt = attempts.open(purpose, TERM, SECRETS, 7, 3, sent);
+        let attempt = attempts.open(request, TERM, SECRETS, 7, 3, sent);
         attempts.nonce(attempt.beat)
     }
 
@@ -275,7 +254,7 @@ mod tests {
         let mut attempts = attempts();
         let mut beats = std::collections::HashSet::new();
         for i in 0..1000u64 {
-            let nonce = open(&mut attempts, Purpose::Renew, i);
+            let nonce = open(&mut attempts, BucketRequest::Heartbeat, i);
             assert!(beats.insert(nonce.beat));
             if i % 3 == 0 {
                 attempts.settle(nonce.beat, i);
@@ -287,8 +266,8 @@ mod tests {
     #[test]
     fn an_attempt_keeps_its_own_send_time() {
         let mut attempts = attempts();
-        let first = open(&mut attempts, Purpose::Renew, 10);
-        open(&mut attempts, Purpose::Renew, 20);
+        let first = open(&mut attempts, BucketRequest::Heartbeat, 10);
+        open(&mut attempts, BucketRequest::Heartbeat, 20);
         assert_eq!(
             attempts.find(Some(first)).unwrap().sent,
             Moment::from_nanos(10)
@@ -298,7 +277,7 @@ mod tests {
     #[test]
     fn the_nonce_of_another_incarnation_is_not_ours() {
         let mut attempts = attempts();
-        let own = open(&mut attempts, Purpose::Claim, 1);
+        let own = open(&mut attempts, BucketRequest::Claim, 1);
         let strangers = Nonce {
             incarnation: Uuid::from_u128(2),
             ..own
@@ -310,7 +289,7 @@ mod tests {
     #[test]
     fn a_copy_of_a_confirmed_write_is_not_ours() {
         let mut attempts = attempts();
-        let claim = open(&mut attempts, Purpose::Claim, 1);
+        let claim = open(&mut attempts, BucketRequest::Claim, 1);
         assert!(attempts.wrote(Some(claim), 8), "it may stand anywhere");
         attempts.settle(claim.beat, 8);
         assert!(attempts.wrote(Some(claim), 8));
@@ -320,10 +299,10 @@ mod tests {
     #[test]
     fn the_held_lease_is_remembered_through_any_number_of_unanswered_heartbeats() {
         let mut attempts = attempts();
-        let held = open(&mut attempts, Purpose::Renew, 1);
+        let held = open(&mut attempts, BucketRequest::Heartbeat, 1);
         attempts.settle(held.beat, 7);
         let lost: Vec<_> = (2..2000)
-            .map(|i| open(&mut attempts, Purpose::Renew, i))
+            .map(|i| open(&mut attempts, BucketRequest::Heartbeat, i))
             .collect();
         assert!(attempts.kept.len() <= KEPT);
         assert_eq!(attempts.find(Some(held)).unwrap().settled, Some(7));
@@ -340,10 +319,10 @@ mod tests {
     #[test]
     fn an_attempt_over_an_earlier_sequence_is_forgotten() {
         let mut attempts = attempts();
-        let first = open(&mut attempts, Purpose::Renew, 1);
+        let first = open(&mut attempts, BucketRequest::Heartbeat, 1);
         assert!(attempts.in_doubt(TERM));
         let sent = Moment::from_nanos(2);
-        attempts.open(Purpose::Renew, TERM, SECRETS, 8, 3, sent);
+        attempts.open(BucketRequest::Heartbeat, TERM, SECRETS, 8, 3, sent);
         assert!(attempts.find(Some(first)).is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! A lease that is held: its heartbeats, and what follows from one that is not simply confirmed.
 
-use super::attempts::{Attempt, Attempts, Purpose, Secrets};
+use super::attempts::{Attempt, Attempts, Secrets};
 use super::input::TermId;
-use crate::event::EndCause;
+use crate::event::{BucketRequest, EndCause};
 use crate::moment::Moment;
 use crate::record::Nonce;
 
@@ -184,7 +184,10 @@ impl Held {
         };
         let attempt = attempts.find(nonce).filter(|it| it.term == self.term);
         if let Some(attempt) = attempt {
-            let is_record = matches!(attempt.purpose, Purpose::Claim | Purpose::Renew);
+            let is_record = matches!(
+                attempt.request,
+                BucketRequest::Claim | BucketRequest::Heartbeat
+            );
             if attempt.settled == Some(revision) && revision == self.revision {
                 return Found::Undecided;
             }

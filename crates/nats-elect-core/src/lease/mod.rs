@@ -4,10 +4,9 @@
 //! so are other keys. The owner sends by [`Wire::send`], which tells it the nonce, and dresses the
 //! write. [`Wire::write_ended`] and [`Wire::read_ended`] say to which request an answer belongs. A
 //! confirmed claim makes a [`Held`], which takes the answers to heartbeats, reads and what the watch
-//! shows. At its end a [`Freeing`] writes the release.
+//! shows.
 
 mod attempts;
-mod freeing;
 mod held;
 mod input;
 mod last_will;
@@ -16,12 +15,11 @@ mod operations;
 mod retry;
 mod wire;
 
-pub(crate) use self::attempts::{Attempt, Purpose, Secrets};
-pub(crate) use self::freeing::{Freeing, Replaced, Step};
+pub(crate) use self::attempts::{Attempt, Secrets};
 pub(crate) use self::held::{Found, Held, Kind, Stored};
 pub use self::input::{Failure, Fresh, HandlerEnd, OpId, TermId, WriteOutcome};
 pub use self::last_will::{Bequest, LastWill, WillEnd, WillStep};
 pub use self::link::{Bucket, Link};
 pub use self::operations::MOST_LATE;
-pub(crate) use self::retry::{AdaptiveTimeout, Asked, Breaker};
-pub(crate) use self::wire::{Answered, Wire};
+pub(crate) use self::retry::AdaptiveTimeout;
+pub(crate) use self::wire::Wire;

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use super::attempts::{Attempt, Purpose};
+use super::attempts::Attempt;
 use super::input::{Failure, OpId};
 use super::retry::AdaptiveTimeout;
-use crate::event::FailureKind;
+use crate::event::{BucketRequest, FailureKind};
 use crate::moment::Moment;
 use crate::mutation::mutated;
 use crate::unhashed::Unhashed;
@@ -157,7 +157,9 @@ impl Operations {
     pub fn forget_heartbeats(&mut self, sequence: u64) {
         mutated!(AwaitWhatIsRefused => return);
         self.pending.take_if(|pending| match pending.what {
-            Operation::Write(write) => write.purpose == Purpose::Renew && write.over < sequence,
+            Operation::Write(write) => {
+                write.request == BucketRequest::Heartbeat && write.over < sequence
+            }
             Operation::Read { .. } | Operation::Void => false,
         });
     }

@@ -15,21 +15,11 @@ use crate::unhashed::Unhashed;
 #[derive(Clone, Debug, Hash)]
 pub struct Retry {
     config: Unhashed<RetrySettings>,
-    kinds: [Failing; KINDS],
+    kinds: [Failing; 3],
     /// No request of any kind is sent before: the last one failed. It is a short pause, as a read
     /// tells what became of a write.
     any_at: Moment,
 }
-
-/// What a request asks of the bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
-    ReadKeys,
-    WriteKey,
-    WriteBeside,
-}
-
-const KINDS: usize = 3;
 
 /// So many requests in a row of an instance without a lease may meet another write under way. A
 /// server that goes on to say so and stores nothing is out of order, such as a stream's former
@@ -37,7 +27,7 @@ const KINDS: usize = 3;
 const MOST_CONTENDED: u32 = 3;
 
 /// How requests of one kind fail.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 struct Failing {
     /// How many failed in a row.
     failures: u32,
@@ -49,41 +39,21 @@ struct Failing {
     at: Moment,
 }
 
-/// The effect of a failure or a success on the breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breaker {
-    Unchanged,
-    Opened,
-    Closed,
-}
-
-impl From<BucketRequest> for Asked {
-    fn from(request: BucketRequest) -> Self {
-        match request {
-            BucketRequest::Read => Self::ReadKeys,
-            BucketRequest::Claim | BucketRequest::Heartbeat | BucketRequest::Release => {
-                Self::WriteKey
-            }
-            BucketRequest::Fence => Self::WriteBeside,
-        }
+/// The place of a request's kind.
+const fn kind(request: BucketRequest) -> usize {
+    match request {
+        BucketRequest::Read => 0,
+        BucketRequest::Claim | BucketRequest::Heartbeat | BucketRequest::Release => 1,
+        BucketRequest::Fence => 2,
     }
 }
 
-impl Failing {
-    const NOT: Self = Self {
-        failures: 0,
-        lasting: false,
-        contended: 0,
-        at: Moment::from_nanos(0),
-    };
-}
-
 impl Retry {
-    pub const fn new(config: RetrySettings) -> Self {
+    pub fn new(config: RetrySettings) -> Self {
         Self {
             config: Unhashed(config),
-            kinds: [Failing::NOT; KINDS],
-            any_at: Failing::NOT.at,
+            kinds: Default::default(),
+            any_at: Moment::default(),
         }
     }
 
@@ -93,22 +63,21 @@ impl Retry {
     }
 
     /// When the next attempt of this kind is due. It lies in the past while there are no failures.
-    pub fn at(&self, asked: Asked) -> Moment {
-        self.kinds[asked as usize].at.max(self.any_at)
+    pub fn at(&self, request: BucketRequest) -> Moment {
+        self.kinds[kind(request)].at.max(self.any_at)
     }
 
     /// Counts a failed request. While a lease is at stake, `limit` keeps attempts within the lease.
     /// After a `lasting` failure, which does not pass by itself, the next attempt can wait.
     pub fn failed(
         &mut self,
-        asked: Asked,
+        request: BucketRequest,
         now: Moment,
         chance: f64,
         limit: Option<Duration>,
         lasting: bool,
-    ) -> Breaker {
-        let was_open = self.is_open();
-        let kind = &mut self.kinds[asked as usize];
+    ) {
+        let kind = &mut self.kinds[kind(request)];
         if lasting {
             kind.lasting = true;
             kind.failures = kind.failures.max(self.config.max_attempts - 1);
@@ -124,11 +93,6 @@ impl Retry {
         let after = |pause: Duration| now + pause.mul_f64(jitter.clamp(0.0, 2.0)).min(limit);
         kind.at = after(delay);
         self.any_at = self.any_at.max(after(self.config.initial_backoff));
-        if was_open || !self.is_open() {
-            Breaker::Unchanged
-        } else {
-            Breaker::Opened
-        }
     }
 
     /// Sets the next attempt to a random moment within the first pause, because the request met
@@ -138,9 +102,15 @@ impl Retry {
     ///
     /// Returns false, and sets nothing, if none was shown for too many such requests. Then it is a
     /// failure as any other.
-    pub fn contended(&mut self, asked: Asked, now: Moment, chance: f64, holds: bool) -> bool {
+    pub fn contended(
+        &mut self,
+        request: BucketRequest,
+        now: Moment,
+        chance: f64,
+        holds: bool,
+    ) -> bool {
         let at = now + self.config.initial_backoff.mul_f64(chance);
-        let kind = &mut self.kinds[asked as usize];
+        let kind = &mut self.kinds[kind(request)];
         kind.contended = kind.contended.saturating_add(1);
         let passes = holds || kind.contended <= MOST_CONTENDED;
         if passes {
@@ -151,67 +121,50 @@ impl Retry {
     }
 
     /// Notes that a request was answered.
-    pub fn succeeded(&mut self, asked: Asked) -> Breaker {
-        let was_open = self.is_open();
-        mutated!(ReadsResetWrites => self.kinds = [Failing::NOT; KINDS]);
-        self.kinds[asked as usize] = Failing::NOT;
-        self.any_at = Failing::NOT.at;
-        self.closed(was_open)
+    pub fn succeeded(&mut self, request: BucketRequest) {
+        mutated!(ReadsResetWrites => self.kinds = Default::default());
+        self.kinds[kind(request)] = Failing::default();
+        self.any_at = Moment::default();
     }
 
     /// Notes that another instance's write was stored. So the server takes writes, although this
     /// instance may still lack the permission.
-    pub fn others_succeed(&mut self) -> Breaker {
-        let was_open = self.is_open();
-        self.any_at = Failing::NOT.at;
-        for asked in [Asked::WriteKey, Asked::WriteBeside] {
-            let kind = &mut self.kinds[asked as usize];
+    pub fn others_succeed(&mut self) {
+        self.any_at = Moment::default();
+        for request in [BucketRequest::Claim, BucketRequest::Fence] {
+            let kind = &mut self.kinds[kind(request)];
             kind.contended = 0;
             if !kind.lasting {
-                *kind = Failing::NOT;
+                *kind = Failing::default();
             }
         }
-        self.closed(was_open)
     }
 
     /// Forgets all failures, because there is a new link: the reason of any may be over.
-    pub fn begin_anew(&mut self) -> Breaker {
-        let was_open = self.is_open();
-        self.kinds = [Failing::NOT; KINDS];
-        self.any_at = Failing::NOT.at;
-        self.closed(was_open)
-    }
-
-    const fn closed(&self, was_open: bool) -> Breaker {
-        if was_open && !self.is_open() {
-            Breaker::Closed
-        } else {
-            Breaker::Unchanged
-        }
+    pub fn begin_anew(&mut self) {
+        self.kinds = Default::default();
+        self.any_at = Moment::default();
     }
 
     /// Waits without counting a failure.
-    pub fn wait_until(&mut self, asked: Asked, at: Moment) {
-        let kind = &mut self.kinds[asked as usize];
+    pub fn wait_until(&mut self, request: BucketRequest, at: Moment) {
+        let kind = &mut self.kinds[kind(request)];
         kind.at = kind.at.max(at);
     }
 
     /// Makes the next attempt of each kind due at once, because the situation changed.
     pub fn hurry(&mut self) {
         for kind in &mut self.kinds {
-            kind.at = Failing::NOT.at;
+            kind.at = Moment::default();
         }
-        self.any_at = Failing::NOT.at;
+        self.any_at = Moment::default();
     }
 
-    /// Whether attempts are slowed down.
-    const fn is_open(&self) -> bool {
-        let [a, b, c] = &self.kinds;
-        self.is_failing(a) || self.is_failing(b) || self.is_failing(c)
-    }
-
-    const fn is_failing(&self, kind: &Failing) -> bool {
-        kind.lasting || kind.failures >= self.config.0.max_attempts
+    /// Whether the circuit breaker is open: attempts of a kind are slowed down.
+    pub fn is_open(&self) -> bool {
+        let most = self.config.max_attempts;
+        let mut kinds = self.kinds.iter();
+        kinds.any(|kind| kind.lasting || kind.failures >= most)
     }
 
     /// For model checkers: see `Election::hash_state`.
@@ -320,8 +273,8 @@ mod tests {
         let now = Moment::from_nanos(1_000_000_000);
         let mut delays = Vec::new();
         for _ in 0..12 {
-            retry.failed(Asked::ReadKeys, now, 0.5, None, false);
-            delays.push(retry.at(Asked::ReadKeys).since(now).as_millis());
+            retry.failed(BucketRequest::Read, now, 0.5, None, false);
+            delays.push(retry.at(BucketRequest::Read).since(now).as_millis());
         }
         assert_eq!(&delays[..4], [50, 100, 200, 400]);
         assert_eq!(delays.last(), Some(&4000));
@@ -335,48 +288,49 @@ mod tests {
                 ..RetrySettings::default()
             });
             let now = Moment::from_nanos(1_000_000_000);
-            retry.failed(Asked::WriteKey, now, chance, None, false);
+            retry.failed(BucketRequest::Claim, now, chance, None, false);
             let ms = Duration::from_millis;
-            assert_eq!(retry.at(Asked::WriteKey).since(now), ms(delay));
+            assert_eq!(retry.at(BucketRequest::Claim).since(now), ms(delay));
             for _ in 0..20 {
-                retry.failed(Asked::WriteKey, now, chance, None, false);
+                retry.failed(BucketRequest::Claim, now, chance, None, false);
             }
-            assert_eq!(retry.at(Asked::WriteKey).since(now), ms(last));
+            assert_eq!(retry.at(BucketRequest::Claim).since(now), ms(last));
         }
     }
 
     #[test]
-    fn the_breaker_opens_once_and_closes_once() {
+    fn the_breaker_opens_with_the_tenth_failure_and_closes_with_a_success() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        let opened = (0..30)
-            .filter(|_| retry.failed(Asked::ReadKeys, now, 0.5, None, false) == Breaker::Opened)
-            .count();
-        assert_eq!(opened, 1);
-        assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Closed);
-        assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
-        assert_eq!(retry.at(Asked::ReadKeys), Moment::from_nanos(0));
+        for failures in 1..30 {
+            retry.failed(BucketRequest::Read, now, 0.5, None, false);
+            assert_eq!(retry.is_open(), failures >= steady().max_attempts);
+        }
+        retry.succeeded(BucketRequest::Read);
+        assert!(!retry.is_open());
+        assert_eq!(retry.at(BucketRequest::Read), Moment::from_nanos(0));
     }
 
     #[test]
     fn reads_that_succeed_do_not_hurry_writes_that_fail() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        let opened = (0..30)
-            .filter(|_| {
-                let breaker = retry.failed(Asked::WriteKey, now, 0.5, None, false);
-                let at = retry.at(Asked::WriteKey);
-                let look = retry.at(Asked::ReadKeys).since(now);
-                assert_eq!(look, steady().initial_backoff);
-                assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
-                assert_eq!(retry.at(Asked::WriteKey), at);
-                assert_eq!(retry.at(Asked::ReadKeys), Moment::from_nanos(0));
-                breaker == Breaker::Opened
-            })
-            .count();
-        assert_eq!(opened, 1);
-        assert_eq!(retry.at(Asked::WriteKey).since(now), steady().max_backoff);
-        assert_eq!(retry.succeeded(Asked::WriteKey), Breaker::Closed);
+        for failures in 1..30 {
+            retry.failed(BucketRequest::Claim, now, 0.5, None, false);
+            let at = retry.at(BucketRequest::Claim);
+            let look = retry.at(BucketRequest::Read).since(now);
+            assert_eq!(look, steady().initial_backoff);
+            retry.succeeded(BucketRequest::Read);
+            assert_eq!(retry.is_open(), failures >= steady().max_attempts);
+            assert_eq!(retry.at(BucketRequest::Claim), at);
+            assert_eq!(retry.at(BucketRequest::Read), Moment::from_nanos(0));
+        }
+        assert_eq!(
+            retry.at(BucketRequest::Claim).since(now),
+            steady().max_backoff
+        );
+        retry.succeeded(BucketRequest::Claim);
+        assert!(!retry.is_open());
     }
 
     /// Otherwise a read that is answered late makes the claim wait until the read is too old for it.
@@ -384,24 +338,24 @@ mod tests {
     fn a_read_that_is_answered_late_ends_the_pause_that_its_timeout_made_for_a_claim() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteKey, now, 0.5, None, false);
-        let at = retry.at(Asked::WriteKey);
-        retry.failed(Asked::ReadKeys, at, 0.5, None, false);
-        assert_eq!(retry.at(Asked::WriteKey), at + steady().initial_backoff);
-        retry.succeeded(Asked::ReadKeys);
-        assert_eq!(retry.at(Asked::WriteKey), at);
+        retry.failed(BucketRequest::Claim, now, 0.5, None, false);
+        let at = retry.at(BucketRequest::Claim);
+        retry.failed(BucketRequest::Read, at, 0.5, None, false);
+        assert_eq!(
+            retry.at(BucketRequest::Claim),
+            at + steady().initial_backoff
+        );
+        retry.succeeded(BucketRequest::Read);
+        assert_eq!(retry.at(BucketRequest::Claim), at);
     }
 
     #[test]
     fn a_lasting_failure_opens_the_breaker_at_once() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        let refused = Asked::WriteKey;
-        assert_eq!(retry.failed(refused, now, 0.5, None, true), Breaker::Opened);
-        assert_eq!(
-            retry.failed(refused, now, 0.5, None, true),
-            Breaker::Unchanged
-        );
+        let refused = BucketRequest::Claim;
+        retry.failed(refused, now, 0.5, None, true);
+        assert!(retry.is_open());
         assert_eq!(retry.at(refused).since(now), steady().max_backoff);
     }
 
@@ -409,16 +363,15 @@ mod tests {
     fn a_lasting_failure_ends_with_an_answer_to_the_same_request() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteBeside, now, 0.5, None, true);
-        for other in [Asked::ReadKeys, Asked::WriteKey] {
-            assert_eq!(retry.succeeded(other), Breaker::Unchanged);
+        retry.failed(BucketRequest::Fence, now, 0.5, None, true);
+        for other in [BucketRequest::Read, BucketRequest::Claim] {
+            retry.succeeded(other);
             assert_eq!(retry.at(other), now, "the next step can go on");
         }
-        assert_eq!(retry.others_succeed(), Breaker::Unchanged);
-        let again = retry.failed(Asked::WriteBeside, now, 0.5, None, true);
-        assert_eq!(again, Breaker::Unchanged);
-        assert_eq!(retry.succeeded(Asked::WriteBeside), Breaker::Closed);
-        assert_eq!(retry.succeeded(Asked::ReadKeys), Breaker::Unchanged);
+        retry.others_succeed();
+        assert!(retry.is_open());
+        retry.succeeded(BucketRequest::Fence);
+        assert!(!retry.is_open());
     }
 
     #[test]
@@ -426,10 +379,12 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         for _ in 0..10 {
-            retry.failed(Asked::WriteKey, now, 0.5, None, false);
+            retry.failed(BucketRequest::Claim, now, 0.5, None, false);
         }
-        assert_eq!(retry.others_succeed(), Breaker::Closed);
-        assert_eq!(retry.at(Asked::WriteKey), now);
+        assert!(retry.is_open());
+        retry.others_succeed();
+        assert!(!retry.is_open());
+        assert_eq!(retry.at(BucketRequest::Claim), now);
     }
 
     #[test]
@@ -437,7 +392,7 @@ mod tests {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
         let mut contended = |holds| -> Vec<bool> {
-            let passes = (0..5).map(|_| retry.contended(Asked::WriteKey, now, 0.5, holds));
+            let passes = (0..5).map(|_| retry.contended(BucketRequest::Claim, now, 0.5, holds));
             let passes = passes.collect();
             retry.others_succeed();
             passes
@@ -452,10 +407,10 @@ mod tests {
     fn a_new_link_forgets_also_lasting_failures() {
         let mut retry = Retry::new(steady());
         let now = Moment::from_nanos(0);
-        retry.failed(Asked::WriteKey, now, 0.5, None, true);
-        assert_eq!(retry.begin_anew(), Breaker::Closed);
-        assert_eq!(retry.begin_anew(), Breaker::Unchanged);
-        assert_eq!(retry.at(Asked::WriteKey), now);
+        retry.failed(BucketRequest::Claim, now, 0.5, None, true);
+        retry.begin_anew();
+        assert!(!retry.is_open());
+        assert_eq!(retry.at(BucketRequest::Claim), now);
     }
 
     #[test]
@@ -464,13 +419,13 @@ mod tests {
         let limit = Duration::from_millis(80);
         for _ in 0..40 {
             retry.failed(
-                Asked::WriteKey,
+                BucketRequest::Claim,
                 Moment::from_nanos(0),
                 0.99,
                 Some(limit),
                 false,
             );
-            assert!(retry.at(Asked::WriteKey) <= Moment::from_nanos(0) + limit);
+            assert!(retry.at(BucketRequest::Claim) <= Moment::from_nanos(0) + limit);
         }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::attempts::{Attempt, Attempts, Purpose, Secrets};
+use super::attempts::{Attempt, Attempts, Secrets};
 use super::input::{Failure, OpId, TermId, WriteOutcome};
 use super::link::{Bucket, Link};
 use super::operations::{Operation, Operations};
-use super::retry::{AdaptiveTimeout, Breaker, Retry};
+use super::retry::{AdaptiveTimeout, Retry};
 use crate::config::RetrySettings;
 use crate::event::BucketRequest;
 use crate::moment::Moment;
@@ -27,16 +27,6 @@ pub struct Wire {
     pub retry: Retry,
     /// When to ask for another look at the bucket, if its user gave up the link.
     pub reopen_at: Option<Moment>,
-}
-
-/// What the answer to a write is an answer to.
-#[derive(Clone, Copy, Debug)]
-pub enum Answered {
-    Write(Attempt, Breaker),
-    /// A write that has ended before. After the timeout only a confirmation counts.
-    Ended,
-    /// A write to a bucket that was replaced.
-    Void,
 }
 
 impl Wire {
@@ -73,12 +63,10 @@ impl Wire {
 
     /// Takes the link to a bucket that can be used. Returns whether it is another bucket than
     /// before.
-    pub fn linked(&mut self, bucket: Bucket) -> (bool, Breaker) {
-        let breaker = if self.is_up() {
-            Breaker::Unchanged
-        } else {
-            self.retry.begin_anew()
-        };
+    pub fn linked(&mut self, bucket: Bucket) -> bool {
+        if !self.is_up() {
+            self.retry.begin_anew();
+        }
         self.link = Link::Up(bucket);
         let old = self.bucket.replace(bucket);
         let replaced = old.is_some_and(|old| old.epoch != bucket.epoch) && !mutated!(IgnoreEpoch);
@@ -86,7 +74,7 @@ impl Wire {
             self.operations.bucket_replaced();
             self.attempts.forget_all();
         }
-        (replaced, breaker)
+        replaced
     }
 
     /// Notes that the bucket can't be used as it is. Another look at it is due later.
@@ -98,7 +86,7 @@ impl Wire {
     /// Remembers a write that is sent now. Returns its number, its timeout and its nonce.
     pub fn send(
         &mut self,
-        purpose: Purpose,
+        request: BucketRequest,
         term: TermId,
         secrets: Secrets,
         over: u64,
@@ -111,7 +99,7 @@ impl Wire {
         );
         let attempt = self
             .attempts
-            .open(purpose, term, secrets, over, beside, now);
+            .open(request, term, secrets, over, beside, now);
         let (op, within) = self.operations.begin(Operation::Write(attempt));
         (op, within, self.attempts.nonce(attempt.beat))
     }
@@ -125,25 +113,30 @@ impl Wire {
         self.operations.begin(Operation::Read { sent: now })
     }
 
-    pub fn write_ended(&mut self, op: OpId, outcome: &WriteOutcome, now: Moment) -> Answered {
+    /// Takes the answer to a write, or the reason why there is none. `None` if it tells nothing: the
+    /// write has ended before, or went to a bucket that was replaced. After the timeout only a
+    /// confirmation counts.
+    pub fn write_ended(
+        &mut self,
+        op: OpId,
+        outcome: &WriteOutcome,
+        now: Moment,
+    ) -> Option<Attempt> {
         let (failure, acked) = match outcome {
             WriteOutcome::Failed(failure) => (Some(failure), false),
             outcome => (None, matches!(outcome, WriteOutcome::Acked { .. })),
         };
         let what = self.operations.finish(op, failure, acked, now);
-        let write = match what {
-            Some(Operation::Write(write)) => write,
-            Some(_) => return Answered::Void,
-            None => return Answered::Ended,
+        let Some(Operation::Write(write)) = what else {
+            return None;
         };
         if let WriteOutcome::Acked { revision } = outcome {
             self.attempts.settle(write.beat, *revision);
         }
-        let breaker = match failure {
-            Some(_) => Breaker::Unchanged,
-            None => self.retry.succeeded(write.purpose.request().into()),
-        };
-        Answered::Write(write, breaker)
+        if failure.is_none() {
+            self.retry.succeeded(write.request);
+        }
+        Some(write)
     }
 
     /// Takes the answer to a read, or the reason why there is none. Returns when the read was sent,
@@ -153,16 +146,15 @@ impl Wire {
         op: OpId,
         failure: Option<&Failure>,
         now: Moment,
-    ) -> Option<(Moment, Breaker)> {
+    ) -> Option<Moment> {
         let what = self.operations.finish(op, failure, failure.is_none(), now);
         let Some(Operation::Read { sent }) = what else {
             return None;
         };
-        let breaker = match failure {
-            Some(_) => Breaker::Unchanged,
-            None => self.retry.succeeded(BucketRequest::Read.into()),
-        };
-        Some((sent, breaker))
+        if failure.is_none() {
+            self.retry.succeeded(BucketRequest::Read);
+        }
+        Some(sent)
     }
 
     /// Feeds a hasher everything that decides what becomes of requests, for model checkers. Since

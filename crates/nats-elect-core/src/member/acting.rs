@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::failures::Failures;
 use super::peers::Peers;
-use super::unit::{UnitId, UnitLabel};
-use crate::assignment::{Epoch, Map, UnitSets};
+use super::unit::UnitId;
+use crate::assignment::{Epoch, Map, Unit, UnitSets};
 use crate::lease::HandlerEnd;
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -190,7 +190,7 @@ impl Acting {
             self.ending.remove(&(until, unit.clone()));
             self.failures.ended_as_told(now, unit);
         } else {
-            if let (true, UnitLabel::Shard(place)) = (mutated!(BeginsAgain), &unit.label) {
+            if let (true, Unit::Shard(place)) = (mutated!(BeginsAgain), &unit.unit) {
                 self.begin.insert(*place);
                 return true;
             }
@@ -261,5 +261,5 @@ impl Acting {
 }
 
 fn sets<'a>(units: impl Iterator<Item = &'a UnitId>) -> UnitSets {
-    units.map(|unit| (unit.generation, unit.unit())).collect()
+    units.map(|it| (it.generation, it.unit.clone())).collect()
 }

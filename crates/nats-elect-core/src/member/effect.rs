@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::planning::PlanRequest;
 use super::unit::UnitId;
-use crate::assignment::{Key, MemberRecord, UnitSets};
+use crate::assignment::Key;
 use crate::moment::Moment;
 use crate::token::FencingToken;
 use crate::{OpId, RequestId};
@@ -120,30 +120,4 @@ pub enum Reply {
     BadUnits,
     /// The unit waits for too many epochs already.
     InChange,
-}
-
-/// What a member's record tells of the map.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Acknowledgement {
-    /// The sequence of the map that the member follows, or can't follow and acts by no more.
-    pub follows: u64,
-    /// The units on which a handler acts by an earlier map.
-    pub excepts: UnitSets,
-    /// The units that it can't run.
-    pub unable: UnitSets,
-    /// Whether it leaves.
-    pub leaves: bool,
-    /// Whether it waits for the leases of another bucket.
-    pub waits: bool,
-}
-
-impl Acknowledgement {
-    /// Writes it into a record.
-    pub fn tell(self, record: &mut MemberRecord) {
-        record.follows = self.follows;
-        record.excepts = self.excepts;
-        record.unable = self.unable;
-        record.leaves = self.leaves;
-        record.waits = self.waits;
-    }
 }

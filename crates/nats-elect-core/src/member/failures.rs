@@ -153,15 +153,15 @@ impl Failed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unit::UnitLabel;
     use super::*;
+    use crate::assignment::Unit;
 
     const HEARTBEAT: Duration = Duration::from_secs(1);
 
     fn unit(generation: u32, shard: u32) -> UnitId {
         UnitId {
             generation,
-            label: UnitLabel::Shard(shard),
+            unit: Unit::Shard(shard),
         }
     }
 

@@ -30,24 +30,13 @@ pub(super) struct Following {
     moves: Unhashed<Moves>,
 }
 
-/// What a value under the map's key is for a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// It is not new.
-    Old,
-    /// A map to follow.
-    Map,
-    /// A map of a later version, or of another kind: the member can't follow it.
-    Strange,
-    /// A foreign value. The member goes on by the map that it follows.
-    Foreign,
-}
-
 impl Following {
-    /// Takes what the watch or a read shows. `units` are of the kind that the member knows.
-    pub fn show(&mut self, now: Moment, sequence: u64, value: Value, units: &Units) -> Next {
+    /// Takes what the watch or a read shows. `units` are of the kind that the member knows. Returns
+    /// whether it is another map: one to follow, or one of a later version or another kind, which the
+    /// member can't follow. Under a foreign value it goes on by the map that it follows.
+    pub fn show(&mut self, now: Moment, sequence: u64, value: Value, units: &Units) -> bool {
         if sequence <= self.shown {
-            return Next::Old;
+            return false;
         }
         (self.shown, self.since, self.missing) = (sequence, now, None);
         self.read_at = None;
@@ -57,15 +46,14 @@ impl Following {
                 self.last = sequence;
                 self.moves.follow(self.map.as_deref(), &map);
                 self.map = Some(Arc::new(*map));
-                Next::Map
             }
             Value::Map(_) | Value::LaterMap => {
                 self.has_owned = true;
                 self.last = sequence;
-                Next::Strange
             }
-            _ => Next::Foreign,
+            _ => return false,
         }
+        true
     }
 
     /// Somebody follows the map of this sequence. If no watch shows it, somebody may have emptied the key.

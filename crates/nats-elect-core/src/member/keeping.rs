@@ -12,8 +12,8 @@ use crate::assignment::{Epoch, Key, MemberRecord, Value};
 use crate::config::{RetrySettings, drift_margin};
 use crate::event::{BucketRequest, EndCause, FailureKind};
 use crate::lease::{
-    AdaptiveTimeout, Answered, Asked, Attempt, Failure, Found, Held, Kind, Link, OpId, Purpose,
-    Secrets, Stored, TermId, Wire, WriteOutcome,
+    AdaptiveTimeout, Attempt, Failure, Found, Held, Kind, Link, OpId, Secrets, Stored, TermId,
+    Wire, WriteOutcome,
 };
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -145,7 +145,7 @@ impl Keeping {
             self.wire.link = Link::Unusable(failure);
             return None;
         }
-        let (is_another, _) = self.wire.linked(bucket);
+        let is_another = self.wire.linked(bucket);
         is_another.then_some(bucket.epoch)
     }
 
@@ -156,7 +156,7 @@ impl Keeping {
         let (look_at, other) = match &self.phase {
             Phase::Out => (
                 None,
-                may_claim.then(|| (retry.at(Asked::WriteKey), Task::Claim)),
+                may_claim.then(|| (retry.at(BucketRequest::Heartbeat), Task::Claim)),
             ),
             Phase::Claiming {
                 look_at, give_up, ..
@@ -170,11 +170,14 @@ impl Keeping {
                 };
                 (
                     *look_at,
-                    Some((renew_at.max(retry.at(Asked::WriteKey)), Task::Renew)),
+                    Some((
+                        renew_at.max(retry.at(BucketRequest::Heartbeat)),
+                        Task::Renew,
+                    )),
                 )
             }
         };
-        let look = look_at.map(|at| (at.max(retry.at(Asked::ReadKeys)), Task::Look));
+        let look = look_at.map(|at| (at.max(retry.at(BucketRequest::Read)), Task::Look));
         let all = look.into_iter().chain(other);
         all.filter(|(_, task)| may_send || *task == Task::GiveUp)
             .min()
@@ -222,33 +225,30 @@ impl Member {
             look_at: None,
             give_up: self.now + self.settings.ttl * 9 / 10,
         };
-        let waits = self.waits();
-        self.send(Purpose::Claim, epoch, 0, |_, record| record.waits = waits);
+        self.send(BucketRequest::Claim, epoch, 0);
     }
 
     fn renew(&mut self) {
         if let Phase::In { epoch, held, .. } = self.keeping.phase {
             self.keeping.is_wanted = false;
-            self.send(Purpose::Renew, epoch, held.revision, |member, record| {
-                member.acknowledgement().tell(record);
-            });
+            self.send(BucketRequest::Heartbeat, epoch, held.revision);
         }
     }
 
-    /// Sends the record of an epoch over its last one.
-    fn send(
-        &mut self,
-        purpose: Purpose,
-        epoch: Epoch,
-        over: u64,
-        tell: impl FnOnce(&Self, &mut MemberRecord),
-    ) {
+    /// Sends the record of an epoch over its last one. A claim acknowledges nothing.
+    fn send(&mut self, request: BucketRequest, epoch: Epoch, over: u64) {
         let Keeping { wire, claims, .. } = &mut self.keeping;
-        let (op, within, nonce) = wire.send(purpose, *claims, secrets(epoch), over, 0, self.now);
+        let (op, within, nonce) = wire.send(request, *claims, secrets(epoch), over, 0, self.now);
         let id = self.settings.id.clone();
         let mut record = MemberRecord::new(epoch, id, nonce, self.settings.ttl);
         record.profile = self.settings.profile.clone();
-        tell(self, &mut record);
+        record.waits = self.waits();
+        if request == BucketRequest::Heartbeat {
+            record.follows = self.following.acknowledged();
+            record.excepts = self.acting.excepts();
+            record.unable = self.acting.unable(self.now);
+            record.leaves = self.left_at.is_some() || self.following.is_strange();
+        }
         self.emit(Effect::Beat {
             op,
             within,
@@ -275,9 +275,8 @@ impl Member {
     /// The answer to a claim or a heartbeat.
     pub(super) fn beat_ended(&mut self, op: OpId, outcome: &WriteOutcome) {
         let answered = self.keeping.wire.write_ended(op, outcome, self.now);
-        let write = match answered {
-            Answered::Write(write, _) if write.term == self.keeping.claims => write,
-            _ => return,
+        let Some(write) = answered.filter(|it| it.term == self.keeping.claims) else {
+            return;
         };
         let later = self.look_at();
         let next = write.sent + self.pace();
@@ -286,7 +285,10 @@ impl Member {
             // Nothing of ours is under the key, and nothing will be.
             (Phase::Claiming { epoch, .. }, WriteOutcome::Conflict { .. }) => {
                 let epoch = *epoch;
-                self.keeping.wire.retry.wait_until(Asked::WriteKey, next);
+                self.keeping
+                    .wire
+                    .retry
+                    .wait_until(BucketRequest::Heartbeat, next);
                 self.drop_epoch(epoch);
             }
             (Phase::Claiming { epoch, .. }, WriteOutcome::Failed(failure))
@@ -465,15 +467,14 @@ impl Member {
 
     fn request_failed(&mut self, request: BucketRequest, failure: &Failure) {
         let holds = self.keeping.lease().is_some();
+        let (now, chance) = (self.now, self.fresh.chance);
         let retry = &mut self.keeping.wire.retry;
-        let (asked, chance) = (request.into(), self.fresh.chance);
         let limit = holds.then_some(self.settings.heartbeat);
-        if failure.kind == FailureKind::Contended && retry.contended(asked, self.now, chance, holds)
-        {
+        if failure.kind == FailureKind::Contended && retry.contended(request, now, chance, holds) {
             return;
         }
         let is_lasting = !holds && !failure.is_transient();
-        retry.failed(asked, self.now, chance, limit, is_lasting);
+        retry.failed(request, now, chance, limit, is_lasting);
         if failure.kind == FailureKind::BucketMissing {
             self.emit(Effect::Reopen);
         }

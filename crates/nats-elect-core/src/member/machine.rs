@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::acting::{Acting, Change};
 use super::collect::Collecting;
 use super::coordinator::Coordinator;
-use super::effect::{Acknowledgement, Effect, Over};
+use super::effect::{Effect, Over};
 use super::ending::KEPT;
 use super::following::Following;
 use super::input::{Fresh, Input};
@@ -130,17 +130,6 @@ impl Member {
     pub fn waiting(mut self, until: Moment) -> Self {
         self.waits_until = Some(until).filter(|it| *it > self.now);
         self
-    }
-
-    /// What the record of a heartbeat tells that is sent now.
-    pub(super) fn acknowledgement(&self) -> Acknowledgement {
-        Acknowledgement {
-            follows: self.following.acknowledged(),
-            excepts: self.acting.excepts(),
-            unable: self.acting.unable(self.now),
-            leaves: self.left_at.is_some() || self.following.is_strange(),
-            waits: self.waits(),
-        }
     }
 
     /// The sequence in the token of a unit's term, while its handler may act and was not told to end.

@@ -51,4 +51,4 @@ pub use effect::{Effect, Over, Reply};
 pub use input::{Found, Fresh, Input, Look, Order};
 pub use machine::{Member, MemberSettings};
 pub use planning::{Candidate, PlanRequest};
-pub use unit::{UnitId, UnitLabel};
+pub use unit::UnitId;

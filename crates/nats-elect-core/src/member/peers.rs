@@ -205,7 +205,7 @@ impl Peers {
     }
 
     /// Rule 2: whether the epoch is clear of a unit for the map of this sequence.
-    pub fn is_clear(&self, epoch: Epoch, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+    pub fn is_clear(&self, epoch: Epoch, generation: u32, unit: &Unit, number: u64) -> bool {
         let record = self.record(epoch);
         if mutated!(OtherGenerationsIgnored) {
             let excepts = |it: &MemberRecord| it.excepts.contains(generation, unit);

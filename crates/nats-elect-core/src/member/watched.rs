@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::following::Next;
 use super::machine::Member;
 use super::peers::{News, Peers};
 use crate::assignment::{Epoch, Value};
@@ -33,11 +32,11 @@ impl Member {
 
     pub(super) fn show_map(&mut self, sequence: u64, value: Value) {
         self.doubt_map(sequence, &value);
-        let next = self
+        let is_map = self
             .following
             .show(self.now, sequence, value, &self.settings.units);
         self.map_shown();
-        if matches!(next, Next::Old | Next::Foreign) {
+        if !is_map {
             return;
         }
         self.follow();

@@ -196,14 +196,10 @@ fn possible_to_running(
     may: impl Fn(Fault) -> bool,
     actions: &mut Vec<Action>,
 ) {
-    if process.is_timer_due() {
-        actions.push(Action::Wake(index));
-    }
+    actions.extend(process.is_timer_due().then_some(Action::Wake(index)));
     if !process.watch.is_empty() {
         actions.push(Action::Show(index));
-        if may(Fault::Unseen) {
-            actions.push(Action::Lose(index));
-        }
+        actions.extend(may(Fault::Unseen).then_some(Action::Lose(index)));
     }
     if let Some(term) = process.term.as_ref().filter(|term| term.running) {
         let asked = term.cancelled && !term.deaf || term.aborted;
@@ -223,20 +219,14 @@ fn possible_to_running(
             actions.push(Action::HandOver(index));
         }
     }
-    if may(Fault::Pause) {
-        actions.push(Action::Pause(index));
-    }
-    if may(Fault::Crash) {
-        actions.push(Action::Crash(index));
-    }
+    actions.extend(may(Fault::Pause).then_some(Action::Pause(index)));
+    actions.extend(may(Fault::Crash).then_some(Action::Crash(index)));
     if process.is_aside() {
         actions.push(Action::StandAgain(index));
     } else if may(Fault::StandAside) {
         actions.push(Action::StandAside(index));
     }
-    if may(Fault::Cordon) {
-        actions.push(Action::Cordon(index));
-    }
+    actions.extend(may(Fault::Cordon).then_some(Action::Cordon(index)));
     if may(Fault::Stop) && !process.stopping {
         actions.push(Action::Stop(index));
     }

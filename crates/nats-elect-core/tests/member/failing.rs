@@ -1,45 +1,38 @@
 //! Handlers that end by themselves.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use nats_elect_core::assignment::Units;
 use nats_elect_core::member::{Input, UnitId};
 
+use crate::schedule::SECOND;
 use crate::world::World;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Members with heartbeats of a second that act on units.
-fn warm(nodes: usize, units: u32) -> World {
-    let mut world = World::new(7, nodes, Units::Shards(units));
-    world.logs = true;
-    (0..nodes).for_each(|node| world.start(node));
-    world.goes_well(2 * SECOND);
-    assert_eq!(world.acts().iter().sum::<usize>(), units as usize);
-    world
-}
 
 impl World {
     /// A shard on which a member acts.
     fn first_shard(&self, node: usize) -> u32 {
-        let (unit, _) = self.nodes[node].acting(self.now).next().expect("a unit");
+        let (unit, _) = self.acting(node).next().expect("a unit");
         unit.unit().name().as_shard().expect("a shard")
     }
 
     /// The member that acts on a shard.
     fn acts_on(&self, shard: u32) -> Option<usize> {
         (0..self.nodes.len()).find(|node| {
-            let mut units = self.nodes[*node].acting(self.now);
-            units.any(|(unit, it)| unit.unit().name().as_shard() == Some(shard) && !it.is_told)
+            let mut units = self.acting(*node);
+            units.any(|(unit, _)| unit.unit().name().as_shard() == Some(shard))
         })
+    }
+
+    /// The unit of a shard of which a member has a handler.
+    fn unit(&self, node: usize, shard: u32) -> UnitId {
+        let is_it = |it: &&UnitId| it.unit().name().as_shard() == Some(shard);
+        let unit = self.nodes[node].handlers.keys().find(is_it);
+        unit.expect("a handler").clone()
     }
 
     /// The handler of a shard fails now.
     fn fails_now(&mut self, node: usize, shard: u32) {
-        let is_it = |it: &&UnitId| it.unit().name().as_shard() == Some(shard);
-        let unit = self.nodes[node].handlers.keys().find(is_it).cloned();
-        let unit = unit.expect("a handler");
+        let unit = self.unit(node, shard);
         self.nodes[node].handlers.remove(&unit);
         let end = nats_elect_core::HandlerEnd::Failed;
         self.step(node, Input::HandlerEnded(unit, end));
@@ -48,7 +41,7 @@ impl World {
 
 #[test]
 fn a_unit_that_fails_three_times_moves_alone_and_may_come_back_after_five_minutes() {
-    let mut world = warm(2, 4);
+    let mut world = World::warm(7, 2, 2, Units::Shards(4));
     let shard = world.first_shard(0);
     world.nodes[0].fails = [shard].into();
     let starts = world.checks.starts;
@@ -57,7 +50,7 @@ fn a_unit_that_fails_three_times_moves_alone_and_may_come_back_after_five_minute
     world.goes_well(5 * SECOND);
     assert_eq!(world.acts_on(shard), Some(1));
     let of_others = world.checks.starts - starts - 3;
-    assert!(of_others <= 1, "{}", world.messages.join("\n"));
+    assert!(of_others <= 1);
     // The balance does not bring it back.
     world.goes_well(60 * SECOND);
     assert_eq!(world.acts_on(shard), Some(1));
@@ -67,23 +60,15 @@ fn a_unit_that_fails_three_times_moves_alone_and_may_come_back_after_five_minute
     world.nodes[1].fails = [shard].into();
     world.fails_now(1, shard);
     world.goes_well(5 * SECOND);
-    assert_eq!(
-        world.acts_on(shard),
-        Some(0),
-        "{}",
-        world.messages.join("\n")
-    );
+    assert_eq!(world.acts_on(shard), Some(0));
 }
 
 #[test]
 fn a_unit_that_fails_everywhere_begins_again_after_pauses_that_grow() {
     for nodes in [1, 3] {
-        let mut world = warm(nodes, 3);
+        let mut world = World::warm(7, nodes, nodes, Units::Shards(3));
         let shard = world.first_shard(0);
-        world
-            .nodes
-            .iter_mut()
-            .for_each(|it| it.fails = [shard].into());
+        (0..nodes).for_each(|node| world.nodes[node].fails = [shard].into());
         let (starts, maps) = (world.checks.starts, world.maps);
         world.fails_now(0, shard);
         world.goes_well(120 * SECOND);
@@ -103,7 +88,7 @@ fn a_unit_that_fails_everywhere_begins_again_after_pauses_that_grow() {
 
 #[test]
 fn a_unit_that_fails_on_the_only_one_that_is_left_goes_there() {
-    let mut world = warm(2, 2);
+    let mut world = World::warm(7, 2, 2, Units::Shards(2));
     let shard = world.first_shard(0);
     world.nodes[0].fails = [shard].into();
     world.fails_now(0, shard);
@@ -112,31 +97,19 @@ fn a_unit_that_fails_on_the_only_one_that_is_left_goes_there() {
     world.nodes[0].fails.clear();
     world.leave(1);
     world.goes_well(SECOND);
-    assert_eq!(
-        world.acts_on(shard),
-        Some(0),
-        "{}",
-        world.messages.join("\n")
-    );
+    assert_eq!(world.acts_on(shard), Some(0));
 }
 
 #[test]
 fn an_unhealthy_unit_moves_at_once_and_one_member_alone_begins_it_again() {
     for (nodes, next) in [(1, 0), (2, 1)] {
-        let mut world = warm(nodes, 2);
+        let mut world = World::warm(7, nodes, nodes, Units::Shards(2));
         let shard = world.first_shard(0);
-        let is_it = |it: &&UnitId| it.unit().name().as_shard() == Some(shard);
-        let unit = world.nodes[0].handlers.keys().find(is_it).cloned();
-        let (unit, starts) = (unit.expect("a handler"), world.checks.starts);
+        let (unit, starts) = (world.unit(0, shard), world.checks.starts);
         world.step(0, Input::Unhealthy(unit));
         world.goes_well(SECOND);
-        assert_eq!(
-            world.acts_on(shard),
-            Some(next),
-            "{}",
-            world.messages.join("\n")
-        );
+        assert_eq!(world.acts_on(shard), Some(next));
         assert!(world.checks.starts <= starts + 2);
-        assert_eq!(world.acts().iter().sum::<usize>(), 2);
+        assert_eq!(world.all_acts(), 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nats_elect_core::Moment;
-use nats_elect_core::assignment::{Key, Profile, Unit, Units};
+use nats_elect_core::assignment::{Key, Profile, Units};
 use nats_elect_core::member::{Input, Order};
 use nats_elect_core::name::UnitName;
 
@@ -317,7 +317,7 @@ impl World {
                 let to = self.chance.below(self.nodes.len());
                 let unit = u32::try_from(self.chance.below(4)).expect("small");
                 if let Some(epoch) = self.nodes[to].epoch() {
-                    let name = self.units.get(unit).map(Unit::name);
+                    let name = self.units.get(unit).map(|unit| unit.name());
                     let name = name.unwrap_or_else(|| UnitName::shard(unit));
                     self.order(number, 0, Order::Move(name, epoch));
                 }

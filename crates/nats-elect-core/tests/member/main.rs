@@ -17,6 +17,8 @@ mod node;
 #[cfg(not(feature = "__mutations"))]
 mod old_values;
 mod rules;
+#[cfg_attr(feature = "__mutations", allow(dead_code))]
+mod schedule;
 #[cfg(not(feature = "__mutations"))]
 mod schedules;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]

@@ -192,17 +192,14 @@ impl World {
             let entry = self.stream.get(key)?;
             Some((entry.sequence, entry.value.clone()))
         };
-        if let Some((_, Value::Member(it))) = read(own) {
+        let (own, map) = (read(own), read(&Self::map_key()));
+        if let Some((_, Value::Member(it))) = &own {
             self.nodes[number].past.shown.insert(it.beat);
         }
-        let read = |key: &Key| {
-            let entry = self.stream.get(key)?;
-            Some((entry.sequence, entry.value.clone()))
-        };
         let look = Look {
             bucket: Some(self.stream.bucket),
-            own: read(own),
-            map: read(&Self::map_key()),
+            own,
+            map,
         };
         let input = Input::Looked {
             op,

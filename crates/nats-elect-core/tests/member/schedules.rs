@@ -27,19 +27,8 @@ use nats_elect_core::name::UnitName;
 
 use crate::event::{Sent, What};
 use crate::faults::Hand;
+use crate::schedule::{SECOND, names};
 use crate::world::World;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Three members with leases of three seconds act on six units.
-fn warm() -> World {
-    let mut world = World::new(7, 3, Units::Shards(6));
-    world.logs = true;
-    (0..3).for_each(|node| world.start(node));
-    world.goes_well(2 * SECOND);
-    assert_eq!(world.acts(), [2, 2, 2]);
-    world
-}
 
 impl World {
     /// Runs until each unit has an owner, and all is calm.
@@ -47,14 +36,9 @@ impl World {
     fn settles(&mut self, within: Duration) {
         let end = self.now + within;
         while let Some(why) = self.unrest() {
-            assert!(self.now < end, "{}\n{why}", self.messages.join("\n"));
+            assert!(self.now < end, "{why}");
             self.goes_well(Duration::from_millis(10));
         }
-    }
-
-    fn move_to(&mut self, by: usize, unit: u32, to: usize) {
-        let epoch = self.nodes[to].epoch().expect("a member");
-        self.order(by, 1, Order::Move(UnitName::shard(unit), epoch));
     }
 
     /// The member that acts on a unit.
@@ -69,7 +53,7 @@ impl World {
 #[test]
 fn a_map_that_is_overwritten_deleted_or_emptied_by_hand_ends_no_handler() {
     for hand in [Hand::Rubbish, Hand::Delete, Hand::Purge, Hand::PutBack] {
-        let mut world = warm();
+        let mut world = World::warm(7, 3, 3, Units::Shards(6));
         let starts = world.checks.starts;
         for _ in 0..5 {
             world.touch(&World::map_key(), hand);
@@ -79,7 +63,7 @@ fn a_map_that_is_overwritten_deleted_or_emptied_by_hand_ends_no_handler() {
         assert_eq!(world.checks.starts, starts, "{hand:?}");
         // The group goes on: a move takes no longer than before.
         let to = (world.owner(0) + 1) % 3;
-        world.move_to(to, 0, to);
+        world.move_to(to, UnitName::shard(0), to);
         world.goes_well(2 * SECOND);
         world.settles(2 * SECOND);
         assert_eq!(world.replies.first().map(|it| it.1), Some(Reply::Done));
@@ -88,26 +72,21 @@ fn a_map_that_is_overwritten_deleted_or_emptied_by_hand_ends_no_handler() {
 
 #[test]
 fn a_map_that_is_emptied_before_anybody_was_shown_it_is_collected() {
-    let mut world = warm();
-    let (from, maps) = (world.owner(0), world.maps);
-    world.move_to(from, 0, (from + 1) % 3);
-    while world.maps == maps {
-        world.goes_well(Duration::from_micros(10));
-    }
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
+    let from = world.owner(0);
+    world.move_to(from, UnitName::shard(0), (from + 1) % 3);
+    world.until_a_map_is_written();
     world.touch(&World::map_key(), Hand::Purge);
     world.settles(5 * SECOND);
 }
 
 #[test]
 fn whoever_collects_may_die_and_the_next_one_is_shown_its_map_alone() {
-    let mut world = warm();
-    let maps = world.maps;
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     let deaf = world.now + SECOND;
     world.nodes[2].deaf_until = deaf;
     world.touch(&World::map_key(), Hand::Rubbish);
-    while world.maps == maps {
-        world.goes_well(Duration::from_micros(10));
-    }
+    world.until_a_map_is_written();
     world.crash(0);
     world.crash(1);
     world.goes_well(4 * SECOND);
@@ -118,10 +97,10 @@ fn whoever_collects_may_die_and_the_next_one_is_shown_its_map_alone() {
 
 #[test]
 fn a_write_of_a_map_that_arrives_late_changes_nothing() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     let from = world.owner(0);
     let map = world.stream.get(&World::map_key()).expect("a map").clone();
-    world.move_to(from, 0, (from + 1) % 3);
+    world.move_to(from, UnitName::shard(0), (from + 1) % 3);
     world.goes_well(2 * SECOND);
     world.touch(&World::map_key(), Hand::Purge);
     world.settles(5 * SECOND);
@@ -152,8 +131,8 @@ fn a_write_of_a_map_that_arrives_late_changes_nothing() {
 
 #[test]
 fn a_member_is_killed_and_its_key_is_emptied() {
-    let mut world = warm();
-    let key = World::member_key(world.nodes[0].epoch().expect("a member"));
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
+    let key = world.key(0);
     world.crash(0);
     world.touch(&key, Hand::Purge);
     world.goes_well(62 * SECOND);
@@ -165,35 +144,23 @@ fn a_member_is_killed_and_its_key_is_emptied() {
 #[test]
 fn a_member_whose_key_is_overwritten_while_its_handlers_block_is_waited_for() {
     for hand in [Hand::Rubbish, Hand::Delete] {
-        let mut world = warm();
-        let key = World::member_key(world.nodes[0].epoch().expect("a member"));
-        world.faults.until = world.now + SECOND / 2;
-        world.faults.late = 1000;
+        let mut world = World::warm(7, 3, 3, Units::Shards(6));
+        let key = world.key(0);
+        world.handlers_end_late(SECOND / 2);
         world.touch(&key, hand);
         // Within its lease, and a little for the writes, its units have other handlers.
         world.goes_well(4 * SECOND);
-        assert_eq!(
-            world.acts().iter().sum::<usize>(),
-            6,
-            "{}",
-            world.messages.join("\n")
-        );
+        assert_eq!(world.all_acts(), 6);
         world.settles(15 * SECOND);
     }
 }
 
 #[test]
 fn an_old_record_that_is_put_back_costs_one_restart_of_the_handlers() {
-    let mut world = warm();
-    let epoch = world.nodes[0].epoch().expect("a member");
-    let key = World::member_key(epoch);
-    let log = world.stream.log.iter();
-    let old = log
-        .clone()
-        .find(|it| it.key == key)
-        .expect("a record")
-        .bytes
-        .clone();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
+    let key = world.key(0);
+    let old = world.stream.log.iter().find(|it| it.key == key);
+    let old = old.expect("a record").bytes.clone();
     world.stream.store(&key, &old, None);
     world.show_all();
     world.goes_well(2 * SECOND);
@@ -204,13 +171,13 @@ fn an_old_record_that_is_put_back_costs_one_restart_of_the_handlers() {
 
 #[test]
 fn a_unit_goes_to_and_fro_before_anybody_is_shown_anything() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     let (a, by) = (world.owner(0), (world.owner(0) + 2) % 3);
     let b = (a + 1) % 3;
     let until = world.now + SECOND;
     (world.nodes[a].deaf_until, world.nodes[b].deaf_until) = (until, until);
     for to in [b, a, b, by] {
-        world.move_to(by, 0, to);
+        world.move_to(by, UnitName::shard(0), to);
         world.goes_well(SECOND / 5);
     }
     world.crash(b);
@@ -221,7 +188,7 @@ fn a_unit_goes_to_and_fro_before_anybody_is_shown_anything() {
 
 #[test]
 fn keys_of_ended_epochs_vanish_once_no_map_names_them() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     for round in 0..10 {
         world.leave(round % 3);
         world.goes_well(SECOND);
@@ -242,14 +209,10 @@ fn keys_of_ended_epochs_vanish_once_no_map_names_them() {
 
 #[test]
 fn all_members_leave_at_once() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     (0..3).for_each(|node| world.leave(node));
     world.goes_well(SECOND / 2);
-    assert!(
-        world.nodes.iter().all(|it| it.member.is_none()),
-        "{}",
-        world.messages.join("\n")
-    );
+    assert!(world.nodes.iter().all(|it| it.member.is_none()));
     // Nobody waits for anybody then.
     (0..3).for_each(|node| world.start(node));
     world.settles(SECOND);
@@ -257,25 +220,18 @@ fn all_members_leave_at_once() {
 
 #[test]
 fn whoever_writes_a_map_leaves_meanwhile() {
-    let mut world = warm();
-    let maps = world.maps;
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     world.leave(1);
-    while world.maps == maps {
-        world.goes_well(Duration::from_micros(10));
-    }
+    world.until_a_map_is_written();
     world.leave(0);
     world.leave(2);
     world.goes_well(SECOND / 2);
-    assert!(
-        world.nodes.iter().all(|it| it.member.is_none()),
-        "{}",
-        world.messages.join("\n")
-    );
+    assert!(world.nodes.iter().all(|it| it.member.is_none()));
 }
 
 #[test]
 fn a_bucket_is_made_anew_under_members_of_which_one_is_cut_off() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     world.nodes[2].paused_until = world.now + 20 * SECOND;
     world.make_bucket_anew(500);
     for _ in 0..700 {
@@ -291,31 +247,25 @@ fn a_bucket_is_made_anew_under_members_of_which_one_is_cut_off() {
 
 #[test]
 fn a_handler_that_does_not_end_holds_up_a_growth_for_a_lease() {
-    let mut world = warm();
-    world.faults.until = world.now + SECOND / 10;
-    world.faults.late = 1000;
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
+    world.handlers_end_late(SECOND / 10);
     world.order(1, 1, Order::Resize(Units::Shards(12)));
     world.goes_well(4 * SECOND);
     let map = world.newest_map().expect("a map");
-    assert_eq!(
-        map.units(),
-        &Units::Shards(12),
-        "{}",
-        world.messages.join("\n")
-    );
+    assert_eq!(map.units(), &Units::Shards(12));
     world.settles(20 * SECOND);
     assert_eq!(world.replies.first().map(|it| it.1), Some(Reply::Done));
 }
 
 #[test]
 fn an_order_waits_for_no_turn() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     let members = world.newest_map().expect("a map").members().to_vec();
     let last = |it: &usize| world.nodes[*it].epoch() == members.last().copied();
     let last = (0..3).find(last).expect("a member");
     for to in [(last + 1) % 3, (last + 2) % 3, last] {
         let before = world.replies.len();
-        world.move_to(last, 0, to);
+        world.move_to(last, UnitName::shard(0), to);
         world.goes_well(SECOND / 10);
         let replies = world.replies[before..].iter().map(|it| it.1);
         assert_eq!(replies.collect::<Vec<_>>(), [Reply::Done]);
@@ -324,15 +274,7 @@ fn an_order_waits_for_no_turn() {
 
 #[test]
 fn a_new_name_enters_behind_all_that_live() {
-    let names = |names: &[&str]| {
-        let names = names.iter().map(|it| UnitName::new(it).expect("a name"));
-        Units::Names(names.collect())
-    };
-    let mut world = World::new(7, 3, names(&["a", "b"]));
-    world.logs = true;
-    world.start(0);
-    world.start(1);
-    world.goes_well(2 * SECOND);
+    let mut world = World::warm(7, 3, 2, names(&["a", "b"]));
     let starts = world.checks.starts;
     world.units = names(&["b", "c", "d"]);
     world.start(2);
@@ -340,16 +282,12 @@ fn a_new_name_enters_behind_all_that_live() {
     world.settles(SECOND);
     let map = world.newest_map().expect("a map");
     assert_eq!((map.units().count(), map.generation()), (4, 1));
-    assert!(
-        world.checks.starts <= starts + 4,
-        "{}",
-        world.messages.join("\n")
-    );
+    assert!(world.checks.starts <= starts + 4);
 }
 
 #[test]
 fn a_map_of_a_later_version_is_followed_by_nobody_and_overwritten_by_nobody() {
-    let mut world = warm();
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
     let key = World::map_key();
     let over = world.stream.last_sequence(&key);
     let bucket = world.stream.bucket;
@@ -367,7 +305,6 @@ fn a_map_of_a_later_version_is_followed_by_nobody_and_overwritten_by_nobody() {
 #[test]
 fn two_processes_with_one_id_are_two_members() {
     let mut world = World::new(7, 2, Units::Shards(4));
-    world.logs = true;
     (0..2).for_each(|node| world.nodes[node].id = "twin".to_owned());
     (0..2).for_each(|node| world.start(node));
     world.goes_well(2 * SECOND);

@@ -7,11 +7,10 @@ use nats_elect_core::member::{Input, Order, UnitId};
 use nats_elect_core::name::UnitName;
 
 use crate::faults::Hand;
+use crate::schedule::{SECOND, names};
 use crate::world::World;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What happens, from a seed.
 pub type Script = fn(u64) -> World;
 
@@ -38,22 +37,11 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("OverComesBack", key_of_an_ended_epoch_overwritten),
 ];
 
-/// Members that share units, with leases of three seconds.
-fn warm(seed: u64, nodes: usize, started: usize, units: u32) -> World {
-    let mut world = World::new(seed, nodes, Units::Shards(units));
-    world.logs = true;
-    (0..started).for_each(|node| world.start(node));
-    world.run(2 * SECOND);
-    world
-}
-
 impl World {
-    /// Runs in small steps until something is so, for a second at most.
-    fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
-        let end = self.now + SECOND;
-        while !is_so(self) && self.now < end && self.failure.is_none() {
-            self.run(Duration::from_micros(5));
-        }
+    /// The first unit of which a member has a handler.
+    fn first_unit(&self, node: usize) -> UnitName {
+        let unit = self.nodes[node].handlers.keys().next();
+        unit.expect("a handler").unit().name()
     }
 
     /// Nothing comes from the node, and its watch shows nothing, for so long.
@@ -65,17 +53,12 @@ impl World {
 
     /// Fails unless handlers act on all units.
     fn expects_owned(&mut self, units: usize) {
-        let acts: usize = self.acts().iter().sum();
+        let acts: usize = self.all_acts();
         let result = (acts == units).then_some(());
         self.fail(result.ok_or(format!("{acts} of {units} units")));
     }
 
     /// From now on handlers end late.
-    fn handlers_end_late(&mut self) {
-        self.faults.until = self.now + SECOND;
-        self.faults.late = 1000;
-    }
-
     /// The member at this place in the order of joining.
     fn joined(&self, place: usize) -> usize {
         let members = self.newest_map().expect("a map").members();
@@ -90,10 +73,9 @@ impl World {
         self.until(|it| it.nodes[newcomer].epoch().is_some());
         self.run(10 * MILLISECOND);
         let map = self.newest_map().expect("a map");
-        let own = self.nodes[by].epoch().expect("a member");
+        let own = self.epoch(by);
         let unit = map.owned_by(own).next().expect("a unit");
-        let to = self.nodes[newcomer].epoch().expect("a member");
-        self.order(by, 1, Order::Move(UnitName::shard(unit), to));
+        self.move_to(by, UnitName::shard(unit), newcomer);
         self.until(|it| it.acts()[newcomer] > 0);
     }
 }
@@ -110,8 +92,8 @@ fn idle_member_after_a_growth(seed: u64) -> World {
 
 /// Members of two units whose handlers end late get another number of them.
 fn resized(seed: u64, nodes: usize, units: u32) -> World {
-    let mut world = warm(seed, nodes, nodes, 2);
-    world.handlers_end_late();
+    let mut world = World::warm(seed, nodes, nodes, Units::Shards(2));
+    world.handlers_end_late(SECOND);
     world.order(0, 1, Order::Resize(Units::Shards(units)));
     world.run(15 * SECOND);
     world
@@ -120,7 +102,7 @@ fn resized(seed: u64, nodes: usize, units: u32) -> World {
 /// While the first one stands still, the second leaves, and a newcomer takes its units and is cut off
 /// before it says so. An operator wants one of them back.
 fn taken_over_unseen(seed: u64) -> World {
-    let mut world = warm(seed, 3, 2, 4);
+    let mut world = World::warm(seed, 3, 2, Units::Shards(4));
     let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
     let until = world.now + 800 * MILLISECOND;
     world.nodes[first].paused_until = until;
@@ -129,24 +111,22 @@ fn taken_over_unseen(seed: u64) -> World {
     world.leave(second);
     world.until(|it| it.acts()[newcomer] > 0);
     world.cut_off(newcomer, 10 * SECOND);
-    let unit = world.nodes[newcomer].handlers.keys().next();
-    let unit = unit.expect("a handler").unit().name();
+    let unit = world.first_unit(newcomer);
     world.touch(&World::map_key(), Hand::Rubbish);
     world.run(until.since(world.now));
     world.rewatch(first);
-    let own = world.nodes[first].epoch().expect("a member");
-    world.order(first, 1, Order::Move(unit, own));
+    world.move_to(first, unit, first);
     world.run(8 * SECOND);
     world
 }
 
 /// The first one never heard of an owner, whose key somebody emptied. The second one knows.
 fn first_one_is_behind(seed: u64) -> World {
-    let mut world = warm(seed, 3, 2, 4);
+    let mut world = World::warm(seed, 3, 2, Units::Shards(4));
     let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
     world.joins_unseen_by(first, second, newcomer);
-    world.handlers_end_late();
-    let key = World::member_key(world.nodes[newcomer].epoch().expect("a member"));
+    world.handlers_end_late(SECOND);
+    let key = world.key(newcomer);
     world.touch(&key, Hand::Purge);
     world.touch(&World::map_key(), Hand::Rubbish);
     world.nodes[first].deaf_until = world.now;
@@ -158,7 +138,7 @@ fn first_one_is_behind(seed: u64) -> World {
 /// The collector's reads show a time before an owner joined, its watch is behind, and the others are
 /// cut off.
 fn reads_from_a_former_leader(seed: u64) -> World {
-    let mut world = warm(seed, 3, 2, 4);
+    let mut world = World::warm(seed, 3, 2, Units::Shards(4));
     let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
     world.nodes[first].reads_until = Some(world.stream.log.len());
     world.joins_unseen_by(first, second, newcomer);
@@ -182,7 +162,6 @@ fn reads_from_a_former_leader(seed: u64) -> World {
 /// the map by which that member owns a unit. The others die, and a newcomer takes over.
 fn owner_by_a_lost_map(seed: u64) -> World {
     let mut world = World::new(seed, 4, Units::Shards(6));
-    world.logs = true;
     for (node, leases) in [(0, &[(30, 3)]), (1, &[(1, 3)]), (2, &[(1, 3)])] {
         world.faults.leases = leases;
         world.start(node);
@@ -192,15 +171,10 @@ fn owner_by_a_lost_map(seed: u64) -> World {
     world.run(10 * MILLISECOND);
     let kept = world.stream.log.len();
     world.run(6 * SECOND);
-    let (map, from, to) = (
-        world.newest_map(),
-        world.nodes[1].epoch(),
-        world.nodes[0].epoch(),
-    );
-    let (from, to) = (from.expect("a member"), to.expect("a member"));
-    let units: Vec<_> = map.expect("a map").owned_by(from).collect();
+    let map = world.newest_map().expect("a map");
+    let units: Vec<_> = map.owned_by(world.epoch(1)).collect();
     for unit in units {
-        world.order(1, 1, Order::Move(UnitName::shard(unit), to));
+        world.move_to(1, UnitName::shard(unit), 0);
     }
     world.until(|it| it.acts()[0] == 4);
     world.lose_writes(world.stream.log.len() - kept);
@@ -214,53 +188,41 @@ fn owner_by_a_lost_map(seed: u64) -> World {
 /// One member leaves, and is still named when the other one is killed. Who starts then waits for the
 /// lease of the other one alone.
 fn who_joins_after_all_have_gone(seed: u64) -> World {
-    let mut world = warm(seed, 3, 2, 4);
+    let mut world = World::warm(seed, 3, 2, Units::Shards(4));
     let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
     world.leave(second);
     world.run(10 * SECOND);
     world.crash(first);
     world.start(newcomer);
     world.run(6 * SECOND);
-    let acts = world.acts()[newcomer];
-    world.fail(
-        (acts == 4)
-            .then_some(())
-            .ok_or(format!("{acts} of 4 units")),
-    );
+    world.expects_owned(4);
     world
 }
 
 /// A member leaves, and one of its handlers takes longer than the lease to end. The others' units do not
 /// wait for that.
 fn who_leaves_has_a_slow_handler(seed: u64) -> World {
-    let mut world = warm(seed, 2, 2, 8);
+    let mut world = World::warm(seed, 2, 2, Units::Shards(8));
     let leaver = world.joined(1);
-    let mut units = world.nodes[leaver].handlers.keys();
-    let slow = units.next().and_then(|it| it.unit().name().as_shard());
+    let slow = world.first_unit(leaver).as_shard();
     world.nodes[leaver].slow = slow.into_iter().collect();
     world.leave(leaver);
     world.run(SECOND);
-    let acts: usize = world.acts().iter().sum();
-    let result = (acts == 7)
-        .then_some(())
-        .ok_or(format!("{acts} of 7 units"));
-    world.fail(result);
+    world.expects_owned(7);
     world
 }
 
 /// The next owner of a unit waits for its former one, whose handler takes long to end and whose key
 /// somebody emptied. Whoever collects has joined since.
 fn former_owner_whom_the_collector_never_saw(seed: u64) -> World {
-    let mut world = warm(seed, 4, 3, 3);
+    let mut world = World::warm(seed, 4, 3, Units::Shards(3));
     let (first, from, to, newcomer) = (world.joined(0), world.joined(1), world.joined(2), 3);
-    let unit = world.nodes[from].handlers.keys().next();
-    let unit = unit.expect("a handler").unit().name();
+    let unit = world.first_unit(from);
     world.nodes[from].slow = unit.as_shard().into_iter().collect();
-    let epoch = world.nodes[to].epoch().expect("a member");
     let maps = world.maps;
-    world.order(first, 1, Order::Move(unit, epoch));
+    world.move_to(first, unit, to);
     world.until(|it| it.maps > maps);
-    let key = World::member_key(world.nodes[from].epoch().expect("a member"));
+    let key = world.key(from);
     world.run(10 * MILLISECOND);
     world.nodes[first].paused_until = world.now + 900 * MILLISECOND;
     world.nodes[to].deaf_until = world.now + 800 * MILLISECOND;
@@ -278,16 +240,14 @@ fn former_owner_whom_the_collector_never_saw(seed: u64) -> World {
 
 /// A unit is moved, and somebody empties the map's key before its next owner was shown that.
 fn map_that_the_next_owner_never_saw(seed: u64) -> World {
-    let mut world = warm(seed, 2, 2, 3);
+    let mut world = World::warm(seed, 2, 2, Units::Shards(3));
     // The one with two units: none moves in return.
     let from = usize::from(world.acts()[1] == 2);
     let to = 1 - from;
-    let unit = world.nodes[from].handlers.keys().next();
-    let unit = unit.expect("a handler").unit().name();
-    let epoch = world.nodes[to].epoch().expect("a member");
+    let unit = world.first_unit(from);
     // Less than the time after which it reads what its watch does not show.
     world.nodes[to].deaf_until = world.now + 330 * MILLISECOND;
-    world.order(from, 1, Order::Move(unit, epoch));
+    world.move_to(from, unit, to);
     world.until(|it| it.acts()[from] == 1);
     world.run(20 * MILLISECOND);
     world.touch(&World::map_key(), Hand::Purge);
@@ -299,9 +259,9 @@ fn map_that_the_next_owner_never_saw(seed: u64) -> World {
 /// Somebody empties an owner's key, and writes over the map and the key of the one member that knows the
 /// owner. A newcomer leaves the map to that one.
 fn newcomer_beside_a_key_that_nobody_can_read(seed: u64) -> World {
-    let mut world = warm(seed, 3, 2, 4);
+    let mut world = World::warm(seed, 3, 2, Units::Shards(4));
     let (emptied, unreadable, newcomer) = (world.joined(0), world.joined(1), 2);
-    let key = |it: usize| World::member_key(world.nodes[it].epoch().expect("a member"));
+    let key = |it: usize| world.key(it);
     let (emptied_key, unreadable_key) = (key(emptied), key(unreadable));
     world.cut_off(emptied, 2 * SECOND);
     world.nodes[unreadable].paused_until = world.now + SECOND;
@@ -315,9 +275,9 @@ fn newcomer_beside_a_key_that_nobody_can_read(seed: u64) -> World {
 
 /// Somebody overwrites the key of an owner whose last will has ended it, before its units have others.
 fn key_of_an_ended_epoch_overwritten(seed: u64) -> World {
-    let mut world = warm(seed, 3, 3, 6);
+    let mut world = World::warm(seed, 3, 3, Units::Shards(6));
     let (first, dies) = (world.joined(0), world.joined(2));
-    let key = World::member_key(world.nodes[dies].epoch().expect("a member"));
+    let key = world.key(dies);
     world.faults.until = world.now + SECOND;
     world.faults.wills = 1000;
     world.will(dies);
@@ -338,14 +298,7 @@ fn key_of_an_ended_epoch_overwritten(seed: u64) -> World {
 /// A name enters and gets an owner, of which the first member is shown nothing. Somebody overwrites the
 /// owner's key and the map: so the first one collects, without that name, and it enters once more.
 fn name_that_a_collect_forgot(seed: u64) -> World {
-    let names = |names: &[&str]| {
-        let names = names.iter().map(|it| UnitName::new(it).expect("a name"));
-        Units::Names(names.collect())
-    };
-    let mut world = World::new(seed, 3, names(&["a", "b"]));
-    world.logs = true;
-    (0..2).for_each(|node| world.start(node));
-    world.run(2 * SECOND);
+    let mut world = World::warm(seed, 3, 2, names(&["a", "b"]));
     let (first, second, newcomer) = (world.joined(0), world.joined(1), 2);
     world.nodes[first].deaf_until = world.now + 10 * SECOND;
     world.units = names(&["a", "b", "c"]);
@@ -358,9 +311,8 @@ fn name_that_a_collect_forgot(seed: u64) -> World {
         world.until(|it| acts_on_c(it).is_some());
     }
     let owner = acts_on_c(&world).unwrap_or(second);
-    let key = World::member_key(world.nodes[owner].epoch().expect("a member"));
-    world.faults.until = world.now + 5 * SECOND;
-    world.faults.late = 1000;
+    let key = world.key(owner);
+    world.handlers_end_late(5 * SECOND);
     world.touch(&key, Hand::Rubbish);
     world.touch(&World::map_key(), Hand::Rubbish);
     world.nodes[owner].cut_until = world.now + SECOND;
@@ -377,9 +329,7 @@ const SEEDS: u64 = 20;
 fn no_schedule_does_harm() {
     for (rule, script) in SCRIPTS {
         for seed in 1..=SEEDS {
-            let mut world = script(seed);
-            let messages = std::mem::take(&mut world.messages).join("\n");
-            assert_eq!(world.failure, None, "{messages}\n{rule}, seed {seed}");
+            assert_eq!(script(seed).failure, None, "{rule}, seed {seed}");
         }
     }
 }

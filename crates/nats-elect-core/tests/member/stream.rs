@@ -157,7 +157,7 @@ impl Stream {
     }
 
     /// Whether an epoch ever was clear of a unit for the map of this sequence.
-    pub fn was_clear(&self, key: &Key, generation: u32, unit: Unit<'_>, number: u64) -> bool {
+    pub fn was_clear(&self, key: &Key, generation: u32, unit: &Unit, number: u64) -> bool {
         self.said(key).any(|it| match &it.value {
             Value::Ended | Value::Expiring => true,
             Value::Member(it) => it.is_clear(generation, unit, number),

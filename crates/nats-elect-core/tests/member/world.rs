@@ -19,6 +19,9 @@ use crate::node::{Node, Past};
 use crate::stream::Stream;
 use crate::tally::Happened;
 
+/// The lines that are told of a failure.
+const LINES: usize = 2500;
+
 pub struct World {
     pub now: Moment,
     pub chance: Chance,
@@ -62,7 +65,7 @@ impl World {
             collects: 0,
             recovery: Duration::ZERO,
             messages: Vec::new(),
-            logs: false,
+            logs: true,
             queue: BinaryHeap::new(),
             events: 0,
             moments: 0,
@@ -395,5 +398,15 @@ impl World {
             (true, true) => self.chance.millis(1, 3000),
         };
         self.after(delay, Event::Watch(number, watch));
+    }
+}
+
+/// Who fails a test tells the last of what happened.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let rest = self.messages.len().saturating_sub(LINES);
+            println!("{}", self.messages[rest..].join("\n"));
+        }
     }
 }

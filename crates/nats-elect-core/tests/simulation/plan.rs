@@ -9,7 +9,7 @@ use nats_elect_core::config::{RoleConfig, RoleSettings, Takeover};
 use crate::bucket::ModelBucket;
 use crate::chance::Chance;
 use crate::clock::Clock;
-use crate::faults::{Fault, Options, Refusals, RequestOptions, Retirement, Scale};
+use crate::faults::{Fault, Kinds, LATEST, Refusals, RequestFault, Retirement, Scale, WIPED};
 use crate::fenced::Writers;
 use crate::liars::Liars;
 use crate::monitor::Monitor;
@@ -72,12 +72,12 @@ impl Plan {
     /// where the common ones are away now and then.
     pub fn of_seed(seed: u64, allowed: &[String]) -> Self {
         let mut chance = Chance::new(seed ^ 0x5eed_0000_0000_0000);
-        let options = Options::of(|kind| {
+        let kinds = Kinds::of(|kind| {
             let often = if kind == "history" { 200 } else { 600 };
             let drawn = chance.permille(often);
             drawn && (allowed.is_empty() || allowed.iter().any(|allowed| allowed == kind))
         });
-        let mut plan = Self::fleet(seed, &options, &mut chance);
+        let mut plan = Self::fleet(seed, &kinds, &mut chance);
         plan.slow_down();
         let scale = plan.scale();
         let count = chance.below(17);
@@ -86,20 +86,20 @@ impl Plan {
             let longest = chance.pick(&gaps);
             let after = chance.upto(longest);
             let node = usize::try_from(chance.below(plan.members.len() as u64)).expect("a few");
-            if let Some(fault) = Fault::draw(&options, &scale, &mut chance) {
+            if let Some(fault) = Fault::draw(&kinds, &scale, &mut chance) {
                 plan.blows.push(Blow { after, node, fault });
             }
         }
-        if options.requests.is_some() {
+        if kinds.has("requests") {
             plan.add_orders();
         }
         // Where NATS loses writes, a sequence proves nothing.
-        if options.history.is_none()
+        if !kinds.has("history")
             && (allowed.is_empty() || allowed.iter().any(|it| it == "retiring"))
         {
             plan.add_retirements();
         }
-        if options.stream.is_some() {
+        if kinds.has("stream") {
             plan.add_refusals();
         }
         plan
@@ -151,12 +151,12 @@ impl Plan {
             return;
         }
         for _ in 0..=chance.below(6) {
-            let fault = Fault::Request(RequestOptions::draw_order(&mut chance));
+            let fault = Fault::Request(RequestFault::draw_order(&mut chance));
             self.insert(fault, &mut chance);
         }
     }
 
-    fn fleet(seed: u64, options: &Options, chance: &mut Chance) -> Self {
+    fn fleet(seed: u64, kinds: &Kinds, chance: &mut Chance) -> Self {
         let base = match chance.below(20) {
             0..12 => ms(200 + chance.below(250)),
             12..18 => ms(1000 + chance.below(2000)),
@@ -196,7 +196,7 @@ impl Plan {
                 markers: chance.permille(500),
             },
         };
-        let expiry = options.expiry.as_ref();
+        let expires = kinds.has("expiry");
         Self {
             seed,
             kind,
@@ -207,8 +207,8 @@ impl Plan {
             readers: chance.permille(500),
             timer_lag: chance.upto(ms(3)),
             traffic: if chance.permille(500) { 300 } else { 0 },
-            wiped: expiry.map_or(0, |expiry| expiry.wiped),
-            expiry_late: expiry.map_or(ms(1), |expiry| expiry.latest),
+            wiped: if expires { WIPED } else { 0 },
+            expiry_late: if expires { LATEST } else { ms(1) },
             broken: broken(seed, count),
             slow: None,
             blows: Vec::new(),

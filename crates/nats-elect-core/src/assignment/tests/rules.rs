@@ -199,7 +199,7 @@ fn a_new_name_waits_for_all_epochs_that_were_found() {
     assert_eq!(added.waits_for(1).count(), 0);
     assert_eq!(waits(&added, 2), found.iter().map(|it| (*it, 14)).collect());
     assert_eq!(Map::parse(14, &added.to_json()), Some(added.clone()));
-    assert_eq!(added.units().place(Unit::Named(&name("c"))), Some(2));
+    assert_eq!(added.units().place(&Unit::Named(name("c"))), Some(2));
     let owned = moves(&added, 2, Some(epoch(1))).unwrap();
     assert_eq!(owned.waits_for(2).count(), 19, "it had no owner before");
     assert_eq!(

@@ -49,7 +49,7 @@ impl World {
 
     fn is_clear(&self, map: &Map, epoch: Epoch, unit: u32, number: u64) -> bool {
         let unit = map.units().get(unit).unwrap();
-        self.over.contains(&epoch) || self.record(epoch).is_clear(map.generation(), unit, number)
+        self.over.contains(&epoch) || self.record(epoch).is_clear(map.generation(), &unit, number)
     }
 
     fn step(&mut self, (kind, one, two, three): Step) {
@@ -115,7 +115,7 @@ impl World {
         (record.follows, record.excepts) = (map.sequence(), units.collect());
         for map in &self.maps {
             for unit in (0..map.units().count()).map(|unit| map.units().get(unit).unwrap()) {
-                if !record.excepts.contains(map.generation(), unit) {
+                if !record.excepts.contains(map.generation(), &unit) {
                     let key = (record.epoch, map.generation(), unit.name());
                     self.cleared.insert(key, record.follows);
                 }
@@ -149,7 +149,7 @@ impl World {
     fn check(&self, earlier: &Map, map: &Map, unit: u32) {
         let name = map.units().get(unit).unwrap();
         let excluded: Vec<_> = if earlier.generation() == map.generation() {
-            earlier.units().place(name).into_iter().collect()
+            earlier.units().place(&name).into_iter().collect()
         } else {
             (0..earlier.units().count()).collect()
         };

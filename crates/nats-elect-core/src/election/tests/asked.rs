@@ -5,8 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, hashed_fence, ms, record_of,
-    settings, stranger,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, could_lead, entry, hashed_fence, ms,
+    record_of, settings, stranger,
 };
 use crate::heirs::Heirs;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
@@ -16,16 +16,6 @@ use crate::status::RoleState;
 use crate::{Effect, Input, ReplyId};
 
 const HEIR: Uuid = Uuid::from_u128(2);
-
-/// A request in the form of older versions, without a release hash.
-const fn ready_to(to: Option<String>) -> PeerRequest {
-    PeerRequest::Ready {
-        to,
-        release: None,
-        hold_off_ms: None,
-        urgent: false,
-    }
-}
 
 pub fn answered(solo: &Solo) -> Option<PeerReply> {
     solo.effects.iter().find_map(|effect| match effect {
@@ -46,9 +36,10 @@ fn a_candidate_that_could_lead_replies_that_it_is_ready() {
     let mut solo = Solo::new(settings(|config| config.priority = 4), BUCKET);
     let leading = record_of(HEIR, 3, Some(ms(1000)));
     solo.read(Some(entry(100, leading)), Some(OLD_FENCE));
-    for to in [None, Some("solo".to_owned())] {
+    for to in [None, Some("solo")] {
         solo.take();
-        solo.feed(asked(ready_to(to)));
+        // Older versions send no hash of a release.
+        solo.feed(asked(could_lead(to, None)));
         let contender = Contender {
             id: "solo".into(),
             incarnation: OWN,
@@ -57,10 +48,10 @@ fn a_candidate_that_could_lead_replies_that_it_is_ready() {
         assert_eq!(answered(&solo), Some(PeerReply::Ready { contender }));
     }
     solo.take();
-    solo.feed(asked(ready_to(Some("another".into()))));
+    solo.feed(asked(could_lead(Some("another"), None)));
     assert_eq!(answered(&solo), None);
     solo.disconnect();
-    solo.feed(asked(ready_to(Some("solo".into()))));
+    solo.feed(asked(could_lead(Some("solo"), None)));
     let why = Refusal::Disconnected;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
 }
@@ -89,14 +80,7 @@ fn release(secret: ReleaseSecret, heir: Uuid) -> Content {
 fn a_candidate_that_has_not_seen_the_term_reads_before_it_is_ready() {
     const NEXT: ReleaseSecret = ReleaseSecret::new(0x2);
     let fence = |revision, secret| Some(hashed_fence(revision, Some(ms(1000)), secret));
-    let is_ready = || {
-        asked(PeerRequest::Ready {
-            to: Some("solo".into()),
-            release: Some(NEXT.hash()),
-            hold_off_ms: None,
-            urgent: false,
-        })
-    };
+    let is_ready = || asked(could_lead(Some("solo"), Some(NEXT)));
     let behind = Some(PeerReply::Refused {
         why: Refusal::Behind,
     });
@@ -137,12 +121,7 @@ fn requests_about_an_unknown_term_cost_few_reads() {
     let heartbeat = settings(|_| {}).heartbeat;
     let end = solo.now + heartbeat;
     while solo.now < end {
-        solo.feed(asked(PeerRequest::Ready {
-            to: None,
-            release: Some(SECRET.hash()),
-            hold_off_ms: None,
-            urgent: false,
-        }));
+        solo.feed(asked(could_lead(None, Some(SECRET))));
         solo.wait(ms(1));
         if let Some(op) = solo.find_read() {
             reads += 1;
@@ -167,12 +146,7 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.feed(Input::Observed(entry(100, showing(SECRET))));
     assert_eq!(solo.state(), RoleState::Follower);
-    solo.feed(asked(PeerRequest::Ready {
-        to: None,
-        release: Some(SECRET.hash()),
-        hold_off_ms: None,
-        urgent: false,
-    }));
+    solo.feed(asked(could_lead(None, Some(SECRET))));
     assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
 }
 
@@ -181,15 +155,9 @@ fn an_instance_whose_first_read_is_under_way_is_ready() {
 fn the_leaders_record_alone_is_enough_to_be_ready_without_a_fence_record() {
     let mut solo = Solo::new(settings(|_| {}), BUCKET);
     solo.read(Some(entry(100, showing(SECRET))), None);
-    for to in [None, Some("solo".to_owned())] {
+    for to in [None, Some("solo")] {
         solo.take();
-        let release = Some(SECRET.hash());
-        solo.feed(asked(PeerRequest::Ready {
-            to,
-            release,
-            hold_off_ms: None,
-            urgent: false,
-        }));
+        solo.feed(asked(could_lead(to, Some(SECRET))));
         assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     }
     solo.feed(Input::Observed(entry(101, release(SECRET, OWN))));
@@ -211,7 +179,7 @@ fn answer_times(line: &[Uuid], chance: f64) -> (Duration, Duration) {
     solo.chance = chance;
     let mut after = |to: Option<&str>, now: bool| {
         solo.take();
-        let mut question = ready_to(to.map(ToOwned::to_owned));
+        let mut question = could_lead(to, None);
         if let PeerRequest::Ready { urgent, .. } = &mut question {
             *urgent = now;
         }

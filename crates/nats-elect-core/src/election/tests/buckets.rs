@@ -5,7 +5,7 @@ use super::solo::{
 };
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::{Content, Release};
-use crate::{Bucket, Effect, Input, Link, Snapshot};
+use crate::{Bucket, Effect, Input, Link};
 
 const NEXT: Bucket = Bucket {
     epoch: BUCKET.epoch + 1,
@@ -40,45 +40,13 @@ fn a_read_of_another_bucket_ends_the_term_and_asks_for_a_look() {
 #[test]
 fn a_role_in_a_recreated_bucket_is_not_free_before_a_lease_has_passed() {
     for content in [None, Some(Content::Release(Release::default()))] {
-        let mut solo = Solo::new(settings(|_| {}), BUCKET);
-        solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+        let mut solo = Solo::following(ms(2000));
         solo.feed(Input::Link(Link::Up(NEXT)));
         let role = content.map(|content| entry(200, content));
-        let shown = Snapshot {
-            role,
-            fence: None,
-            epoch: Some(NEXT.epoch),
-            last_sequence: None,
-        };
-        let until = solo.now + ms(1990);
-        while solo.now < until {
-            for effect in solo.take() {
-                match effect {
-                    Effect::Write(write) => panic!("too early: {write:?}"),
-                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Ok(shown.clone()),
-                    }),
-                    _ => {}
-                }
-            }
-            solo.wait(ms(1));
-        }
-        let mut claimed = false;
-        for _ in 0..20 {
-            for effect in solo.take() {
-                match effect {
-                    Effect::Write(_) => claimed = true,
-                    Effect::Read { op, .. } => solo.feed(Input::ReadEnded {
-                        op,
-                        outcome: Ok(shown.clone()),
-                    }),
-                    _ => {}
-                }
-            }
-            solo.wait(ms(1));
-        }
-        assert!(claimed);
+        let early = solo.wait_showing_in(NEXT, ms(1990), role.as_ref(), None);
+        assert_eq!(early, None);
+        let claim = solo.wait_showing_in(NEXT, ms(20), role.as_ref(), None);
+        assert!(claim.is_some());
     }
 }
 
@@ -89,28 +57,8 @@ fn a_role_in_a_recreated_bucket_is_not_free_before_the_old_max_age_has_passed() 
     let mut solo = Solo::new(settings(|_| {}), Bucket { max_age, ..BUCKET });
     solo.read(Some(entry(100, Content::ForeignMarker)), None);
     solo.take();
-    let since = solo.now;
-    let epoch = BUCKET.epoch + 1;
-    let max_age = None;
-    let anew = Bucket {
-        epoch,
-        max_age,
-        ..BUCKET
-    };
-    solo.feed(Input::Link(Link::Up(anew)));
-    while solo.now.since(since) < ms(5900) {
-        if let Some(op) = solo.find_read() {
-            let outcome = Ok(Snapshot {
-                role: None,
-                fence: None,
-                epoch: Some(epoch),
-                last_sequence: None,
-            });
-            solo.feed(Input::ReadEnded { op, outcome });
-        }
-        assert!(!solo.writes());
-        solo.wait(ms(10));
-    }
+    solo.feed(Input::Link(Link::Up(NEXT)));
+    assert_eq!(solo.wait_showing_in(NEXT, ms(5900), None, None), None);
 }
 
 #[test]
@@ -134,8 +82,7 @@ fn a_claim_under_way_when_the_bucket_is_replaced_makes_no_leader() {
 /// The watch may show entries of a bucket that the instance does not know of yet.
 #[test]
 fn a_jump_in_sequences_is_checked_by_a_read_before_a_term() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(2000))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(2000));
     solo.wait(ms(10));
     solo.feed(Input::Observed(free(90_000_000)));
     solo.wait(ms(3));
@@ -205,8 +152,7 @@ fn an_instance_with_an_unfit_bucket_asks_for_looks_and_leads_when_it_is_fit() {
     let claim = solo.wait_showing(ms(10), Some(&free), Some(OLD_FENCE));
     let claim = claim.expect("a claim");
     solo.ack(&claim, 101);
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert!(solo.started().is_some());
     solo.take();
     solo.disconnect();
@@ -242,8 +188,7 @@ fn a_max_age_that_is_reduced_below_the_ttl_ends_the_term() {
 
 #[test]
 fn a_regression_is_reported_and_waited_out() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(1000));
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.read(Some(free(95)), Some(OLD_FENCE));
     assert!(regressed(&solo));
@@ -276,24 +221,13 @@ fn a_release_below_an_observed_record_is_waited_out() {
 #[test]
 fn a_regressed_claim_of_ours_is_not_adopted() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.leave_unanswered(&claim);
-    solo.wait(ms(60));
+    solo.lose(&claim);
     solo.read(Some(entry(105, stranger(Some(ms(1000))))), Some(OLD_FENCE));
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(
-        Some(entry(101, own(&claim, ms(1000)))),
-        Some(fence_of(102, claim.nonce)),
-    );
+    solo.read_back(&claim, &claim);
     solo.wait(ms(900));
     assert!(solo.started().is_none());
     assert!(solo.find_write().is_none());
-}
-
-#[test]
-fn a_refusal_below_the_observed_sequence_is_a_regression() {
-    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
-    solo.refuse(&claim, 98);
-    assert!(regressed(&solo));
 }
 
 #[test]

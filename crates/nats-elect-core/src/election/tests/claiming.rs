@@ -1,31 +1,12 @@
 //! Claims: when they are made, and what follows when one is lost.
 
-use std::time::Duration;
-
 use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
 use crate::event::{Event, FailureKind, Outcome};
-use crate::{Effect, Input, Write, WriteOutcome};
+use crate::{Input, Write, WriteOutcome};
 
 /// An instance whose claim over a release at 100 is under way.
 fn claiming() -> (Solo, Write) {
-    let (solo, claim) = Solo::claiming(settings(|_| {}));
-    (solo, claim)
-}
-
-/// The time until the next effect of this kind.
-fn until(solo: &mut Solo, what: impl Fn(&Effect) -> bool) -> Duration {
-    let start = solo.now;
-    for _ in 0..100_000 {
-        if solo.has(&what) {
-            return solo.now.since(start);
-        }
-        solo.wait(ms(1));
-    }
-    panic!("it never came");
-}
-
-const fn is_read(effect: &Effect) -> bool {
-    matches!(effect, Effect::Read { .. })
+    Solo::claiming(settings(|_| {}))
 }
 
 #[test]
@@ -43,8 +24,10 @@ fn claims_of_a_free_role_are_spread_over_the_claim_delay() {
             } else {
                 solo.read(Some(free), Some(OLD_FENCE));
             }
-            let waited = until(&mut solo, |effect| matches!(effect, Effect::Write(_)));
-            assert_eq!(waited, delay);
+            let start = solo.now;
+            let claim = solo.wait_showing(ms(1000), None, None);
+            assert!(claim.is_some());
+            assert_eq!(solo.now.since(start), delay);
         }
     }
 }
@@ -55,10 +38,11 @@ fn a_read_after_a_lost_claim_waits_up_to_half_a_heartbeat_for_the_watch() {
         let (mut solo, claim) = claiming();
         solo.chance = chance;
         solo.refuse(&claim, 140);
-        let waited = until(&mut solo, is_read);
-        let heartbeat = solo.settings.heartbeat;
-        assert!(waited >= heartbeat / 4, "{waited:?}");
-        assert!(waited <= heartbeat / 2, "{waited:?}");
+        let quarter = solo.settings.heartbeat / 4;
+        solo.wait(quarter - ms(1));
+        assert!(!solo.reads());
+        solo.wait(quarter + ms(1));
+        assert!(solo.reads());
     }
     let (mut solo, claim) = claiming();
     solo.refuse(&claim, 140);

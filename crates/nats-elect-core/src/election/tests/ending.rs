@@ -1,20 +1,15 @@
 //! How terms end, and when the role is freed.
 
-use super::pausing::{wait_before_a_free_role, writes};
-use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, ms, own, settings};
+use super::solo::{
+    BUCKET, OLD_FENCE, Solo, assert_frees, entry, leading, ms, own, proven_release, settings,
+    step_down,
+};
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 use crate::token::FencingToken;
-use crate::{Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, WriteKind};
+use crate::{Effect, HandlerEnd, Input, Link, Reply, RequestId, TermId};
 
 const ASK: RequestId = RequestId(7);
-
-fn leading() -> (Solo, TermId) {
-    let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.wait(ms(10));
-    solo.take();
-    (solo, term)
-}
 
 #[test]
 fn a_step_down_cancels_waits_revokes_releases_and_answers_in_this_order() {
@@ -104,42 +99,6 @@ fn a_handler_without_a_confirmed_heartbeat_is_aborted_before_its_lease_ends() {
 }
 
 #[test]
-fn only_consecutive_failed_checks_make_a_leader_unhealthy() {
-    let (mut solo, term) = leading();
-    let check = |solo: &mut Solo, healthy| {
-        for _ in 0..2000 {
-            let effects = solo.take();
-            let mut asked = false;
-            for effect in effects {
-                match effect {
-                    Effect::Write(write) => {
-                        let WriteKind::Renew { over, .. } = write.kind else {
-                            panic!("a heartbeat");
-                        };
-                        solo.ack(&write, over + 10);
-                    }
-                    Effect::Read { op, .. } => solo.show(op, None, None),
-                    Effect::CheckHealth { .. } => asked = true,
-                    _ => {}
-                }
-            }
-            if asked {
-                solo.feed(Input::Health { term, healthy });
-                return;
-            }
-            solo.wait(ms(1));
-        }
-        panic!("no check");
-    };
-    for healthy in [false, false, true, false, false] {
-        check(&mut solo, healthy);
-        assert_eq!(solo.ending(), None);
-    }
-    check(&mut solo, false);
-    assert_eq!(solo.ending(), Some(EndCause::Unhealthy));
-}
-
-#[test]
 fn a_release_that_meets_a_late_heartbeat_of_ours_replaces_it() {
     let (mut solo, term) = leading();
     solo.wait(ms(189));
@@ -157,8 +116,7 @@ fn a_release_that_is_refused_for_a_late_heartbeat_of_ours_replaces_it() {
     solo.wait(ms(189));
     let renewal = solo.write();
     solo.end_handler(term);
-    solo.leave_unanswered(&renewal);
-    solo.wait(ms(60));
+    solo.lose(&renewal);
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.refuse(&release, 103);
@@ -185,8 +143,7 @@ fn a_failed_release_restores_nothing() {
     let (mut solo, term) = leading();
     solo.end_handler(term);
     let release = solo.write();
-    solo.leave_unanswered(&release);
-    solo.wait(ms(60));
+    solo.lose(&release);
     solo.read(
         Some(entry(101, own(&claim_of(&release), ms(1000)))),
         Some(OLD_FENCE),
@@ -244,15 +201,6 @@ fn a_late_ack_does_not_revive_a_term_that_winds_down() {
     assert_frees(&solo.write(), 103, None);
 }
 
-fn step_down(expected: FencingToken) -> Input {
-    let intent = Intent::StepDown {
-        to: None,
-        expected: Some(expected),
-        hold_off: ms(0),
-    };
-    Input::Intend(ASK, intent)
-}
-
 /// The fencing token of the term that tests begin with.
 const TERM: FencingToken = FencingToken {
     epoch: BUCKET.epoch,
@@ -266,34 +214,25 @@ fn a_step_down_for_another_term_changes_nothing() {
         sequence: 90,
         ..TERM
     };
-    solo.feed(step_down(other));
-    assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
-    assert_eq!(solo.state(), RoleState::Leader);
-    let intent = Intent::StepDown {
-        to: Some("node-2".to_owned()),
-        expected: Some(other),
-        hold_off: ms(0),
-    };
-    solo.feed(Input::Intend(RequestId(8), intent));
-    assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
+    for to in [None, Some("node-2")] {
+        solo.take();
+        solo.feed(step_down(ASK, to, Some(other), ms(0)));
+        assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
+        assert_eq!(solo.state(), RoleState::Leader);
+    }
     assert!(!solo.has(|effect| matches!(effect, Effect::AskPeers { .. })));
 }
 
 #[test]
 fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
     let (mut solo, term) = leading();
-    solo.feed(step_down(TERM));
+    solo.feed(step_down(ASK, None, Some(TERM), ms(0)));
     assert_eq!(solo.state(), RoleState::Draining);
     let other = FencingToken {
         sequence: 103,
         ..TERM
     };
-    let intent = Intent::StepDown {
-        to: None,
-        expected: Some(other),
-        hold_off: ms(60_000),
-    };
-    solo.feed(Input::Intend(RequestId(8), intent));
+    solo.feed(step_down(RequestId(8), None, Some(other), ms(60_000)));
     assert_eq!(solo.reply(RequestId(8)), Some(&Reply::NotLeader));
     solo.end_handler(term);
     let release = solo.write();
@@ -305,6 +244,7 @@ fn a_step_down_ends_and_waits_for_only_the_term_that_it_expects() {
     // Nor does its hold-off count.
     solo.take();
     let cooldown = solo.settings.cooldown;
-    wait_before_a_free_role(&mut solo, cooldown + ms(10), 103);
-    assert_eq!(writes(&solo), 1);
+    let free = entry(103, proven_release());
+    let claim = solo.wait_showing(cooldown + ms(10), Some(&free), Some(OLD_FENCE));
+    assert!(claim.is_some());
 }

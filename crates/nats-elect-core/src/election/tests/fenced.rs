@@ -1,16 +1,9 @@
 //! A fenced write that the server refused ends its term.
 
-use super::solo::{Solo, ms, settings};
+use super::solo::leading;
 use crate::event::{EndCause, Event};
 use crate::status::RoleState;
 use crate::{Effect, Input, RequestId, TermId};
-
-fn leading() -> (Solo, TermId) {
-    let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.wait(ms(10));
-    solo.take();
-    (solo, term)
-}
 
 #[test]
 fn a_term_whose_fence_key_has_moved_on_ends_at_once_and_frees_nothing() {

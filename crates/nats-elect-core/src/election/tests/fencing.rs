@@ -3,12 +3,11 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, fence_of, free, ms, own,
+    BUCKET, OLD_FENCE, Solo, assert_claims, assert_frees, entry, fence_of, free, ms, own, released,
     settings,
 };
 use crate::event::FailureKind;
-use crate::heirs::Heirs;
-use crate::record::{Content, Nonce, Release};
+use crate::record::{Content, Nonce};
 use crate::{Bucket, Input, Link, Write, WriteKind, WriteOutcome};
 
 const TTL: std::time::Duration = ms(1000);
@@ -49,8 +48,7 @@ fn a_refused_fence_ends_the_acquisition() {
 #[test]
 fn our_fence_record_alone_makes_no_leader_when_our_claim_is_gone() {
     let (mut solo, _, fence) = fencing();
-    solo.leave_unanswered(&fence);
-    solo.wait(ms(60));
+    solo.lose(&fence);
     solo.read(
         Some(entry(103, Content::ForeignMarker)),
         Some(fence_of(102, fence.nonce)),
@@ -65,18 +63,14 @@ fn a_fence_record_whose_ack_is_lost_is_read_back() {
     solo.leave_unanswered(&fence);
     assert!(solo.started().is_none(), "a timeout is no fence");
     solo.wait(ms(60));
-    solo.read(
-        Some(entry(101, own(&claim, TTL))),
-        Some(fence_of(102, fence.nonce)),
-    );
+    solo.read_back(&claim, &fence);
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
 #[test]
 fn a_lost_fence_record_is_written_again_under_a_new_nonce() {
     let (mut solo, claim, fence) = fencing();
-    solo.leave_unanswered(&fence);
-    solo.wait(ms(60));
+    solo.lose(&fence);
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
     let again = solo.write();
     assert_eq!(over(&again), 99);
@@ -100,22 +94,14 @@ fn a_fence_record_of_our_last_term_starts_no_new_term() {
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.wait(ms(401));
     solo.read(
-        Some(entry(
-            103,
-            Content::Release(Release {
-                nonce: Some(release.nonce),
-                secret: Some(SECRET),
-                ..Release::default()
-            }),
-        )),
+        Some(entry(103, released(&release))),
         Some(fence_of(102, old)),
     );
     solo.wait(ms(3));
     let claim = solo.write();
     solo.ack(&claim, 104);
     let fence = solo.write();
-    solo.leave_unanswered(&fence);
-    solo.wait(ms(60));
+    solo.lose(&fence);
     solo.read(Some(entry(104, own(&claim, TTL))), Some(fence_of(102, old)));
     assert!(solo.started().is_none());
     assert_eq!(over(&solo.write()), 102, "it writes its own");
@@ -178,10 +164,7 @@ fn a_bucket_without_unique_sequences_is_read_before_a_claim_and_before_a_term() 
     let fence = solo.write();
     solo.ack(&fence, 102);
     assert!(solo.started().is_none());
-    solo.read(
-        Some(entry(101, own(&claim, TTL))),
-        Some(fence_of(102, fence.nonce)),
-    );
+    solo.read_back(&claim, &fence);
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -190,8 +173,7 @@ fn a_copy_of_our_write_at_another_revision_is_not_our_claim() {
     let (_, claim, fence) = fencing();
     for copied in [claim, fence] {
         let (mut solo, _, fence) = fencing();
-        solo.leave_unanswered(&fence);
-        solo.wait(ms(60));
+        solo.lose(&fence);
         solo.read(
             Some(entry(105, own(&copied, TTL))),
             Some(fence_of(102, fence.nonce)),
@@ -209,12 +191,7 @@ fn a_fence_record_that_is_refused_for_no_reason_gives_the_claim_back() {
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.ack(&release, 105);
-    let freed = Content::Release(Release {
-        nonce: Some(release.nonce),
-        heir: None,
-        line: Heirs::NONE,
-        secret: Some(SECRET),
-    });
+    let freed = released(&release);
     let freed = entry(105, freed);
     let cooldown = solo.settings.cooldown;
     let early = solo.wait_showing(cooldown - ms(1), Some(&freed), Some(OLD_FENCE));

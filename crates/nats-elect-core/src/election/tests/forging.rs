@@ -5,12 +5,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, OWN, SECRET, Solo, entry, hashed_fence, ms, record_of, settings, stranger,
+    BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, hashed_fence, ms, record_of,
+    settings, stranger,
 };
+use crate::Input;
 use crate::heirs::Heirs;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release};
 use crate::release::ReleaseSecret;
-use crate::{Input, WriteKind};
 
 const TTL: Duration = ms(1000);
 const ANOTHER: ReleaseSecret = ReleaseSecret::new(0xbad);
@@ -41,10 +42,7 @@ fn release(secret: Option<ReleaseSecret>) -> Entry {
 fn claimed_after(solo: &mut Solo, role: &Entry, fence: Option<FenceEntry>) -> Option<Duration> {
     let start = solo.now;
     let claim = solo.wait_showing(ms(60_000), Some(role), fence)?;
-    assert!(
-        matches!(claim.kind, WriteKind::Claim { over, .. } if over == role.revision),
-        "{claim:?}"
-    );
+    assert_claims(&claim, role.revision);
     Some(solo.now.since(start))
 }
 

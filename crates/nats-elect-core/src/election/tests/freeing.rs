@@ -8,8 +8,8 @@ use super::solo::{
     BUCKET, OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, fence_of, hashed_fence, ms, own,
     proven_release, record_of, settings, stranger, tuned,
 };
-use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Nonce, Release, SeenFence};
-use crate::{Effect, Input, WriteKind};
+use crate::record::{Content, FOREIGN_LEASE, FenceEntry, Release, SeenFence};
+use crate::{Effect, Input};
 
 /// The time until a new instance claims over the message that it reads. `None` if it does not claim
 /// within a minute.
@@ -17,27 +17,9 @@ fn waits(content: Option<Content>, fence: Option<FenceEntry>) -> Option<Duration
     let role = content.map(|content| entry(100, content));
     let mut solo = Solo::new(tuned(|it| it.claim_delay = ms(0)), BUCKET);
     let start = solo.now;
-    solo.read(role.clone(), fence);
-    let over = role.as_ref().map_or(0, |entry| entry.revision);
-    for _ in 0..60_000 {
-        for effect in solo.take() {
-            match effect {
-                Effect::Write(write) => {
-                    let WriteKind::Claim { over: is, .. } = write.kind else {
-                        panic!("no claim: {write:?}");
-                    };
-                    assert_eq!(is, over);
-                    return Some(solo.now.since(start));
-                }
-                Effect::Read { op, .. } => solo.show(op, role.clone(), fence),
-                _ => {}
-            }
-        }
-        if solo.effects.is_empty() {
-            solo.wait(ms(1));
-        }
-    }
-    None
+    let claim = solo.wait_showing(ms(60_000), role.as_ref(), fence)?;
+    assert_claims(&claim, role.map_or(0, |entry| entry.revision));
+    Some(solo.now.since(start))
 }
 
 #[test]
@@ -50,18 +32,27 @@ fn the_release_of_the_last_term_frees_a_role_at_once() {
 }
 
 #[test]
-fn a_role_that_was_never_led_is_free_at_once() {
-    assert_eq!(waits(None, None), Some(ms(0)));
-}
-
-#[test]
-fn a_missing_key_of_a_role_that_was_led_is_waited_for() {
-    assert_eq!(waits(None, Some(OLD_FENCE)), Some(ms(1000)));
-}
-
-#[test]
-fn a_foreign_delete_marker_is_waited_for() {
-    assert_eq!(waits(Some(Content::ForeignMarker), None), Some(ms(1000)));
+fn what_no_leader_of_ours_left_is_waited_for_as_long_as_our_own_lease_or_as_its_own() {
+    let mut of_our_id = record_of(Uuid::from_u128(2), 7, Some(ms(1000)));
+    if let Content::Record(record) = &mut of_our_id {
+        record.id = "solo".to_owned();
+    }
+    let forged = record_of(OWN, 7, Some(ms(1000)));
+    let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
+    let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
+    for (content, fence, wait) in [
+        (None, None, 0),
+        (None, Some(OLD_FENCE), 1000),
+        (Some(Content::ForeignMarker), None, 1000),
+        (Some(Content::Opaque), None, 1000),
+        (Some(stranger(None)), None, 1000),
+        (Some(of_our_id), None, 1000),
+        (Some(forged), None, 1000),
+        (Some(go), None, 1000),
+        (Some(newer), None, 2000),
+    ] {
+        assert_eq!(waits(content.clone(), fence), Some(ms(wait)), "{content:?}");
+    }
 }
 
 #[test]
@@ -80,15 +71,6 @@ fn the_record_of_the_last_term_is_waited_for_as_long_as_its_lease() {
 }
 
 #[test]
-fn a_message_without_a_lease_is_waited_for_as_long_as_our_own_lease() {
-    for content in [Content::Opaque, stranger(None)] {
-        assert_eq!(waits(Some(content), None), Some(ms(1000)));
-    }
-    let go = Content::parse(br#"{"id":"go-1","token":"abc","priority":3}"#);
-    assert_eq!(waits(Some(go), None), Some(ms(1000)));
-}
-
-#[test]
 fn a_message_without_a_lease_is_waited_for_as_long_as_the_max_age() {
     let bucket = crate::Bucket {
         max_age: Some(ms(3000)),
@@ -101,12 +83,6 @@ fn a_message_without_a_lease_is_waited_for_as_long_as_the_max_age() {
         assert_eq!(solo.wait_showing(ms(2999), Some(&role), None), None);
         assert!(solo.wait_showing(ms(5), Some(&role), None).is_some());
     }
-}
-
-#[test]
-fn the_lease_of_a_record_with_a_newer_schema_is_respected() {
-    let newer = Content::parse(br#"{"id":"n","v":99,"ttl_ms":2000,"shape":{"of":["things"]}}"#);
-    assert_eq!(waits(Some(newer), None), Some(ms(2000)));
 }
 
 #[test]
@@ -137,24 +113,8 @@ fn the_record_of_an_earlier_machine_of_our_incarnation_is_reclaimed_at_once() {
 }
 
 #[test]
-fn a_forged_record_of_our_incarnation_is_waited_for() {
-    let content = record_of(OWN, 7, Some(ms(1000)));
-    assert_eq!(waits(Some(content), None), Some(ms(1000)));
-}
-
-#[test]
-fn a_record_of_our_id_by_another_incarnation_is_waited_for() {
-    let mut content = record_of(Uuid::from_u128(2), 7, Some(ms(1000)));
-    if let Content::Record(record) = &mut content {
-        record.id = "solo".to_owned();
-    }
-    assert_eq!(waits(Some(content), None), Some(ms(1000)));
-}
-
-#[test]
 fn a_count_begins_anew_with_each_revision() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(1000))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(1000));
     for beat in 1..10 {
         solo.wait(ms(900));
         assert!(solo.find_write().is_none());
@@ -180,8 +140,7 @@ fn a_count_begins_anew_with_another_record_at_the_same_revision() {
 
 #[test]
 fn a_lease_is_not_counted_from_a_revision_in_an_error() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(ms(200))))), Some(OLD_FENCE));
+    let mut solo = Solo::following(ms(200));
     solo.wait(ms(202));
     let claim = solo.write();
     solo.refuse(&claim, 140);
@@ -199,8 +158,7 @@ fn a_lease_is_not_counted_from_a_revision_in_an_error() {
 fn a_record_written_over_a_living_lease_does_not_shorten_it() {
     let short = record_of(Uuid::from_u128(3), 1, Some(ms(100)));
     for content in [short, Content::Opaque, Content::ForeignMarker] {
-        let mut solo = Solo::new(settings(|_| {}), BUCKET);
-        solo.read(Some(entry(100, stranger(Some(ms(5000))))), Some(OLD_FENCE));
+        let mut solo = Solo::following(ms(5000));
         solo.wait(ms(100));
         let over = entry(101, content);
         solo.feed(Input::Observed(over.clone()));
@@ -213,16 +171,11 @@ fn a_record_written_over_a_living_lease_does_not_shorten_it() {
 
 #[test]
 fn a_longer_lease_in_the_fence_record_is_waited_for_when_the_role_key_no_longer_shows_it() {
+    let ttl = Some(ms(4000));
+    let record = OLD_FENCE.record.map(|it| SeenFence { ttl, ..it });
     let fence = FenceEntry {
-        revision: 99,
-        record: Some(SeenFence {
-            nonce: Nonce {
-                incarnation: Uuid::from_u128(99),
-                beat: 0,
-            },
-            ttl: Some(ms(4000)),
-            release: None,
-        }),
+        record,
+        ..OLD_FENCE
     };
     let short = record_of(Uuid::from_u128(98), 1, Some(ms(500)));
     for content in [
@@ -323,11 +276,9 @@ fn a_process_suspended_before_its_claim_of_a_missing_key_reads_again() {
 fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     let sent = solo.sent;
-    solo.leave_unanswered(&claim);
-    solo.wait(ms(60));
+    solo.lose(&claim);
     solo.read(Some(entry(101, own(&claim, ms(1000)))), Some(OLD_FENCE));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     let lease = sent + ms(1000) - solo.settings.drift_margin();
     assert!(solo.has(|effect| matches!(
         effect,
@@ -339,8 +290,7 @@ fn an_unanswered_claim_is_adopted_and_counts_from_its_sending() {
 fn an_unanswered_claim_that_turns_up_too_late_is_claimed_over() {
     let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     let sent = solo.sent;
-    solo.leave_unanswered(&claim);
-    solo.wait(ms(60));
+    solo.lose(&claim);
     let read = solo.find_read().expect("a read");
     // A term would not have the time to wind down.
     let late = sent + ms(1000) - solo.settings.drift_margin() - solo.settings.stop_budget;

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, Solo, assert_renews, entry, fence_of, ms, own, record_of, settings, tuned,
+    BUCKET, OLD_FENCE, OWN, Solo, assert_renews, entry, ms, own, record_of, settings, step_down,
 };
 use crate::event::{EndCause, Event, Outcome};
 use crate::record::Content;
@@ -19,11 +19,7 @@ fn a_lease_counts_from_the_sending_of_its_heartbeat() {
     solo.wait(ms(50));
     solo.take();
     solo.ack(&renewal, 103);
-    let margin = solo.settings.drift_margin();
-    assert!(solo.has(|effect| matches!(
-        effect,
-        Effect::Extend { lease, proved, .. } if *proved == sent && *lease == sent + TTL - margin
-    )));
+    assert!(solo.extended(sent));
     assert!(solo.heartbeat_ended(Outcome::Confirmed));
 }
 
@@ -39,28 +35,10 @@ fn a_late_ack_extends_nothing() {
 }
 
 #[test]
-fn a_heartbeat_whose_ack_is_lost_is_read_back_and_counts_from_its_sending() {
-    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
-    let sent = solo.sent;
-    solo.leave_unanswered(&renewal);
-    solo.take();
-    solo.wait(ms(60));
-    solo.read(Some(entry(103, own(&renewal, TTL))), None);
-    assert!(solo.has(|effect| matches!(effect, Effect::Extend { proved, .. } if *proved == sent)));
-    solo.wait(ms(100));
-    let next = solo.write();
-    assert_renews(&next, 103);
-}
-
-#[test]
 fn our_late_heartbeat_is_adopted_after_a_refusal() {
     let (mut solo, ghost) = Solo::beating(settings(|_| {}));
-    solo.leave_unanswered(&ghost);
-    solo.wait(ms(60));
-    solo.read(
-        Some(entry(101, record_of(super::solo::OWN, 0, Some(TTL)))),
-        None,
-    );
+    solo.lose(&ghost);
+    solo.read(Some(entry(101, record_of(OWN, 0, Some(TTL)))), None);
     let second = solo.write();
     solo.wait(ms(1));
     solo.refuse(&second, 103);
@@ -84,21 +62,16 @@ fn a_copy_of_our_record_at_another_revision_is_not_adopted() {
 }
 
 #[test]
-fn a_record_with_a_nonce_that_we_never_sent_is_not_ours() {
-    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
-    solo.refuse(&renewal, 103);
-    let foreign = record_of(super::solo::OWN, 4_000, Some(TTL));
-    solo.read(Some(entry(103, foreign)), None);
-    assert!(solo.ends(EndCause::Superseded));
-}
-
-#[test]
-fn a_heartbeat_of_another_incarnation_with_our_id_is_not_ours() {
-    let (mut solo, renewal) = Solo::beating(settings(|_| {}));
-    solo.refuse(&renewal, 103);
-    let foreign = record_of(Uuid::from_u128(2), renewal.nonce.beat, Some(TTL));
-    solo.read(Some(entry(103, foreign)), None);
-    assert!(solo.ends(EndCause::Superseded));
+fn another_nonce_than_that_of_a_heartbeat_is_not_ours() {
+    let others = |beat| [(OWN, 4_000), (Uuid::from_u128(2), beat)];
+    for which in 0..2 {
+        let (mut solo, renewal) = Solo::beating(settings(|_| {}));
+        solo.refuse(&renewal, 103);
+        let (incarnation, beat) = others(renewal.nonce.beat)[which];
+        let foreign = record_of(incarnation, beat, Some(TTL));
+        solo.read(Some(entry(103, foreign)), None);
+        assert!(solo.ends(EndCause::Superseded));
+    }
 }
 
 #[test]
@@ -158,36 +131,6 @@ fn a_strangers_record_at_our_own_revision_ends_the_term_before_a_heartbeat_write
 }
 
 #[test]
-fn a_fence_record_of_another_above_ours_ends_the_term() {
-    let mut solo = Solo::leading(tuned(|it| it.validation_interval = ms(200)));
-    let mut read = None;
-    for _ in 0..40 {
-        solo.wait(ms(10));
-        let effects = solo.take();
-        for effect in effects {
-            match effect {
-                Effect::Write(write) => solo.ack(&write, 103),
-                Effect::Read { op, .. } => read = Some(op),
-                _ => {}
-            }
-        }
-        if read.is_some() {
-            break;
-        }
-    }
-    let nonce = crate::record::Nonce {
-        incarnation: Uuid::from_u128(2),
-        beat: 9,
-    };
-    solo.show(
-        read.expect("the fence is looked at"),
-        None,
-        Some(fence_of(200, nonce)),
-    );
-    assert!(solo.ends(EndCause::Superseded));
-}
-
-#[test]
 fn a_late_heartbeat_suspends_the_connection_and_the_next_restores_it() {
     let mut solo = Solo::leading(settings(|config| {
         config.disconnect_grace_period = Some(ms(500));
@@ -244,14 +187,7 @@ fn a_suspended_process_wakes_up_to_wind_down_and_sends_no_heartbeat() {
                 request: RequestId(1),
                 term: None,
             },
-            4 => Input::Intend(
-                RequestId(1),
-                Intent::StepDown {
-                    to: None,
-                    expected: None,
-                    hold_off: ms(0),
-                },
-            ),
+            4 => step_down(RequestId(1), None, None, ms(0)),
             _ => Input::Intend(RequestId::NOBODY, Intent::Stop { release: true }),
         });
         assert!(!solo.writes(), "{input}");

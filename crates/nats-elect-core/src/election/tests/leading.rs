@@ -48,21 +48,14 @@ fn a_heartbeat_is_sent_once_per_interval() {
     assert_renews(&next, 103);
 }
 
+/// Waits for a read of the fence record, and answers it.
 fn look(solo: &mut Solo, role: Option<Entry>, fence: FenceEntry) {
-    for _ in 0..1000 {
-        let effects = solo.take();
-        for effect in effects {
-            match effect {
-                Effect::Write(write) => panic!("no look before {write:?}"),
-                Effect::Read { op, .. } => {
-                    solo.show(op, role, Some(fence));
-                    return;
-                }
-                _ => {}
-            }
-        }
+    solo.take();
+    while !solo.asks() {
         solo.wait(ms(1));
     }
+    assert!(!solo.writes(), "a look comes first");
+    solo.read(role, Some(fence));
 }
 
 /// A leader since 1 ms after its claim, with its first heartbeat at 103.
@@ -203,8 +196,7 @@ fn another_record_at_our_own_revisions_revokes_the_lease_at_once() {
 #[test]
 fn our_own_lost_heartbeat_at_the_revision_of_a_confirmed_one_ends_the_term() {
     let (mut solo, renewal) = renewing(|_| {});
-    solo.leave_unanswered(&renewal);
-    solo.wait(ms(60));
+    solo.lose(&renewal);
     solo.read(Some(entry(101, own(&renewal, TTL))), Some(OLD_FENCE));
     assert!(solo.ends(EndCause::Regressed));
 }
@@ -333,10 +325,8 @@ fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
     assert_eq!(asked(&mut solo), 0);
     solo.wait(ms(1));
     assert_eq!(asked(&mut solo), 1);
-    let ill = |term| Input::Health {
-        term,
-        healthy: false,
-    };
+    let told = |term, healthy| Input::Health { term, healthy };
+    let ill = |term| told(term, false);
     for _ in 0..3 {
         solo.feed(ill(TermId(term.0 + 1)));
     }
@@ -348,8 +338,13 @@ fn a_health_check_runs_once_per_interval_and_each_answer_counts_once() {
     assert!(solo.ending().is_none(), "answered twice");
     solo.wait(ms(49));
     assert_eq!(asked(&mut solo), 0);
-    solo.wait(ms(1));
-    assert_eq!(asked(&mut solo), 1);
+    for healthy in [true, false] {
+        solo.wait(ms(50));
+        assert_eq!(asked(&mut solo), 1);
+        solo.feed(told(term, healthy));
+        assert!(solo.ending().is_none(), "not one after the other");
+    }
+    solo.wait(ms(50));
     solo.feed(ill(term));
     assert!(solo.ends(EndCause::Unhealthy));
 }

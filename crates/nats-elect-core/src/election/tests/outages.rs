@@ -1,27 +1,13 @@
 //! Outages, and grace periods that end within them.
 
-use super::solo::{BUCKET, Solo, entry, fence_of, ms, own, settings};
+use super::solo::{BUCKET, Solo, ms, settings};
 use crate::config::RoleSettings;
-use crate::event::{EndCause, Event};
+use crate::event::EndCause;
 use crate::moment::Moment;
 use crate::{Effect, Input, Link, Write, WriteKind};
 
-const TTL: std::time::Duration = ms(1000);
-
 fn graced() -> RoleSettings {
     settings(|config| config.disconnect_grace_period = Some(ms(400)))
-}
-
-fn ends(solo: &Solo) -> bool {
-    solo.told(|event| {
-        matches!(
-            event,
-            Event::TermEnding {
-                cause: EndCause::ConnectionLost,
-                ..
-            }
-        )
-    })
 }
 
 fn acts_until(solo: &Solo) -> Option<Moment> {
@@ -40,15 +26,15 @@ fn an_outage_that_is_heard_of_late_counts_from_its_beginning() {
     solo.feed(Input::Link(Link::Down { since }));
     assert_eq!(acts_until(&solo), Some(since + ms(400)));
     solo.wait(ms(249));
-    assert!(!ends(&solo));
+    assert!(!solo.ends(EndCause::ConnectionLost));
     solo.wait(ms(1));
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
 
     let mut solo = Solo::leading(graced());
     let since = solo.now;
     solo.sleep(ms(400));
     solo.feed(Input::Link(Link::Down { since }));
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -67,12 +53,12 @@ fn the_monitors_word_ends_a_term_even_if_nothing_else_told_of_the_outage() {
     let mut solo = Solo::leading(graced());
     let since = solo.now;
     solo.wait(ms(150));
-    assert!(!ends(&solo));
+    assert!(!solo.ends(EndCause::ConnectionLost));
     solo.feed(Input::GraceOver { since });
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
     solo.take();
     solo.feed(Input::GraceOver { since });
-    assert!(!ends(&solo), "it ends once");
+    assert!(!solo.ends(EndCause::ConnectionLost), "it ends once");
 }
 
 #[test]
@@ -85,10 +71,13 @@ fn the_monitors_word_about_an_outage_that_is_over_ends_no_term() {
     let renewal = solo.write();
     solo.ack(&renewal, 103);
     solo.feed(Input::GraceOver { since });
-    assert!(!ends(&solo));
+    assert!(!solo.ends(EndCause::ConnectionLost));
     solo.disconnect();
     solo.feed(Input::GraceOver { since });
-    assert!(!ends(&solo), "this outage is another one");
+    assert!(
+        !solo.ends(EndCause::ConnectionLost),
+        "this outage is another one"
+    );
 }
 
 #[test]
@@ -100,7 +89,7 @@ fn a_heartbeat_that_was_sent_before_the_outage_does_not_end_it() {
     solo.wait(ms(100));
     solo.ack(&renewal, 103);
     solo.feed(Input::GraceOver { since });
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -113,7 +102,7 @@ fn an_outage_counts_from_the_last_proof_at_the_earliest() {
     solo.ack(&renewal, 103);
     solo.feed(Input::Link(Link::Down { since: before }));
     assert_eq!(acts_until(&solo), Some(sent + ms(400)));
-    assert!(!ends(&solo));
+    assert!(!solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -133,9 +122,9 @@ fn an_answer_that_comes_in_the_next_outage_has_ended_the_one_before() {
         )
     );
     solo.wait(acting.since(solo.now) - ms(1));
-    assert!(!ends(&solo));
+    assert!(!solo.ends(EndCause::ConnectionLost));
     solo.wait(ms(1));
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -148,9 +137,9 @@ fn outages_in_short_order_count_as_one_until_a_heartbeat_is_confirmed() {
     solo.wait(ms(10));
     solo.disconnect();
     solo.wait((since + ms(400)).since(solo.now) - ms(1));
-    assert!(!ends(&solo));
+    assert!(!solo.ends(EndCause::ConnectionLost));
     solo.wait(ms(1));
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -182,7 +171,7 @@ fn a_term_that_begins_in_an_outage_has_what_is_left_of_the_grace_period() {
     assert!(solo.started().is_some());
     assert_eq!(acts_until(&solo), Some(solo.now + ms(100)));
     solo.wait(ms(100));
-    assert!(ends(&solo));
+    assert!(solo.ends(EndCause::ConnectionLost));
 }
 
 #[test]
@@ -191,10 +180,7 @@ fn no_term_begins_in_an_outage_after_the_grace_period() {
     assert!(solo.started().is_none());
     solo.take();
     solo.feed(Input::Link(Link::Up(BUCKET)));
-    solo.read(
-        Some(entry(101, own(&claim, TTL))),
-        Some(fence_of(102, fence.nonce)),
-    );
+    solo.read_back(&claim, &fence);
     assert!(solo.started().is_some());
     assert_eq!(acts_until(&solo), None);
 }

@@ -4,19 +4,18 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::asked::{answered, asked};
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_claims, assert_frees, entry, ms, own, proven_release,
-    record_of, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, Solo, assert_claims, assert_frees, could_lead, entry, free, ms, own,
+    proven_release, record_of, settings, stranger, tuned,
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
 use crate::peer::{Contender, PeerReply, PeerRequest, Refusal};
 use crate::record::{Content, Release};
 use crate::status::RoleState;
-use crate::token::LeaseToken;
 use crate::{
-    Candidate, Effect, Election, Fresh, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply,
-    ReplyId, RequestId, TermId, Write,
+    Effect, HandlerEnd, Input, Intent, Link, PeerRequestId, Reply, RequestId, TermId, Write,
 };
 
 const ASK: RequestId = RequestId(7);
@@ -27,18 +26,10 @@ const PAUSE: Input = Input::Intend(ASK, Intent::Pause);
 const RESUME: Input = Input::Intend(ASK, Intent::Resume);
 const CORDON: Input = Input::Intend(ASK, Intent::Cordon);
 
-fn free(revision: u64) -> crate::record::Entry {
-    entry(revision, proven_release())
-}
-
-/// An instance before a role that is free since the release at 100.
-fn before_a_free_role() -> Solo {
-    Solo::facing_free(settings(|_| {}))
-}
-
-/// An instance whose claim over the release at 100 is under way.
-fn claiming() -> (Solo, Write) {
-    Solo::claiming(settings(|_| {}))
+/// The claim that is sent within this time. Each read shows a role that is free since this release.
+fn claim_within(solo: &mut Solo, time: Duration, released: u64) -> Option<Write> {
+    let free = entry(released, proven_release());
+    solo.wait_showing(time, Some(&free), Some(OLD_FENCE))
 }
 
 fn leading() -> (Solo, TermId) {
@@ -47,32 +38,10 @@ fn leading() -> (Solo, TermId) {
     (solo, term)
 }
 
-/// Lets time pass. Each read shows a role that is free since this release.
-pub fn wait_before_a_free_role(solo: &mut Solo, time: Duration, released: u64) {
-    let end = solo.now + time;
-    loop {
-        let read = solo
-            .effects
-            .iter()
-            .position(|effect| matches!(effect, Effect::Read { .. }));
-        if let Some(read) = read {
-            let others = solo.effects.split_off(read + 1);
-            let read = solo.effects.split_off(read);
-            let before = std::mem::replace(&mut solo.effects, read);
-            solo.read(Some(free(released)), Some(OLD_FENCE));
-            let after = std::mem::replace(&mut solo.effects, before);
-            solo.effects.extend(others.into_iter().chain(after));
-        }
-        if solo.now >= end {
-            return;
-        }
-        solo.wait(ms(1));
-    }
-}
-
-pub fn writes(solo: &Solo) -> usize {
-    let is_write = |effect: &&Effect| matches!(effect, Effect::Write(_));
-    solo.effects.iter().filter(is_write).count()
+#[track_caller]
+fn stepped_down(solo: &Solo, released: bool, handoff: Option<Handoff>) {
+    let expected = Reply::SteppedDown { released, handoff };
+    assert_eq!(solo.reply(ASK), Some(&expected));
 }
 
 fn search(solo: &Solo) -> Option<PeerRequestId> {
@@ -98,11 +67,10 @@ fn ready() -> PeerReply {
 
 #[test]
 fn a_paused_instance_leaves_a_free_role_alone_until_it_is_resumed() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     solo.feed(PAUSE);
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
-    wait_before_a_free_role(&mut solo, TTL * 10, 100);
-    assert_eq!(writes(&solo), 0);
+    assert_eq!(claim_within(&mut solo, TTL * 10, 100), None);
     assert_eq!(solo.state(), RoleState::Candidate);
     assert!(solo.election.status().paused);
     solo.take();
@@ -113,7 +81,7 @@ fn a_paused_instance_leaves_a_free_role_alone_until_it_is_resumed() {
 
 #[test]
 fn a_pause_and_its_end_are_reported_once() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     for (input, told) in [
         (PAUSE, 1),
         (PAUSE, 0),
@@ -134,7 +102,7 @@ fn a_pause_and_its_end_are_reported_once() {
 
 #[test]
 fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     solo.feed(PAUSE);
     solo.feed(Input::Observed(entry(110, stranger(Some(TTL)))));
     assert_eq!(solo.state(), RoleState::Follower);
@@ -153,7 +121,7 @@ fn a_paused_instance_reports_the_leader_with_and_without_the_watch() {
 
 #[test]
 fn a_paused_instance_reads_a_free_role_once_a_lease() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     solo.feed(PAUSE);
     let mut reads = Vec::new();
     for _ in 0..3 {
@@ -188,23 +156,21 @@ fn a_paused_leader_leads_on_and_stays_out_when_its_term_ends() {
     let release = solo.write();
     revision += 1;
     solo.ack(&release, revision);
-    wait_before_a_free_role(&mut solo, TTL * 5, revision);
-    assert_eq!(writes(&solo), 0);
+    assert_eq!(claim_within(&mut solo, TTL * 5, revision), None);
     assert!(solo.election.status().paused);
     assert_eq!(solo.state(), RoleState::Candidate);
 }
 
 #[test]
 fn a_claim_that_is_won_after_a_pause_is_given_back() {
-    let (mut solo, claim) = claiming();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(PAUSE);
     solo.ack(&claim, 101);
     assert!(solo.started().is_none());
     let release = solo.write();
     assert_frees(&release, 101, None);
     solo.ack(&release, 102);
-    wait_before_a_free_role(&mut solo, TTL * 3, 102);
-    assert_eq!(writes(&solo), 0);
+    assert_eq!(claim_within(&mut solo, TTL * 3, 102), None);
     assert!(!solo.election.is_stopped());
     solo.take();
     solo.feed(RESUME);
@@ -222,7 +188,7 @@ fn a_claim_whose_fence_record_is_confirmed_after_a_pause_starts_no_term() {
 
 #[test]
 fn an_unanswered_claim_is_looked_for_after_a_pause_and_given_back() {
-    let (mut solo, claim) = claiming();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(PAUSE);
     solo.time_out(&claim);
     solo.wait(ms(60));
@@ -232,38 +198,33 @@ fn an_unanswered_claim_is_looked_for_after_a_pause_and_given_back() {
 
 #[test]
 fn a_claim_that_is_given_back_for_a_pause_is_no_failure() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     let mut over = 100;
+    let mut claim = claim_within(&mut solo, ms(4), over);
     for _ in 0..5 {
-        for _ in 0..100 {
-            if writes(&solo) == 0 {
-                solo.wait(ms(1));
-            }
-        }
-        let claim = solo.write();
+        let claimed = claim.expect("a claim");
         solo.feed(PAUSE);
-        solo.ack(&claim, over + 1);
+        solo.ack(&claimed, over + 1);
         let release = solo.write();
         over += 2;
         solo.ack(&release, over);
         solo.feed(RESUME);
         // It stands again after the plain cool-down, not after a doubled one.
         let cooldown = solo.settings.cooldown;
-        wait_before_a_free_role(&mut solo, cooldown - ms(1), over);
-        assert_eq!(writes(&solo), 0, "a cool-down is not cut short");
-        wait_before_a_free_role(&mut solo, ms(4), over);
-        assert_eq!(writes(&solo), 1);
+        let early = claim_within(&mut solo, cooldown - ms(1), over);
+        assert_eq!(early, None, "a cool-down is not cut short");
+        claim = claim_within(&mut solo, ms(4), over);
     }
+    assert!(claim.is_some());
 }
 
 #[test]
 fn a_claim_that_is_answered_after_the_resume_starts_a_term() {
-    let (mut solo, claim) = claiming();
+    let (mut solo, claim) = Solo::claiming(settings(|_| {}));
     solo.feed(PAUSE);
     solo.feed(RESUME);
     solo.ack(&claim, 101);
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert!(solo.started().is_some());
 }
 
@@ -276,30 +237,26 @@ fn a_cordoned_leader_hands_over_and_stays_in_the_election() {
     let question = search(&solo).expect("the others are asked");
     let answer = Some(ready());
     solo.feed(Input::PeerReplied { question, answer });
-    assert_eq!(writes(&solo), 0, "its handler still runs");
+    assert!(!solo.writes(), "its handler still runs");
     solo.end_handler(term);
     let release = solo.write();
     assert_frees(&release, 101, Some(HEIR));
     solo.ack(&release, 103);
     assert_eq!(solo.reply(ASK), None, "the heir has not claimed it yet");
     solo.feed(Input::Observed(entry(104, record_of(HEIR, 0, Some(TTL)))));
-    let handed = Reply::SteppedDown {
-        released: true,
-        handoff: Some(Handoff::Accepted),
-    };
-    assert_eq!(solo.reply(ASK), Some(&handed));
+    stepped_down(&solo, true, Some(Handoff::Accepted));
     assert!(solo.election.status().leader.is_some());
     solo.take();
     // The heir dies. The cordoned instance still leads nothing.
     solo.wait(TTL * 5);
-    assert_eq!(writes(&solo), 0);
+    assert!(!solo.writes());
     assert!(!solo.election.is_stopped());
 }
 
 #[test]
 fn a_cordon_of_an_instance_that_does_not_lead_is_answered_at_once() {
-    let (solo, _) = claiming();
-    for mut solo in [before_a_free_role(), solo] {
+    let (solo, _) = Solo::claiming(settings(|_| {}));
+    for mut solo in [Solo::facing_free(settings(|_| {})), solo] {
         solo.feed(CORDON);
         assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
         assert!(solo.election.status().paused);
@@ -317,11 +274,7 @@ fn a_cordon_while_a_term_ends_waits_for_its_end() {
     solo.end_handler(term);
     let release = solo.write();
     solo.ack(&release, 103);
-    let freed = Reply::SteppedDown {
-        released: true,
-        handoff: None,
-    };
-    assert_eq!(solo.reply(ASK), Some(&freed));
+    stepped_down(&solo, true, None);
 }
 
 #[test]
@@ -332,12 +285,8 @@ fn a_leader_that_is_cordoned_while_disconnected_lets_its_lease_run_out() {
     assert!(search(&solo).is_none(), "nobody can be asked");
     solo.end_handler(term);
     solo.wait(TTL);
-    let kept = Reply::SteppedDown {
-        released: false,
-        handoff: None,
-    };
-    assert_eq!(solo.reply(ASK), Some(&kept));
-    assert_eq!(writes(&solo), 0);
+    stepped_down(&solo, false, None);
+    assert!(!solo.writes());
 }
 
 #[test]
@@ -351,58 +300,27 @@ fn an_instance_resumed_while_its_cordoned_term_ends_becomes_candidate_after_the_
     solo.ack(&release, 103);
     solo.take();
     let cooldown = solo.settings.cooldown;
-    wait_before_a_free_role(&mut solo, cooldown - ms(1), 103);
-    assert_eq!(writes(&solo), 0);
-    wait_before_a_free_role(&mut solo, ms(4), 103);
-    assert_eq!(writes(&solo), 1);
+    assert_eq!(claim_within(&mut solo, cooldown - ms(1), 103), None);
+    assert!(claim_within(&mut solo, ms(4), 103).is_some());
 }
 
 #[test]
 fn a_paused_instance_answers_paused_if_it_is_named_and_else_not_at_all() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     solo.feed(PAUSE);
-    for (to, why) in [
-        (Some("solo".to_owned()), Some(Refusal::Paused)),
-        (None, None),
-    ] {
+    for (to, why) in [(Some("solo"), Some(Refusal::Paused)), (None, None)] {
         solo.take();
-        solo.feed(Input::PeerAsked {
-            reply_to: ReplyId(1),
-            question: PeerRequest::Ready {
-                to,
-                release: None,
-                hold_off_ms: None,
-                urgent: false,
-            },
-        });
-        let answer = solo.effects.iter().find_map(|effect| match effect {
-            Effect::AnswerPeer { answer, .. } => Some(answer.clone()),
-            _ => None,
-        });
-        assert_eq!(answer, why.map(|why| PeerReply::Refused { why }));
+        solo.feed(asked(could_lead(to, None)));
+        let answer = why.map(|why| PeerReply::Refused { why });
+        assert_eq!(answered(&solo), answer);
     }
 }
 
 #[test]
 fn an_heir_that_is_paused_leaves_the_role_to_the_others() {
-    let mut solo = Solo::new(settings(|_| {}), BUCKET);
-    solo.read(Some(entry(100, stranger(Some(TTL)))), Some(OLD_FENCE));
-    solo.feed(Input::PeerAsked {
-        reply_to: ReplyId(1),
-        question: PeerRequest::Ready {
-            to: Some("solo".to_owned()),
-            release: None,
-            hold_off_ms: None,
-            urgent: false,
-        },
-    });
-    assert!(solo.has(|effect| matches!(
-        effect,
-        Effect::AnswerPeer {
-            answer: PeerReply::Ready { .. },
-            ..
-        }
-    )));
+    let mut solo = Solo::following(TTL);
+    solo.feed(asked(could_lead(Some("solo"), None)));
+    assert!(matches!(answered(&solo), Some(PeerReply::Ready { .. })));
     solo.feed(PAUSE);
     solo.take();
     solo.wait(ms(100));
@@ -414,12 +332,12 @@ fn an_heir_that_is_paused_leaves_the_role_to_the_others() {
     });
     solo.feed(Input::Observed(entry(101, handoff)));
     solo.wait(TTL / 2);
-    assert_eq!(writes(&solo), 0);
+    assert!(!solo.writes());
 }
 
 #[test]
 fn a_paused_instance_can_be_stopped() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     solo.feed(PAUSE);
     solo.wait(ms(10));
     if solo.reads() {
@@ -431,7 +349,7 @@ fn a_paused_instance_can_be_stopped() {
 
 #[test]
 fn a_new_link_does_not_end_a_pause() {
-    let mut solo = before_a_free_role();
+    let mut solo = Solo::facing_free(settings(|_| {}));
     solo.disconnect();
     solo.feed(PAUSE);
     assert_eq!(solo.reply(ASK), Some(&Reply::Noted));
@@ -439,33 +357,18 @@ fn a_new_link_does_not_end_a_pause() {
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.read(Some(free(100)), Some(OLD_FENCE));
     solo.wait(TTL * 2);
-    assert_eq!(writes(&solo), 0);
+    assert!(!solo.writes());
 }
 
 #[test]
 fn an_election_can_begin_paused() {
-    let now = crate::moment::Moment::from_nanos(5_000_000_000_000);
-    let candidate = Candidate {
-        instance_id: "solo".to_owned(),
-        incarnation: super::solo::OWN,
-        first_beat: 0,
-        paused: true,
-        settings: settings(|_| {}),
-    };
-    let mut solo = before_a_free_role();
-    solo.election = Election::new(candidate, now);
-    let fresh = Fresh {
-        lease_token: LeaseToken::new(Uuid::from_u128(1)),
-        release_secret: SECRET,
-        chance: 0.5,
-    };
-    let told = solo.election.step(now, fresh, Input::Tick);
-    assert_eq!(told, Vec::new(), "whoever made it so has told already");
-    solo.now = now;
+    let mut solo = Solo::unlinked(settings(|_| {}), 0, true);
+    solo.feed(Input::Tick);
+    assert_eq!(solo.take(), [], "whoever made it so has told already");
     solo.feed(Input::Link(Link::Up(BUCKET)));
     solo.read(Some(free(100)), Some(OLD_FENCE));
     solo.wait(TTL * 2);
-    assert_eq!(writes(&solo), 0);
+    assert!(!solo.writes());
 }
 
 #[test]

@@ -1,17 +1,11 @@
 //! Proofs on demand.
 
-use super::solo::{BUCKET, Solo, assert_renews, failure, ms, settings};
+use super::solo::{BUCKET, Solo, assert_renews, entry, failure, leading, ms, settings, stranger};
 use crate::event::FailureKind;
+use crate::record::Content;
 use crate::{Input, Link, Reply, RequestId, TermId};
 
 const ASK: RequestId = RequestId(5);
-
-fn leading() -> (Solo, TermId) {
-    let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.wait(ms(20));
-    solo.take();
-    (solo, term)
-}
 
 fn ask(solo: &mut Solo, term: Option<TermId>) {
     solo.feed(Input::Validate { request: ASK, term });
@@ -31,7 +25,7 @@ fn a_proof_is_a_heartbeat_that_is_sent_at_once() {
 #[test]
 fn a_heartbeat_that_was_sent_before_the_request_is_no_proof() {
     let (mut solo, term) = leading();
-    solo.wait(ms(179));
+    solo.wait(ms(189));
     let before = solo.write();
     ask(&mut solo, Some(term));
     solo.ack(&before, 103);
@@ -44,10 +38,7 @@ fn a_heartbeat_that_was_sent_before_the_request_is_no_proof() {
 #[test]
 fn a_heartbeat_that_was_sent_at_the_instant_of_the_request_is_no_proof() {
     let (mut solo, term) = leading();
-    solo.feed(Input::Observed(super::solo::entry(
-        150,
-        crate::record::Content::Opaque,
-    )));
+    solo.feed(Input::Observed(entry(150, Content::Opaque)));
     let before = solo.write();
     ask(&mut solo, Some(term));
     solo.ack(&before, 151);
@@ -69,7 +60,7 @@ fn a_failed_heartbeat_leaves_the_lease_unproven() {
 #[test]
 fn a_request_is_not_answered_by_the_failure_of_an_earlier_heartbeat() {
     let (mut solo, term) = leading();
-    solo.wait(ms(179));
+    solo.wait(ms(189));
     let before = solo.write();
     ask(&mut solo, Some(term));
     solo.time_out(&before);
@@ -128,10 +119,7 @@ fn a_refused_proof_ends_the_term() {
     ask(&mut solo, Some(term));
     let renewal = solo.write();
     solo.refuse(&renewal, 130);
-    solo.read(
-        Some(super::solo::entry(130, super::solo::stranger(None))),
-        None,
-    );
+    solo.read(Some(entry(130, stranger(None))), None);
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
     assert!(solo.revokes());
 }

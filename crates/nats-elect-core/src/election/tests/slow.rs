@@ -6,20 +6,12 @@ use super::solo::{
     OLD_FENCE, OWN, Solo, assert_renews, entry, failure, fence_of, free, ms, own, settings,
     stranger, tuned,
 };
-use crate::event::{EndCause, Event, FailureKind, Outcome};
+use crate::event::{EndCause, Event, FailureKind};
 use crate::moment::Moment;
 use crate::record::{Content, Nonce};
 use crate::{Effect, Input, Write, WriteKind, WriteOutcome};
 
 const TTL: Duration = ms(1000);
-
-/// Whether the lease was extended by the write that was sent then.
-fn extended(solo: &Solo, sent: Moment) -> bool {
-    let until = sent + solo.settings.ttl - solo.settings.drift_margin();
-    solo.has(|effect| {
-        matches!(effect, Effect::Extend { lease, proved, .. } if *proved == sent && *lease == until)
-    })
-}
 
 /// An instance whose claim over a release at 100 was not answered in time.
 fn silent_claim() -> (Solo, Write) {
@@ -49,7 +41,7 @@ fn a_heartbeat_that_is_confirmed_late_counts_from_its_sending() {
         let read = solo.find_read();
         assert_eq!(read.is_some(), looking);
         solo.ack(&renewal, 103);
-        assert!(extended(&solo, sent));
+        assert!(solo.extended(sent));
         if let Some(read) = read {
             solo.show(read, Some(entry(103, own(&renewal, TTL))), Some(OLD_FENCE));
         }
@@ -58,16 +50,6 @@ fn a_heartbeat_that_is_confirmed_late_counts_from_its_sending() {
         assert_renews(&next, 103);
         assert!(solo.ending().is_none());
     }
-}
-
-#[test]
-fn a_heartbeat_that_is_confirmed_after_its_lease_extends_nothing() {
-    let (mut solo, renewal, _) = silent_heartbeat();
-    solo.sleep(TTL);
-    solo.ack(&renewal, 103);
-    assert!(!solo.extends());
-    assert!(solo.heartbeat_ended(Outcome::TooLate));
-    assert!(solo.ending().is_some());
 }
 
 #[test]
@@ -81,7 +63,7 @@ fn a_late_answer_counts_only_if_it_confirms_and_only_once() {
     );
     assert_eq!(solo.take(), []);
     solo.ack(&renewal, 103);
-    assert!(extended(&solo, sent));
+    assert!(solo.extended(sent));
     solo.take();
     solo.ack(&renewal, 103);
     assert_eq!(solo.take(), []);
@@ -103,7 +85,7 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         } else {
             solo.ack(&first, 103);
         }
-        assert!(extended(&solo, sent));
+        assert!(solo.extended(sent));
         let third = solo.write();
         assert_renews(&third, 103);
         let third_sent = solo.sent;
@@ -112,7 +94,7 @@ fn a_second_heartbeat_is_not_awaited_once_the_first_is_confirmed_late() {
         solo.end(&second, WriteOutcome::Conflict { current: Some(103) });
         assert_eq!(solo.take(), [], "it tells nothing");
         solo.ack(&third, 104);
-        assert!(extended(&solo, third_sent));
+        assert!(solo.extended(third_sent));
     }
 }
 
@@ -133,7 +115,7 @@ fn a_contended_heartbeat_is_sent_again_soon_however_often() {
     }
     let renewal = solo.write();
     solo.ack(&renewal, 103);
-    assert!(extended(&solo, solo.sent));
+    assert!(solo.extended(solo.sent));
 }
 
 #[test]
@@ -192,7 +174,7 @@ fn a_late_read_counts_unless_a_write_was_sent_since() {
             solo.write();
         }
         solo.show(read, Some(entry(103, own(&renewal, TTL))), None);
-        assert_eq!(extended(&solo, sent), !written);
+        assert_eq!(solo.extended(sent), !written);
     }
 }
 
@@ -200,7 +182,7 @@ fn a_late_read_counts_unless_a_write_was_sent_since() {
 fn the_watch_confirms_a_heartbeat_that_was_not_answered_in_time() {
     let (mut solo, renewal, sent) = silent_heartbeat();
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
-    assert!(extended(&solo, sent));
+    assert!(solo.extended(sent));
     solo.wait(ms(200));
     assert_renews(&solo.write(), 103);
 }
@@ -213,7 +195,7 @@ fn the_watch_confirms_a_heartbeat_only_after_its_timeout() {
     solo.feed(Input::Observed(entry(103, own(&renewal, TTL))));
     assert!(!solo.extends());
     solo.leave_unanswered(&renewal);
-    assert!(extended(&solo, sent));
+    assert!(solo.extended(sent));
 }
 
 #[test]
@@ -222,8 +204,7 @@ fn the_watch_confirms_a_claim_that_was_not_answered_in_time() {
     solo.feed(Input::Observed(entry(101, own(&claim, TTL))));
     // The pause after a failure.
     solo.wait(ms(60));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -252,7 +233,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
         } else {
             solo.ack(&renewal, 103);
         }
-        assert!(extended(&solo, sent));
+        assert!(solo.extended(sent));
         let before = super::solo::record_of(OWN, 0, Some(TTL));
         solo.show(read, Some(entry(101, before)), Some(OLD_FENCE));
         assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
@@ -267,8 +248,7 @@ fn a_read_under_way_when_a_write_is_confirmed_late_reports_no_regression() {
     let free = free(100);
     solo.show(read, Some(free), Some(OLD_FENCE));
     assert!(!solo.told(|event| matches!(event, Event::Failure { .. })));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -289,7 +269,7 @@ fn a_refused_heartbeat_that_is_stored_all_the_same_does_not_end_the_term() {
     solo.take();
     solo.refuse(&again, 103);
     solo.read(Some(entry(103, own(&refused, TTL))), Some(OLD_FENCE));
-    assert!(extended(&solo, sent));
+    assert!(solo.extended(sent));
     assert!(solo.ending().is_none());
     solo.wait(ms(200));
     assert_renews(&solo.write(), 103);
@@ -329,8 +309,7 @@ fn a_refused_claim_that_is_stored_all_the_same_is_won() {
     solo.end(&claim, WriteOutcome::Conflict { current: None });
     solo.wait(ms(100));
     solo.read(Some(entry(101, own(&claim, TTL))), Some(OLD_FENCE));
-    let fence = solo.write();
-    solo.ack(&fence, 102);
+    solo.fences();
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -338,10 +317,7 @@ fn a_refused_claim_that_is_stored_all_the_same_is_won() {
 fn a_refused_fence_record_that_is_stored_all_the_same_makes_a_leader() {
     let (mut solo, claim, fence) = Solo::fencing(settings(|_| {}));
     solo.end(&fence, WriteOutcome::Conflict { current: None });
-    solo.read(
-        Some(entry(101, own(&claim, TTL))),
-        Some(fence_of(102, fence.nonce)),
-    );
+    solo.read_back(&claim, &fence);
     assert_eq!(solo.promoted_at(), Some(102));
 }
 
@@ -436,21 +412,13 @@ fn a_long_lease_survives_a_long_outage_with_hundreds_of_unanswered_heartbeats() 
     let claim = super::solo::record_of(OWN, 0, Some(solo.settings.ttl));
     let lost = outage(&mut solo, Duration::from_secs(400));
     assert!(lost.len() > 200, "{}", lost.len());
-    loop {
-        match next_request(&mut solo) {
-            Effect::Read { op, .. } => {
-                solo.show(op, Some(entry(101, claim.clone())), Some(OLD_FENCE));
-            }
-            Effect::Write(write) => {
-                assert_renews(&write, 101);
-                let sent = solo.sent;
-                solo.ack(&write, 103);
-                assert!(extended(&solo, sent));
-                break;
-            }
-            _ => {}
-        }
-    }
+    let stands = entry(101, claim);
+    let write = solo.wait_showing(ms(60_000), Some(&stands), Some(OLD_FENCE));
+    let write = write.expect("a heartbeat");
+    assert_renews(&write, 101);
+    let sent = solo.sent;
+    solo.ack(&write, 103);
+    assert!(solo.extended(sent));
     assert!(solo.ending().is_none());
 }
 
@@ -477,17 +445,7 @@ fn any_heartbeat_of_a_long_outage_is_recognised_if_it_was_stored() {
         let lease = status.lease_until.expect("a lease");
         assert!(lease > until, "{which}");
         assert!(lease < solo.now + solo.settings.ttl - Duration::from_secs(200));
-        loop {
-            match next_request(&mut solo) {
-                Effect::Read { op, .. } => {
-                    solo.show(op, Some(stored.clone()), Some(OLD_FENCE));
-                }
-                Effect::Write(write) => {
-                    assert_renews(&write, 103);
-                    break;
-                }
-                _ => {}
-            }
-        }
+        let next = solo.wait_showing(ms(60_000), Some(&stored), Some(OLD_FENCE));
+        assert_renews(&next.expect("a heartbeat"), 103);
     }
 }

@@ -10,9 +10,10 @@ use crate::config::{RoleConfig, RoleSettings};
 use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::moment::Moment;
+use crate::peer::PeerRequest;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence};
 use crate::release::ReleaseSecret;
-use crate::token::LeaseToken;
+use crate::token::{FencingToken, LeaseToken};
 use crate::{
     Bucket, Candidate, Effect, Election, Failure, Fresh, HandlerEnd, Input, Intent, Link, OpId,
     RequestId, Snapshot, TermId, Write, WriteKind, WriteOutcome,
@@ -90,15 +91,22 @@ impl Solo {
 
     /// The same, where an earlier machine of this incarnation used the beats below this one.
     pub fn with_first_beat(settings: RoleSettings, bucket: Bucket, first_beat: u64) -> Self {
+        let mut solo = Self::unlinked(settings, first_beat, false);
+        solo.feed(Input::Link(Link::Up(bucket)));
+        solo
+    }
+
+    /// An instance that knows of no bucket yet.
+    pub fn unlinked(settings: RoleSettings, first_beat: u64, paused: bool) -> Self {
         let now = Moment::from_nanos(5_000_000_000_000);
         let candidate = Candidate {
             instance_id: "solo".to_owned(),
             incarnation: OWN,
             first_beat,
-            paused: false,
+            paused,
             settings: settings.clone(),
         };
-        let mut solo = Self {
+        Self {
             election: Election::new(candidate, now),
             settings,
             now,
@@ -106,15 +114,20 @@ impl Solo {
             effects: Vec::new(),
             chance: 0.5,
             steps: 0,
-        };
-        solo.feed(Input::Link(Link::Up(bucket)));
-        solo
+        }
     }
 
     /// An instance that has read a release at 100.
     pub fn facing_free(settings: RoleSettings) -> Self {
         let mut solo = Self::new(settings, BUCKET);
         solo.read(Some(free(100)), Some(OLD_FENCE));
+        solo
+    }
+
+    /// An instance that has read a leader's record at 100.
+    pub fn following(ttl: Duration) -> Self {
+        let mut solo = Self::new(settings(|_| {}), BUCKET);
+        solo.read(Some(entry(100, stranger(Some(ttl)))), Some(OLD_FENCE));
         solo
     }
 
@@ -186,12 +199,7 @@ impl Solo {
 
     /// Somebody asks for a step-down without conditions.
     pub fn step_down(&mut self, request: RequestId) {
-        let intent = Intent::StepDown {
-            to: None,
-            expected: None,
-            hold_off: ms(0),
-        };
-        self.feed(Input::Intend(request, intent));
+        self.feed(step_down(request, None, None, ms(0)));
     }
 
     /// The application has the instance leave.
@@ -253,13 +261,24 @@ impl Solo {
         role: Option<&Entry>,
         fence: Option<FenceEntry>,
     ) -> Option<Write> {
+        self.wait_showing_in(BUCKET, time, role, fence)
+    }
+
+    /// The same in this bucket.
+    pub fn wait_showing_in(
+        &mut self,
+        bucket: Bucket,
+        time: Duration,
+        role: Option<&Entry>,
+        fence: Option<FenceEntry>,
+    ) -> Option<Write> {
         let end = self.now + time;
         loop {
             let asks = |effect: &Effect| matches!(effect, Effect::Write(_) | Effect::Read { .. });
             if let Some(index) = self.effects.iter().position(asks) {
                 match self.effects.remove(index) {
                     Effect::Write(write) => return Some(write),
-                    Effect::Read { op, .. } => self.show(op, role.cloned(), fence),
+                    Effect::Read { op, .. } => self.show_in(bucket, op, role.cloned(), fence),
                     _ => {}
                 }
                 continue;
@@ -299,6 +318,12 @@ impl Solo {
         self.show(op, role, fence);
     }
 
+    /// The read shows this claim at 101, and the fence record of this write at 102.
+    pub fn read_back(&mut self, claim: &Write, fence: &Write) {
+        let role = entry(101, own(claim, self.settings.ttl));
+        self.read(Some(role), Some(fence_of(102, fence.nonce)));
+    }
+
     /// Answers this read.
     pub fn show(&mut self, op: OpId, role: Option<Entry>, fence: Option<FenceEntry>) {
         self.show_in(BUCKET, op, role, fence);
@@ -322,6 +347,14 @@ impl Solo {
             op,
             outcome: Ok(shown),
         });
+    }
+
+    /// Whether the lease was extended by the write that was sent then.
+    pub fn extended(&self, sent: Moment) -> bool {
+        let until = sent + self.settings.ttl - self.settings.drift_margin();
+        self.has(|effect| {
+            matches!(effect, Effect::Extend { lease, proved, .. } if *proved == sent && *lease == until)
+        })
     }
 
     /// Leaves this read unanswered until its timeout.
@@ -359,11 +392,57 @@ impl Solo {
         self.time_out(write);
     }
 
+    /// The same, and the pause that follows.
+    pub fn lose(&mut self, write: &Write) {
+        self.leave_unanswered(write);
+        self.wait(ms(60));
+    }
+
+    /// The fence record that was sent stands at 102.
+    pub fn fences(&mut self) {
+        let fence = self.write();
+        self.ack(&fence, 102);
+    }
+
     pub fn end(&mut self, write: &Write, outcome: WriteOutcome) {
         self.feed(Input::WriteEnded {
             op: write.op,
             outcome,
         });
+    }
+}
+
+/// A leader and its term, after a while in which nothing happened.
+pub fn leading() -> (Solo, TermId) {
+    let (mut solo, term) = Solo::in_term(settings(|_| {}));
+    solo.wait(ms(10));
+    solo.take();
+    (solo, term)
+}
+
+/// A request for a step-down: in favour of a successor, of this term alone, for so long.
+pub fn step_down(
+    request: RequestId,
+    to: Option<&str>,
+    expected: Option<FencingToken>,
+    hold_off: Duration,
+) -> Input {
+    let to = to.map(ToOwned::to_owned);
+    let intent = Intent::StepDown {
+        to,
+        expected,
+        hold_off,
+    };
+    Input::Intend(request, intent)
+}
+
+/// The question whether this candidate, or any, could lead after the term with this secret.
+pub fn could_lead(to: Option<&str>, secret: Option<ReleaseSecret>) -> PeerRequest {
+    PeerRequest::Ready {
+        to: to.map(ToOwned::to_owned),
+        release: secret.map(ReleaseSecret::hash),
+        hold_off_ms: None,
+        urgent: false,
     }
 }
 
@@ -414,6 +493,15 @@ pub fn free(revision: u64) -> Entry {
 /// A release that our secret proves.
 pub fn proven_release() -> Content {
     Content::Release(Release {
+        secret: Some(SECRET),
+        ..Release::default()
+    })
+}
+
+/// A release of ours as it looks in the bucket.
+pub fn released(write: &Write) -> Content {
+    Content::Release(Release {
+        nonce: Some(write.nonce),
         secret: Some(SECRET),
         ..Release::default()
     })

@@ -1,16 +1,9 @@
 //! Leaving the election.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, free, ms, own, settings};
+use super::solo::{BUCKET, OLD_FENCE, Solo, assert_frees, entry, free, leading, ms, own, settings};
 use crate::event::EndCause;
 use crate::status::RoleState;
-use crate::{Effect, Input, Intent, Link, TermId};
-
-fn leading() -> (Solo, TermId) {
-    let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.wait(ms(10));
-    solo.take();
-    (solo, term)
-}
+use crate::{Effect, Input, Intent, Link};
 
 #[test]
 fn a_stopped_instance_stays_stopped() {

@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::asked::{answered, asked};
 use super::solo::{
-    OLD_FENCE, OWN, SECRET, Solo, assert_claims, entry, ms, proven_release, record_of, settings,
-    tuned,
+    OLD_FENCE, OWN, SECRET, Solo, assert_claims, could_lead, entry, ms, proven_release, record_of,
+    settings, step_down, tuned,
 };
 use crate::event::{EndCause, Event};
 use crate::handoff::Handoff;
@@ -53,28 +53,20 @@ fn told(solo: &Solo, outcome: Option<Handoff>) -> bool {
     solo.has(|effect| *effect == Effect::Event(Event::HandedOver { outcome }))
 }
 
-fn hand_over() -> Input {
-    let intent = Intent::StepDown {
-        to: Some("node-2".into()),
-        expected: None,
-        hold_off: ms(0),
-    };
-    Input::Intend(ASK, intent)
-}
-
-fn wants_the_role(beat: u64, priority: i64) -> Input {
+/// The request of this candidate for the role of the writer of a record.
+fn wants_the_role(leader: Uuid, by: Uuid, priority: i64) -> Input {
     let record = Nonce {
-        incarnation: OWN,
-        beat,
+        incarnation: leader,
+        beat: 0,
     };
-    asked(PeerRequest::hand_over(record, contender(HEIR, priority)))
+    asked(PeerRequest::hand_over(record, contender(by, priority)))
 }
 
 /// A leader whose successor replied that it is ready.
 fn handing_over() -> (Solo, TermId) {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
-    solo.feed(hand_over());
+    solo.feed(step_down(ASK, Some("node-2"), None, ms(0)));
     let (question, _) = question(&solo).expect("a question");
     let answer = Some(ready(HEIR, 0));
     solo.feed(Input::PeerReplied { question, answer });
@@ -106,21 +98,9 @@ fn handed_over(marker: u64) -> Solo {
 fn a_leader_asks_its_successor_before_it_ends_its_term() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
-    solo.feed(hand_over());
-    let to = Some("node-2".to_owned());
-    let release = Some(SECRET.hash());
-    assert_eq!(
-        question(&solo),
-        Some((
-            PeerRequestId(2),
-            PeerRequest::Ready {
-                to,
-                release,
-                hold_off_ms: None,
-                urgent: false,
-            }
-        ))
-    );
+    solo.feed(step_down(ASK, Some("node-2"), None, ms(0)));
+    let asked = could_lead(Some("node-2"), Some(SECRET));
+    assert_eq!(question(&solo), Some((PeerRequestId(2), asked)));
     assert_eq!(solo.state(), RoleState::Leader);
     assert!(!solo.has(|effect| matches!(effect, Effect::Cancel { .. })));
 }
@@ -137,7 +117,7 @@ fn a_leader_without_its_successor_leads_on() {
     ] {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.take();
-        solo.feed(hand_over());
+        solo.feed(step_down(ASK, Some("node-2"), None, ms(0)));
         let (question, _) = question(&solo).expect("a question");
         solo.feed(Input::PeerReplied { question, answer });
         assert_eq!(solo.reply(ASK), Some(&reply));
@@ -154,15 +134,9 @@ fn a_leader_without_its_successor_leads_on() {
 #[test]
 fn a_second_handoff_is_refused_while_the_first_is_pending() {
     let mut solo = Solo::leading(settings(|_| {}));
-    solo.feed(hand_over());
+    solo.feed(step_down(ASK, Some("node-2"), None, ms(0)));
     let request = RequestId(8);
-    let (to, hold_off) = (Some("node-3".into()), ms(0));
-    let intent = Intent::StepDown {
-        to,
-        expected: None,
-        hold_off,
-    };
-    solo.feed(Input::Intend(request, intent));
+    solo.feed(step_down(request, Some("node-3"), None, ms(0)));
     let busy = Reply::SuccessorRefused(Refusal::Busy);
     assert_eq!(solo.reply(request), Some(&busy));
 }
@@ -170,7 +144,7 @@ fn a_second_handoff_is_refused_while_the_first_is_pending() {
 #[test]
 fn a_term_that_ends_meanwhile_ends_the_handoff() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.feed(hand_over());
+    solo.feed(step_down(ASK, Some("node-2"), None, ms(0)));
     solo.feed(Input::LeaseOver { term });
     assert_eq!(solo.reply(ASK), Some(&Reply::NotLeader));
 }
@@ -180,7 +154,7 @@ fn a_leader_asks_no_successor_while_the_connection_is_down() {
     let mut solo = Solo::leading(settings(|_| {}));
     solo.take();
     solo.disconnect();
-    solo.feed(hand_over());
+    solo.feed(step_down(ASK, Some("node-2"), None, ms(0)));
     assert_eq!(question(&solo), None);
     assert_eq!(solo.reply(ASK), Some(&Reply::SuccessorAbsent));
 }
@@ -254,15 +228,9 @@ fn the_last_read_finds_an_heir_that_the_watch_did_not_show() {
 fn the_old_leader_stays_out_for_the_hold_off_that_was_asked_for() {
     let (mut solo, term) = Solo::in_term(tuned(|it| it.claim_delay = ms(0)));
     let hold_off = ms(5000);
-    let intent = Intent::StepDown {
-        to: None,
-        expected: None,
-        hold_off,
-    };
-    solo.feed(Input::Intend(ASK, intent));
+    solo.feed(step_down(ASK, None, None, hold_off));
     solo.end_handler(term);
-    let release = solo.find_write().expect("a release");
-    solo.take();
+    let release = solo.write();
     solo.ack(&release, 103);
     solo.wait(hold_off - ms(1));
     assert_eq!(solo.state(), RoleState::Demoted);
@@ -304,16 +272,10 @@ fn a_stop_hands_over_to_the_ready_candidate_of_the_highest_priority() {
     solo.take();
     solo.leave(Intent::Stop { release: true });
     let (question, asked) = question(&solo).expect("a question");
-    let release = Some(SECRET.hash());
-    assert_eq!(
+    assert!(matches!(
         asked,
-        PeerRequest::Ready {
-            to: None,
-            release,
-            hold_off_ms: None,
-            urgent: true,
-        }
-    );
+        PeerRequest::Ready { to: None, urgent: true, release, .. } if release == Some(SECRET.hash())
+    ));
     let others = [(3, 1), (2, 5), (4, 5)].map(|(i, priority)| ready(Uuid::from_u128(i), priority));
     for answer in others.map(Some) {
         solo.feed(Input::PeerReplied { question, answer });
@@ -340,7 +302,7 @@ fn a_stop_waits_for_an_answer_only_for_a_moment() {
 fn a_leader_yields_to_a_higher_priority_and_names_it_heir() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
     solo.take();
-    solo.feed(wants_the_role(0, 1));
+    solo.feed(wants_the_role(OWN, HEIR, 1));
     assert_eq!(answered(&solo), Some(PeerReply::Yielding));
     assert!(solo.ends(EndCause::Preempted));
     solo.end_handler(term);
@@ -354,7 +316,7 @@ fn a_leader_does_not_yield_to_an_equal_or_lower_priority() {
     for priority in [0, -1] {
         let mut solo = Solo::leading(settings(|_| {}));
         solo.take();
-        solo.feed(wants_the_role(0, priority));
+        solo.feed(wants_the_role(OWN, HEIR, priority));
         let why = Refusal::PriorityNotHigher;
         assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
         assert_eq!(solo.state(), RoleState::Leader);
@@ -364,14 +326,8 @@ fn a_leader_does_not_yield_to_an_equal_or_lower_priority() {
 #[test]
 fn a_takeover_request_for_another_term_ends_no_term() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    let request = wants_the_role(0, 9);
-    let (to, hold_off) = (None, ms(0));
-    let intent = Intent::StepDown {
-        to,
-        expected: None,
-        hold_off,
-    };
-    solo.feed(Input::Intend(ASK, intent));
+    let request = wants_the_role(OWN, HEIR, 9);
+    solo.step_down(ASK);
     solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.ack(&release, 103);
@@ -392,28 +348,20 @@ fn a_takeover_request_for_another_term_ends_no_term() {
     assert_eq!(solo.state(), RoleState::Leader);
     // A request to an older process of the same name gets no reply.
     solo.take();
-    let record = Nonce {
-        incarnation: Uuid::from_u128(77),
-        beat: 0,
-    };
-    solo.feed(asked(PeerRequest::hand_over(record, contender(HEIR, 9))));
+    solo.feed(wants_the_role(Uuid::from_u128(77), HEIR, 9));
     assert_eq!(answered(&solo), None);
 }
 
 #[test]
 fn the_higher_priority_of_two_takeover_requests_gets_the_role() {
     let (mut solo, term) = Solo::in_term(settings(|_| {}));
-    solo.feed(wants_the_role(0, 1));
+    solo.feed(wants_the_role(OWN, HEIR, 1));
     solo.take();
-    let record = Nonce {
-        incarnation: OWN,
-        beat: 0,
-    };
     let third = Uuid::from_u128(3);
-    solo.feed(asked(PeerRequest::hand_over(record, contender(third, 2))));
+    solo.feed(wants_the_role(OWN, third, 2));
     assert_eq!(answered(&solo), Some(PeerReply::Yielding));
     solo.take();
-    solo.feed(wants_the_role(0, 1));
+    solo.feed(wants_the_role(OWN, HEIR, 1));
     let why = Refusal::PriorityNotHigher;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
     solo.end_handler(term);
@@ -424,12 +372,7 @@ fn the_higher_priority_of_two_takeover_requests_gets_the_role() {
 fn a_successor_that_an_operator_named_is_not_displaced() {
     let (mut solo, _) = handing_over();
     solo.take();
-    let record = Nonce {
-        incarnation: OWN,
-        beat: 0,
-    };
-    let other = contender(Uuid::from_u128(3), 9);
-    solo.feed(asked(PeerRequest::hand_over(record, other)));
+    solo.feed(wants_the_role(OWN, Uuid::from_u128(3), 9));
     let why = Refusal::Busy;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
 }
@@ -439,16 +382,11 @@ fn a_takeover_request_that_comes_twice_is_agreed_to_twice() {
     let mut solo = Solo::leading(settings(|_| {}));
     for _ in 0..2 {
         solo.take();
-        solo.feed(wants_the_role(0, 5));
+        solo.feed(wants_the_role(OWN, HEIR, 5));
         assert_eq!(answered(&solo), Some(PeerReply::Yielding));
     }
     solo.take();
-    let other = contender(Uuid::from_u128(3), 5);
-    let record = Nonce {
-        incarnation: OWN,
-        beat: 0,
-    };
-    solo.feed(asked(PeerRequest::hand_over(record, other)));
+    solo.feed(wants_the_role(OWN, Uuid::from_u128(3), 5));
     let why = Refusal::PriorityNotHigher;
     assert_eq!(answered(&solo), Some(PeerReply::Refused { why }));
 }

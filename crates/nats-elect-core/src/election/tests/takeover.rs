@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, tuned};
+use super::solo::{BUCKET, OLD_FENCE, OWN, Solo, entry, ms, step_down, tuned};
 use crate::config::{RoleSettings, Takeover};
 use crate::heirs::Heirs;
 use crate::peer::{PeerReply, PeerRequest, Refusal};
@@ -200,13 +200,7 @@ fn a_leader_of_another_library_is_not_asked_and_keeps_the_role() {
 #[test]
 fn an_instance_that_stays_out_sends_no_takeover_request() {
     let (mut solo, term) = Solo::in_term(ambitious(Takeover::Cooperative));
-    let (request, to, hold_off) = (RequestId(1), None, ms(3000));
-    let intent = Intent::StepDown {
-        to,
-        expected: None,
-        hold_off,
-    };
-    solo.feed(Input::Intend(request, intent));
+    solo.feed(step_down(RequestId(1), None, None, ms(3000)));
     solo.end_handler(term);
     let release = solo.find_write().expect("a release");
     solo.ack(&release, 103);

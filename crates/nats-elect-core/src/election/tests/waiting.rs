@@ -110,21 +110,12 @@ fn a_long_wait_is_reported_with_its_reason() {
 #[test]
 fn a_wait_after_the_bucket_was_recreated_is_reported_as_one_for_lost_writes() {
     let mut solo = waiting(Some(&entry(100, stranger(None))), Some(long_fence()));
-    solo.feed(Input::Link(Link::Up(Bucket {
+    let next = Bucket {
         epoch: BUCKET.epoch + 1,
         ..BUCKET
-    })));
-    let op = solo.find_read().expect("a read");
-    solo.feed(Input::ReadEnded {
-        op,
-        outcome: Ok(crate::Snapshot {
-            role: None,
-            fence: None,
-            epoch: Some(BUCKET.epoch + 1),
-            last_sequence: None,
-        }),
-    });
-    solo.wait(ms(1300));
+    };
+    solo.feed(Input::Link(Link::Up(next)));
+    assert_eq!(solo.wait_showing_in(next, ms(1300), None, None), None);
     let told = waits(&mut solo);
     assert!(
         matches!(

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::solo::{
-    BUCKET, OLD_FENCE, SECRET, Solo, assert_frees, entry, failure, fence_of, free, ms,
-    proven_release, settings, stranger, tuned,
+    BUCKET, OLD_FENCE, Solo, assert_frees, entry, failure, fence_of, free, ms, proven_release,
+    released, settings, stranger, tuned,
 };
 use crate::config::RoleConfig;
 use crate::event::{EndCause, Event, FailureKind, Outcome};
 use crate::moment::Moment;
-use crate::record::{Content, FenceEntry, Release};
+use crate::record::{Content, FenceEntry};
 use crate::status::RoleState;
 use crate::{
     Effect, HandlerEnd, Input, Intent, Link, Reply, RequestId, TermId, Write, WriteOutcome,
@@ -174,16 +174,8 @@ fn an_unanswered_release_that_is_stored_has_freed_the_role() {
     let (mut solo, term) = leading(|_| {});
     solo.end_handler(term);
     let release = solo.write();
-    solo.leave_unanswered(&release);
-    solo.wait(ms(60));
-    let stands = entry(
-        103,
-        Content::Release(Release {
-            nonce: Some(release.nonce),
-            secret: Some(SECRET),
-            ..Release::default()
-        }),
-    );
+    solo.lose(&release);
+    let stands = entry(103, released(&release));
     solo.read(Some(stands), Some(OLD_FENCE));
     assert_eq!(solo.released(), Some(true));
     assert!(solo.find_write().is_none());
@@ -195,8 +187,7 @@ fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
     let (mut solo, term) = leading(|_| {});
     solo.end_handler(term);
     let release = solo.write();
-    solo.leave_unanswered(&release);
-    solo.wait(ms(60));
+    solo.lose(&release);
     solo.read(Some(free(100)), Some(OLD_FENCE));
     assert_eq!(solo.released(), None);
     let pause = solo.settings.heartbeat;
@@ -204,14 +195,7 @@ fn an_unanswered_release_is_looked_for_again_if_a_read_is_stale() {
     solo.wait(pause - ms(1));
     assert!(solo.find_read().is_none());
     solo.wait(ms(1));
-    let stands = entry(
-        103,
-        Content::Release(Release {
-            nonce: Some(release.nonce),
-            secret: Some(SECRET),
-            ..Release::default()
-        }),
-    );
+    let stands = entry(103, released(&release));
     solo.read(Some(stands), Some(OLD_FENCE));
     assert_eq!(solo.released(), Some(true));
 }
@@ -244,8 +228,7 @@ fn a_delete_is_passed_on_only_while_its_own_marker_stands() {
     for (stands_at, goes_on) in [(105, true), (107, false)] {
         let (mut solo, term) = leading(|_| {});
         let release = passing_on(&mut solo, term);
-        solo.leave_unanswered(&release);
-        solo.wait(ms(60));
+        solo.lose(&release);
         let marker = entry(stands_at, Content::ForeignMarker);
         solo.read(Some(marker), Some(OLD_FENCE));
         let release = solo.find_write();

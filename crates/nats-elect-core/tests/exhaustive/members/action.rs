@@ -71,9 +71,7 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
                 if may(Fault::Unanswered) && matches!(request.asks, Asks::Write(..)) {
                     actions.push(Action::Silently(index, at));
                 }
-                if may(Fault::Late) {
-                    actions.push(Action::Delay(index, at));
-                }
+                actions.extend(may(Fault::Late).then_some(Action::Delay(index, at)));
             }
         }
     };
@@ -84,18 +82,14 @@ pub fn possible(configuration: &Configuration, state: &State, actions: &mut Vec<
     }
     let is_urgent =
         |(_, it): (usize, &super::process::Process)| it.is_urgent(state.now, &state.stream);
-    if !state.living().any(is_urgent) {
-        actions.push(Action::Advance);
-    }
+    actions.extend((!state.living().any(is_urgent)).then_some(Action::Advance));
     for (index, process) in state.living() {
         if process.paused {
             actions.push(Action::Resume(index));
         } else {
             of_process(state, index, actions);
         }
-        if may(Fault::Crash) {
-            actions.push(Action::Crash(index));
-        }
+        actions.extend(may(Fault::Crash).then_some(Action::Crash(index)));
     }
     if may(Fault::Start)
         && let Some(index) = state.members.iter().position(Option::is_none)
@@ -138,21 +132,11 @@ fn of_process(state: &State, index: usize, actions: &mut Vec<Action>) {
     } else if may(Fault::Lag) {
         actions.push(Action::Lag(index));
     }
-    if may(Fault::Pause) {
-        actions.push(Action::Pause(index));
-    }
-    if may(Fault::Rewatch) {
-        actions.push(Action::Rewatch(index, false));
-    }
-    if may(Fault::Behind) {
-        actions.push(Action::Rewatch(index, true));
-    }
-    if may(Fault::Leave) {
-        actions.push(Action::Leave(index));
-    }
-    if may(Fault::Resize) {
-        actions.push(Action::Resize(index));
-    }
+    actions.extend(may(Fault::Pause).then_some(Action::Pause(index)));
+    actions.extend(may(Fault::Rewatch).then_some(Action::Rewatch(index, false)));
+    actions.extend(may(Fault::Behind).then_some(Action::Rewatch(index, true)));
+    actions.extend(may(Fault::Leave).then_some(Action::Leave(index)));
+    actions.extend(may(Fault::Resize).then_some(Action::Resize(index)));
     if may(Fault::Move) {
         let others = state.living().filter_map(|(_, it)| it.member.epoch());
         actions.extend(others.map(|to| Action::Move(index, to)));
@@ -162,9 +146,7 @@ fn of_process(state: &State, index: usize, actions: &mut Vec<Action>) {
 /// What people do to keys.
 fn by_hands(state: &State, actions: &mut Vec<Action>) {
     let may = |fault| state.faults.may(fault);
-    if may(Fault::SpoilMap) {
-        actions.push(Action::Spoil(map_key()));
-    }
+    actions.extend(may(Fault::SpoilMap).then_some(Action::Spoil(map_key())));
     let keys = || state.stream.standing.keys().cloned();
     let of_members = || keys().filter(|it| *it != map_key());
     if may(Fault::PurgeMap) && keys().any(|it| it == map_key()) {

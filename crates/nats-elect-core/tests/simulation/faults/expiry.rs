@@ -6,13 +6,10 @@ use std::time::Duration;
 use crate::checkers::Note;
 use crate::world::{World, ms};
 
-/// How expiry misbehaves.
-#[derive(Clone, Debug)]
-pub struct ExpiryOptions {
-    pub latest: Duration,
-    /// Late renewals that are wiped, in permille.
-    pub wiped: u32,
-}
+/// A key expires so late at most.
+pub const LATEST: Duration = ms(300);
+/// Late renewals that are wiped, in permille.
+pub const WIPED: u32 = 500;
 
 /// The server takes the role's key for older than it is.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +31,6 @@ impl EarlyExpiry {
                 reused: false,
                 noticed: false,
             });
-        }
-    }
-}
-
-impl Default for ExpiryOptions {
-    fn default() -> Self {
-        Self {
-            latest: ms(300),
-            wiped: 500,
         }
     }
 }

@@ -11,18 +11,8 @@ use crate::bucket::{stranger, stray};
 use crate::chance::Chance;
 use crate::world::{World, ms};
 
-/// What others may do.
-#[derive(Clone, Debug)]
-pub struct ForeignOptions {
-    /// Records of strangers claim leases of up to so many hundredths of a lease.
-    pub longest: u32,
-}
-
-impl Default for ForeignOptions {
-    fn default() -> Self {
-        Self { longest: 200 }
-    }
-}
+/// Records of strangers claim leases of up to so many hundredths of a lease.
+const LONGEST: u32 = 200;
 
 /// What somebody did, without any expectation.
 #[derive(Clone, Debug)]
@@ -55,37 +45,35 @@ pub enum Forgery {
     Replay { ago: usize },
 }
 
-impl ForeignOptions {
-    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> ForeignFault {
+impl ForeignFault {
+    pub fn draw(scale: &Scale, chance: &mut Chance) -> Self {
         // Where fence records expire nothing tells a leader's record from another's.
         let forgeable = scale.foreign.is_zero();
         match chance.below(9) {
-            4 | 5 => ForeignFault::Stray {
+            4 | 5 => Self::Stray {
                 ttl: scale.foreign + chance.pick(&[scale.ttl / 8, scale.ttl * 3, ms(3_600_000)]),
                 incarnation: (forgeable && chance.permille(600)).then(|| chance.uuid()),
             },
-            6 | 7 if forgeable => ForeignFault::Forged(match chance.below(3) {
+            6 | 7 if forgeable => Self::Forged(match chance.below(3) {
                 0 => Forgery::OldForm,
                 1 => Forgery::Guessed,
                 _ => Forgery::Replay {
                     ago: usize::try_from(chance.below(3)).expect("a few"),
                 },
             }),
-            8 if forgeable => ForeignFault::Copy {
+            8 if forgeable => Self::Copy {
                 ago: usize::try_from(chance.below(20)).expect("a few"),
             },
-            0 | 1 => ForeignFault::Delete,
-            2 => ForeignFault::Usurp {
+            0 | 1 => Self::Delete,
+            2 => Self::Usurp {
                 ttl: chance
                     .permille(500)
-                    .then(|| scale.foreign + chance.upto(scale.ttl * self.longest / 100)),
+                    .then(|| scale.foreign + chance.upto(scale.ttl * LONGEST / 100)),
             },
-            _ => ForeignFault::Opaque,
+            _ => Self::Opaque,
         }
     }
-}
 
-impl ForeignFault {
     pub fn strike(&self, world: &mut World) {
         match self {
             Self::Delete => world.put(Content::ForeignMarker),

@@ -8,17 +8,8 @@ use crate::chance::Chance;
 use crate::network::{Fate, Kind};
 use crate::world::World;
 
-/// How late a ghost may come, in leases.
-#[derive(Clone, Debug)]
-pub struct GhostOptions {
-    pub latest: u32,
-}
-
-impl Default for GhostOptions {
-    fn default() -> Self {
-        Self { latest: 3 }
-    }
-}
+/// A ghost comes so many leases late at most.
+const LATEST: u32 = 3;
 
 /// The next requests of these kinds meet this.
 #[derive(Clone, Debug)]
@@ -26,11 +17,11 @@ pub struct GhostFault {
     plans: Vec<(Kind, Fate)>,
 }
 
-impl GhostOptions {
-    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> GhostFault {
+impl GhostFault {
+    pub fn draw(scale: &Scale, chance: &mut Chance) -> Self {
         let count = 1 + chance.below(2);
         let plans = (0..count).map(|_| {
-            let delay = [scale.timeout, scale.ttl, scale.ttl * self.latest];
+            let delay = [scale.timeout, scale.ttl, scale.ttl * LATEST];
             let longest = chance.pick(&delay);
             let delay: Duration = chance.upto(longest);
             if chance.permille(200) {
@@ -48,13 +39,11 @@ impl GhostOptions {
             ];
             (chance.pick(&Kind::WRITES), chance.pick(&fates))
         });
-        GhostFault {
+        Self {
             plans: plans.collect(),
         }
     }
-}
 
-impl GhostFault {
     pub fn strike(&self, world: &mut World, node: usize) {
         world.nodes[node].plans.extend(&self.plans);
     }

@@ -9,22 +9,10 @@ use crate::chance::Chance;
 use crate::node::{Handler, Health, Trouble};
 use crate::world::World;
 
-/// How slow a handler may be, in stop budgets.
-#[derive(Clone, Debug)]
-pub struct HandlerOptions {
-    pub slowest: u32,
-    /// Handlers whose abort does not take effect, in permille.
-    pub blocking: u32,
-}
-
-impl Default for HandlerOptions {
-    fn default() -> Self {
-        Self {
-            slowest: 2,
-            blocking: 200,
-        }
-    }
-}
+/// A handler takes so many stop budgets to end at most.
+const SLOWEST: u32 = 2;
+/// Handlers whose abort does not take effect, in permille.
+const BLOCKING: u32 = 200;
 
 /// What is wrong with a handler.
 #[derive(Clone, Debug)]
@@ -43,18 +31,18 @@ const ENDS: [HandlerEnd; 3] = [
     HandlerEnd::Panicked,
 ];
 
-impl HandlerOptions {
-    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> HandlerFault {
-        let slow = scale.stop_budget * self.slowest;
+impl HandlerFault {
+    pub fn draw(scale: &Scale, chance: &mut Chance) -> Self {
+        let slow = scale.stop_budget * SLOWEST;
         match chance.below(4) {
-            0 => HandlerFault::Ends(chance.pick(&ENDS)),
-            1 => HandlerFault::Sick {
+            0 => Self::Ends(chance.pick(&ENDS)),
+            1 => Self::Sick {
                 length: chance.upto(scale.ttl * 3),
                 health: chance.pick(&[Health::Ill, Health::Flapping]),
             },
-            _ => HandlerFault::Behaves(Handler {
+            _ => Self::Behaves(Handler {
                 winds_down_in: chance.permille(700).then(|| chance.upto(slow)),
-                aborts_in: (!chance.permille(self.blocking)).then_some(Duration::from_micros(100)),
+                aborts_in: (!chance.permille(BLOCKING)).then_some(Duration::from_micros(100)),
                 ends: chance
                     .permille(200)
                     .then(|| (chance.upto(scale.ttl * 2), chance.pick(&ENDS))),
@@ -62,9 +50,7 @@ impl HandlerOptions {
             }),
         }
     }
-}
 
-impl HandlerFault {
     pub fn strike(&self, world: &mut World, node: usize) {
         match *self {
             Self::Ends(end) => {

@@ -8,18 +8,8 @@ use crate::checkers::Note;
 use crate::happening::Happening;
 use crate::world::{World, ms};
 
-/// How much may be lost.
-#[derive(Clone, Debug)]
-pub struct HistoryOptions {
-    /// So many writes at once.
-    pub tail: u64,
-}
-
-impl Default for HistoryOptions {
-    fn default() -> Self {
-        Self { tail: 6 }
-    }
-}
+/// So many writes are lost at once, at most.
+const MOST_WRITES: u64 = 6;
 
 /// What is lost.
 #[derive(Clone, Debug)]
@@ -35,22 +25,20 @@ pub enum HistoryFault {
     },
 }
 
-impl HistoryOptions {
-    pub fn draw(&self, chance: &mut Chance) -> HistoryFault {
+impl HistoryFault {
+    pub fn draw(chance: &mut Chance) -> Self {
         match chance.below(5) {
-            0 | 1 => HistoryFault::Tail {
-                writes: usize::try_from(1 + chance.below(self.tail)).expect("a few"),
+            0 | 1 => Self::Tail {
+                writes: usize::try_from(1 + chance.below(MOST_WRITES)).expect("a few"),
             },
-            2 => HistoryFault::Purge,
-            3 => HistoryFault::Recreated,
-            _ => HistoryFault::Gone {
+            2 => Self::Purge,
+            3 => Self::Recreated,
+            _ => Self::Gone {
                 length: chance.upto(ms(1000)),
             },
         }
     }
-}
 
-impl HistoryFault {
     pub fn strike(&self, world: &mut World) {
         match *self {
             Self::Tail { writes } => world.lose_tail(writes),

@@ -1,5 +1,4 @@
-//! What can go wrong: a file for each kind of fault, with its own options, each to be switched on
-//! or off.
+//! What can go wrong: a file for each kind of fault, each to be switched on or off.
 
 mod expiry;
 mod foreign;
@@ -18,91 +17,37 @@ mod watches;
 
 use std::time::Duration;
 
-pub use expiry::{EarlyExpiry, ExpiryOptions};
-pub use foreign::{ForeignFault, ForeignOptions};
-pub use ghosts::{GhostFault, GhostOptions};
-pub use handlers::{HandlerFault, HandlerOptions};
-pub use history::{HistoryFault, HistoryOptions};
-pub use messages::{MessageOptions, Storm};
-pub use partitions::{PartitionFault, PartitionOptions};
-pub use processes::{ProcessFault, ProcessOptions};
+pub use expiry::{EarlyExpiry, LATEST, WIPED};
+pub use foreign::ForeignFault;
+pub use ghosts::GhostFault;
+pub use handlers::HandlerFault;
+pub use history::HistoryFault;
+pub use messages::Storm;
+pub use partitions::PartitionFault;
+pub use processes::ProcessFault;
 pub use refusals::Refusals;
-pub use requests::{RequestFault, RequestOptions};
+pub use requests::RequestFault;
 pub use retiring::Retirement;
-pub use settings::{SettingsOptions, Unfit};
-pub use stream::{Outage, StreamOptions};
-pub use watches::{Silence, WatchOptions};
+pub use settings::Unfit;
+pub use stream::Outage;
+pub use watches::Silence;
 
 use crate::chance::Chance;
 use crate::world::World;
 
-/// The kinds of fault that a run may meet; nothing means switched off.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    pub messages: Option<MessageOptions>,
-    pub ghosts: Option<GhostOptions>,
-    pub partitions: Option<PartitionOptions>,
-    pub processes: Option<ProcessOptions>,
-    pub watches: Option<WatchOptions>,
-    pub stream: Option<StreamOptions>,
-    pub handlers: Option<HandlerOptions>,
-    pub requests: Option<RequestOptions>,
-    pub foreign: Option<ForeignOptions>,
-    pub history: Option<HistoryOptions>,
-    pub expiry: Option<ExpiryOptions>,
-    pub settings: Option<SettingsOptions>,
-}
+/// The kinds of fault that a run may meet.
+#[derive(Clone, Debug)]
+pub struct Kinds(Vec<&'static str>);
 
-/// The names by which kinds of fault are switched on and off.
-pub const KINDS: [&str; 12] = [
-    "messages",
-    "ghosts",
-    "partitions",
-    "processes",
-    "watches",
-    "stream",
-    "handlers",
-    "requests",
-    "foreign",
-    "history",
-    "expiry",
-    "settings",
-];
-
-impl Options {
-    /// Those kinds alone for which this holds.
+impl Kinds {
+    /// Those alone for which this holds.
     pub fn of(mut chosen: impl FnMut(&str) -> bool) -> Self {
-        fn pick<T: Default>(chosen: bool) -> Option<T> {
-            chosen.then(T::default)
-        }
-        let [
-            messages,
-            ghosts,
-            partitions,
-            processes,
-            watches,
-            stream,
-            handlers,
-            requests,
-            foreign,
-            history,
-            expiry,
-            settings,
-        ] = KINDS.map(&mut chosen);
-        Self {
-            messages: pick(messages),
-            ghosts: pick(ghosts),
-            partitions: pick(partitions),
-            processes: pick(processes),
-            watches: pick(watches),
-            stream: pick(stream),
-            handlers: pick(handlers),
-            requests: pick(requests),
-            foreign: pick(foreign),
-            history: pick(history),
-            expiry: pick(expiry),
-            settings: pick(settings),
-        }
+        let all = DRAWS.iter().map(|(kind, ..)| *kind);
+        Self(all.filter(|kind| chosen(kind)).collect())
+    }
+
+    pub fn has(&self, kind: &str) -> bool {
+        self.0.contains(&kind)
     }
 }
 
@@ -135,60 +80,45 @@ pub enum Fault {
     Refusals(Refusals),
 }
 
-/// Draws one kind of fault, if it is switched on.
-type Draw = fn(&Options, &Scale, &mut Chance) -> Option<Fault>;
+type Draw = fn(&Scale, &mut Chance) -> Fault;
 
-/// Each kind, as often as it should come.
-const DRAWS: [(u64, Draw); 12] = [
-    (2, |o, s, c| {
-        Some(Fault::Storm(o.messages.as_ref()?.draw(s, c)))
+/// Each kind by its name, as often as it should come.
+const DRAWS: [(&str, u64, Draw); 12] = [
+    ("messages", 2, |s, c| Fault::Storm(Storm::draw(s, c))),
+    ("ghosts", 4, |s, c| Fault::Ghost(GhostFault::draw(s, c))),
+    ("partitions", 3, |s, c| {
+        Fault::Partition(PartitionFault::draw(s, c))
     }),
-    (4, |o, s, c| {
-        Some(Fault::Ghost(o.ghosts.as_ref()?.draw(s, c)))
+    ("processes", 6, |s, c| {
+        Fault::Process(ProcessFault::draw(s, c))
     }),
-    (3, |o, s, c| {
-        Some(Fault::Partition(o.partitions.as_ref()?.draw(s, c)))
+    ("watches", 2, |s, c| Fault::Silence(Silence::draw(s, c))),
+    ("stream", 1, |_, c| Fault::Outage(Outage::draw(c))),
+    ("handlers", 3, |s, c| {
+        Fault::Handler(HandlerFault::draw(s, c))
     }),
-    (6, |o, s, c| {
-        Some(Fault::Process(o.processes.as_ref()?.draw(s, c)))
+    ("requests", 4, |_, c| Fault::Request(RequestFault::draw(c))),
+    ("foreign", 3, |s, c| {
+        Fault::Foreign(ForeignFault::draw(s, c))
     }),
-    (2, |o, s, c| {
-        Some(Fault::Silence(o.watches.as_ref()?.draw(s, c)))
-    }),
-    (1, |o, _, c| Some(Fault::Outage(o.stream.as_ref()?.draw(c)))),
-    (3, |o, s, c| {
-        Some(Fault::Handler(o.handlers.as_ref()?.draw(s, c)))
-    }),
-    (4, |o, _, c| {
-        Some(Fault::Request(o.requests.as_ref()?.draw(c)))
-    }),
-    (3, |o, s, c| {
-        Some(Fault::Foreign(o.foreign.as_ref()?.draw(s, c)))
-    }),
-    (2, |o, _, c| {
-        Some(Fault::History(o.history.as_ref()?.draw(c)))
-    }),
-    (2, |o, _, _| {
-        o.expiry.as_ref().map(|_| Fault::Expiry(EarlyExpiry))
-    }),
-    (1, |o, s, c| {
-        Some(Fault::Unfit(o.settings.as_ref()?.draw(s, c)))
-    }),
+    ("history", 2, |_, c| Fault::History(HistoryFault::draw(c))),
+    ("expiry", 2, |_, _| Fault::Expiry(EarlyExpiry)),
+    ("settings", 1, |s, c| Fault::Unfit(Unfit::draw(s, c))),
 ];
 
 impl Fault {
     /// Any of the kinds that are switched on; nothing if none is.
-    pub fn draw(options: &Options, scale: &Scale, chance: &mut Chance) -> Option<Self> {
-        let all: u64 = DRAWS.iter().map(|(weight, _)| weight).sum();
+    pub fn draw(kinds: &Kinds, scale: &Scale, chance: &mut Chance) -> Option<Self> {
+        let all: u64 = DRAWS.iter().map(|(_, weight, _)| weight).sum();
         for _ in 0..64 {
             let mut ticket = chance.below(all);
-            let (_, draw) = DRAWS.iter().find(|(weight, _)| {
+            let (kind, _, draw) = DRAWS.iter().find(|(_, weight, _)| {
                 let hit = ticket < *weight;
                 ticket = ticket.saturating_sub(*weight);
                 hit
             })?;
-            if let Some(fault) = draw(options, scale, chance) {
-                return Some(fault);
+            if kinds.has(kind) {
+                return Some(draw(scale, chance));
             }
         }
         None

@@ -8,17 +8,8 @@ use crate::network::Wire;
 use crate::node::Trouble;
 use crate::world::World;
 
-/// How long a partition may last, in leases.
-#[derive(Clone, Debug)]
-pub struct PartitionOptions {
-    pub longest: u32,
-}
-
-impl Default for PartitionOptions {
-    fn default() -> Self {
-        Self { longest: 3 }
-    }
-}
+/// A partition lasts for so many leases at most.
+const LONGEST: u32 = 3;
 
 /// What is cut, and for how long.
 #[derive(Clone, Debug)]
@@ -29,20 +20,18 @@ pub enum PartitionFault {
     Reset { length: Duration },
 }
 
-impl PartitionOptions {
-    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> PartitionFault {
-        let lengths = [scale.timeout * 2, scale.ttl, scale.ttl * self.longest];
+impl PartitionFault {
+    pub fn draw(scale: &Scale, chance: &mut Chance) -> Self {
+        let lengths = [scale.timeout * 2, scale.ttl, scale.ttl * LONGEST];
         let longest = chance.pick(&lengths);
         let length = chance.upto(longest);
         if chance.permille(400) {
-            return PartitionFault::Reset { length };
+            return Self::Reset { length };
         }
         let wire = chance.pick(&[Wire::Cut, Wire::Mute, Wire::Deaf]);
-        PartitionFault::Unnoticed { wire, length }
+        Self::Unnoticed { wire, length }
     }
-}
 
-impl PartitionFault {
     pub fn strike(&self, world: &mut World, node: usize) {
         match *self {
             Self::Unnoticed { wire, length } => {

@@ -7,21 +7,8 @@ use crate::chance::Chance;
 use crate::node::Trouble;
 use crate::world::World;
 
-/// How long a process may be away, in leases.
-#[derive(Clone, Debug)]
-pub struct ProcessOptions {
-    pub longest_pause: u32,
-    pub longest_death: u32,
-}
-
-impl Default for ProcessOptions {
-    fn default() -> Self {
-        Self {
-            longest_pause: 3,
-            longest_death: 3,
-        }
-    }
-}
+/// A process is away for so many leases at most.
+const LONGEST: u32 = 3;
 
 /// What befalls the process.
 #[derive(Clone, Debug)]
@@ -31,26 +18,24 @@ pub enum ProcessFault {
     ActorCrash,
 }
 
-impl ProcessOptions {
-    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> ProcessFault {
+impl ProcessFault {
+    pub fn draw(scale: &Scale, chance: &mut Chance) -> Self {
         let upto = |leases: u32, chance: &mut Chance| {
             let lengths = [scale.timeout, scale.ttl, scale.ttl * leases];
             let longest = chance.pick(&lengths);
             chance.upto(longest)
         };
         match chance.below(5) {
-            0 | 1 => ProcessFault::Pause {
-                length: upto(self.longest_pause, chance),
+            0 | 1 => Self::Pause {
+                length: upto(LONGEST, chance),
             },
-            2 | 3 => ProcessFault::Crash {
-                length: upto(self.longest_death, chance),
+            2 | 3 => Self::Crash {
+                length: upto(LONGEST, chance),
             },
-            _ => ProcessFault::ActorCrash,
+            _ => Self::ActorCrash,
         }
     }
-}
 
-impl ProcessFault {
     pub fn strike(&self, world: &mut World, node: usize) {
         if world.nodes[node].election.is_none() {
             return;

@@ -7,18 +7,6 @@ use nats_elect_core::{Input, Intent, RequestId};
 use crate::chance::Chance;
 use crate::world::World;
 
-/// What may be asked for.
-#[derive(Clone, Debug)]
-pub struct RequestOptions {
-    pub stops: bool,
-}
-
-impl Default for RequestOptions {
-    fn default() -> Self {
-        Self { stops: true }
-    }
-}
-
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestFault {
@@ -35,29 +23,23 @@ pub enum RequestFault {
     Cordon,
 }
 
-impl RequestOptions {
-    pub fn draw(&self, chance: &mut Chance) -> RequestFault {
+impl RequestFault {
+    pub fn draw(chance: &mut Chance) -> Self {
         match chance.below(10) {
-            0 if self.stops => RequestFault::Stop { release: true },
-            1 if self.stops => RequestFault::Stop { release: false },
-            2 if self.stops => RequestFault::Abandon,
-            3..=5 => RequestFault::Validate,
-            9 => RequestFault::HandOver,
-            _ => RequestFault::StepDown,
+            0 => Self::Stop { release: true },
+            1 => Self::Stop { release: false },
+            2 => Self::Abandon,
+            3..=5 => Self::Validate,
+            9 => Self::HandOver,
+            _ => Self::StepDown,
         }
     }
 
     /// Whether the instance is to stand.
-    pub fn draw_order(chance: &mut Chance) -> RequestFault {
-        chance.pick(&[
-            RequestFault::Pause,
-            RequestFault::Cordon,
-            RequestFault::Resume,
-        ])
+    pub fn draw_order(chance: &mut Chance) -> Self {
+        chance.pick(&[Self::Pause, Self::Cordon, Self::Resume])
     }
-}
 
-impl RequestFault {
     pub fn strike(self, world: &mut World, node: usize) {
         world.requests += 1;
         let request = RequestId(world.requests);

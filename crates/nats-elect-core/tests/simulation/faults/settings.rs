@@ -8,17 +8,8 @@ use crate::chance::Chance;
 use crate::happening::Happening;
 use crate::world::World;
 
-/// For how many leases the bucket may be unfit.
-#[derive(Clone, Debug)]
-pub struct SettingsOptions {
-    pub longest: u32,
-}
-
-impl Default for SettingsOptions {
-    fn default() -> Self {
-        Self { longest: 4 }
-    }
-}
+/// The bucket is unfit for so many leases at most.
+const LONGEST: u32 = 4;
 
 /// A max age that is shorter than the leases, for so long. One instance connects anew just then,
 /// and learns of it.
@@ -27,15 +18,13 @@ pub struct Unfit {
     length: Duration,
 }
 
-impl SettingsOptions {
-    pub fn draw(&self, scale: &Scale, chance: &mut Chance) -> Unfit {
-        Unfit {
-            length: chance.upto(scale.ttl * self.longest),
+impl Unfit {
+    pub fn draw(scale: &Scale, chance: &mut Chance) -> Self {
+        Self {
+            length: chance.upto(scale.ttl * LONGEST),
         }
     }
-}
 
-impl Unfit {
     pub fn strike(&self, world: &mut World, node: usize) {
         let shortest = world.nodes.iter().map(|node| node.settings.ttl).min();
         world.bucket.edit_max_age(shortest.map(|ttl| ttl / 2));

@@ -2,7 +2,6 @@
 
 use super::{boots_to_stale_reads, led_by_the_first};
 use crate::{Fate, Kind, ModelBucket, World, ms, settings};
-use nats_elect_core::event::{EndCause, Event};
 
 #[test]
 fn a_recreated_bucket_finds_a_leader_again_without_anybody_being_told() {
@@ -55,35 +54,6 @@ fn a_fresh_instance_in_a_recreated_bucket_is_the_named_exception_and_does_not_la
         world.run(ms(3000));
         assert!(world.leader().is_some());
     }
-}
-
-#[test]
-fn a_deleted_bucket_ends_the_term_and_is_found_again() {
-    let mut world = World::new(3, 2, &settings(|_| {}));
-    let leader = world.await_leader(ms(50));
-    world.run(ms(500));
-    world.bucket.exists = false;
-    world.run(ms(400));
-    assert!(world.leader().is_none());
-    assert!(world.nodes[leader].reopens > 0);
-    assert_eq!(
-        world.nodes[leader]
-            .events
-            .iter()
-            .filter(|(_, event)| matches!(
-                event,
-                Event::TermEnding {
-                    cause: EndCause::BucketLost,
-                    ..
-                }
-            ))
-            .count(),
-        1
-    );
-    world.recreate();
-    world.connect(0);
-    world.connect(1);
-    world.await_leader(ms(1500));
 }
 
 /// A watch showed what was lost afterwards: its sequence must not hide what stands there now.

@@ -1,6 +1,5 @@
 //! How a leader comes to be, and the next one.
 
-use super::step_down;
 use crate::{ModelBucket, World, ms, settings};
 use nats_elect_core::status::RoleState;
 
@@ -19,34 +18,6 @@ fn one_among_three_is_elected_and_the_others_follow() {
             };
             assert_eq!(world.state(node), expected);
         }
-    }
-}
-
-#[test]
-fn a_crashed_leader_is_followed_within_its_lease_and_the_claim_delay() {
-    for seed in 0..20 {
-        let settings = settings(|_| {});
-        let mut world = World::new(seed, 3, &settings);
-        let leader = world.await_leader(ms(50));
-        world.run(ms(1000));
-        world.crash(leader);
-        let took = world
-            .run_until(ms(5000), |world| world.leader().is_some())
-            .expect("a next leader");
-        let slack = ms(10);
-        assert!(took <= settings.worst_case_failover() + slack, "{took:?}");
-    }
-}
-
-#[test]
-fn a_leader_that_steps_down_is_followed_within_milliseconds() {
-    for seed in 0..20 {
-        let mut world = World::new(seed, 3, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        world.run(ms(500));
-        step_down(&mut world, leader);
-        let took = world.until_led_by_another_than(leader, ms(5000));
-        assert!(took <= ms(12), "{took:?}");
     }
 }
 

@@ -23,33 +23,6 @@ fn an_instance_that_may_not_write_fences_leaves_the_role_to_others() {
     }
 }
 
-#[test]
-fn a_claim_that_can_t_be_fenced_is_given_back_at_once_and_tried_less_and_less() {
-    let mut world = World::with(
-        1,
-        ModelBucket::new(),
-        vec![settings(|config| config.cooldown = Some(ms(100)))],
-    );
-    for _ in 0..100 {
-        world.nodes[0].plans.push((Kind::Fence, Fate::Denied));
-    }
-    world.run(ms(20));
-    let released = |world: &World| {
-        matches!(
-            world.bucket.role().map(|entry| &entry.content),
-            Some(Content::Release(_))
-        )
-    };
-    assert!(released(&world));
-    world.run(ms(3200));
-    let claims = world.nodes[0]
-        .sent
-        .iter()
-        .filter(|(_, kind)| *kind == Kind::Claim)
-        .count();
-    assert_eq!(claims, 6, "after 100, 200, 400, 800, 1600 ms");
-}
-
 /// A marker wipes a confirmed claim.
 #[test]
 fn a_claim_that_is_wiped_before_its_fence_leads_for_a_heartbeat_at_most() {

@@ -2,76 +2,11 @@
 
 use std::time::Duration;
 
-use crate::network::Wire;
-use crate::{Fate, Kind, World, ms, settings, tuned};
+use crate::{World, ms, settings};
 use nats_elect_core::event::{EndCause, Event};
 use nats_elect_core::status::RoleState;
 
 const TTL: Duration = ms(1000);
-
-#[test]
-fn lost_acks_do_not_end_a_term() {
-    for seed in 0..10 {
-        let mut world = World::new(seed, 2, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        for _ in 0..5 {
-            world.nodes[leader].plans.push((Kind::Renew, Fate::AckLost));
-        }
-        world.run(ms(4000));
-        assert_eq!(world.leader(), Some(leader));
-        assert_eq!(world.nodes[leader].terms.len(), 1);
-    }
-}
-
-#[test]
-fn a_heartbeat_that_lost_against_our_own_ghost_finds_it() {
-    for seed in 0..10 {
-        let mut world = World::new(seed, 2, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        // It lands while the next one is on its way.
-        world.nodes[leader].plans.extend([
-            (Kind::Renew, Fate::Ghost(ms(62))),
-            (Kind::Read, Fate::Delivered),
-        ]);
-        world.run(ms(3000));
-        assert_eq!(world.leader(), Some(leader), "seed {seed}");
-        assert_eq!(world.nodes[leader].terms.len(), 1);
-    }
-}
-
-#[test]
-fn a_leader_without_acks_winds_down_a_stop_budget_before_its_deadline_and_frees_nothing_it_lost() {
-    let settings = settings(|_| {});
-    let mut world = World::new(3, 2, &settings);
-    let leader = world.await_leader(ms(50));
-    world.run(ms(700));
-    world.nodes[leader].wire = Wire::Cut;
-    world.nodes[leader].handler.winds_down_in = None;
-    let took = world
-        .run_until(ms(2000), |world| world.state(leader) == RoleState::Draining)
-        .expect("it gives up");
-    assert!(took <= TTL - settings.stop_budget - settings.drift_margin());
-    assert!(world.leader().is_none());
-    let next = world.await_leader(ms(1300));
-    assert_ne!(next, leader);
-}
-
-#[test]
-fn a_heartbeat_never_waits_for_a_look_at_the_fence() {
-    let mut world = World::new(5, 1, &tuned(|it| it.validation_interval = ms(200)));
-    let leader = world.await_leader(ms(50));
-    for _ in 0..40 {
-        world.nodes[leader].plans.push((Kind::Read, Fate::Lost));
-    }
-    world.run(ms(6000));
-    let beats = world.nodes[leader]
-        .sent
-        .iter()
-        .filter(|(_, kind)| *kind == Kind::Renew)
-        .count();
-    assert!(beats >= 23, "{beats} heartbeats in 6 s");
-    assert_eq!(world.nodes[leader].terms.len(), 1);
-}
 
 /// How long the leader of this world goes on without a connection.
 fn gives_up_after(world: &mut World, leader: usize) -> Duration {
@@ -80,23 +15,6 @@ fn gives_up_after(world: &mut World, leader: usize) -> Duration {
     world
         .run_until(ms(3000), |world| !world.nodes[leader].is_leader(world.now))
         .expect("it gives up")
-}
-
-#[test]
-fn a_grace_period_shorter_than_the_lease_ends_a_term_earlier() {
-    let settings = settings(|config| config.disconnect_grace_period = Some(ms(400)));
-    let mut world = World::new(7, 2, &settings);
-    let leader = world.await_leader(ms(50));
-    let took = gives_up_after(&mut world, leader);
-    assert_eq!(took, ms(400));
-    world.run(ms(5));
-    assert!(world.told(leader, |event| matches!(
-        event,
-        Event::TermEnding {
-            cause: EndCause::ConnectionLost,
-            ..
-        }
-    )));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Named schedules: each once broke a draft of the protocol, or would break it without a rule.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use nats_elect_core::config::{RoleConfig, RoleSettings};
@@ -12,7 +13,6 @@ use crate::{ModelBucket, World, ms, settings};
 pub mod attacks;
 pub mod buckets;
 mod electing;
-mod ending;
 pub mod failing;
 pub mod failover;
 mod fenced;
@@ -42,6 +42,22 @@ fn led_by_the_first(seed: u64, bucket: ModelBucket, settings: Vec<RoleSettings>)
     let mut world = World::unstarted(seed, bucket, settings);
     world.boot(0);
     assert_eq!(world.await_leader(ms(50)), 0);
+    world
+}
+
+/// All have started, where each message takes so long, or half a second more at some of its way.
+fn on_a_network(
+    seed: u64,
+    all: Vec<RoleSettings>,
+    one_way: Range<Duration>,
+    stalled: u32,
+) -> World {
+    let mut world = World::unstarted(seed, ModelBucket::new(), all);
+    world.climate.latency = one_way.clone();
+    world.climate.watch_delay = one_way;
+    world.climate.stalled = stalled;
+    world.weather = world.climate.clone();
+    (0..world.nodes.len()).for_each(|node| world.boot(node));
     world
 }
 

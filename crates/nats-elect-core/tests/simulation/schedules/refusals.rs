@@ -1,6 +1,6 @@
 //! Writes that fail while reads succeed.
 
-use nats_elect_core::event::{EndCause, Event, FailureKind};
+use nats_elect_core::event::FailureKind;
 
 use crate::world::Refusing;
 use crate::{Kind, ModelBucket, World, ms, settings};
@@ -26,24 +26,6 @@ pub fn writes_that_are_not_taken_for_a_while_end_no_term() {
         world.run(ms(5000));
         assert_eq!(world.leader(), Some(leader), "{told:?}");
         assert_eq!(world.nodes[leader].terms.len(), 1, "{told:?}");
-    }
-}
-
-#[test]
-fn a_term_whose_heartbeats_are_not_taken_ends_with_its_lease() {
-    for told in TOLD {
-        let mut world = World::new(7, 1, &settings(|_| {}));
-        let leader = world.await_leader(ms(50));
-        let until = world.now + ms(3000);
-        world.refusing = Some(Refusing { until, told });
-        world.run(ms(1000));
-        let expired = |event: &Event| {
-            let Event::TermEnding { cause, .. } = event else {
-                return false;
-            };
-            *cause == EndCause::LeaseExpired
-        };
-        assert!(world.told(leader, expired), "{told:?}");
     }
 }
 

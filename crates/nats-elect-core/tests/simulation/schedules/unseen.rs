@@ -10,7 +10,7 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{Input, Intent, OpId, RequestId, WriteOutcome};
 use uuid::Uuid;
 
-use super::{defaults, demotions, led_by_the_first, of_ttl, step_down};
+use super::{defaults, demotions, led_by_the_first, of_ttl, on_a_network, step_down};
 use crate::bucket::stray;
 use crate::happening::Answer;
 use crate::network::{Fate, Kind, Wire};
@@ -275,7 +275,6 @@ fn a_fence_record_that_came_during_a_claim_is_not_noted_as_that_of_a_term_that_e
         )
     };
     world.run_until(ms(1500), claimed).expect("a claim");
-    eprintln!("{:?} {:?}", world.now, world.bucket.role());
     world.nodes[1].plans.push((Kind::Claim, Fate::Slow(ms(60))));
     world.restart_actor(1);
     world.run(ms(20_000));
@@ -308,11 +307,8 @@ fn a_claim_that_is_given_back_frees_the_role_at_once_for_who_saw_it() {
 #[test]
 fn a_leader_on_a_slow_network_looks_at_its_fence_record_too() {
     for one_way in [1, 400] {
-        let mut world = World::unstarted(3, ModelBucket::new(), vec![defaults(ms(15_000)); 1]);
-        world.climate.latency = ms(one_way)..ms(one_way + 1);
-        world.climate.watch_delay = world.climate.latency.clone();
-        world.weather = world.climate.clone();
-        world.boot(0);
+        let all = vec![defaults(ms(15_000)); 1];
+        let mut world = on_a_network(3, all, ms(one_way)..ms(one_way + 1), 0);
         world.await_leader(ms(30_000));
         world.run(ms(10_000));
         world.forge_fence(&stray_fence());
