@@ -120,6 +120,8 @@ pub enum Reply {
     BadUnits,
     /// The unit waits for too many epochs already.
     InChange,
+    /// No unit may get its first owner in this bucket yet.
+    OwnersWait,
 }
 
 /// What a member's record tells of the map.
