@@ -137,6 +137,8 @@ pub(super) struct Acknowledgement {
     pub leaves: bool,
     /// Whether it waits for the leases of another bucket.
     pub waits: bool,
+    /// Whether its writes of maps keep failing.
+    pub aside: bool,
 }
 
 impl Acknowledgement {
@@ -147,5 +149,6 @@ impl Acknowledgement {
         record.unable = self.unable;
         record.leaves = self.leaves;
         record.waits = self.waits;
+        record.aside = self.aside;
     }
 }

@@ -137,9 +137,10 @@ impl Member {
         Acknowledgement {
             follows: self.following.acknowledged(),
             excepts: self.acting.excepts(),
-            unable: self.acting.unable(self.now),
+            unable: self.acting.unable(self.now, self.is_aside()),
             leaves: self.left_at.is_some() || self.following.is_strange(),
             waits: self.waits(),
+            aside: self.is_aside(),
         }
     }
 
