@@ -177,7 +177,7 @@ impl UnitExplanation {
 const WAITS: &str =
     "it waits until leases are over that the bucket lost: a minute from when it noticed";
 /// Why nobody may have a unit while such members wait.
-const ALL_WAIT: &str = "the bucket was made anew, or lost writes: members wait until leases of before are \
+pub(crate) const ALL_WAIT: &str = "the bucket was made anew, or lost writes: members wait until leases of before are \
                         over, for a minute from when they noticed";
 
 /// Whether the member waits for leases of another bucket.

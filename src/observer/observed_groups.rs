@@ -136,6 +136,8 @@ pub struct ObservedMember {
     pub leaves: bool,
     /// Whether it waits for leases of another bucket, and gets no units until then.
     pub waits: bool,
+    /// Whether its writes of the group's map keep failing, so that other members plan.
+    pub aside: bool,
     /// Whether its key shows the end: it acts on nothing ever again.
     pub over: bool,
     /// The sequence of the value under its key.
@@ -178,6 +180,14 @@ pub enum GroupProblem {
         /// The epoch.
         epoch: String,
     },
+    /// A member's writes of the map keep failing: a permission is missing, or the map is larger than
+    /// its connection takes. Other members plan, as far as theirs do not.
+    MapRefused {
+        /// The group.
+        group: String,
+        /// The member's instance id.
+        instance_id: String,
+    },
 }
 
 impl fmt::Display for GroupProblem {
@@ -195,6 +205,10 @@ impl fmt::Display for GroupProblem {
             Self::MemberUnknown { group, epoch } => write!(
                 f,
                 "group {group:?}: the value under the key of member {epoch} is not understood"
+            ),
+            Self::MapRefused { group, instance_id } => write!(
+                f,
+                "group {group:?}: {instance_id:?} can't write the map, so others plan: its log says why"
             ),
         }
     }
@@ -230,6 +244,11 @@ impl ObservedGroups {
         problems.extend(unknown.map(|(epoch, _)| GroupProblem::MemberUnknown {
             group: name(),
             epoch: epoch.clone(),
+        }));
+        let aside = found.members.values().filter(|it| it.aside);
+        problems.extend(aside.map(|it| GroupProblem::MapRefused {
+            group: name(),
+            instance_id: it.instance_id.clone(),
         }));
         problems
     }

@@ -276,6 +276,7 @@ impl Group {
             cordoned: profile.is_some_and(|it| it.cordoned),
             leaves: record.is_some_and(|it| it.leaves),
             waits: record.is_some_and(|it| it.waits),
+            aside: record.is_some_and(|it| it.aside),
             over: member.is_over(),
             revision: member.sequence,
             confirmed: member.is_live && member.lease().is_some_and(|lease| age < lease),

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::group_requests::{GroupRequest, GroupView, Taker};
 use super::group_scope::{GroupScope, UnitOwner};
 use crate::model::config::MOST_SHARDS;
+use crate::model::unit_explanation::ALL_WAIT;
 use nats_elect_core::assignment::{Epoch, Map, Units};
 use nats_elect_core::duration::rounded;
 use nats_elect_core::member::{Order, Reply};
@@ -112,6 +113,9 @@ pub enum ResizeError {
     /// The group was resized a million times, or the bucket takes smaller messages since a moment ago.
     #[error("the group can't have another number of shards: its members refuse it")]
     Refused,
+    /// No unit may get an owner in this bucket yet. Nothing was done.
+    #[error("{ALL_WAIT}")]
+    OwnersWait,
     /// The new number was not seen in time. It may still come about.
     #[error("no map has the new number after {}: this instance may be cut off", rounded(*.after))]
     TimedOut {
@@ -208,6 +212,7 @@ impl GroupScope {
                 },
             }),
             Some(Reply::InChange) => Err(not_ready(IN_CHANGE)),
+            Some(Reply::OwnersWait) => Err(not_ready(ALL_WAIT)),
             Some(_) => Err(not_ready(NO_ANSWER)),
         }
     }
@@ -284,6 +289,7 @@ impl GroupScope {
             Err(_) => Err(ResizeError::TimedOut { after }),
             Ok(Some(Reply::Done)) => Ok(()),
             Ok(Some(Reply::BadUnits)) => Err(ResizeError::Refused),
+            Ok(Some(Reply::OwnersWait)) => Err(ResizeError::OwnersWait),
             Ok(_) => Err(ResizeError::NotHere),
         }
     }

@@ -245,6 +245,17 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
     assert!(why.contains("the bucket was made anew"), "{why}");
     let why = told.choices[0].why_not.clone().expect("a reason");
     assert!(why.contains("it waits until leases are over"), "{why}");
+    for refused in [
+        group(&a)
+            .move_unit("0", id)
+            .await
+            .map_err(|it| it.to_string())
+            .map(drop),
+        group(&a).resize(8).await.map_err(|it| it.to_string()),
+    ] {
+        let why = refused.expect_err("nobody may own it");
+        assert!(why.contains("the bucket was made anew"), "{why}");
+    }
     never("a term within the longest lease", NEARLY_A_MINUTE, || {
         (0..4).any(|number| journal.terms(&shard(number)).len() > 1)
     })

@@ -2,7 +2,8 @@
 //! them.
 
 use nats_elect::{
-    AuthConfig, Error, Event, FailureKind, Group, LastFailure, RoleConfig, RoleState,
+    AuthConfig, Error, Event, FailureKind, Group, GroupProblem, LastFailure, Observer, RoleConfig,
+    RoleState,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,8 +12,10 @@ use crate::support::clock::Stamp;
 use crate::support::credentials::Files;
 use crate::support::instance::{Instance, Recorded, guest, instance};
 use crate::support::journal::Journal;
+use crate::support::logs::record;
+use crate::support::member::{GROUP, all_owned, evenly_owned, joining, stop};
 use crate::support::user::{all_but, violations};
-use crate::support::{ROLE, SOON, comes_true, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
 
 const CLAIM: &str = "$KV.leaders.scheduler";
 const FENCE: &str = "$KV.leaders._fence.scheduler";
@@ -211,6 +214,42 @@ async fn a_member_that_may_not_write_what_groups_need_says_so_and_owns_units_whe
         assert_eq!(journal.terms(ROLE).len(), 1);
         a.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_write_the_map_any_more_leaves_it_to_others_and_keeps_its_units() {
+    let logs = logs::install();
+    let files = Files::new();
+    files.write("users.conf", &all_but(&[]));
+    let server = server(&files.included("users.conf"));
+    let journal = Journal::default();
+    let start = async |id: &str, user: &str| {
+        let group = Group::sharded(GROUP, 4, Recorded::obedient(id, &journal));
+        let member = joining(&server.url(), id, group);
+        let auth = AuthConfig::default().user_and_password(user, "p");
+        member.auth(auth).start().await.expect("start")
+    };
+    let id = "logged-aside";
+    let a = start(id, "u").await;
+    all_owned(&[&a], 4).await;
+    reload(&server, &files, &all_but(&["$KV.leaders._groups.*.map"]));
+    let b = start("b", "all").await;
+    evenly_owned(&[&a, &b], 4).await;
+    let went_on = (0..4).filter(|it| journal.is_in_term(&format!("{GROUP}/{it}"), 0));
+    assert_eq!(went_on.count(), 2);
+    record(&logs.text(), id, "this member can't write the group's map");
+    let user = AuthConfig::default().user_and_password("all", "p");
+    let observer = Observer::builder().servers(server.url()).bucket(BUCKET);
+    let observer = observer.auth(user).start().await.expect("start");
+    eventually(SOON, "a word of it", async || {
+        let groups = observer.groups(ms(0)).await.ok()?;
+        let problems = groups.problems_of(GROUP);
+        let told = |it: &GroupProblem| matches!(it, GroupProblem::MapRefused { instance_id, .. } if instance_id == id);
+        problems.iter().any(told).then_some(())
+    })
+    .await;
+    stop(a).await;
+    stop(b).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

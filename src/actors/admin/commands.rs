@@ -248,7 +248,7 @@ impl AdminHandler {
         resized.map_err(|error| {
             let code = match error {
                 ResizeError::TimedOut { .. } => ProblemCode::Unfinished,
-                ResizeError::NotHere => ProblemCode::NotReady,
+                ResizeError::NotHere | ResizeError::OwnersWait => ProblemCode::NotReady,
                 _ => ProblemCode::BadRequest,
             };
             Problem::new(code, error)

@@ -16,6 +16,8 @@ pub(super) struct Trouble {
     lease: Option<(Epoch, Moment)>,
     /// Whether the member waits for leases of another bucket.
     waits: bool,
+    /// Whether its writes of the map keep failing.
+    aside: bool,
 }
 
 impl Trouble {
@@ -66,6 +68,14 @@ impl GroupState {
             );
         }
         self.trouble.waits = waits;
+        let aside = self.member.is_aside();
+        if aside && !std::mem::replace(&mut self.trouble.aside, aside) {
+            tracing::warn!(
+                %group,
+                "this member can't write the group's map, and leaves that to others for five minutes at a time"
+            );
+        }
+        self.trouble.aside = aside;
     }
 
     /// Logs and counts the failure of a request, if this is one.
@@ -96,7 +106,12 @@ impl GroupState {
         if self.trouble.logged.is_due(&trouble, clock::now()).is_none() {
             return;
         }
-        let (group, kind, text) = (&self.scope.name, *kind, "the member's lease is in trouble");
+        let text = if let Input::Written { .. } = answer {
+            "a value of the group was not written"
+        } else {
+            "the member's lease is in trouble"
+        };
+        let (group, kind) = (&self.scope.name, *kind);
         if kind == FailureKind::BucketUnfit {
             tracing::error!(kind = kind.as_str(), %group, detail, "{text}");
         } else {

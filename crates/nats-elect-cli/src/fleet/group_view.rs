@@ -142,6 +142,14 @@ pub fn living(group: &ObservedGroup) -> impl Iterator<Item = &ObservedMember> {
 }
 
 impl Groups {
+    /// Those that were read just now.
+    pub const fn read(all: ObservedGroups) -> Self {
+        Self {
+            all,
+            is_current: true,
+        }
+    }
+
     /// Why a unit has no owner that is known to live, as one word, if it has none.
     pub fn lack(&self, group: &ObservedGroup, unit: &ObservedUnit) -> Option<&'static str> {
         lack(unit, owner(group, unit), self.is_current)

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nats_elect::{ObservedGroup, ObservedGroups, ObservedMember, UnitKind, UnitStanding};
+use nats_elect::{ObservedGroup, ObservedMember, UnitKind, UnitStanding};
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::members::{Member, lives, problems};
-use super::{Seconds, Whole};
+use super::{Groups, Seconds, Whole};
 
 /// A group, and how many of its units have an owner
 #[derive(Serialize, JsonSchema)]
@@ -24,6 +24,8 @@ pub struct Group {
     unit_count: usize,
     /// Units that the map gives to a member that is not over, seen alive or not
     owned: usize,
+    /// Units without an owner that is known to live
+    unowned: usize,
     /// The number of units by their standing
     standings: BTreeMap<&'static str, usize>,
     /// Members that are not over, seen alive or not, and owners of units
@@ -41,7 +43,7 @@ struct Range {
 }
 
 impl Group {
-    pub fn of(all: &ObservedGroups, name: &str, group: &ObservedGroup) -> Self {
+    pub fn of(groups: &Groups, name: &str, group: &ObservedGroup) -> Self {
         let members = Member::all(group);
         let counts = members.iter().map(|it| it.units.len());
         let standings = UnitStanding::ALL.iter();
@@ -52,7 +54,8 @@ impl Group {
             generation: group.generation,
             map: group.map.map(Whole::from),
             unit_count: group.unit_count(),
-            owned: owned(group),
+            owned: group.count(UnitStanding::Owned) + group.count(UnitStanding::Changing),
+            unowned: groups.unowned(group).values().sum(),
             standings: standings
                 .map(|it| (it.as_str(), group.count(*it)))
                 .collect(),
@@ -61,14 +64,9 @@ impl Group {
                 least: counts.clone().min(),
                 most: counts.max(),
             },
-            problems: problems(all, name),
+            problems: problems(&groups.all, name),
         }
     }
-}
-
-/// The units that have an owner, also one that has to wait for former ones.
-pub fn owned(group: &ObservedGroup) -> usize {
-    group.count(UnitStanding::Owned) + group.count(UnitStanding::Changing)
 }
 
 #[derive(Serialize, JsonSchema)]

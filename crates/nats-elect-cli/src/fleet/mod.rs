@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 pub use self::group_state::GroupState;
 pub use self::group_view::{GroupChange, Groups, living};
-pub use self::groups::{Group, MemberRecord, owned, remaining};
+pub use self::groups::{Group, MemberRecord, remaining};
 pub use self::instances::{Candidate, Instance};
 pub use self::members::{LACKS, Member, has_expired, lack, lives, name, owner, problems};
 pub use self::past::Event;

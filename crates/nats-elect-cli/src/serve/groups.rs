@@ -42,8 +42,6 @@ pub struct Group {
     group: fleet::Group,
     /// Members that are known to live
     living_members: usize,
-    /// Units without an owner that is known to live
-    unowned: usize,
     /// The longest time for which a unit has been one of these, as far as this process has watched.
     /// Null while the groups are not current
     unowned_seconds: Option<Seconds>,
@@ -185,9 +183,8 @@ fn of_key(view: &Watched, name: &str, key: &str) -> Result<Owned, Problem> {
 
 fn told_of(view: &Watched, groups: &Groups, name: &str, group: &ObservedGroup) -> In<Group> {
     view.of(Group {
-        group: fleet::Group::of(&groups.all, name, group),
+        group: fleet::Group::of(groups, name, group),
         living_members: living(group).count(),
-        unowned: groups.unowned(group).values().sum(),
         unowned_seconds: view.groups.unowned_for(name).map(Seconds),
     })
 }

@@ -89,8 +89,8 @@ async fn groups_are_listed_with_their_units_and_members() {
     let row = table.stdout.lines().nth(2).expect("a row");
     let cells: Vec<_> = row.split_whitespace().collect();
     assert_eq!(
-        cells[..7],
-        ["partitions", "sharded", "12", "12", "0", "2", "2"],
+        cells[..8],
+        ["partitions", "sharded", "12", "12", "0", "0", "2", "2"],
         "{row}"
     );
     let all = lines(&output(
@@ -215,6 +215,16 @@ async fn a_member_that_died_is_unconfirmed_and_its_units_wait_for_it() {
     a.stop(kept).await.expect("stop");
     let shown = output(&server, &["group", "show", "control", "--wait", "1s"]);
     shown.says("unconfirmed");
+    // Nobody is there to end its lease, however long ago it was.
+    for (wait, counts) in [("0s", ["0", "12", "0"]), ("4s", ["0", "0", "12"])] {
+        let table = output(&server, &["group", "ls", "--wait", wait]).with_code(0);
+        let row = table.stdout.lines().nth(2).expect("a row");
+        let cells: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(cells[3..6], counts, "{row}");
+    }
+    let told = lines(&output(&server, &["group", "ls", "--json", "--wait", "0s"]));
+    let told = of(&told, "partitions");
+    assert_eq!((&told["owned"], &told["unowned"]), (&12.into(), &12.into()));
     let explain = ["group", "explain", "control", "network", "--wait", "0s"];
     let words = output(&server, &explain);
     words.says("a heartbeat of the owner, or the end of its lease of 3s");

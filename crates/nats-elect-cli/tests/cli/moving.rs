@@ -75,7 +75,9 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     let stuck = ["group", "drain", "node-2", "--wait-timeout", "5s"];
     let stuck = output(&server, &stuck).with_code(5);
     is_fit_for_a_terminal(&stuck);
-    stuck.complains_all(["… 14 units are left", "2 of control, 12 of partitions"]);
+    let has = "still has units (2 of control, 12 of partitions)";
+    let why = "nobody may take network of control: every member that may take it is cordoned";
+    stuck.complains_all(["… node-2", "after 5s node-2", &format!("{has}; {why}")]);
     let kept = output(&server, &["group", "explain", "control", "network"]);
     kept.says_all(["nobody may take it", "it is cordoned"]);
     output(&server, &["resume", "--all-instances"]).assert_code(0);

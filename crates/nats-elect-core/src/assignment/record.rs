@@ -56,6 +56,9 @@ pub struct MemberRecord {
     /// Whether it waits for leases of another bucket, and gets no units until then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
+    /// Whether its writes of maps keep failing: it plans only where all others that stay say so, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
     /// What it tells about itself.
     #[serde(flatten)]
     pub profile: Profile,
@@ -111,6 +114,7 @@ impl MemberRecord {
             unable: UnitSets::default(),
             leaves: false,
             waits: false,
+            aside: false,
             profile: Profile::default(),
         }
     }

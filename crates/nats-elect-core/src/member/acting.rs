@@ -248,8 +248,10 @@ impl Acting {
         sets(self.behind.iter())
     }
 
-    pub fn unable(&self, now: Moment) -> UnitSets {
+    pub fn unable(&self, now: Moment, is_aside: bool) -> UnitSets {
         let units = self.overrun.iter().chain(self.failures.failing(now));
+        // Whose handler ended begins by another map, which it can't write.
+        let units = units.chain(self.failures.need_map().filter(|_| is_aside));
         sets(units.collect::<BTreeSet<_>>().into_iter())
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::effect::{Effect, Over};
+use super::failures::Failed;
 use super::input::Order;
 use super::machine::{Member, Purpose};
 use super::peers::AGAIN;
@@ -41,6 +42,8 @@ pub(super) struct Coordinator {
     /// When the first order may be carried out. It waits for no turn.
     pub order_at: Moment,
     was_first: bool,
+    /// Writes of maps that failed.
+    failed: Failed,
     tidy_at: Moment,
     /// When a member that tells a version came or went last.
     rolled: Option<Moment>,
@@ -84,22 +87,26 @@ impl Coordinator {
 }
 
 impl Member {
-    /// How many living members are before this one in the order of joining.
+    /// Whether its writes of maps keep failing, so that others plan who can.
+    pub fn is_aside(&self) -> bool {
+        self.coordinator.failed.is_failing(self.now)
+    }
+
+    /// How many living members are before this one in the order of joining. Who stands aside is last.
     pub(super) fn turn(&self, own: Epoch) -> u32 {
         let is_there = |epoch: Epoch| {
             let record = self.peers.record(epoch);
             record.is_some_and(|it| !it.leaves) && !self.peers.is_quiet(epoch, self.now)
         };
+        let is_aside = |epoch| self.peers.record(epoch).is_some_and(|it| it.aside);
         let members = self.following.map().map_or(&[][..], |map| map.members());
-        let before = members.iter().take_while(|it| **it != own);
-        let mut turn = before.filter(|it| is_there(**it)).count();
-        if !members.contains(&own) {
-            let joins = self.peers.living().take_while(|it| *it < own);
-            turn += joins
-                .filter(|it| !members.contains(it) && is_there(*it))
-                .count();
-        }
-        u32::try_from(turn).unwrap_or(u32::MAX)
+        let order = |aside| {
+            let joins = self.peers.living().filter(|it| !members.contains(it));
+            let all = members.iter().copied().chain(joins);
+            all.filter(move |it| is_aside(*it) == aside)
+        };
+        let before = order(false).chain(order(true)).take_while(|it| *it != own);
+        u32::try_from(before.filter(|it| is_there(*it)).count()).unwrap_or(u32::MAX)
     }
 
     /// The time that this member leaves to those before it.
@@ -405,6 +412,14 @@ impl Member {
             return;
         }
         self.coordinator.work = Work::None;
+        if let WriteOutcome::Failed(failure) = outcome {
+            self.coordinator.failed.again(self.now);
+            if failure.kind == FailureKind::BucketUnfit {
+                self.give_up_resize();
+            }
+        } else {
+            self.coordinator.failed = Failed::default();
+        }
         match outcome {
             WriteOutcome::Acked { revision } if *revision > self.following.shown() => {
                 self.following.written(*revision);
@@ -415,11 +430,6 @@ impl Member {
             }
             WriteOutcome::Acked { .. } => {}
             WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => {
-                if let WriteOutcome::Failed(failure) = outcome
-                    && failure.kind == FailureKind::BucketUnfit
-                {
-                    self.give_up_resize();
-                }
                 self.coordinator.cause = Some(self.now + TURN);
                 self.coordinator.order_at = self.now + TURN;
                 self.emit(Effect::Read(self.map_key()));

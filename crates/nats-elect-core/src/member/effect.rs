@@ -120,4 +120,6 @@ pub enum Reply {
     BadUnits,
     /// The unit waits for too many epochs already.
     InChange,
+    /// No unit may get its first owner in this bucket yet.
+    OwnersWait,
 }

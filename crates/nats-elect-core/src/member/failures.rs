@@ -23,8 +23,9 @@ pub(super) struct Failures {
     ask_at: Moment,
 }
 
-#[derive(Clone, Copy, Debug, Hash)]
-struct Failed {
+/// Failures one after the other.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(super) struct Failed {
     in_a_row: u32,
     last: Moment,
 }
@@ -45,14 +46,9 @@ impl Failures {
         let mut pause = heartbeat;
         if has_failed {
             self.failed.retain(|_, it| it.counts(now));
-            let none = Failed {
-                in_a_row: 0,
-                last: now,
-            };
-            let failed = self.failed.entry(unit.clone()).or_insert(none);
+            let failed = self.failed.entry(unit.clone()).or_default();
             pause *= 1 << failed.in_a_row.min(MOST_DOUBLED);
-            failed.in_a_row = failed.in_a_row.saturating_add(1);
-            failed.last = now;
+            failed.again(now);
         }
         self.rest(unit, Some(now + pause));
     }
@@ -120,6 +116,12 @@ impl Failures {
         rests.filter_map(|it| it.until).min()
     }
 
+    /// The units that need another map, by now or when they have rested.
+    pub fn need_map(&self) -> impl Iterator<Item = &UnitId> {
+        let rests = self.resting.iter().filter(|(_, it)| !it.has_map);
+        rests.map(|(unit, _)| unit)
+    }
+
     /// Whether units need another map by now. If so, they ask again after a while.
     pub fn ask_map(&mut self, now: Moment) -> bool {
         let is_due = self.asks().is_some_and(|at| at <= now);
@@ -142,11 +144,18 @@ impl Failures {
 }
 
 impl Failed {
+    /// Something failed once more.
+    pub fn again(&mut self, now: Moment) {
+        let before = if self.counts(now) { self.in_a_row } else { 0 };
+        self.in_a_row = before.saturating_add(1);
+        self.last = now;
+    }
+
     fn counts(self, now: Moment) -> bool {
         now < self.last + COUNTS_FOR
     }
 
-    fn is_failing(self, now: Moment) -> bool {
+    pub fn is_failing(self, now: Moment) -> bool {
         self.in_a_row >= MOST_IN_A_ROW && self.counts(now)
     }
 }

@@ -246,7 +246,8 @@ impl Member {
         if request == BucketRequest::Heartbeat {
             record.follows = self.following.acknowledged();
             record.excepts = self.acting.excepts();
-            record.unable = self.acting.unable(self.now);
+            record.aside = self.is_aside();
+            record.unable = self.acting.unable(self.now, record.aside);
             record.leaves = self.left_at.is_some() || self.following.is_strange();
         }
         self.emit(Effect::Beat {

@@ -4,7 +4,6 @@ use super::coordinator::{TURN, gather};
 use super::effect::{Effect, Reply};
 use super::input::Order;
 use super::machine::Member;
-use super::peers::AGAIN;
 use super::unit::UnitId;
 use crate::RequestId;
 use crate::assignment::{Changes, Epoch, Map, Units};
@@ -29,12 +28,9 @@ impl Member {
 
     /// Carries out what operators ordered. Returns whether that takes a map.
     pub(super) fn obey(&mut self, map: &Map) -> bool {
-        if self.owners_have_to_wait() {
-            self.coordinator.order_at = self.now + AGAIN;
-            return true;
-        }
         while let Some((request, order)) = self.coordinator.orders.front().cloned() {
             let reply = match &order {
+                _ if self.owners_have_to_wait() => Some(Reply::OwnersWait),
                 Order::Move(name, to) => self.obey_move(map, name, *to),
                 Order::Resize(units) => self.obey_resize(map, units),
             };

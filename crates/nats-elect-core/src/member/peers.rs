@@ -290,7 +290,7 @@ impl Peers {
 /// Whether two records tell the same of maps, and of what plans ask for but loads.
 fn says_same(a: &MemberRecord, b: &MemberRecord) -> bool {
     let (one, two) = (&a.profile, &b.profile);
-    (a.follows, a.leaves, a.waits) == (b.follows, b.leaves, b.waits)
+    (a.follows, a.leaves, a.waits, a.aside) == (b.follows, b.leaves, b.waits, b.aside)
         && (&a.excepts, &a.unable) == (&b.excepts, &b.unable)
         && (one.cordoned, one.max_units) == (two.cordoned, two.max_units)
         && (&one.zone, &one.labels, &one.version) == (&two.zone, &two.labels, &two.version)

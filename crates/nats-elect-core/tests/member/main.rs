@@ -16,6 +16,8 @@ mod network;
 mod node;
 #[cfg(not(feature = "__mutations"))]
 mod old_values;
+#[cfg(not(feature = "__mutations"))]
+mod refused;
 mod rules;
 #[cfg_attr(feature = "__mutations", allow(dead_code))]
 mod schedule;

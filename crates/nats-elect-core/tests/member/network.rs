@@ -37,6 +37,9 @@ impl World {
         let start = self.nodes[number].start;
         let answer = Answer::Input(ended(what, WriteOutcome::Failed(timeout())).into());
         self.after(within, Event::Answer(number, start, answer));
+        if matches!(key, Key::Map(_)) && self.nodes[number].is_refused {
+            return;
+        }
         let is_map = matches!(key, Key::Map(_)) && !bytes.is_empty();
         if let What::Beat(..) = what {
             self.beats(number, &key, &bytes);

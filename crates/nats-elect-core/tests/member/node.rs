@@ -40,6 +40,8 @@ pub struct Node {
     /// Its watch is one of a server that is behind: it shows what had been stored when the log was so
     /// long, and nothing more.
     pub stale: Option<usize>,
+    /// The server refuses its writes of the map.
+    pub is_refused: bool,
     /// Its handlers of these shards take longer to end than their lease.
     pub slow: BTreeSet<u32>,
     /// Its handlers of these shards fail at once.
@@ -95,6 +97,7 @@ impl Node {
             cut_until: Moment::default(),
             reads_until: None,
             stale: None,
+            is_refused: false,
             slow: BTreeSet::new(),
             fails: BTreeSet::new(),
             past: Past::default(),

@@ -273,6 +273,20 @@ fn an_order_waits_for_no_turn() {
 }
 
 #[test]
+fn an_order_is_refused_at_once_while_no_unit_may_get_an_owner() {
+    let mut world = World::warm(7, 3, 3, Units::Shards(6));
+    world.make_bucket_anew(1);
+    // The group's first map in that bucket comes as soon as all have joined.
+    world.goes_well(5 * SECOND);
+    world.move_to(0, UnitName::shard(0), 1);
+    world.order(1, 2, Order::Resize(Units::Shards(12)));
+    world.goes_well(SECOND / 10);
+    let replies: Vec<_> = world.replies.iter().map(|it| it.1).collect();
+    assert_eq!(replies, [Reply::OwnersWait; 2]);
+    world.settles(70 * SECOND);
+}
+
+#[test]
 fn a_new_name_enters_behind_all_that_live() {
     let mut world = World::warm(7, 3, 2, names(&["a", "b"]));
     let starts = world.checks.starts;

@@ -35,6 +35,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
         newcomer_beside_a_key_that_nobody_can_read,
     ),
     ("OverComesBack", key_of_an_ended_epoch_overwritten),
+    ("OldSequenceForGood", last_heartbeat_of_the_dead_lost),
 ];
 
 impl World {
@@ -58,7 +59,6 @@ impl World {
         self.fail(result.ok_or(format!("{acts} of {units} units")));
     }
 
-    /// From now on handlers end late.
     /// The member at this place in the order of joining.
     fn joined(&self, place: usize) -> usize {
         let members = self.newest_map().expect("a map").members();
@@ -78,6 +78,23 @@ impl World {
         self.move_to(by, UnitName::shard(unit), newcomer);
         self.until(|it| it.acts()[newcomer] > 0);
     }
+}
+
+/// NATS loses the last heartbeat of a member that died, and nothing else.
+fn last_heartbeat_of_the_dead_lost(seed: u64) -> World {
+    let mut world = World::warm(seed, 2, 2, Units::Shards(2));
+    let key = World::member_key(world.nodes[1].epoch().expect("a member"));
+    let is_shown = |it: &World| {
+        let is_last = it.stream.log.last().is_some_and(|last| last.key == key);
+        is_last && it.nodes[0].cursor == it.stream.log.len()
+    };
+    world.until(is_shown);
+    world.until(is_shown);
+    world.crash(1);
+    world.lose_writes(1);
+    world.run(15 * SECOND);
+    world.expects_owned(2);
+    world
 }
 
 /// The own handlers of the former generation have not ended.

@@ -71,6 +71,9 @@ struct Left {
     units_left: BTreeMap<String, usize>,
     /// The handlers that still run of units that it owns no more.
     still_running: BTreeMap<String, usize>,
+    /// Why nobody may take one of the units, if that is so.
+    #[serde(skip)]
+    stays: Option<String>,
 }
 
 impl Left {
@@ -85,15 +88,37 @@ impl Left {
         Self {
             units_left: counts(|it| it.units),
             still_running: counts(|it| it.still_running),
+            stays: None,
         }
+    }
+
+    /// Asks the instance whether anybody may take a unit.
+    async fn ask(&mut self, admin: &AdminClient, instance: &Instance) -> Option<()> {
+        let group = self.units_left.keys().next()?;
+        let plan = admin.group_plan(instance, group).await.ok()?;
+        let it = plan.into_iter().find(|it| it.verdict == "unplaced")?;
+        let (unit, why) = (it.unit, it.why?);
+        self.stays = Some(format!("nobody may take {unit} of {group}: {why}"));
+        Some(())
     }
 
     fn is_empty(&self) -> bool {
         self.units_left.is_empty() && self.still_running.is_empty()
     }
 
-    fn handlers(&self) -> usize {
-        self.still_running.values().sum()
+    /// What it has, in words.
+    fn words(&self) -> String {
+        let of_group = self.units_left.iter();
+        let of_group: Vec<_> = of_group
+            .map(|(group, it)| format!("{it} of {group}"))
+            .collect();
+        let units = (!of_group.is_empty()).then(|| format!("units ({})", of_group.join(", ")));
+        let handlers: usize = self.still_running.values().sum();
+        let handlers =
+            (handlers > 0).then(|| format!("handlers of units that it gave away ({handlers})"));
+        let has: Vec<_> = units.into_iter().chain(handlers).collect();
+        let stays = self.stays.as_ref().map(|it| format!("; {it}"));
+        has.join(", ") + &stays.unwrap_or_default()
     }
 }
 
@@ -134,18 +159,9 @@ impl Drain {
         if left.is_empty() {
             return Ok(());
         }
-        let units = left.units_left.iter();
-        let units: Vec<_> = units
-            .map(|(group, it)| format!("{it} of {group}"))
-            .collect();
-        let units = (!units.is_empty()).then(|| format!("units ({})", units.join(", ")));
-        let handlers = left.handlers();
-        let handlers =
-            (handlers > 0).then(|| format!("handlers of units that it gave away ({handlers})"));
-        let has: Vec<_> = units.into_iter().chain(handlers).collect();
-        let (has, after) = (has.join(", "), lasted(self.wait_timeout));
+        let (has, after) = (left.words(), lasted(self.wait_timeout));
         let what = format!("after {after} {instance} still has {has}");
-        let advice = "they go on leaving; `nats-elect group explain GROUP UNIT` says what keeps a unit; a \
+        let advice = "units leave when another instance may take them; `nats-elect group explain GROUP UNIT` says what keeps a unit; a \
                       handler that hangs ends with its process alone";
         Err(Failure::unreachable(what).advice(advice))
     }
@@ -158,12 +174,16 @@ impl Drain {
         wait: &Wait,
     ) -> Result<Left, Failure> {
         let mut over = pin!(tokio::time::sleep(self.wait_timeout));
-        let (mut was_empty, mut failures) = (false, 0);
+        let (mut was_empty, mut failures, mut had) = (false, 0, BTreeMap::new());
         loop {
             match admin.status(instance).await {
                 Ok(report) => {
                     failures = 0;
-                    let left = Left::of(&report);
+                    let mut left = Left::of(&report);
+                    if left.units_left == had {
+                        left.ask(admin, instance).await;
+                    }
+                    had.clone_from(&left.units_left);
                     // The order may not have come yet, or a last unit may be on its way there.
                     let takes_units = report.groups.values().any(|it| it.takes_units);
                     let is_empty = left.is_empty() && !takes_units;
@@ -171,11 +191,9 @@ impl Drain {
                         return Ok(left);
                     }
                     was_empty = is_empty;
-                    let units: usize = left.units_left.values().sum();
-                    let handlers = left.handlers();
-                    wait.tell(&format!(
-                        "{units} units are left, {handlers} handlers still run"
-                    ));
+                    if !left.is_empty() {
+                        wait.tell(&format!("{instance} still has {}", left.words()));
+                    }
                 }
                 Err(error) => {
                     failures += 1;

@@ -7,35 +7,36 @@ use nats_elect::{ObservedGroup, UnitKind};
 use super::{note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, Member, owned};
+use crate::fleet::{Group, GroupState, Groups, Member};
 use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 
 const LAYOUT: Layout = Layout {
-    all: "GROUP KIND UNITS OWNED UNOWNED MEMBERS ALIVE EACH GENERATION",
+    all: "GROUP KIND UNITS OWNED UNCONFIRMED UNOWNED MEMBERS ALIVE EACH GENERATION",
     wide: "GENERATION",
     flexible: "GROUP",
 };
 
 const MORE: &str = "\
 Columns:
-  GROUP       the group
-  KIND        sharded   units with numbers
-              spread    named units
-              unknown   the group has no map that is understood
-  UNITS       the number of its units
-  OWNED       units that the group's map gives to a member
-  UNOWNED     the other ones: `group show` says of each why
-  MEMBERS     instances that take part in the group
-  ALIVE       those of them that sent a heartbeat while this command watched
-  EACH        the fewest and the most units that a member owns
-  GENERATION  1 until the group grows, with --output wide
+  GROUP        the group
+  KIND         sharded   units with numbers
+               spread    named units
+               unknown   the group has no map that is understood
+  UNITS        the number of its units
+  OWNED        units of members that sent a heartbeat while this command watched
+  UNCONFIRMED  units of members of which no heartbeat came yet: these may be dead
+  UNOWNED      the other ones, also of members of which none came for a whole lease
+  MEMBERS      instances that take part in the group
+  ALIVE        those of them that sent a heartbeat while this command watched
+  EACH         the fewest and the most units that a member owns
+  GENERATION   1 until the group grows, with --output wide
 
 Exit codes: those of `nats-elect --help`. 0 also if the bucket has no group
 
 Examples:
   nats-elect group ls
-  nats-elect group ls --json | jq 'select(.owned < .unit_count)'";
+  nats-elect group ls --json | jq 'select(.unowned > 0)'";
 
 /// List the groups, and how many of their units have an owner
 ///
@@ -51,10 +52,11 @@ pub struct Ls {
 
 impl Ls {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.heartbeats.wait).await?;
+        let groups = Groups::read(read(shared, self.heartbeats.wait).await?);
+        let all = &groups.all;
         if output.is_data() {
             for (name, group) in &all.groups {
-                output.data(&Group::of(&all, name, group))?;
+                output.data(&Group::of(&groups, name, group))?;
             }
             return Ok(0);
         }
@@ -64,15 +66,16 @@ impl Ls {
             return Ok(0);
         }
         let rows = all.groups.iter();
-        LAYOUT.show(rows.map(|(name, group)| row(name, group)), output)?;
-        note_problems(&all, all.groups.keys(), output);
+        let rows = rows.map(|(name, group)| row(name, &groups, group));
+        LAYOUT.show(rows, output)?;
+        note_problems(all, all.groups.keys(), output);
         Ok(0)
     }
 }
 
-fn row(name: &str, group: &ObservedGroup) -> Vec<Cell> {
+fn row(name: &str, groups: &Groups, group: &ObservedGroup) -> Vec<Cell> {
     let members = Member::all(group);
-    let (units, owned) = (group.unit_count(), owned(group));
+    let it = GroupState::of(groups, group);
     let alive = members.iter().filter(|it| it.seen.confirmed).count();
     let counts = members.iter().map(|it| it.units.len());
     let each = match (counts.clone().min(), counts.max()) {
@@ -81,12 +84,14 @@ fn row(name: &str, group: &ObservedGroup) -> Vec<Cell> {
         _ => "–".to_owned(),
     };
     let color = |is_well: bool| if is_well { Color::Green } else { Color::Red };
+    let lacks = |units: usize| Cell::new(units).fg(color(units == 0));
     vec![
         Cell::new(name),
         Cell::new(group.kind.map_or("unknown", UnitKind::as_str)),
-        Cell::new(units),
-        Cell::new(owned),
-        Cell::new(units - owned).fg(color(units == owned)),
+        Cell::new(it.units),
+        Cell::new(it.units - it.unconfirmed - it.unowned),
+        lacks(it.unconfirmed),
+        lacks(it.unowned),
         Cell::new(members.len()),
         Cell::new(alive).fg(color(alive == members.len())),
         Cell::new(each),

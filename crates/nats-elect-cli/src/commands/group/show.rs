@@ -9,7 +9,7 @@ use super::waiting::missing;
 use super::{find, note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, In, Member, MemberRecord, listed, ranges};
+use crate::fleet::{Group, Groups, In, Member, MemberRecord, listed, ranges};
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::seen::coloured;
@@ -90,14 +90,14 @@ struct Shown<'a> {
 
 impl Show {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        let all = read(shared, self.heartbeats.wait).await?;
-        let group = find(&all, &self.group)?;
+        let groups = Groups::read(read(shared, self.heartbeats.wait).await?);
+        let group = find(&groups.all, &self.group)?;
         let members = Member::all(group);
         if output.is_data() {
             output.data(&Shown {
                 group: In {
                     bucket: shared.config()?.bucket,
-                    it: Group::of(&all, &self.group, group),
+                    it: Group::of(&groups, &self.group, group),
                 },
                 members: members.into_iter().map(MemberRecord::of).collect(),
                 units: &group.units,
@@ -112,7 +112,7 @@ impl Show {
             table(&members, output)?;
             unowned(group, output)?;
         }
-        note_problems(&all, [&self.group], output);
+        note_problems(&groups.all, [&self.group], output);
         Ok(0)
     }
 }
