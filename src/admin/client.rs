@@ -10,6 +10,7 @@ use async_nats::Client;
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::discovery::Discovery;
@@ -305,7 +306,7 @@ impl AdminClient {
         })
     }
 
-    async fn ask<T: AdminReply>(
+    async fn ask<T: AdminReply + DeserializeOwned>(
         &self,
         instance: &Instance,
         verb: Verb,

@@ -7,11 +7,13 @@
 
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::scope::{Request, RoleScope};
 use super::term::TermError;
 use crate::lock::lock;
+use crate::model::admin::known;
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::{Intent, Reply};
 
@@ -38,18 +40,20 @@ impl From<Order> for Intent {
 
 /// The result of a term that was ended on purpose. In each case this instance does not lead any
 /// more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SteppedDown {
     /// Whether the role was freed for others at once.
     ///
     /// If not, others take over when the lease has run out. Either NATS was out of reach, or the
     /// handler did not end in time.
+    #[serde(default)]
     pub released: bool,
     /// The result of the handoff, if the role was freed for a successor.
     ///
     /// The successor is the instance that was named, one that was found ready, or one of higher
     /// priority that asked for the role meanwhile.
+    #[serde(default, deserialize_with = "known")]
     pub handoff: Option<Handoff>,
 }
 

@@ -12,7 +12,7 @@ use super::bucket::Bucket;
 use super::error::StoreError;
 use super::mailbox::inbox_prefix;
 use crate::model::admin::micro::{INFO, PING, STATS};
-use crate::model::admin::{AdminSubjects, Endpoint, Problem, SERVICE, endpoints};
+use crate::model::admin::{AdminSubjects, Endpoint, Problem, SERVICE, endpoints, to_json};
 use nats_elect_core::name::RoleName;
 
 /// The subject matter of a request.
@@ -120,8 +120,7 @@ impl Bucket {
         headers.insert("Nats-Service-Error", problem.reason.as_str());
         let number = problem.code.number().to_string();
         headers.insert("Nats-Service-Error-Code", number);
-        let body = serde_json::json!(problem).to_string().into();
-        self.respond(to, headers, body).await;
+        self.respond(to, headers, to_json(problem)).await;
     }
 }
 

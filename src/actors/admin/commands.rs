@@ -11,10 +11,11 @@ use super::AdminHandler;
 use super::ration::ORDERS;
 use crate::actors::messages::SupervisorMsg;
 use crate::model::admin::{
-    AdminReply, AdminRequest, Done, Ended, ExplanationReply, GroupReport, InstanceReport,
-    LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
+    AdminReply, AdminRequest, Done, GroupReport, InstanceReport, LeaderReport, PlanReply, Problem,
+    ProblemCode, RoleReport, Taken,
 };
 use crate::model::config::RoleSettings;
+use crate::model::unit_explanation::UnitExplanation;
 use crate::role::{
     GroupScope, Health, MoveError, Order, Request, ResizeError, RoleScope, SteppedDown, Taker,
 };
@@ -107,9 +108,9 @@ impl AdminHandler {
         let answer = answer?;
         let problem = match answer {
             Reply::SteppedDown { released, handoff } => {
-                let ended = Ended { released, handoff };
-                let role = role.as_str().to_owned();
-                return Ok(Done::new(BTreeMap::from([(role, ended)])));
+                let ended = SteppedDown { released, handoff };
+                let ended = BTreeMap::from([(role.as_str().to_owned(), ended)]);
+                return Ok(Done { ended });
             }
             Reply::SuccessorAbsent => Problem::new(
                 ProblemCode::SuccessorAbsent,
@@ -167,11 +168,9 @@ impl AdminHandler {
             longest
         };
         let ended: Vec<(RoleName, SteppedDown)> = in_time(within, followed).await?;
-        let ended = ended.into_iter().map(|(role, down)| {
-            let SteppedDown { released, handoff } = down;
-            (role.as_str().to_owned(), Ended { released, handoff })
-        });
-        Ok(Done::new(ended.collect()))
+        let ended = ended.into_iter().map(|(role, it)| (role.to_string(), it));
+        let ended = ended.collect();
+        Ok(Done { ended })
     }
 
     /// Takes an operator's word that the writer of the message at this revision no longer leads.
@@ -181,7 +180,7 @@ impl AdminHandler {
         (scope.ask)(Request::EndLease { revision, reply });
         scope.give_back();
         match in_time(PATIENCE, answer).await? {
-            Reply::Noted => Ok(Done::new(BTreeMap::new())),
+            Reply::Noted => Ok(Done::default()),
             _ => Err(Problem::new(
                 ProblemCode::Changed,
                 format!(
@@ -199,7 +198,7 @@ impl AdminHandler {
         let plan = scope.plan().await.ok_or(MoveError::NotHere);
         let mut units = plan.map_err(|error| problem_of(&error))?;
         units.truncate(MOST_LISTED);
-        Ok(PlanReply::new(units))
+        Ok(PlanReply { units })
     }
 
     /// Tells why a unit of a group is where it is.
@@ -207,7 +206,7 @@ impl AdminHandler {
         &self,
         group: &RoleName,
         unit: &str,
-    ) -> Result<ExplanationReply, Problem> {
+    ) -> Result<UnitExplanation, Problem> {
         let scope = self.group(group)?;
         let unknown = || {
             let why = format!("group {group} has no unit {unit:?}");
@@ -216,7 +215,7 @@ impl AdminHandler {
         let name = UnitName::new(unit).map_err(|_| unknown())?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
         if let Some(explanation) = scope.explain(&name).await {
-            return Ok(ExplanationReply::new(explanation.cut(MOST_LISTED)));
+            return Ok(explanation.cut(MOST_LISTED));
         }
         if scope.read(|board| board.joined && !board.units.contains_key(&name)) {
             return Err(unknown());
@@ -231,7 +230,8 @@ impl AdminHandler {
         self.may_order(1)?;
         let moved = scope.move_unit(unit, Taker::This).await;
         let acting = moved.and_then(|owner| owner.fencing_token.ok_or(MoveError::NotHere));
-        acting.map(Taken::new).map_err(|error| problem_of(&error))
+        let fencing_token = acting.map_err(|error| problem_of(&error))?;
+        Ok(Taken { fencing_token })
     }
 
     /// Gives a group another number of shards.
@@ -253,7 +253,7 @@ impl AdminHandler {
             };
             Problem::new(code, error)
         })?;
-        Ok(Done::new(BTreeMap::new()))
+        Ok(Done::default())
     }
 
     fn group(&self, name: &RoleName) -> Result<&Arc<GroupScope>, Problem> {

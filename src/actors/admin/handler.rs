@@ -18,9 +18,10 @@ use crate::actors::messages::SupervisorMsg;
 use crate::actors::{Groups, Link};
 use crate::clock;
 use crate::lock::lock;
-use crate::model::admin::micro::{EndpointInfo, Identity, Info};
+use crate::model::admin::micro::{EndpointInfo, Identity, Info, Ping, Stats};
 use crate::model::admin::{
     AdminRequest, AdminSubjects, BucketId, Problem, ProblemCode, SERVICE, Search, Verb, endpoints,
+    to_json,
 };
 use crate::model::bequests::Bequests;
 use crate::role::{Instance, Order, RoleRegistry};
@@ -224,19 +225,24 @@ impl AdminHandler {
     /// Carries out a request, and answers it.
     pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
         let body = match call.asked {
-            Asked::Ping => json(&self.identity().ping()),
+            Asked::Ping => to_json(&Ping(self.identity())),
             // Another bucket's instances answer.
             Asked::Search if !self.is_meant(call.payload()) => return,
             Asked::Info | Asked::Search => {
                 // Who it is comes before what it can be asked.
-                let whole = fitting(json(&self.info()), bucket);
-                whole.unwrap_or_else(|_| json(&self.identity().info(DESCRIPTION, Vec::new())))
+                let info = self.info();
+                fitting(to_json(&info), bucket).unwrap_or_else(|_| {
+                    let endpoints = Vec::new();
+                    to_json(&Info { endpoints, ..info })
+                })
             }
             Asked::Stats => {
-                let stats = self.counters.stats(self.has_groups(), |it| {
-                    self.subjects.pattern(it, self.instance.incarnation)
-                });
-                json(&self.identity().stats(&self.started_at, stats))
+                let subject = |it| self.subjects.pattern(it, self.instance.incarnation);
+                to_json(&Stats {
+                    identity: self.identity(),
+                    started: &self.started_at,
+                    endpoints: self.counters.stats(self.has_groups(), subject),
+                })
             }
             Asked::Endpoint(endpoint) => {
                 let begun = clock::now();
@@ -268,29 +274,29 @@ impl AdminHandler {
         check_fields(verb, &request)?;
         match (verb, role) {
             (Verb::Status, None) => self.status().await,
-            (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
-            (Verb::StepDown, Some(role)) => Ok(json(&self.step_down(role, request).await?)),
-            (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
-            (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
-            (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
+            (Verb::Status, Some(role)) => Ok(to_json(&self.status_of(role).await?)),
+            (Verb::StepDown, Some(role)) => Ok(to_json(&self.step_down(role, request).await?)),
+            (Verb::Pause, role) => Ok(to_json(&self.order(Order::Pause, role).await?)),
+            (Verb::Resume, role) => Ok(to_json(&self.order(Order::Resume, role).await?)),
+            (Verb::Cordon, role) => Ok(to_json(&self.order(Order::Cordon, role).await?)),
             (Verb::EndLease, Some(role)) => {
                 let named = || bad_request("name the `revision` that is meant");
                 let revision = request.revision.ok_or_else(named)?;
-                Ok(json(&self.end_lease(role, revision).await?))
+                Ok(to_json(&self.end_lease(role, revision).await?))
             }
             (Verb::GroupPlan, Some(group)) => match request.unit {
-                None => Ok(json(&self.group_plan(group).await?)),
-                Some(unit) => Ok(json(&self.explain(group, &unit).await?)),
+                None => Ok(to_json(&self.group_plan(group).await?)),
+                Some(unit) => Ok(to_json(&self.explain(group, &unit).await?)),
             },
             (Verb::TakeUnit, Some(group)) => {
                 let named = || bad_request("name the `unit`");
                 let unit = request.unit.ok_or_else(named)?;
-                Ok(json(&self.take_unit(group, &unit).await?))
+                Ok(to_json(&self.take_unit(group, &unit).await?))
             }
             (Verb::ResizeGroup, Some(group)) => {
                 let named = || bad_request("name the number of `shards`");
                 let shards = request.shards.ok_or_else(named)?;
-                Ok(json(&self.resize_group(group, shards).await?))
+                Ok(to_json(&self.resize_group(group, shards).await?))
             }
             (
                 Verb::StepDown
@@ -324,7 +330,7 @@ impl AdminHandler {
         let under_way = status.take_if(|status| status.peek().is_none());
         let admin_handler = Arc::clone(self);
         let looking = under_way.unwrap_or_else(|| {
-            let look = async move { json(&admin_handler.report_all().await).into() };
+            let look = async move { to_json(&admin_handler.report_all().await).into() };
             look.boxed().shared()
         });
         *status = Some(looking.clone());
@@ -349,7 +355,11 @@ impl AdminHandler {
             queue_group: String::new(),
             metadata: BTreeMap::new(),
         });
-        self.identity().info(DESCRIPTION, endpoints.collect())
+        Info {
+            identity: self.identity(),
+            description: DESCRIPTION.into(),
+            endpoints: endpoints.collect(),
+        }
     }
 
     fn identity(&self) -> Identity {
@@ -438,8 +448,4 @@ fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
 
 fn bad_request(why: impl Display) -> Problem {
     Problem::new(ProblemCode::BadRequest, why)
-}
-
-fn json(answer: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(answer).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::{AdminClient, LeaderFound};
 use crate::admin::{AdminError, Instance, RoleReport};
 use crate::manager::StepDown;
-use crate::model::admin::{AdminRequest, Done, Ended, ProblemCode, Verb};
+use crate::model::admin::{AdminRequest, Done, ProblemCode, Verb};
 use crate::role::SteppedDown;
 use nats_elect_core::name::RoleName;
 
@@ -92,7 +92,7 @@ impl AdminClient {
             instance: Box::new(instance.clone()),
         };
         let ended = asked.await?.ended.remove(role.as_str());
-        ended.map(stepped_down).ok_or_else(not_understood)
+        ended.ok_or_else(not_understood)
     }
 
     /// Keeps an instance from taking new terms of the role. Without a role this applies to every
@@ -142,9 +142,7 @@ impl AdminClient {
     ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
         let name = role.map(RoleName::new).transpose()?;
         let within = self.time_to_end(instance, name.as_ref()).await?;
-        let ended = self.order(instance, Verb::Cordon, role, within).await?;
-        let ended = ended.into_iter();
-        Ok(ended.map(|(role, it)| (role, stepped_down(it))).collect())
+        self.order(instance, Verb::Cordon, role, within).await
     }
 
     /// Has an instance treat the message at this revision of the role's key as over, so that it
@@ -184,7 +182,7 @@ impl AdminClient {
         verb: Verb,
         role: Option<&str>,
         within: Duration,
-    ) -> Result<BTreeMap<String, Ended>, AdminError> {
+    ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
         let role = role.map(RoleName::new).transpose()?;
         let request = AdminRequest::default();
         let asked = self.have_done(instance, verb, role.as_ref(), request, within);
@@ -225,9 +223,4 @@ impl AdminClient {
 fn time_for<'a>(roles: impl IntoIterator<Item = &'a RoleReport>) -> Duration {
     let takes = roles.into_iter().map(|role| role.answers_within).max();
     takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY
-}
-
-fn stepped_down(ended: Ended) -> SteppedDown {
-    let Ended { released, handoff } = ended;
-    SteppedDown { released, handoff }
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{AdminReply, MAX_REQUEST_BYTES};
+use crate::role::SteppedDown;
 use nats_elect_core::duration::seconds;
-use nats_elect_core::handoff::Handoff;
-use nats_elect_core::text::printable;
 use nats_elect_core::token::FencingToken;
 use nats_elect_core::whole;
 
@@ -87,49 +86,15 @@ impl AdminRequest {
 }
 
 /// The result of a request that changed something.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    #[serde(rename = "type")]
-    kind: String,
     /// The terms that the request ended, by role.
     #[serde(default)]
-    pub ended: BTreeMap<String, Ended>,
-}
-
-/// How a term was ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
-    /// Whether the role was freed for others at once.
-    #[serde(default)]
-    pub released: bool,
-    /// The result of the handoff, if the role was freed for a successor.
-    #[serde(default, deserialize_with = "super::report::known")]
-    pub handoff: Option<Handoff>,
-}
-
-impl Done {
-    pub fn new(ended: BTreeMap<String, Ended>) -> Self {
-        Self {
-            kind: Self::KIND.into(),
-            ended,
-        }
-    }
+    pub ended: BTreeMap<String, SteppedDown>,
 }
 
 impl AdminReply for Done {
     const KIND: &'static str = "io.nats-elect.admin.v1.done";
-
-    fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    fn cleaned(self) -> Self {
-        let ended = self.ended.into_iter();
-        Self {
-            ended: ended.map(|(role, it)| (printable(&role), it)).collect(),
-            ..self
-        }
-    }
 }
 
 #[cfg(test)]
