@@ -95,7 +95,10 @@ impl AdminClient {
     ) -> Result<(), AdminError> {
         let name = group_name(group)?;
         let within = self.answers_within(instance, group).await?;
-        let request = AdminRequest::for_shards(shards);
+        let request = AdminRequest {
+            shards: Some(shards),
+            ..AdminRequest::default()
+        };
         let asked = self.ask::<Done>(instance, Verb::ResizeGroup, Some(&name), &request, within);
         asked.await.map(drop)
     }

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-
 use super::{AdminClient, LeaderFound};
 use crate::admin::{AdminError, Instance, RoleReport};
 use crate::manager::StepDown;
@@ -83,11 +81,9 @@ impl AdminClient {
             to: how.to,
             hold_off: how.hold_off,
             expected_fencing_token: how.expected,
-            revision: None,
-            unit: None,
-            shards: None,
+            ..AdminRequest::default()
         };
-        let asked = self.have_done(instance, Verb::StepDown, Some(role), request, within);
+        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(role), &request, within);
         let not_understood = || AdminError::NotUnderstood {
             instance: Box::new(instance.clone()),
         };
@@ -171,8 +167,11 @@ impl AdminClient {
         revision: u64,
     ) -> Result<(), AdminError> {
         let role = RoleName::new(role)?;
-        let request = AdminRequest::end_of(revision);
-        let asked = self.have_done(instance, Verb::EndLease, Some(&role), request, ORDER);
+        let request = AdminRequest {
+            revision: Some(revision),
+            ..AdminRequest::default()
+        };
+        let asked = self.ask::<Done>(instance, Verb::EndLease, Some(&role), &request, ORDER);
         asked.await.map(drop)
     }
 
@@ -185,7 +184,7 @@ impl AdminClient {
     ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
         let role = role.map(RoleName::new).transpose()?;
         let request = AdminRequest::default();
-        let asked = self.have_done(instance, verb, role.as_ref(), request, within);
+        let asked = self.ask::<Done>(instance, verb, role.as_ref(), &request, within);
         Ok(asked.await?.ended)
     }
 
@@ -203,19 +202,6 @@ impl AdminClient {
                 _ => Err(error),
             },
         }
-    }
-
-    // It is compiled here, and not in each program: see the manager's builder.
-
-    fn have_done<'a>(
-        &'a self,
-        instance: &'a Instance,
-        verb: Verb,
-        role: Option<&'a RoleName>,
-        request: AdminRequest,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<Done, AdminError>> {
-        Box::pin(async move { self.ask(instance, verb, role, &request, within).await })
     }
 }
 

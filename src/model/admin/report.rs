@@ -195,7 +195,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::admin::{AdminRequest, parse};
+    use crate::model::admin::{AdminRequest, Done, PlanReply, Taken, parse};
+    use crate::model::unit_explanation::UnitExplanation;
 
     fn report() -> InstanceReport {
         let role = RoleReport {
@@ -337,7 +338,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_the_parser_fail(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = parse::<InstanceReport>(&bytes);
+            let _ = (parse::<InstanceReport>(&bytes), parse::<Done>(&bytes));
+            let _ = (parse::<PlanReply>(&bytes), parse::<Taken>(&bytes), parse::<UnitExplanation>(&bytes));
         }
     }
 }
