@@ -29,7 +29,7 @@ use crate::store::{Asked, Bucket, Call, Denied};
 use nats_elect_core::Moment;
 use nats_elect_core::name::RoleName;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
 
 /// The server's refusals come in swarms, one for each subject. They are reported together.
@@ -66,6 +66,8 @@ pub(crate) struct AdminHandler {
     orders: Mutex<Ration>,
     refused: Mutex<Refusals>,
     denied: Mutex<DeniedSubjects>,
+    #[cfg(test)]
+    pub crash: tokio::sync::Notify,
 }
 
 /// Subjects that the server does not permit.
@@ -116,7 +118,18 @@ impl AdminHandler {
             orders: Mutex::new(Ration::new(ORDERS, clock::now())),
             refused: Mutex::default(),
             denied: Mutex::default(),
+            #[cfg(test)]
+            crash: tokio::sync::Notify::new(),
         })
+    }
+
+    #[cfg(test)]
+    pub fn crashes(self: &Arc<Self>) -> impl futures::Stream<Item = Call> + Unpin + use<> {
+        let own = Arc::clone(self);
+        Box::pin(futures::stream::once(async move {
+            own.crash.notified().await;
+            panic!("crashed on request")
+        }))
     }
 
     pub const fn subjects(&self) -> &AdminSubjects {
@@ -129,10 +142,6 @@ impl AdminHandler {
 
     pub fn uptime(&self) -> Duration {
         clock::now().since(self.started)
-    }
-
-    pub const fn version() -> &'static str {
-        VERSION
     }
 
     /// Records which bucket it is, or why it cannot be used.
@@ -387,38 +396,19 @@ impl AdminHandler {
 /// Refuses a field that does not belong to a request, because the field may be meant as a
 /// condition.
 fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
-    let revision = request.revision;
-    let own = match verb {
-        Verb::StepDown => AdminRequest {
-            revision: None,
-            unit: None,
-            shards: None,
-            ..request.clone()
-        },
-        Verb::EndLease => AdminRequest {
-            revision,
-            ..AdminRequest::default()
-        },
-        Verb::GroupPlan | Verb::TakeUnit => AdminRequest {
-            unit: request.unit.clone(),
-            ..AdminRequest::default()
-        },
-        Verb::ResizeGroup => AdminRequest {
-            shards: request.shards,
-            ..AdminRequest::default()
-        },
-        _ => AdminRequest::default(),
+    let taken: &[&str] = match verb {
+        Verb::StepDown => &["to", "hold_off_seconds", "expected_fencing_token"],
+        Verb::EndLease => &["revision"],
+        Verb::GroupPlan | Verb::TakeUnit => &["unit"],
+        Verb::ResizeGroup => &["shards"],
+        _ => &[],
     };
-    if *request == own {
-        return Ok(());
+    let given = serde_json::json!(request);
+    let mut given = given.as_object().into_iter().flat_map(|it| it.keys());
+    match given.find(|field| !taken.contains(&field.as_str())) {
+        Some(field) => Err(bad_request(format!("{verb} takes no `{field}`"))),
+        None => Ok(()),
     }
-    Err(bad_request(match verb {
-        Verb::StepDown => format!("{verb} takes no `revision`, no `unit` and no `shards`"),
-        Verb::EndLease => format!("{verb} takes a `revision` alone"),
-        Verb::GroupPlan | Verb::TakeUnit => format!("{verb} takes a `unit` alone"),
-        Verb::ResizeGroup => format!("{verb} takes a number of `shards` alone"),
-        _ => format!("{verb} takes no fields"),
-    }))
 }
 
 /// Refuses an answer that the server would not take, because such a message costs the connection.
