@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use nats_elect_core::Moment;
 
-/// Reads the clock: `CLOCK_BOOTTIME` on Linux and Android, which runs on while the machine sleeps.
+/// `CLOCK_BOOTTIME`, which runs on while the machine sleeps.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub fn now() -> Moment {
-    from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Boottime))
-}
-
-/// Reads the clock: `CLOCK_MONOTONIC`, the best that this platform offers.
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+/// `CLOCK_MONOTONIC`, the best that this platform offers.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+
+/// Reads the clock.
+#[cfg(unix)]
 pub fn now() -> Moment {
-    from_timespec(rustix::time::clock_gettime(
-        rustix::time::ClockId::Monotonic,
-    ))
+    let time = rustix::time::clock_gettime(CLOCK);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Moment::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 /// Reads the clock: the standard library's monotonic clock.
@@ -61,11 +63,4 @@ pub fn unix_micros() -> u64 {
 )]
 pub fn wall() -> std::time::SystemTime {
     std::time::SystemTime::now()
-}
-
-#[cfg(unix)]
-fn from_timespec(time: rustix::time::Timespec) -> Moment {
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Moment::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::actors::StartFailure;
 use crate::model::config::ConfigError;
 use crate::role::TermError;
 use crate::store::StoreError;
@@ -189,22 +188,15 @@ impl Error {
         )
     }
 
-    pub(crate) fn of_start(failure: StartFailure, start_timeout: Duration) -> Self {
-        match failure {
-            StartFailure::Authentication(reason) => Self::Authentication(reason),
-            StartFailure::Tls(reason) => Self::Tls(reason),
-            StartFailure::Unavailable(reason) => Self::Unavailable {
-                after: start_timeout,
-                reason,
-            },
-            StartFailure::Bucket(error) => match error {
-                StoreError::BucketMissing { bucket } => Self::BucketMissing(bucket),
-                StoreError::JetStreamDisabled(detail) => Self::JetStreamDisabled(detail),
-                StoreError::PermissionDenied(detail) => Self::PermissionDenied(detail),
-                StoreError::ServerTooOld { version } => Self::ServerTooOld { version },
-                StoreError::BucketUnfit(_) => Self::BucketUnfit(error.to_string()),
-                error => Self::Rejected(error.to_string()),
-            },
+    /// The bucket can't be used, and that does not pass by itself.
+    pub(crate) fn of_bucket(error: StoreError) -> Self {
+        match error {
+            StoreError::BucketMissing { bucket } => Self::BucketMissing(bucket),
+            StoreError::JetStreamDisabled(detail) => Self::JetStreamDisabled(detail),
+            StoreError::PermissionDenied(detail) => Self::PermissionDenied(detail),
+            StoreError::ServerTooOld { version } => Self::ServerTooOld { version },
+            StoreError::BucketUnfit(_) => Self::BucketUnfit(error.to_string()),
+            error => Self::Rejected(error.to_string()),
         }
     }
 
@@ -215,7 +207,7 @@ impl Error {
                 after: tried,
                 reason: error.to_string(),
             },
-            error => Self::of_start(StartFailure::Bucket(error), tried),
+            error => Self::of_bucket(error),
         }
     }
 }

@@ -41,7 +41,7 @@ impl Group {
     /// [`GroupHandle::resize`](crate::GroupHandle::resize) changes it.
     pub fn sharded(name: impl Into<String>, shards: u32, handler: impl RoleHandler) -> Self {
         let mut group = Self::spread(name);
-        group.shards = Some(handler.boxed().erased());
+        group.shards = Some(handler.boxed().0);
         group.config.shards = Some(shards);
         group
     }
@@ -59,7 +59,7 @@ impl Group {
 
     /// Adds a unit with a handler of its own. `start` fails if the group is a sharded one.
     pub fn unit(mut self, name: impl Into<String>, handler: impl RoleHandler) -> Self {
-        self.units.push((name.into(), handler.boxed().erased()));
+        self.units.push((name.into(), handler.boxed().0));
         self
     }
 

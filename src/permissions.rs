@@ -15,7 +15,7 @@ mod table;
 use crate::model::config::{AdminConfig, EventsConfig};
 use nats_elect_core::name::{BucketName, GroupName, RoleName};
 pub use table::Need;
-use table::TABLE;
+use table::{PUBLISHED, SUBSCRIBED};
 
 /// What a NATS user is for: a file of `deploy/nats` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,12 +81,19 @@ pub struct Right {
 impl Scope {
     /// Returns all that a user of this part needs, in the order of the table.
     pub fn rights(&self, part: Part) -> impl Iterator<Item = Right> {
-        let rows = TABLE.iter().filter(move |row| row.parts.contains(&part));
-        let rights = rows.map(move |row| Right {
-            need: row.need,
-            why: row.why,
-            publish: self.subjects(part, row.publish),
-            subscribe: self.subjects(part, row.subscribe),
+        let published = PUBLISHED.iter().map(|row| (row, true));
+        let rows = published.chain(SUBSCRIBED.iter().map(|row| (row, false)));
+        let rows = rows.filter(move |(row, _)| row.parts.contains(&part));
+        let rights = rows.map(move |(row, is_published)| {
+            let subjects = self.subjects(part, row.subjects);
+            let (publish, subscribe) = subjects.into_iter().partition(|_| is_published);
+            let (need, why) = (row.need, row.why);
+            Right {
+                need,
+                why,
+                publish,
+                subscribe,
+            }
         });
         rights.filter(|it| !it.publish.is_empty() || !it.subscribe.is_empty())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use futures::future::BoxFuture;
 
-use super::{Resolved, resolved};
+use super::resolved;
 use crate::actors::{Target, lasting, problem};
 use crate::error::Error;
 use crate::model::config::ManagerConfig;
@@ -61,20 +61,16 @@ impl ManagerConfig {
         adjust: impl FnOnce(ConnectOptions) -> ConnectOptions,
     ) -> Result<Client, Error> {
         self.validate()?;
-        let Resolved {
-            servers,
-            login,
-            options,
-        } = resolved(self.clone(), None).await?;
-        let target = Target::new(&servers, login);
+        let own = resolved(self.clone(), None).await?;
+        let target = own.target();
         let options = adjust(
-            options
+            own.options
                 .name(name)
                 .event_callback(|_| std::future::ready(()))
                 .connection_timeout(self.start_timeout)
                 .max_reconnects(None),
         );
-        attempt(options, servers, target, self.start_timeout).await
+        attempt(options, own.servers, target, self.start_timeout).await
     }
 }
 
@@ -93,7 +89,7 @@ fn attempt(
         match tokio::time::timeout(within, options.connect(servers)).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) => Err(match lasting(&error, &target) {
-                Some(failure) => Error::of_start(failure, within),
+                Some(failure) => failure,
                 None => unavailable(problem(&error)),
             }),
             Err(_) => Err(unavailable("no connection to NATS: no answer".into())),

@@ -7,7 +7,7 @@ mod settings;
 
 use async_nats::{Client, ConnectOptions, ServerAddr};
 
-use crate::actors::{Connection, tuned};
+use crate::actors::{Connection, Own, tuned};
 use crate::error::Error;
 use crate::model::config::{ConfigError, Environment, ManagerConfig};
 
@@ -55,36 +55,22 @@ impl Access {
             options::nothing_said(&self.config)?;
             return Ok(Connection::Given(client));
         }
-        let Resolved {
-            servers,
-            login,
-            options,
-        } = resolved(self.config, self.options).await?;
-        Ok(Connection::Own {
-            options: tuned(options, name),
-            servers,
-            login,
-        })
+        let own = resolved(self.config, self.options).await?;
+        Ok(Connection::Own(Own {
+            options: tuned(own.options, name),
+            ..own
+        }))
     }
 }
 
-/// What a connection needs.
-struct Resolved {
-    /// Without credentials.
-    servers: Vec<ServerAddr>,
-    /// The identity that is shown to the servers, in words.
-    login: Option<String>,
-    options: ConnectOptions,
-}
-
 /// Returns the servers and the options. The files are read on a thread that may block.
-async fn resolved(config: ManagerConfig, given: Option<ConnectOptions>) -> Result<Resolved, Error> {
+async fn resolved(config: ManagerConfig, given: Option<ConnectOptions>) -> Result<Own, Error> {
     let servers = servers(&config)?;
     let resolved = tokio::task::spawn_blocking(move || {
         let options = options::options(given, &config, &servers)?;
         let login = options::login(&config.auth, &servers);
         let servers = servers.into_iter().map(options::without_credentials);
-        Ok(Resolved {
+        Ok(Own {
             servers: servers.collect(),
             login,
             options,

@@ -203,23 +203,18 @@ pub(super) fn login(auth: &AuthConfig, servers: &[ServerAddr]) -> Option<String>
             None => "the token".into(),
         })
     };
-    let file = |path: &Path| Some(format!("the file \"{}\"", path.display()));
-    in_address().or_else(|| match auth {
-        AuthConfig { nkey: Some(_), .. } => Some("the nkey".into()),
-        AuthConfig { creds: Some(_), .. } => Some("`auth.creds`".into()),
-        AuthConfig {
-            nkey_file: Some(path),
-            ..
-        }
-        | AuthConfig {
-            creds_file: Some(path),
-            ..
-        } => file(path),
-        AuthConfig {
-            user: Some(user), ..
-        } => Some(format!("user {user:?}")),
-        AuthConfig { token: Some(_), .. } => Some("the token".into()),
-        _ => None,
+    let file = |path: &Path| format!("the file \"{}\"", path.display());
+    let user = |user: &String| format!("user {user:?}");
+    in_address().or_else(|| {
+        let ways = [
+            auth.nkey.as_ref().map(|_| "the nkey".into()),
+            auth.creds.as_ref().map(|_| "`auth.creds`".into()),
+            auth.nkey_file.as_deref().map(file),
+            auth.creds_file.as_deref().map(file),
+            auth.user.as_ref().map(user),
+            auth.token.as_ref().map(|_| "the token".into()),
+        ];
+        ways.into_iter().flatten().next()
     })
 }
 

@@ -7,35 +7,43 @@ mod ration;
 mod refusals;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
 
 pub(super) use self::handler::AdminHandler;
 use super::Link;
-use super::linked::{Linked, subscription_ended};
+use super::linked::{CaughtUp, Linked, subscription_ended};
 use super::rate_limit::RateLimit;
 use crate::clock;
 use crate::store::{self, StoreError};
 
 impl Linked for AdminHandler {
-    async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
-        let mut calls = bucket
+    const ENDS_WITH_LINK: bool = false;
+
+    async fn run(
+        self: Arc<Self>,
+        bucket: store::Bucket,
+        _epoch: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
+        let calls = bucket
             .calls(
                 self.subjects(),
                 self.has_groups(),
                 self.instance.incarnation,
             )
             .await?;
+        caught_up.store(true, Ordering::Relaxed);
+        #[cfg(test)]
+        let calls = futures::stream::select(calls, self.crashes());
+        let mut calls = calls;
         let mut gate = RateLimit::new(clock::now());
-        while let Some(message) = calls.next().await {
-            if !gate.passes(&message.asked, clock::now()) {
+        while let Some(call) = calls.next().await {
+            if !gate.passes(&call.asked, clock::now()) || self.refuses_inbox(&call.reply) {
                 continue;
             }
-            let call = message.read(self.subjects(), &bucket);
-            let Some(call) = call.filter(|call| !self.refuses_inbox(&call.reply)) else {
-                continue;
-            };
             let (bucket, handler) = (bucket.clone(), Arc::clone(&self));
             // The answer may take as long as a handler takes to wind down. It goes on when this
             // subscription ends.
@@ -44,12 +52,11 @@ impl Linked for AdminHandler {
         Ok(())
     }
 
-    fn link_changed(&self, link: &Link, _: bool) -> Duration {
+    fn link_changed(&self, link: &Link) {
         self.note_trouble(link);
-        Duration::ZERO
     }
 
-    fn ended(&self, error: Option<&StoreError>) -> Duration {
+    fn ended(&self, error: Option<&StoreError>, _wait: Duration) -> Duration {
         subscription_ended("the admin service does not hear anything", error)
     }
 }

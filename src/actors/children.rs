@@ -1,25 +1,27 @@
-//! The actors that work for all roles of an instance: the connection monitor, the watch, peer
-//! messaging, and, where they are configured, the event publisher and the admin service. This
-//! module starts them, reports the link to them, and restarts them.
+//! What works for all roles of an instance: the connection monitor, the watch, peer messaging, and,
+//! where they are configured, the event publisher and the admin service. This module starts them,
+//! reports the link to them, and restarts the monitor.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::admin::AdminHandler;
-use super::connection::{Connection, StartFailure};
-use super::linked::{Linked, LinkedActor};
-use super::messages::{LinkedMsg, MonitorMsg, SupervisorMsg};
+use super::connection::Connection;
+use super::linked::{Linked, attend};
+use super::messages::{MonitorMsg, SupervisorMsg};
 use super::monitor::{MonitorActor, MonitorSetup, Opened};
 use super::peers::Peers;
 use super::publisher::Publisher;
 use super::watch::Watch;
 use super::{Link, Routes};
 use crate::clock;
+use crate::error::Error;
 use crate::metrics::InstanceLabels;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::Instance;
@@ -39,26 +41,14 @@ pub(super) struct ChildrenSetup {
     pub admin_handler: Option<Arc<AdminHandler>>,
 }
 
-/// One of the children, regardless of which actor it is at the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Child {
-    Monitor,
-    Watch,
-    Peers,
-    Publisher,
-    Admin,
-}
-
 pub(super) struct Children {
     setup: ChildrenSetup,
     supervisor: ActorRef<SupervisorMsg>,
+    link: watch::Sender<Link>,
     monitor: ActorRef<MonitorMsg>,
-    watch: ActorRef<LinkedMsg>,
-    peers: ActorRef<LinkedMsg>,
-    publisher: Option<ActorRef<LinkedMsg>>,
-    admin: Option<ActorRef<LinkedMsg>>,
-    /// The number of crashes of each child.
-    crashes: HashMap<Child, u32>,
+    /// The number of crashes of the monitor.
+    crashes: u32,
+    tasks: JoinSet<()>,
 }
 
 impl Children {
@@ -68,31 +58,54 @@ impl Children {
         setup: ChildrenSetup,
         supervisor: ActorRef<SupervisorMsg>,
         start_timeout: Duration,
-        ready: oneshot::Sender<Result<Opened, StartFailure>>,
+        ready: oneshot::Sender<Result<Opened, Error>>,
     ) -> Result<Self, ActorProcessingErr> {
-        let spawner = Spawner {
-            setup: &setup,
-            supervisor: &supervisor,
-            link: &Link::Down {
-                since: clock::now(),
-            },
+        let monitor = setup.monitor(&supervisor);
+        let monitor = MonitorSetup {
+            start_timeout,
+            ready: Some(ready),
+            ..monitor
         };
-        Ok(Self {
-            monitor: spawner.monitor(start_timeout, Some(ready)).await?,
-            watch: spawner.watch().await?,
-            peers: spawner.peers().await?,
-            publisher: spawner.publisher().await?,
-            admin: spawner.admin().await?,
-            crashes: HashMap::new(),
+        let (monitor, _) =
+            Actor::spawn_linked(None, MonitorActor, monitor, supervisor.get_cell()).await?;
+        let since = clock::now();
+        let mut children = Self {
+            link: watch::Sender::new(Link::Down { since }),
+            monitor,
+            crashes: 0,
+            tasks: JoinSet::new(),
             setup,
             supervisor,
-        })
+        };
+        let (labels, routes) = (&children.setup.labels, &children.setup.routes);
+        let watch = Watch::new(children.supervisor.clone(), labels.clone(), routes.clone());
+        let peers = Peers {
+            instance: Arc::clone(&children.setup.instance),
+            routes: routes.clone(),
+        };
+        children.attend(watch);
+        children.attend(Arc::new(peers));
+        if let Some(publisher) = children.setup.publisher.clone() {
+            children.attend(publisher);
+        }
+        if let Some(admin_handler) = children.setup.admin_handler.clone() {
+            children.attend(admin_handler);
+        }
+        Ok(children)
     }
 
-    pub fn link_changed(&self, link: &Link) {
-        for child in self.linked() {
-            let _ = child.send_message(LinkedMsg::LinkChanged(link.clone()));
-        }
+    fn attend(&mut self, work: Arc<impl Linked>) {
+        let span = self.setup.instance.span();
+        let links = self.link.subscribe();
+        self.tasks.spawn(attend(work, links).instrument(span));
+    }
+
+    pub fn link(&self) -> Link {
+        self.link.borrow().clone()
+    }
+
+    pub fn link_changed(&self, link: Link) {
+        self.link.send_replace(link);
     }
 
     pub fn look_at_bucket(&self) {
@@ -115,144 +128,56 @@ impl Children {
         publisher.map(|publisher| publisher.all_published())
     }
 
-    /// Returns the children that work on the bucket while there is a link to it.
-    fn linked(&self) -> impl Iterator<Item = &ActorRef<LinkedMsg>> {
-        let always = [&self.watch, &self.peers].into_iter();
-        always.chain(&self.publisher).chain(&self.admin)
-    }
-
     #[cfg(test)]
     pub fn crash_admin(&self) {
-        if let Some(admin) = &self.admin {
-            let _ = admin.send_message(LinkedMsg::Crash);
+        if let Some(admin) = &self.setup.admin_handler {
+            admin.crash.notify_one();
         }
     }
 
-    pub fn stop(&self) {
-        for child in self.linked() {
-            child.stop(None);
-        }
+    pub fn stop(&mut self) {
+        self.tasks.abort_all();
         self.monitor.stop(None);
     }
 
-    /// Returns the child that crashed, and its number of crashes including this one.
-    pub fn crashed(&mut self, who: &ActorCell) -> Option<(Child, u32)> {
-        let id = who.get_id();
-        let child = if id == self.monitor.get_id() {
-            Child::Monitor
-        } else if id == self.watch.get_id() {
-            Child::Watch
-        } else if id == self.peers.get_id() {
-            Child::Peers
-        } else if self.publisher.as_ref().is_some_and(|it| it.get_id() == id) {
-            Child::Publisher
-        } else if self.admin.as_ref().is_some_and(|it| it.get_id() == id) {
-            Child::Admin
-        } else {
+    /// Returns the number of crashes of the monitor including this one, if it crashed.
+    pub fn crashed(&mut self, who: &ActorCell) -> Option<u32> {
+        if who.get_id() != self.monitor.get_id() {
             return None;
-        };
-        let crashes = self.crashes.entry(child).or_default();
-        *crashes += 1;
-        Some((child, *crashes))
+        }
+        self.crashes += 1;
+        Some(self.crashes)
     }
 
-    /// Restarts a child.
-    pub async fn replace(&mut self, child: Child, link: &Link) -> Result<(), ActorProcessingErr> {
-        let spawner = Spawner {
-            setup: &self.setup,
-            supervisor: &self.supervisor,
-            link,
+    /// Starts another monitor. It counts on from the loss of the link, or from now on.
+    pub async fn replace_monitor(&mut self) -> Result<(), ActorProcessingErr> {
+        let lost_at = match &*self.link.borrow() {
+            Link::Down { since } => *since,
+            _ => clock::now(),
         };
-        match child {
-            Child::Monitor => self.monitor = spawner.monitor(Duration::MAX, None).await?,
-            Child::Watch => self.watch = spawner.watch().await?,
-            Child::Peers => self.peers = spawner.peers().await?,
-            Child::Publisher => self.publisher = spawner.publisher().await?,
-            Child::Admin => self.admin = spawner.admin().await?,
-        }
+        let monitor = MonitorSetup {
+            lost_at: Some(lost_at),
+            ..self.setup.monitor(&self.supervisor)
+        };
+        let above = self.supervisor.get_cell();
+        (self.monitor, _) = Actor::spawn_linked(None, MonitorActor, monitor, above).await?;
         Ok(())
     }
 }
 
-/// The way to start each child.
-struct Spawner<'a> {
-    setup: &'a ChildrenSetup,
-    supervisor: &'a ActorRef<SupervisorMsg>,
-    link: &'a Link,
-}
-
-impl Spawner<'_> {
-    async fn monitor(
-        &self,
-        start_timeout: Duration,
-        ready: Option<oneshot::Sender<Result<Opened, StartFailure>>>,
-    ) -> Result<ActorRef<MonitorMsg>, ActorProcessingErr> {
-        let links = self.supervisor.clone();
-        let setup = MonitorSetup {
-            span: self.setup.instance.span(),
-            tell: Box::new(move |link| {
-                let _ = links.send_message(SupervisorMsg::LinkChanged(link));
-            }),
-            connection: self.setup.connection.clone(),
-            bucket: self.setup.instance.bucket.clone(),
-            if_missing: self.setup.if_missing,
-            routes: self.setup.routes.clone(),
-            admin: self.setup.admin_handler.clone(),
-            start_timeout,
-            // One that takes the place of another counts on, or from now on.
-            lost_at: ready.is_none().then(|| match self.link {
-                Link::Down { since } => *since,
-                _ => clock::now(),
-            }),
-            ready,
+impl ChildrenSetup {
+    fn monitor(&self, supervisor: &ActorRef<SupervisorMsg>) -> MonitorSetup {
+        let links = supervisor.clone();
+        let tell = move |link| {
+            let _ = links.send_message(SupervisorMsg::LinkChanged(link));
         };
-        self.spawn(MonitorActor, setup).await
-    }
-
-    async fn watch(&self) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
-        let ChildrenSetup { labels, routes, .. } = self.setup;
-        let work = Watch::new(self.supervisor.clone(), labels.clone(), routes.clone());
-        self.linked(work).await
-    }
-
-    async fn peers(&self) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
-        let work = Arc::new(Peers {
-            instance: Arc::clone(&self.setup.instance),
-            routes: self.setup.routes.clone(),
-        });
-        self.linked(work).await
-    }
-
-    async fn publisher(&self) -> Result<Option<ActorRef<LinkedMsg>>, ActorProcessingErr> {
-        let Some(publisher) = self.setup.publisher.clone() else {
-            return Ok(None);
-        };
-        self.linked(publisher).await.map(Some)
-    }
-
-    async fn admin(&self) -> Result<Option<ActorRef<LinkedMsg>>, ActorProcessingErr> {
-        let Some(handler) = self.setup.admin_handler.clone() else {
-            return Ok(None);
-        };
-        self.linked(handler).await.map(Some)
-    }
-
-    async fn linked<W: Linked>(
-        &self,
-        work: Arc<W>,
-    ) -> Result<ActorRef<LinkedMsg>, ActorProcessingErr> {
-        let span = self.setup.instance.span();
-        self.spawn(LinkedActor::<W>::new(), (work, self.link.clone(), span))
-            .await
-    }
-
-    async fn spawn<A: Actor>(
-        &self,
-        actor: A,
-        arguments: A::Arguments,
-    ) -> Result<ActorRef<A::Msg>, ActorProcessingErr> {
-        let above = self.supervisor.get_cell();
-        let (spawned, _) = Actor::spawn_linked(None, actor, arguments, above).await?;
-        Ok(spawned)
+        let (connection, bucket) = (self.connection.clone(), self.instance.bucket.clone());
+        MonitorSetup {
+            span: self.instance.span(),
+            if_missing: self.if_missing,
+            routes: self.routes.clone(),
+            admin: self.admin_handler.clone(),
+            ..MonitorSetup::without_elections(connection, bucket, Duration::MAX, tell)
+        }
     }
 }

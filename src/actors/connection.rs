@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use async_nats::rustls;
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerAddr};
-use thiserror::Error;
 
 use crate::backoff::Backoff;
-use crate::store::StoreError;
+use crate::error::Error;
 
 /// The pause between attempts to reconnect.
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
@@ -21,12 +20,16 @@ pub(crate) enum Connection {
     /// A client that the caller created and keeps.
     Given(Client),
     /// A client of our own.
-    Own {
-        servers: Vec<ServerAddr>,
-        /// The identity that is shown to the servers, in words.
-        login: Option<String>,
-        options: ConnectOptions,
-    },
+    Own(Own),
+}
+
+/// What a client of our own connects to, and how.
+#[derive(Clone)]
+pub(crate) struct Own {
+    pub servers: Vec<ServerAddr>,
+    /// The identity that is shown to the servers, in words.
+    pub login: Option<String>,
+    pub options: ConnectOptions,
 }
 
 /// The servers to connect to, and the identity that they are shown, for people.
@@ -37,60 +40,41 @@ pub(crate) struct Target {
 }
 
 impl Connection {
-    /// Returns the addresses of the configured servers, without credentials. A client that the
-    /// caller created does not tell them.
-    pub fn addresses(&self) -> Option<String> {
-        self.target().addresses
-    }
-
     pub fn target(&self) -> Target {
         match self {
             Self::Given(_) => Target::default(),
-            Self::Own { servers, login, .. } => Target::new(servers, login.clone()),
+            Self::Own(own) => own.target(),
         }
     }
 }
 
-impl Target {
-    pub fn new(servers: &[ServerAddr], login: Option<String>) -> Self {
+impl Own {
+    pub fn target(&self) -> Target {
         let address = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
-        let addresses: Vec<_> = servers.iter().map(address).collect();
-        Self {
+        let addresses: Vec<_> = self.servers.iter().map(address).collect();
+        Target {
             addresses: Some(addresses.join(", ")),
-            login,
+            login: self.login.clone(),
         }
     }
-}
-
-/// The reason why a manager could not start.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum StartFailure {
-    #[error("{0}")]
-    Authentication(String),
-    #[error("{0}")]
-    Tls(String),
-    #[error("{0}")]
-    Unavailable(String),
-    #[error(transparent)]
-    Bucket(StoreError),
 }
 
 /// Returns the problem of a connection that could not be made, if the problem does not pass by
 /// itself.
-pub(crate) fn lasting(error: &ConnectError, target: &Target) -> Option<StartFailure> {
+pub(crate) fn lasting(error: &ConnectError, target: &Target) -> Option<Error> {
     match error.kind() {
         kind @ (ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation) => {
             let of = target.login.as_ref().map(|login| format!(" of {login}"));
             let of = of.as_deref().unwrap_or_default();
             let at = target.addresses.as_deref().unwrap_or("the server");
-            Some(StartFailure::Authentication(format!(
+            Some(Error::Authentication(format!(
                 "NATS refused the credentials{of} at {at} ({kind}): check user, password, token, nkey or creds file"
             )))
         }
-        ConnectErrorKind::Tls => Some(StartFailure::Tls(format!(
+        ConnectErrorKind::Tls => Some(Error::Tls(format!(
             "TLS could not be set up ({error}): check the files of `tls`, and the server's address"
         ))),
-        _ => tls_refusal(error).map(StartFailure::Tls),
+        _ => tls_refusal(error).map(Error::Tls),
     }
 }
 

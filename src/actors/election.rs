@@ -38,8 +38,8 @@ use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::LeaseToken;
 use nats_elect_core::{
-    Bequest, Candidate, Effect, Election, Failure, Fresh, Input, Link as CoreLink, Reply, ReplyId,
-    RequestId, TermId, WriteOutcome,
+    Bequest, Candidate, Effect, Election, Failure, Fresh, Input, Reply, ReplyId, RequestId, TermId,
+    WriteOutcome,
 };
 
 /// One role's election.
@@ -105,24 +105,15 @@ impl Actor for ElectionActor {
         myself: ActorRef<ElectionMsg>,
         setup: ElectionSetup,
     ) -> Result<ElectionState, ActorProcessingErr> {
-        let ElectionSetup {
-            scope,
-            candidate,
-            generation,
-            link,
-            supervisor,
-            bequests,
-        } = setup;
-        // The first step is taken outside the start. If it fails, this election is restarted, and
-        // the supervisor is not.
-        myself.send_message(ElectionMsg::LinkChanged(link))?;
+        let (scope, candidate) = (setup.scope, setup.candidate);
+        myself.send_message(ElectionMsg::LinkChanged(setup.link))?;
         Ok(ElectionState {
             signatures: Signatures::new(
                 scope.role.clone(),
                 scope.keyring.clone(),
                 candidate.incarnation,
             ),
-            spans: Spans::new(candidate.incarnation, generation),
+            spans: Spans::new(candidate.incarnation, setup.generation),
             told: None,
             predecessor: None,
             vacancy: Vacancy::Untouched,
@@ -136,8 +127,8 @@ impl Actor for ElectionActor {
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,
-            supervisor,
-            bequests,
+            supervisor: setup.supervisor,
+            bequests: setup.bequests,
             bequest: None,
             bucket: None,
             running: None,
@@ -157,18 +148,14 @@ impl Actor for ElectionActor {
         message: ElectionMsg,
         state: &mut ElectionState,
     ) -> Result<(), ActorProcessingErr> {
-        state.take(&myself, message);
+        if let Some(input) = state.translate(message) {
+            state.step(&myself, input);
+        }
         Ok(())
     }
 }
 
 impl ElectionState {
-    fn take(&mut self, myself: &ActorRef<ElectionMsg>, message: ElectionMsg) {
-        if let Some(input) = self.translate(message) {
-            self.step(myself, input);
-        }
-    }
-
     fn translate(&mut self, message: ElectionMsg) -> Option<Input> {
         Some(match message {
             ElectionMsg::TimerFired(number) if self.timer.is(number) => {
@@ -177,17 +164,15 @@ impl ElectionState {
                 Input::Tick
             }
             ElectionMsg::TimerFired(_) => return None,
-            ElectionMsg::LinkChanged(link) => Input::Link(match link {
-                Link::Down { since } => CoreLink::Down { since },
-                Link::Unusable(failure) => CoreLink::Unusable(failure),
-                Link::Up { bucket, info } => {
+            ElectionMsg::LinkChanged(link) => {
+                if let Link::Up { bucket, info } = &link {
                     self.signatures.bucket_is(bucket.name(), info.epoch);
                     self.leaderless.bucket_is(info.epoch);
                     self.scope.bucket.send_replace(Some(bucket.clone()));
-                    self.bucket = Some(bucket);
-                    CoreLink::Up(info)
+                    self.bucket = Some(bucket.clone());
                 }
-            }),
+                Input::Link(link.to_core())
+            }
             ElectionMsg::GraceOver { since } => Input::GraceOver { since },
             ElectionMsg::Observed { mut entry, live } => {
                 self.judge(&mut entry, live);

@@ -17,8 +17,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::sync::oneshot;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use self::meter::Meter;
 use self::trouble::Trouble;
@@ -28,12 +30,12 @@ use super::Link;
 use super::asked::Asked;
 use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
-use super::linked::LinkedActor;
-use super::messages::{GroupMsg, LinkedMsg, MemberOrder, SupervisorMsg};
+use super::linked::attend;
+use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::metrics::{MemberLeases, UnitTermEnd};
 use crate::model::bequests::Bequests;
-use crate::model::config::{RoleSettings, Seat};
+use crate::model::config::{MemberConfig, RoleSettings};
 use crate::role::{GroupRequest, GroupScope, Instance};
 use crate::store::AssignmentDelivery;
 use nats_elect_core::assignment::{Epoch, LONGEST_LEASE, Map, Profile, Value};
@@ -46,7 +48,7 @@ pub(super) struct GroupActor;
 pub(super) struct GroupSetup {
     pub instance: Arc<Instance>,
     pub settings: RoleSettings,
-    pub seat: Seat,
+    pub member: MemberConfig,
     pub scope: Arc<GroupScope>,
     pub leases: Arc<MemberLeases>,
     /// Where it notes its epoch for a companion process, if there is one.
@@ -77,7 +79,8 @@ pub(super) struct GroupState {
     /// The bytes of the last record, without those of the profile.
     record_bytes: usize,
     asked: Asked,
-    watch: ActorRef<LinkedMsg>,
+    to_watch: watch::Sender<Link>,
+    _watching: JoinSet<()>,
     timer: LatestTask,
     planner: LatestTask,
     running: BTreeMap<UnitId, Running>,
@@ -125,7 +128,7 @@ impl Actor for GroupActor {
         let GroupSetup {
             instance,
             settings,
-            seat,
+            member,
             scope,
             leases,
             bequests,
@@ -138,9 +141,9 @@ impl Actor for GroupActor {
         let profile = Profile {
             cordoned,
             zone: instance.meta.get("zone").cloned(),
-            labels: seat.labels,
-            max_units: seat.max_units,
-            version: seat.version,
+            labels: member.labels,
+            max_units: member.max_units,
+            version: member.version,
             application: Some((*instance.application).clone()),
             ..Profile::default()
         };
@@ -167,14 +170,9 @@ impl Actor for GroupActor {
         let down = Link::Down {
             since: clock::now(),
         };
-        let arguments = (watch, down, instance.span());
-        let (watch, _) = Actor::spawn_linked(
-            None,
-            LinkedActor::<GroupWatch>::new(),
-            arguments,
-            myself.get_cell(),
-        )
-        .await?;
+        let (to_watch, links) = watch::channel(down.clone());
+        let mut watching = JoinSet::new();
+        watching.spawn(attend(watch, links).instrument(instance.span()));
         // The first step is taken outside the start, so that a failure restarts this actor alone.
         myself.send_message(GroupMsg::Ordered(MemberOrder::LinkChanged(link)))?;
         Ok(GroupState {
@@ -185,15 +183,14 @@ impl Actor for GroupActor {
             bequeathed: None,
             generation,
             supervisor,
-            link: Link::Down {
-                since: clock::now(),
-            },
+            link: down,
             member,
             profile,
             loads_at: clock::now(),
             record_bytes: 0,
             asked: Asked::default(),
-            watch,
+            to_watch,
+            _watching: watching,
             timer: LatestTask::default(),
             planner: LatestTask::default(),
             running: BTreeMap::new(),
@@ -222,19 +219,6 @@ impl Actor for GroupActor {
         let span = state.instance.span();
         span.in_scope(|| state.take(&myself, message));
         Ok(())
-    }
-
-    /// Without its watch this actor knows nothing: it crashes as well, and both begin anew.
-    async fn handle_supervisor_evt(
-        &self,
-        _: ActorRef<GroupMsg>,
-        event: SupervisionEvent,
-        _: &mut GroupState,
-    ) -> Result<(), ActorProcessingErr> {
-        match event {
-            SupervisionEvent::ActorFailed(_, error) => Err(error),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -349,8 +333,7 @@ impl GroupState {
                 myself.send_after(self.settings.heartbeat, || GroupMsg::LinkAgain);
             }
             Effect::Rewatch => {
-                let link = LinkedMsg::LinkChanged(self.link.clone());
-                let _ = self.watch.send_message(link);
+                self.to_watch.send_replace(self.link.clone());
             }
             Effect::Start { unit, token, until } => return self.start(myself, unit, token, until),
             Effect::Cancel { unit, until } => self.cancel(&unit, until),

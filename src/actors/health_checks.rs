@@ -6,22 +6,13 @@ use std::time::Duration;
 use nats_elect_core::Moment;
 
 /// The health checks of handlers. Each handler has a key.
+#[derive(Default)]
 pub(super) struct HealthChecks<K> {
     next: Option<Moment>,
     /// The checks that are not answered yet.
     asked: BTreeSet<K>,
     /// How many checks of a handler have failed in a row.
     failed: BTreeMap<K, u32>,
-}
-
-impl<K> Default for HealthChecks<K> {
-    fn default() -> Self {
-        Self {
-            next: None,
-            asked: BTreeSet::new(),
-            failed: BTreeMap::new(),
-        }
-    }
 }
 
 impl<K: Ord + Clone + Send + 'static> HealthChecks<K> {

@@ -31,16 +31,6 @@ impl LatestTask {
         }
     }
 
-    /// Records that the latest task has ended by itself. Its number remains valid.
-    pub fn ended(&mut self) {
-        self.task = None;
-    }
-
-    /// Returns whether a task was begun that was not stopped and has not ended.
-    pub const fn is_under_way(&self) -> bool {
-        self.task.is_some()
-    }
-
     pub const fn number(&self) -> u64 {
         self.number
     }

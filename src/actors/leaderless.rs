@@ -20,7 +20,9 @@ pub(super) struct Leaderless {
 
 #[derive(Debug)]
 struct Sign {
-    who: Leader,
+    /// The start of the leader's instance, and its name where a record of another library has no
+    /// more.
+    who: (Option<Uuid>, String),
     at: Moment,
     /// Whether it was seen as it came. A message that a new watch shows first, and one that was
     /// read, may be old.
@@ -28,14 +30,6 @@ struct Sign {
     /// Whether another message than a leader's was stored since. The next record then begins
     /// another term, whichever instance wrote it.
     over: bool,
-}
-
-/// A leader, identified by the start of its instance, and by its name where a record of another
-/// library has no more.
-#[derive(Debug, PartialEq, Eq)]
-struct Leader {
-    incarnation: Option<Uuid>,
-    id: String,
 }
 
 impl Leaderless {
@@ -54,14 +48,8 @@ impl Leaderless {
         }
         self.revision = entry.revision;
         let who = match &entry.content {
-            Content::Record(record) => Leader {
-                incarnation: record.incarnation,
-                id: record.id.clone(),
-            },
-            Content::Opaque => Leader {
-                incarnation: None,
-                id: String::new(),
-            },
+            Content::Record(record) => (record.incarnation, record.id.clone()),
+            Content::Opaque => (None, String::new()),
             Content::Release(_) => {
                 if let Some(sign) = &mut self.last {
                     // The leader itself wrote this release.
@@ -95,7 +83,7 @@ impl Leaderless {
     /// A claim of our own that was given up may have been seen, so a record of our own is no sign.
     pub fn last_sign(&self, own: Uuid) -> Option<Moment> {
         let sign = self.last.as_ref().filter(|sign| sign.live)?;
-        let is_term = sign.over || sign.who.incarnation != Some(own);
+        let is_term = sign.over || sign.who.0 != Some(own);
         is_term.then_some(sign.at)
     }
 }

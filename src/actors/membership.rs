@@ -12,10 +12,10 @@ use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::metrics::MemberLeases;
 use crate::model::bequests::Bequests;
-use crate::model::config::{RoleSettings, Seat};
+use crate::model::config::{MemberConfig, RoleSettings};
 use crate::role::{GroupScope, Instance, RunningTerm};
 use nats_elect_core::Moment;
-use nats_elect_core::name::{GroupName, UnitName};
+use nats_elect_core::name::GroupName;
 
 /// The groups of an instance.
 pub(crate) type Groups = BTreeMap<GroupName, Arc<GroupScope>>;
@@ -25,7 +25,7 @@ pub(crate) type Groups = BTreeMap<GroupName, Arc<GroupScope>>;
 pub(crate) struct MembershipSetup {
     /// The settings of its leases.
     pub settings: RoleSettings,
-    pub seat: Seat,
+    pub member: MemberConfig,
     pub groups: Arc<Groups>,
 }
 
@@ -94,7 +94,7 @@ impl Membership {
         let setup = GroupSetup {
             instance: Arc::clone(&self.instance),
             settings: self.setup.settings.clone(),
-            seat: self.setup.seat.clone(),
+            member: self.setup.member.clone(),
             scope: Arc::clone(&self.scope),
             leases: Arc::clone(&self.leases),
             bequests: self.bequests.clone(),
@@ -173,8 +173,13 @@ impl Membership {
     }
 
     /// Returns a unit whose handler still runs although its lease is over.
-    pub fn overrun(&self) -> Option<(GroupName, UnitName)> {
-        Some((self.scope.name.clone(), self.scope.overrun()?))
+    pub fn overrun(&self) -> Option<String> {
+        let (unit, group) = (self.scope.overrun()?, &self.scope.name);
+        Some(format!(
+            "unit {:?} of group {:?}",
+            unit.as_str(),
+            group.as_str()
+        ))
     }
 
     pub fn name(&self) -> &GroupName {

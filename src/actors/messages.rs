@@ -6,12 +6,11 @@ use std::time::Duration;
 use async_nats::{Client, Subject};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::children::Child;
 use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, AssignmentDelivery, BucketInfo, Denied, StoreError};
 use nats_elect_core::member::{Input, UnitId};
-use nats_elect_core::name::{GroupName, RoleName, UnitName};
+use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest};
 use nats_elect_core::record::{Entry, FenceEntry};
 use nats_elect_core::{
@@ -33,6 +32,14 @@ pub(crate) enum Link {
 }
 
 impl Link {
+    /// The bucket and its creation time, while it is in reach.
+    pub fn up(&self) -> Option<(store::Bucket, u64)> {
+        match self {
+            Self::Up { bucket, info } => Some((bucket.clone(), info.epoch)),
+            Self::Down { .. } | Self::Unusable(_) => None,
+        }
+    }
+
     /// The link as the machines of the core take it.
     pub fn to_core(&self) -> nats_elect_core::Link {
         match self {
@@ -41,12 +48,6 @@ impl Link {
             Self::Up { info, .. } => nats_elect_core::Link::Up(*info),
         }
     }
-}
-
-/// A handler that outlives its lease.
-pub(crate) enum Overran {
-    Role(RoleName),
-    Unit(GroupName, UnitName),
 }
 
 /// Messages to the supervisor.
@@ -85,9 +86,9 @@ pub(crate) enum SupervisorMsg {
     /// Restart the crashed actor of this membership: all of its handlers have ended.
     RestartMember(usize),
     /// Restart a child that crashed a while ago.
-    Replace(Child),
+    ReplaceMonitor,
     /// Answer with a handler that outlives its lease, if there is one.
-    Ping(oneshot::Sender<Option<Overran>>),
+    Ping(oneshot::Sender<Option<String>>),
     /// Leave every election, and then end. `None` releases as each role is configured. It is
     /// answered when every role is left and every handler has ended.
     ///
@@ -124,22 +125,6 @@ pub(crate) enum MonitorMsg {
     Looked(u64, Result<(store::Bucket, BucketInfo), StoreError>),
     Retry,
     StartTimedOut,
-}
-
-/// Messages to an actor that works on the bucket while there is a link to it.
-pub(crate) enum LinkedMsg {
-    LinkChanged(Link),
-    /// The task with this number ended.
-    Ended {
-        number: u64,
-        error: Option<StoreError>,
-    },
-    /// The pause before this task is over.
-    Start {
-        number: u64,
-    },
-    #[cfg(test)]
-    Crash,
 }
 
 /// Messages to an election.

@@ -10,6 +10,9 @@
 //!             └─ election × role      one state machine each
 //! ```
 //!
+//! The watch, the peers, the publisher and the admin service are tasks that begin with each link to
+//! the bucket, as `linked.rs` has it; the others are actors.
+//!
 //! The actors live on a thread of their own, so that no handler, however it blocks, can cost a role
 //! its lease. No message handler of an actor waits for NATS. Requests are spawned, and their
 //! answers come back as messages.
@@ -43,14 +46,14 @@ mod thread;
 mod watch;
 mod watch_backoff;
 
-pub(crate) use connection::{Connection, StartFailure, Target, lasting, problem, tuned};
-pub(crate) use linked::{Linked, LinkedActor};
+pub(crate) use connection::{Connection, Own, Target, lasting, problem, tuned};
+pub(crate) use linked::{CaughtUp, Linked, attend};
 pub(crate) use membership::{Groups, MembershipSetup};
-pub(crate) use messages::{ElectionMsg, Link, LinkedMsg, MonitorMsg, Overran, SupervisorMsg};
+pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub use namesake::TWO_APPLICATIONS;
 pub(crate) use publisher::PublisherSetup;
 pub(crate) use routes::Routes;
 pub(crate) use signatures::Signatures;
-pub(crate) use thread::{ElectionThread, Setup};
-pub(crate) use watch_backoff::WatchBackoff;
+pub(crate) use supervisor::Supervise;
+pub(crate) use thread::ElectionThread;

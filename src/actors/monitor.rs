@@ -18,10 +18,11 @@ use async_nats::connection::State as ConnectionState;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::Link;
-use super::connection::{Connection, StartFailure, lasting, problem};
+use super::connection::{Connection, Own, lasting, problem};
 use super::messages::{ElectionMsg, MonitorMsg};
 use crate::backoff::Backoff;
 use crate::clock;
+use crate::error::Error;
 use crate::repeated::{Repeated, without_random_parts};
 use crate::store::{self, BucketNote, Denied, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::Moment;
@@ -179,8 +180,11 @@ impl MonitorState {
             }
             MonitorMsg::StartTimedOut => {
                 let failure = match self.awaited.clone() {
-                    Some(missing) => StartFailure::Bucket(missing),
-                    None => StartFailure::Unavailable(self.problem_and_addresses()),
+                    Some(missing) => Error::of_bucket(missing),
+                    None => Error::Unavailable {
+                        after: self.setup.start_timeout,
+                        reason: self.problem_and_addresses(),
+                    },
                 };
                 self.start_failed(failure);
             }
@@ -192,9 +196,9 @@ impl MonitorState {
             Connection::Given(client) => {
                 let _ = myself.send_message(MonitorMsg::Connected(Ok(client)));
             }
-            Connection::Own {
+            Connection::Own(Own {
                 servers, options, ..
-            } => {
+            }) => {
                 let events = myself.clone();
                 let options = options.event_callback(move |event| {
                     let _ = events.send_message(MonitorMsg::ClientEvent(event));
@@ -283,7 +287,7 @@ impl MonitorState {
     /// Renews the connection, if the subscription to answers is refused. A new connection may have
     /// new credentials. Returns whether the connection is renewed.
     fn reconnect(&mut self) -> bool {
-        let own = matches!(self.setup.connection, Connection::Own { .. });
+        let own = matches!(self.setup.connection, Connection::Own(_));
         let lately = self
             .renewed_at
             .is_some_and(|at| clock::now() < at + RENEWAL);
@@ -395,7 +399,7 @@ impl MonitorState {
 
     /// Describes why there is no connection yet, and to which servers.
     fn problem_and_addresses(&self) -> String {
-        match self.setup.connection.addresses() {
+        match self.setup.connection.target().addresses {
             Some(addresses) => format!("{} (tried {addresses})", self.last_problem),
             None => self.last_problem.clone(),
         }
@@ -415,7 +419,7 @@ impl MonitorState {
         }
     }
 
-    fn start_failed(&mut self, failure: StartFailure) {
+    fn start_failed(&mut self, failure: Error) {
         if let Some(ready) = self.setup.ready.take() {
             let _ = ready.send(Err(failure));
         }

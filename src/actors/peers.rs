@@ -1,12 +1,13 @@
 //! Peer messaging: passes peer requests to the elections that they are for.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
 
 use super::Routes;
-use super::linked::{Linked, subscription_ended};
+use super::linked::{CaughtUp, Linked, subscription_ended};
 use super::messages::ElectionMsg;
 use super::rate_limit::RateLimit;
 use crate::clock;
@@ -20,10 +21,18 @@ pub(super) struct Peers {
 }
 
 impl Linked for Peers {
-    async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
+    const ENDS_WITH_LINK: bool = false;
+
+    async fn run(
+        self: Arc<Self>,
+        bucket: store::Bucket,
+        _epoch: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
         let mut peers = bucket
             .peers(&self.instance.id, self.instance.incarnation)
             .await?;
+        caught_up.store(true, Ordering::Relaxed);
         let mut gate = RateLimit::new(clock::now());
         while let Some(request) = peers.next().await {
             let store::PeerMessage {
@@ -53,7 +62,7 @@ impl Linked for Peers {
         Ok(())
     }
 
-    fn ended(&self, error: Option<&StoreError>) -> Duration {
+    fn ended(&self, error: Option<&StoreError>, _wait: Duration) -> Duration {
         subscription_ended("no requests of other instances come in", error)
     }
 }

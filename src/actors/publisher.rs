@@ -5,13 +5,13 @@ mod line;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
 use self::line::Line;
-use super::linked::Linked;
+use super::linked::{CaughtUp, Linked};
 use crate::lock::lock;
 use crate::model::config::{EventsConfig, Storage};
 use crate::model::leader_event::LeaderEvent;
@@ -80,7 +80,7 @@ impl Publisher {
 
     /// Publishes this as soon as possible.
     pub fn tell(&self, event: LeaderEvent) {
-        let mut line = self.line();
+        let mut line = lock(&self.line);
         line.join(event);
         self.is_done.send_replace(false);
         self.joined.notify_one();
@@ -97,20 +97,16 @@ impl Publisher {
     /// Records that the first change of the line, if there was one, is published.
     fn told(&self) {
         self.complained.store(false, Ordering::Relaxed);
-        let mut line = self.line();
+        let mut line = lock(&self.line);
         line.told();
         if line.is_empty() {
             self.is_done.send_replace(true);
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        lock(&self.line)
-    }
-
     /// Returns the first change of the line, which is being published from now on.
     fn next(&self) -> Option<LeaderEvent> {
-        self.line().tell()
+        lock(&self.line).tell()
     }
 
     /// Makes the stream, unless it exists.
@@ -205,7 +201,13 @@ impl Publisher {
 
 impl Linked for Publisher {
     /// Creates the stream even if there is no event yet.
-    async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
+    async fn run(
+        self: Arc<Self>,
+        bucket: store::Bucket,
+        _epoch: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
+        caught_up.store(true, Ordering::Relaxed);
         // Once for each link: an event does not wait for another attempt.
         let unmade = if self.setup.makes_stream() {
             self.make_stream(&bucket).await.err()
@@ -222,11 +224,7 @@ impl Linked for Publisher {
     }
 
     /// A disconnected client sends its messages whenever it is connected again.
-    fn ends_with_link(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, error: Option<&StoreError>) -> Duration {
+    fn ended(&self, error: Option<&StoreError>, _wait: Duration) -> Duration {
         if !self.complained.swap(true, Ordering::Relaxed) {
             let error = error.map(ToString::to_string);
             tracing::warn!(

@@ -34,10 +34,6 @@ impl Routes {
         lock(&self.0).remove(role);
     }
 
-    fn to(&self, role: &RoleName) -> Option<ActorRef<ElectionMsg>> {
-        lock(&self.0).get(role).map(|route| route.election.clone())
-    }
-
     pub(super) fn all(&self) -> Vec<ActorRef<ElectionMsg>> {
         let routes = lock(&self.0);
         routes
@@ -61,7 +57,7 @@ impl Routes {
     /// that waits for an answer learns that from the broken channel. Returns whether there was an
     /// election.
     pub(crate) fn send(&self, role: &RoleName, message: ElectionMsg) -> bool {
-        self.to(role)
-            .is_some_and(|actor| actor.send_message(message).is_ok())
+        let to = lock(&self.0).get(role).map(|route| route.election.clone());
+        to.is_some_and(|actor| actor.send_message(message).is_ok())
     }
 }

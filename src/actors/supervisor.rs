@@ -16,14 +16,15 @@ use self::stopping::Stopping;
 use super::admin::AdminHandler;
 use super::announce::announce;
 use super::children::{Children, ChildrenSetup};
-use super::connection::{Connection, StartFailure};
+use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Membership, MembershipSetup};
-use super::messages::{ElectionMsg, MemberOrder, Overran, SupervisorMsg};
+use super::messages::{ElectionMsg, MemberOrder, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
 use crate::clock;
+use crate::error::Error;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::Bequests;
 use crate::model::config::AdminConfig;
@@ -51,7 +52,7 @@ pub(crate) struct Supervise {
     pub bequests: Option<Arc<Bequests>>,
     /// Present if this instance has groups.
     pub membership: Option<MembershipSetup>,
-    pub ready: oneshot::Sender<Result<Opened, StartFailure>>,
+    pub ready: oneshot::Sender<Result<Opened, Error>>,
 }
 
 pub(super) struct SupervisorActor;
@@ -61,7 +62,6 @@ pub(super) struct SupervisorState {
     routes: Routes,
     registry: RoleRegistry,
     children: Children,
-    link: Link,
     roles: HashMap<RoleName, Role>,
     memberships: Vec<Membership>,
     generations: u64,
@@ -90,50 +90,39 @@ impl Actor for SupervisorActor {
         myself: ActorRef<SupervisorMsg>,
         setup: Supervise,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let Supervise {
-            instance,
-            connection,
-            if_missing,
-            start_timeout,
-            routes,
-            registry,
-            publisher,
-            admin,
-            bequests,
-            membership,
-            ready,
-        } = setup;
+        let (instance, bequests) = (setup.instance, setup.bequests);
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let admin_handler = admin.enabled.then(|| {
-            let (registry, supervisor) = (registry.clone(), myself.clone());
-            let prefix = &admin.subject_prefix;
-            let instance = Arc::clone(&instance);
-            let groups = membership.as_ref().map(|it| Arc::clone(&it.groups));
-            let groups = groups.unwrap_or_default();
-            let bequests = bequests.clone();
-            AdminHandler::new(instance, prefix, registry, groups, supervisor, bequests)
+        let groups = setup.membership.as_ref();
+        let groups = groups.map_or_else(Arc::default, |it| Arc::clone(&it.groups));
+        let admin_handler = setup.admin.enabled.then(|| {
+            AdminHandler::new(
+                Arc::clone(&instance),
+                &setup.admin.subject_prefix,
+                setup.registry.clone(),
+                groups,
+                myself.clone(),
+                bequests.clone(),
+            )
         });
         let children = ChildrenSetup {
             instance: Arc::clone(&instance),
             labels,
-            connection,
-            if_missing,
-            routes: routes.clone(),
-            publisher: publisher.map(Publisher::new),
+            connection: setup.connection,
+            if_missing: setup.if_missing,
+            routes: setup.routes.clone(),
+            publisher: setup.publisher.map(Publisher::new),
             admin_handler,
         };
-        let memberships = membership.map_or_else(Vec::new, |setup| {
+        let children = Children::start(children, myself, setup.start_timeout, setup.ready).await?;
+        let memberships = setup.membership.map_or_else(Vec::new, |setup| {
             Membership::all(&setup, &instance, bequests.as_ref())
         });
         Ok(SupervisorState {
-            children: Children::start(children, myself.clone(), start_timeout, ready).await?,
+            children,
             instance,
-            routes,
-            registry,
-            link: Link::Down {
-                since: clock::now(),
-            },
+            routes: setup.routes,
+            registry: setup.registry,
             roles: HashMap::new(),
             memberships,
             generations: 0,
@@ -150,7 +139,7 @@ impl Actor for SupervisorActor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMsg::LinkChanged(link) => state.link_changed(&link),
+            SupervisorMsg::LinkChanged(link) => state.link_changed(link),
             SupervisorMsg::AddRole { scope, reply } => {
                 let added = state.add_role(&myself, scope).await?;
                 let _ = reply.send(added);
@@ -184,7 +173,7 @@ impl Actor for SupervisorActor {
                 state.start_member(&myself, member).await?;
                 state.end_if_empty(&myself);
             }
-            SupervisorMsg::Replace(child) => state.children.replace(child, &state.link).await?,
+            SupervisorMsg::ReplaceMonitor => state.children.replace_monitor().await?,
             SupervisorMsg::Stop {
                 release,
                 timeout,
@@ -199,7 +188,9 @@ impl Actor for SupervisorActor {
                     release: release.unwrap_or(scope.settings.delete_on_stop),
                 });
                 let release = release.unwrap_or(true);
-                state.leave_groups(&MemberOrder::Stop { release });
+                for member in &mut state.memberships {
+                    member.leave(MemberOrder::Stop { release });
+                }
                 state.end_if_empty(&myself);
             }
             SupervisorMsg::StopTimedOut => {
@@ -242,15 +233,14 @@ impl Actor for SupervisorActor {
 }
 
 impl SupervisorState {
-    fn link_changed(&mut self, link: &Link) {
-        self.link = link.clone();
-        self.children.link_changed(link);
+    fn link_changed(&mut self, link: Link) {
         for election in self.routes.all() {
             let _ = election.send_message(ElectionMsg::LinkChanged(link.clone()));
         }
         for member in &mut self.memberships {
-            member.link_changed(link);
+            member.link_changed(&link);
         }
+        self.children.link_changed(link);
     }
 
     async fn start_member(
@@ -259,15 +249,9 @@ impl SupervisorState {
         member: usize,
     ) -> Result<(), ActorProcessingErr> {
         self.generations += 1;
-        let link = self.link.clone();
+        let link = self.children.link();
         let member = &mut self.memberships[member];
         member.start(self.generations, link, myself).await
-    }
-
-    fn leave_groups(&mut self, order: &MemberOrder) {
-        for member in &mut self.memberships {
-            member.leave(order.clone());
-        }
     }
 
     /// Adds a role. Returns whether it could be added: there must be no role of this name, and no
@@ -328,7 +312,7 @@ impl SupervisorState {
             generation: self.generations,
             scope: Arc::clone(scope),
             candidate,
-            link: self.link.clone(),
+            link: self.children.link(),
             supervisor: myself.clone(),
             bequests: self.bequests.clone(),
         };
@@ -339,17 +323,13 @@ impl SupervisorState {
         Ok(actor)
     }
 
-    /// Returns a handler that still runs although its lease is over. Its role may be in the course
-    /// of removal.
-    fn overrun(&self) -> Option<Overran> {
+    /// Names what has a handler that still runs although its lease is over. A role may be in the
+    /// course of removal.
+    fn overrun(&self) -> Option<String> {
         let mut scopes = self.roles.values().map(|role| &role.scope);
         let role = scopes.find(|scope| scope.status.borrow().overrun);
-        role.map(|scope| Overran::Role(scope.role.clone()))
-            .or_else(|| {
-                let mut members = self.memberships.iter();
-                let (group, unit) = members.find_map(Membership::overrun)?;
-                Some(Overran::Unit(group, unit))
-            })
+        role.map(|scope| format!("role {:?}", scope.role.as_str()))
+            .or_else(|| self.memberships.iter().find_map(Membership::overrun))
     }
 
     fn remove_role(&mut self, role: &RoleName, release: bool, reply: oneshot::Sender<()>) {

@@ -9,9 +9,6 @@ use tokio::sync::{oneshot, watch};
 use super::messages::SupervisorMsg;
 use super::supervisor::{Supervise, SupervisorActor};
 
-/// The setup of the actors on the thread.
-pub(crate) type Setup = Supervise;
-
 /// The handle on the thread and its actors.
 pub(crate) struct ElectionThread {
     pub supervisor: ActorRef<SupervisorMsg>,
@@ -23,7 +20,7 @@ impl ElectionThread {
     ///
     /// # Errors
     /// An error if the system provides no thread or no runtime.
-    pub async fn start(setup: Setup) -> io::Result<Self> {
+    pub async fn start(setup: Supervise) -> io::Result<Self> {
         let (started, supervisor) = oneshot::channel();
         let (end, ended) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,15 +1,15 @@
 //! The bucket watch: one watch over all role keys. Its messages are hints for the elections.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::ActorRef;
 
-use super::linked::Linked;
+use super::Routes;
+use super::linked::{CaughtUp, Linked};
 use super::messages::{ElectionMsg, SupervisorMsg};
-use super::watch_backoff::WatchBackoff;
-use super::{Link, Routes};
 use crate::clock;
 use crate::lock::lock;
 use crate::metrics::InstanceLabels;
@@ -24,7 +24,6 @@ pub(super) struct Watch {
     supervisor: ActorRef<SupervisorMsg>,
     labels: InstanceLabels,
     routes: Routes,
-    backoff: Mutex<WatchBackoff>,
     /// The ends of watches that were logged.
     ends: Mutex<Repeated>,
 }
@@ -39,30 +38,28 @@ impl Watch {
             supervisor,
             labels,
             routes,
-            backoff: Mutex::new(WatchBackoff::new(clock::now())),
             ends: Mutex::default(),
         })
     }
-
-    fn backoff(&self) -> MutexGuard<'_, WatchBackoff> {
-        lock(&self.backoff)
-    }
 }
 
+/// A watch that begins again shows everything that was missed, in a recreated bucket too.
 impl Linked for Watch {
-    async fn run(self: Arc<Self>, bucket: store::Bucket) -> Result<(), StoreError> {
-        self.backoff().begun(clock::now());
+    async fn run(
+        self: Arc<Self>,
+        bucket: store::Bucket,
+        _epoch: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
         let mut watch = bucket.watch(START_TIMEOUT).await?;
         // The first message of a key may have stood there before.
         let mut shown = HashSet::new();
-        let mut caught_up = false;
         loop {
             let told = watch.next().await?;
             // A key that is shown again was written after the watch had begun.
             let live = matches!(&told, Delivery::Entry(role, _) if shown.contains(role));
-            if !caught_up && (live || told == Delivery::Idle) {
-                caught_up = true;
-                self.backoff().caught_up();
+            if live || told == Delivery::Idle {
+                caught_up.store(true, Ordering::Relaxed);
             }
             match told {
                 Delivery::Entry(role, entry) => {
@@ -80,38 +77,10 @@ impl Linked for Watch {
         }
     }
 
-    /// A watch that begins again shows everything that was missed, in a recreated bucket too.
-    fn link_changed(&self, link: &Link, under_way: bool) -> Duration {
-        if under_way {
-            self.backoff().connection_lost();
-        }
-        if !matches!(link, Link::Up { .. }) {
-            return Duration::ZERO;
-        }
-        let wait = self.backoff().reconnected();
-        if let Some(wait) = wait {
-            tracing::warn!(
-                wait = %rounded(wait),
-                "the connection was lost before each of the last watches had caught up: doing without a watch for a while; \
-                 NATS ends connections soon after they begin, or a message in the bucket has headers that the client can't read"
-            );
-        }
-        wait.unwrap_or_default()
-    }
-
-    fn ends_with_link(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, error: Option<&StoreError>) -> Duration {
+    fn ended(&self, error: Option<&StoreError>, wait: Duration) -> Duration {
         // A watch ends with its bucket. There may be no other sign that another bucket took its
         // name.
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
-        let mut backoff = self.backoff();
-        if error.is_some_and(StoreError::cuts_off) {
-            backoff.connection_lost();
-        }
-        let wait = backoff.ended(clock::now());
         let error = error.map(|error| match error {
             // The advice about permissions is for clients that do not pass on their events.
             StoreError::Timeout { subject } => format!("no answer to \"{subject}\" in time"),
@@ -121,8 +90,7 @@ impl Linked for Watch {
         // The attempts slow down to one in two seconds.
         if let Some(repeats) = lock(&self.ends).is_due(text, clock::now()) {
             let repeats = (repeats > 0).then_some(repeats);
-            let wait = rounded(wait);
-            tracing::warn!(error, %wait, repeats, "the watch ended: watching again");
+            tracing::warn!(error, wait = %rounded(wait), repeats, "the watch ended: watching again");
         }
         self.labels.watch_restarted();
         wait

@@ -17,11 +17,10 @@ const REST: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(6
 
 /// The pace of successive watches.
 #[derive(Debug)]
-pub(crate) struct WatchBackoff {
+pub(super) struct WatchBackoff {
     failures: u32,
     /// The number of watches in a row that ended with their connection before they had caught up.
     broken: u32,
-    caught_up: bool,
     started: Moment,
 }
 
@@ -30,7 +29,6 @@ impl WatchBackoff {
         Self {
             failures: 0,
             broken: 0,
-            caught_up: false,
             started: now,
         }
     }
@@ -38,20 +36,12 @@ impl WatchBackoff {
     /// Records that a watch began.
     pub const fn begun(&mut self, now: Moment) {
         self.started = now;
-        self.caught_up = false;
     }
 
-    /// Records that the watch has shown what was stored when it began: the client can read it.
-    pub const fn caught_up(&mut self) {
-        self.caught_up = true;
-        self.broken = 0;
-    }
-
-    /// Records that the connection was lost, together with the watch.
-    pub const fn connection_lost(&mut self) {
-        if !self.caught_up {
-            self.broken += 1;
-        }
+    /// Records that the connection was lost, together with the watch. A watch that had caught up had
+    /// shown what was stored when it began: the client can read it.
+    pub const fn connection_lost(&mut self, caught_up: bool) {
+        self.broken = if caught_up { 0 } else { self.broken + 1 };
     }
 
     /// Records that the connection is back. Returns the pause before the next watch, if the
@@ -101,12 +91,11 @@ mod tests {
         let mut watch_backoff = WatchBackoff::new(ms(0));
         for (broken, rest) in [(1, None), (2, None), (3, Some(2)), (4, Some(4))] {
             watch_backoff.begun(ms(broken * 10_000));
-            watch_backoff.connection_lost();
+            watch_backoff.connection_lost(false);
             assert_eq!(watch_backoff.reconnected(), rest.map(Duration::from_secs));
         }
         watch_backoff.begun(ms(90_000));
-        watch_backoff.caught_up();
-        watch_backoff.connection_lost();
+        watch_backoff.connection_lost(true);
         assert_eq!(watch_backoff.reconnected(), None, "it could be read");
     }
 
@@ -115,8 +104,7 @@ mod tests {
         let mut watch_backoff = WatchBackoff::new(ms(0));
         for restart in 0..10 {
             watch_backoff.begun(ms(restart * 500));
-            watch_backoff.caught_up();
-            watch_backoff.connection_lost();
+            watch_backoff.connection_lost(true);
             assert_eq!(watch_backoff.reconnected(), None);
         }
     }

@@ -10,6 +10,7 @@ use async_nats::Client;
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::discovery::Discovery;
@@ -296,43 +297,42 @@ impl AdminClient {
     fn report<'a>(
         &'a self,
         instance: &'a Instance,
-        role: Option<&'a RoleName>,
+        role: Option<&RoleName>,
     ) -> BoxFuture<'a, Result<InstanceReport, AdminError>> {
         let request = AdminRequest::default();
-        Box::pin(async move {
-            self.ask(instance, Verb::Status, role, &request, STATUS)
-                .await
-        })
+        self.ask(instance, Verb::Status, role, &request, STATUS)
     }
 
-    async fn ask<T: AdminReply>(
-        &self,
-        instance: &Instance,
+    fn ask<'a, T: AdminReply + DeserializeOwned>(
+        &'a self,
+        instance: &'a Instance,
         verb: Verb,
         role: Option<&RoleName>,
         request: &AdminRequest,
         within: Duration,
-    ) -> Result<T, AdminError> {
+    ) -> BoxFuture<'a, Result<T, AdminError>> {
         let subject = self.subjects.request(verb, instance.incarnation, role);
         let body = serde_json::json!(request).to_string().into_bytes();
-        let answers = self.subjects.answers();
-        let asking = Asking::begin(&self.client, &answers, subject, body).await;
-        let mut asking = asking.map_err(AdminError::unavailable)?;
-        let Ok(answer) = tokio::time::timeout(within, asking.next()).await else {
-            return Err(AdminError::timed_out(&asking, within));
-        };
-        let Some(message) = answer.map_err(AdminError::unavailable)? else {
-            return Err(AdminError::NoSuchInstance(instance.to_string()));
-        };
-        if let Some(problem) = parse::<Problem>(&message.payload) {
-            return Err(AdminError::Refused {
+        Box::pin(async move {
+            let answers = self.subjects.answers();
+            let asking = Asking::begin(&self.client, &answers, subject, body).await;
+            let mut asking = asking.map_err(AdminError::unavailable)?;
+            let Ok(answer) = tokio::time::timeout(within, asking.next()).await else {
+                return Err(AdminError::timed_out(&asking, within));
+            };
+            let Some(message) = answer.map_err(AdminError::unavailable)? else {
+                return Err(AdminError::NoSuchInstance(instance.to_string()));
+            };
+            if let Some(problem) = parse::<Problem>(&message.payload) {
+                return Err(AdminError::Refused {
+                    instance: Box::new(instance.clone()),
+                    code: problem.code,
+                    reason: problem.reason,
+                });
+            }
+            parse(&message.payload).ok_or_else(|| AdminError::NotUnderstood {
                 instance: Box::new(instance.clone()),
-                code: problem.code,
-                reason: problem.reason,
-            });
-        }
-        parse(&message.payload).ok_or_else(|| AdminError::NotUnderstood {
-            instance: Box::new(instance.clone()),
+            })
         })
     }
 }

@@ -30,7 +30,7 @@ impl Instance {
             && identity.says("bucket")? == bucket.as_str()
             && identity.says("subject_prefix")? == prefix;
         is_meant.then_some(Self {
-            instance_id: identity.says("instance_id")?,
+            instance_id: identity.says("instance_id")?.to_owned(),
             incarnation: identity.says("incarnation")?.parse().ok()?,
             version: identity.version.clone(),
         })

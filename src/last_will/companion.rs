@@ -128,12 +128,8 @@ async fn hear_all(
 
 fn note(terms: &mut Terms, message: ToCompanion) {
     match message {
-        ToCompanion::Will(of, will) => {
-            if let (Some(lease), Some(will)) = (of.lease(), will.read()) {
-                terms.insert(lease, will);
-            }
-        }
-        ToCompanion::Forget(of) => drop(of.lease().and_then(|lease| terms.remove(&lease))),
+        ToCompanion::Will(lease, will) => drop(will.read().map(|it| terms.insert(lease, it))),
+        ToCompanion::Forget(lease) => drop(terms.remove(&lease)),
         ToCompanion::Setup(_) => {}
     }
 }

@@ -18,7 +18,7 @@ use tracing::Span;
 
 use super::handed::{Handed, NO_SIGNAL, hand_over};
 use super::surroundings;
-use super::told::{FromCompanion, Of, SetUp, ToCompanion, Will, line_of};
+use super::told::{FromCompanion, SetUp, ToCompanion, Will, line_of};
 use super::{ARGUMENT, is_initialised};
 use crate::backoff::Backoff;
 use crate::clock;
@@ -372,10 +372,9 @@ impl Companion {
     /// Tells it what has changed.
     fn learn(&mut self, changes: Vec<(Lease, Option<bequests::Will>)>) -> io::Result<()> {
         let told = changes.into_iter().map(|(lease, will)| {
-            let of = Of::new(&lease);
             line_of(&match will {
-                Some(will) => ToCompanion::Will(of, Box::new(Will::new(&will))),
-                None => ToCompanion::Forget(of),
+                Some(will) => ToCompanion::Will(lease, Box::new(Will::new(&will))),
+                None => ToCompanion::Forget(lease),
             })
         });
         self.tell(&told.collect::<String>())

@@ -8,9 +8,7 @@ use uuid::Uuid;
 use crate::model::bequests::{self, Lease};
 use crate::model::config::ManagerConfig;
 use nats_elect_core::Bequest;
-use nats_elect_core::assignment::Epoch;
 use nats_elect_core::heirs::Heirs;
-use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::token::FencingToken;
 
@@ -20,17 +18,9 @@ use nats_elect_core::token::FencingToken;
 pub(super) enum ToCompanion {
     Setup(Box<SetUp>),
     /// A term began, or its record or its heirs changed.
-    Will(Of, Box<Will>),
+    Will(Lease, Box<Will>),
     /// The term of this lease ended in good order, or is given up.
-    Forget(Of),
-}
-
-/// The lease that a term is of.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Of {
-    Role(String),
-    Member { group: String, epoch: String },
+    Forget(Lease),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,29 +63,6 @@ pub(super) enum FromCompanion {
     Connected,
     /// It lost the bucket, for this reason.
     Disconnected(String),
-}
-
-impl Of {
-    pub fn new(lease: &Lease) -> Self {
-        match lease {
-            Lease::Role(role) => Self::Role(role.to_string()),
-            Lease::Member(group, epoch) => Self::Member {
-                group: group.to_string(),
-                epoch: epoch.to_string(),
-            },
-        }
-    }
-
-    /// Returns nothing if it can't be read.
-    pub fn lease(&self) -> Option<Lease> {
-        match self {
-            Self::Role(role) => RoleName::new(role).ok().map(Lease::Role),
-            Self::Member { group, epoch } => {
-                let group = GroupName::new(group).ok()?;
-                Some(Lease::Member(group, Epoch::parse(epoch)?))
-            }
-        }
-    }
 }
 
 impl Will {
@@ -163,6 +130,8 @@ pub(super) fn line_of(message: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nats_elect_core::assignment::Epoch;
+    use nats_elect_core::name::{GroupName, RoleName};
 
     #[test]
     fn a_will_is_read_as_it_was_told() {
@@ -185,13 +154,13 @@ mod tests {
             ttl: bequest.lease,
         };
         for (lease, will) in [(role, bequests::Will::Term(bequest)), (member, ends)] {
-            let told = ToCompanion::Will(Of::new(&lease), Box::new(Will::new(&will)));
+            let told = ToCompanion::Will(lease.clone(), Box::new(Will::new(&will)));
             let line = line_of(&told);
             assert_eq!(line.find('\n'), Some(line.len() - 1));
             let Ok(ToCompanion::Will(of, told)) = serde_json::from_str(&line) else {
                 panic!("{line}");
             };
-            assert_eq!(of.lease(), Some(lease));
+            assert_eq!(of, lease);
             assert_eq!(told.read(), Some(will));
         }
     }

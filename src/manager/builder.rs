@@ -28,7 +28,7 @@ use nats_elect_core::event::Distrust;
 #[derive(Default)]
 pub struct RoleManagerBuilder {
     pub(super) access: Access,
-    pub(super) roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
+    pub(super) roles: Vec<GivenRole>,
     /// The settings of roles and groups, by their names.
     pub(super) configured: ElectionsConfig,
     pub(super) keyring: Keyring,
@@ -38,12 +38,8 @@ pub struct RoleManagerBuilder {
     pub(super) program: Option<String>,
 }
 
-/// Where the settings of a role are.
-pub(super) enum Settings {
-    Given(Box<RoleConfig>),
-    /// Under its name in the configuration.
-    Configured,
-}
+/// A role's name, its settings unless they are in the configuration, and its handler.
+pub(super) type GivenRole = (String, Option<Box<RoleConfig>>, Arc<dyn ErasedHandler>);
 
 impl RoleManagerBuilder {
     /// Takes all settings at once, for instance from a file: a
@@ -208,18 +204,17 @@ impl RoleManagerBuilder {
         config: RoleConfig,
         handler: impl RoleHandler,
     ) -> Self {
-        let settings = Settings::Given(Box::new(config));
-        let handler = handler.boxed().erased();
-        self.roles.push((name.into(), settings, handler));
+        let config = Some(Box::new(config));
+        let handler = handler.boxed().0;
+        self.roles.push((name.into(), config, handler));
         self
     }
 
     /// Adds a role with the settings that the configuration has under its name: see
     /// [`config`](Self::config). `start` fails if it has none.
     pub fn configured_role(mut self, name: impl Into<String>, handler: impl RoleHandler) -> Self {
-        let handler = handler.boxed().erased();
-        self.roles
-            .push((name.into(), Settings::Configured, handler));
+        let handler = handler.boxed().0;
+        self.roles.push((name.into(), None, handler));
         self
     }
 

@@ -15,7 +15,6 @@ use crate::role::{Order, Request, RoleScope, SteppedDown, proof};
 use nats_elect_core::event::Event;
 use nats_elect_core::status::LeaderInfo;
 use nats_elect_core::token::FencingToken;
-use nats_elect_core::{Intent, Reply};
 
 /// How to step down.
 #[derive(Clone, Debug)]
@@ -203,34 +202,7 @@ impl RoleHandle {
             expected,
             hold_off,
         } = how;
-        let successor = to.clone().unwrap_or_default();
-        let (reply, answer) = oneshot::channel();
-        let intent = Intent::StepDown {
-            to,
-            expected,
-            hold_off,
-        };
-        (self.scope.ask)(Request::Intend { intent, reply });
-        match answer.await {
-            Ok(Reply::SteppedDown { released, handoff }) => Ok(SteppedDown { released, handoff }),
-            Ok(Reply::SuccessorAbsent) => Err(Error::SuccessorAbsent { successor }),
-            Ok(Reply::SuccessorRefused(reason)) => {
-                Err(Error::SuccessorRefused { successor, reason })
-            }
-            Ok(_) => Err(self.not_in_term(expected)),
-            Err(_) => Err(Error::Stopped),
-        }
-    }
-
-    /// Returns why a request to the leader of a term was refused.
-    fn not_in_term(&self, expected: Option<FencingToken>) -> Error {
-        let current = self.scope.status.borrow().fencing_token;
-        match current.filter(|_| self.is_leader()) {
-            Some(fencing_token) if expected.is_some_and(|term| term != fencing_token) => {
-                Error::UnexpectedTerm { fencing_token }
-            }
-            _ => Error::NotLeader,
-        }
+        self.scope.step_down(to, expected, hold_off).await
     }
 
     /// Keeps this instance from taking new terms of the role until [`resume`](Self::resume).

@@ -24,7 +24,7 @@ pub use self::stop_options::{Release, StopOptions};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
-use crate::group::{Group, Settled};
+use crate::group::Group;
 use crate::last_will::{Keeper, LastWillStatus};
 use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::statement::Keyring;
@@ -113,35 +113,31 @@ impl Fleet {
         if groups.is_empty() {
             return Ok(None);
         }
-        let (settings, seat) = (member.settings()?, member.seat()?);
+        member.check()?;
+        let settings = member.settings()?;
         let mut scopes = Groups::new();
         for group in groups {
-            let Settled {
-                name,
-                units,
-                handlers,
-                config,
-            } = group.settle()?;
+            let group = group.settle()?;
             let mut settings = settings.clone();
-            settings.data_limit = config.data_limit;
+            settings.data_limit = group.config.data_limit;
             let runtime = self.runtime.clone();
             let scope = GroupScope::new(
-                name.clone(),
-                units,
-                config,
-                handlers,
+                group.name.clone(),
+                group.units,
+                group.config,
+                group.handlers,
                 settings,
                 runtime,
                 &self.instance,
             );
-            if scopes.insert(name.clone(), scope).is_some() {
-                return Err(Error::DuplicateGroup(name));
+            if scopes.insert(group.name.clone(), scope).is_some() {
+                return Err(Error::DuplicateGroup(group.name));
             }
         }
         let groups = Arc::new(scopes);
         Ok(Some(MembershipSetup {
             settings,
-            seat,
+            member: member.clone(),
             groups,
         }))
     }
@@ -221,9 +217,7 @@ impl RoleManager {
         if self.role(name.as_str()).is_ok() {
             return Err(Error::DuplicateRole(name));
         }
-        let scope = self
-            .fleet
-            .scope(name.as_str(), config, handler.boxed().erased())?;
+        let scope = self.fleet.scope(name.as_str(), config, handler.boxed().0)?;
         self.stand(Arc::clone(&scope)).await?;
         Ok(RoleHandle::new(scope))
     }
@@ -382,14 +376,6 @@ impl RoleManager {
             .thread
             .supervisor
             .send_message(SupervisorMsg::CrashMember);
-    }
-
-    fn join_groups(&self) {
-        // A supervisor that is gone has said so.
-        let _ = self
-            .thread
-            .supervisor
-            .send_message(SupervisorMsg::JoinGroups);
     }
 
     async fn stand(&self, scope: Arc<RoleScope>) -> Result<(), Error> {

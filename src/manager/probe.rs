@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use crate::actors::{Groups, Overran, SupervisorMsg};
+use crate::actors::{Groups, SupervisorMsg};
 use crate::error::Error;
 use crate::model::status::RoleStatus;
 use crate::role::{GroupScope, RoleRegistry};
@@ -102,12 +102,8 @@ impl Probe {
             let stuck = format!("the election thread does not answer within {patience}");
             return Err(Error::NotLive(stuck));
         };
-        let of = match answer.map_err(|_| ended())? {
-            None => return Ok(()),
-            Some(Overran::Role(role)) => format!("role {:?}", role.as_str()),
-            Some(Overran::Unit(group, unit)) => {
-                format!("unit {:?} of group {:?}", unit.as_str(), group.as_str())
-            }
+        let Some(of) = answer.map_err(|_| ended())? else {
+            return Ok(());
         };
         let overrun = format!("the handler of {of} still runs although its lease is over");
         Err(Error::NotLive(overrun))

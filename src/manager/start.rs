@@ -11,11 +11,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::builder::{RoleManagerBuilder, Settings};
+use super::builder::{GivenRole, RoleManagerBuilder};
 use super::patience::patiently;
 use super::{Fleet, RoleManager};
 use crate::access::Access;
-use crate::actors::{ElectionThread, Groups, Opened, PublisherSetup, Routes, Setup};
+use crate::actors::{
+    ElectionThread, Groups, Opened, PublisherSetup, Routes, Supervise, SupervisorMsg,
+};
 use crate::error::Error;
 use crate::group::Group;
 use crate::last_will::Keeper;
@@ -36,17 +38,9 @@ const OLD_GROUPS: &str = "_group.>";
 
 impl RoleManagerBuilder {
     pub(super) async fn launch(self) -> Result<RoleManager, Error> {
-        let Self {
-            mut access,
-            roles,
-            configured,
-            keyring,
-            last_will_ends,
-            groups,
-            program,
-        } = self;
+        let mut access = self.access;
         access.settle()?;
-        let (roles, groups) = resolved(roles, groups, &configured, &access)?;
+        let (roles, groups) = resolved(self.roles, self.groups, &self.configured, &access)?;
         let config = access.config.clone();
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
@@ -54,7 +48,7 @@ impl RoleManagerBuilder {
             Some(id) => InstanceId::new(id)?,
             None => InstanceId::new(&default_instance_id())?,
         };
-        let program = program.as_deref().map(Application::program);
+        let program = self.program.as_deref().map(Application::program);
         let application = config
             .application
             .as_deref()
@@ -77,21 +71,21 @@ impl RoleManagerBuilder {
             instance: Arc::clone(&instance),
             routes: routes.clone(),
             registry: registry.clone(),
-            keyring,
+            keyring: self.keyring,
         };
         let scopes = fleet.scopes(roles)?;
         let groups = fleet.groups(groups, &config.member)?;
         crate::metrics::describe();
         // The companion watches before the first claim.
         let last_will = if config.last_will.enabled {
-            let keeper = Keeper::start(&config, &instance, last_will_ends).await;
+            let keeper = Keeper::start(&config, &instance, self.last_will_ends).await;
             Some(keeper.map_err(Error::LastWill)?)
         } else {
             None
         };
 
         let (ready, opened) = oneshot::channel();
-        let thread = ElectionThread::start(Setup {
+        let thread = ElectionThread::start(Supervise {
             instance,
             connection,
             if_missing: if_missing(&config),
@@ -120,7 +114,7 @@ impl RoleManagerBuilder {
         };
         let opened = match opened.await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(failure)) => return Err(Error::of_start(failure, config.start_timeout)),
+            Ok(Err(failure)) => return Err(failure),
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         };
         let application = &manager.fleet.instance.application;
@@ -134,7 +128,8 @@ impl RoleManagerBuilder {
         for scope in scopes {
             manager.stand(scope).await?;
         }
-        manager.join_groups();
+        let supervisor = &manager.thread.supervisor;
+        let _ = supervisor.send_message(SupervisorMsg::JoinGroups);
         Ok(manager)
     }
 }
@@ -265,18 +260,12 @@ fn this_application() -> Application {
 
 /// Logs what an instance that has started uses.
 fn log_start(instance: &Instance, opened: &Opened, scopes: &[Arc<RoleScope>]) {
-    let Opened {
-        info,
-        server,
-        version,
-        bucket: _,
-    } = opened;
     let roles: Vec<_> = scopes.iter().map(|scope| scope.role.as_str()).collect();
-    let (replicas, roles) = (info.replicas, roles.join(", "));
+    let (replicas, roles) = (opened.info.replicas, roles.join(", "));
     instance.span().in_scope(|| {
         tracing::info!(
-            server,
-            version,
+            server = opened.server,
+            version = opened.version,
             replicas,
             roles,
             "connected to NATS: started"
@@ -296,7 +285,7 @@ fn may_have_companion(access: &Access) -> Result<(), Error> {
 /// Logs the variables that have no effect, and refuses those that name two roles or two groups.
 fn warn_of_unused(
     environment: &Environment,
-    roles: &[(String, Settings, Arc<dyn ErasedHandler>)],
+    roles: &[GivenRole],
     groups: &[Group],
 ) -> Result<(), ConfigError> {
     let roles: Vec<_> = roles.iter().map(|(name, ..)| name.as_str()).collect();
@@ -319,7 +308,7 @@ type Role = (String, RoleConfig, Arc<dyn ErasedHandler>);
 
 /// Returns roles and groups with their settings: those of the environment override the others.
 fn resolved(
-    roles: Vec<(String, Settings, Arc<dyn ErasedHandler>)>,
+    roles: Vec<GivenRole>,
     mut groups: Vec<Group>,
     configured: &ElectionsConfig,
     access: &Access,
@@ -328,10 +317,10 @@ fn resolved(
     if let Some(environment) = environment {
         warn_of_unused(environment, &roles, &groups)?;
     }
-    let roles = roles.into_iter().map(|(name, settings, handler)| {
-        let config = match settings {
-            Settings::Given(config) => *config,
-            Settings::Configured => configured_under(&name, &configured.roles)?,
+    let roles = roles.into_iter().map(|(name, given, handler)| {
+        let config = match given {
+            Some(config) => *config,
+            None => configured_under(&name, &configured.roles)?,
         };
         let config = overridden(&name, config, environment)?;
         Ok((name, config, handler))

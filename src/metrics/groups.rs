@@ -1,17 +1,16 @@
 //! Records the metrics of groups, and of this instance as a member of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use metrics::{Label, counter, gauge};
 use nats_elect_core::name::GroupName;
 
-use super::labels::{label, with};
+use super::labels::Labels;
 use super::{
     GROUP_COORDINATOR, GROUP_IDLE_FOR, GROUP_IMBALANCE, GROUP_IMBALANCE_PLANNED, GROUP_MEMBERS,
     GROUP_TERMS_ENDED, GROUP_TERMS_STARTED, GROUP_UNITS, GROUP_UNOWNED, GROUP_UNOWNED_FOR,
-    MEMBER_LEASE_REMAINING, MEMBER_LEASE_TTL, Metric,
+    MEMBER_LEASE_REMAINING, MEMBER_LEASE_TTL,
 };
 use crate::lock::lock;
 
@@ -58,19 +57,15 @@ pub(crate) struct GroupGauges {
 
 /// The labels of one group on one instance.
 #[derive(Clone, Debug)]
-pub(crate) struct GroupLabels(Arc<[Label; 3]>);
+pub(crate) struct GroupLabels(Labels);
 
 impl GroupLabels {
     pub fn new(group: &str, instance_id: &str, bucket: &str) -> Self {
-        Self(Arc::new([
-            label("group", group),
-            label("instance_id", instance_id),
-            label("bucket", bucket),
+        Self(Labels::of(&[
+            ("group", group),
+            ("instance_id", instance_id),
+            ("bucket", bucket),
         ]))
-    }
-
-    fn set(&self, metric: Metric, value: f64) {
-        gauge!(metric.name, with(&*self.0, &[])).set(value);
     }
 
     /// Creates gauges and counters before anything happens.
@@ -84,32 +79,33 @@ impl GroupLabels {
 
     #[expect(clippy::cast_precision_loss, reason = "far fewer units and members")]
     pub fn show(&self, now: &GroupGauges) {
-        self.set(GROUP_UNITS, now.units as f64);
-        self.set(GROUP_UNOWNED, now.unowned as f64);
-        self.set(GROUP_UNOWNED_FOR, now.unowned_for.as_secs_f64());
-        self.set(GROUP_IDLE_FOR, now.idle_for.as_secs_f64());
-        self.set(GROUP_MEMBERS, now.members as f64);
-        self.set(GROUP_COORDINATOR, if now.plans { 1.0 } else { 0.0 });
-        self.set(GROUP_IMBALANCE, now.imbalance);
-        self.set(GROUP_IMBALANCE_PLANNED, now.imbalance_planned);
+        self.0.set(GROUP_UNITS, now.units as f64);
+        self.0.set(GROUP_UNOWNED, now.unowned as f64);
+        self.0.set(GROUP_UNOWNED_FOR, now.unowned_for.as_secs_f64());
+        self.0.set(GROUP_IDLE_FOR, now.idle_for.as_secs_f64());
+        self.0.set(GROUP_MEMBERS, now.members as f64);
+        self.0
+            .set(GROUP_COORDINATOR, if now.plans { 1.0 } else { 0.0 });
+        self.0.set(GROUP_IMBALANCE, now.imbalance);
+        self.0.set(GROUP_IMBALANCE_PLANNED, now.imbalance_planned);
     }
 
     /// Records that terms on units began.
     pub fn started(&self, terms: u64) {
-        counter!(GROUP_TERMS_STARTED.name, with(&*self.0, &[])).increment(terms);
+        self.0.add(GROUP_TERMS_STARTED, &[], terms);
     }
 
     /// Records that terms on units are over.
     pub fn ended(&self, cause: UnitTermEnd, terms: u64) {
-        let cause = [("cause", cause.as_str())];
-        counter!(GROUP_TERMS_ENDED.name, with(&*self.0, &cause)).increment(terms);
+        self.0
+            .add(GROUP_TERMS_ENDED, &[("cause", cause.as_str())], terms);
     }
 }
 
 /// The leases of an instance as a member, one for each of its groups. The gauges tell the one that
 /// ends first.
 pub(crate) struct MemberLeases {
-    labels: [Label; 2],
+    labels: Labels,
     /// By group: how long the lease lasts without renewal, and what is left of it.
     leases: Mutex<BTreeMap<GroupName, (Duration, Duration)>>,
 }
@@ -117,7 +113,7 @@ pub(crate) struct MemberLeases {
 impl MemberLeases {
     pub fn new(instance_id: &str, bucket: &str) -> Self {
         Self {
-            labels: [label("instance_id", instance_id), label("bucket", bucket)],
+            labels: Labels::of(&[("instance_id", instance_id), ("bucket", bucket)]),
             leases: Mutex::default(),
         }
     }
@@ -130,7 +126,8 @@ impl MemberLeases {
         let kept = || leases.values().filter(|(ttl, _)| !ttl.is_zero());
         let ttl = kept().map(|it| it.0).max().unwrap_or_default();
         let remaining = kept().map(|it| it.1).min().unwrap_or_default();
-        gauge!(MEMBER_LEASE_TTL.name, with(&self.labels, &[])).set(ttl.as_secs_f64());
-        gauge!(MEMBER_LEASE_REMAINING.name, with(&self.labels, &[])).set(remaining.as_secs_f64());
+        self.labels.set(MEMBER_LEASE_TTL, ttl.as_secs_f64());
+        self.labels
+            .set(MEMBER_LEASE_REMAINING, remaining.as_secs_f64());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{Label, counter, gauge, histogram};
+use metrics::{Histogram, Label, counter, gauge, histogram};
 
 use super::{
     ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILING, FAILOVER_GAP, FAILOVER_STAGE, FAILURES,
@@ -39,33 +39,47 @@ nats_elect_core::labels!(Stage {
     Start => "start",
 });
 
-/// The labels of one role on one instance.
+/// The labels of one role, group or instance, and what is recorded under them.
 #[derive(Clone, Debug)]
-pub(crate) struct Labels(Arc<[Label; 3]>);
+pub(crate) struct Labels(Arc<[Label]>);
+
+type More<'a> = &'a [(&'static str, &'static str)];
 
 impl Labels {
     pub fn new(role: &str, instance_id: &str, bucket: &str) -> Self {
-        Self(Arc::new([
-            label("role", role),
-            label("instance_id", instance_id),
-            label("bucket", bucket),
-        ]))
+        Self::of(&[
+            ("role", role),
+            ("instance_id", instance_id),
+            ("bucket", bucket),
+        ])
     }
 
-    fn with(&self, more: &[(&'static str, &'static str)]) -> Vec<Label> {
-        with(&*self.0, more)
+    pub(super) fn of(labels: &[(&'static str, &str)]) -> Self {
+        let labels = labels.iter();
+        let labels = labels.map(|(key, value)| Label::new(*key, Arc::<str>::from(*value)));
+        Self(labels.collect())
     }
 
-    fn set(&self, metric: Metric, value: f64) {
+    fn with(&self, more: More<'_>) -> Vec<Label> {
+        let more = more.iter();
+        let more = more.map(|(key, value)| Label::from_static_parts(key, value));
+        self.0.iter().cloned().chain(more).collect()
+    }
+
+    pub(super) fn set(&self, metric: Metric, value: f64) {
         gauge!(metric.name, self.with(&[])).set(value);
     }
 
-    fn add(&self, metric: Metric, more: &[(&'static str, &'static str)], times: u64) {
+    pub(super) fn add(&self, metric: Metric, more: More<'_>, times: u64) {
         counter!(metric.name, self.with(more)).increment(times);
     }
 
+    fn histogram(&self, metric: Metric, more: More<'_>) -> Histogram {
+        histogram!(metric.name, self.with(more))
+    }
+
     fn observe(&self, metric: Metric, value: f64) {
-        histogram!(metric.name, self.with(&[])).record(value);
+        self.histogram(metric, &[]).record(value);
     }
 
     /// Creates the gauges and counters before anything happens. So dashboards show zeros instead of
@@ -100,12 +114,9 @@ impl Labels {
             FAILOVER_GAP,
             TIMER_LAG,
         ] {
-            let _ = histogram!(histogram.name, self.with(&[]));
+            let _ = self.histogram(histogram, &[]);
         }
-        let _ = histogram!(
-            HEARTBEAT.name,
-            self.with(&[("status", Outcome::Confirmed.as_str())])
-        );
+        let _ = self.histogram(HEARTBEAT, &[("status", Outcome::Confirmed.as_str())]);
         for &from in RoleState::ALL {
             for &to in RoleState::ALL.iter().filter(|to| from.may_become(**to)) {
                 self.changed(from, to, 0);
@@ -118,7 +129,7 @@ impl Labels {
             self.add(ACQUIRE, &[("status", outcome.as_str())], 0);
         }
         for stage in Stage::ALL {
-            let _ = histogram!(FAILOVER_STAGE.name, self.with(&[("stage", stage.as_str())]));
+            let _ = self.histogram(FAILOVER_STAGE, &[("stage", stage.as_str())]);
         }
         for found in Vacancy::ALL {
             self.add(TERMS_STARTED, &[("found", found.as_str())], 0);
@@ -166,7 +177,8 @@ impl Labels {
     /// Records how long a stage of winning the role took.
     pub fn stage(&self, stage: Stage, took: Duration) {
         let labels = [("stage", stage.as_str())];
-        histogram!(FAILOVER_STAGE.name, self.with(&labels)).record(took.as_secs_f64());
+        self.histogram(FAILOVER_STAGE, &labels)
+            .record(took.as_secs_f64());
     }
 
     /// Records that a term started, and how the role had been found to be free.
@@ -246,7 +258,7 @@ impl Labels {
                 self.add(ACQUIRE, &[("status", outcome.as_str())], 1);
             }
             Event::HeartbeatEnded { outcome, took } => {
-                histogram!(HEARTBEAT.name, self.with(&[("status", outcome.as_str())]))
+                self.histogram(HEARTBEAT, &[("status", outcome.as_str())])
                     .record(took.as_secs_f64());
                 self.observe(HEARTBEAT_BUDGET, share(*took, settings.request_timeout));
                 if *outcome == Outcome::TooLate {
@@ -281,53 +293,40 @@ impl Labels {
 
 /// The labels of an instance.
 #[derive(Clone, Debug)]
-pub(crate) struct InstanceLabels(Arc<[Label; 2]>);
+pub(crate) struct InstanceLabels(Labels);
 
 impl InstanceLabels {
     pub fn new(instance_id: &str, bucket: &str) -> Self {
-        Self(Arc::new([
-            label("instance_id", instance_id),
-            label("bucket", bucket),
-        ]))
+        let labels = [("instance_id", instance_id), ("bucket", bucket)];
+        Self(Labels::of(&labels))
     }
 
     pub fn register(&self) {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
-        gauge!(INFO.name, with(&*self.0, &version)).set(1.0);
-        counter!(WATCH_RESTARTS.name, with(&*self.0, &[])).increment(0);
+        gauge!(INFO.name, self.0.with(&version)).set(1.0);
+        self.0.add(WATCH_RESTARTS, &[], 0);
         // A companion may be there already.
-        gauge!(LAST_WILL.name, with(&*self.0, &[])).increment(0.0);
-        counter!(LAST_WILL_ENDED.name, with(&*self.0, &[])).increment(0);
+        gauge!(LAST_WILL.name, self.0.with(&[])).increment(0.0);
+        self.0.add(LAST_WILL_ENDED, &[], 0);
     }
 
     /// Records whether a companion process watches and is connected.
     pub fn last_will(&self, is_ready: bool) {
-        gauge!(LAST_WILL.name, with(&*self.0, &[])).set(if is_ready { 1.0 } else { 0.0 });
+        self.0.set(LAST_WILL, if is_ready { 1.0 } else { 0.0 });
     }
 
     /// Records that a companion process ended by itself.
     pub fn last_will_ended(&self) {
-        counter!(LAST_WILL_ENDED.name, with(&*self.0, &[])).increment(1);
+        self.0.add(LAST_WILL_ENDED, &[], 1);
     }
 
     /// Records that the watch of the bucket ended by itself and is restarted.
     pub fn watch_restarted(&self) {
-        counter!(WATCH_RESTARTS.name, with(&*self.0, &[])).increment(1);
+        self.0.add(WATCH_RESTARTS, &[], 1);
     }
 }
 
 /// The value is shared, because each recording clones its labels.
-pub(super) fn label(key: &'static str, value: &str) -> Label {
-    Label::new(key, Arc::<str>::from(value))
-}
-
-pub(super) fn with(labels: &[Label], more: &[(&'static str, &'static str)]) -> Vec<Label> {
-    let more = more
-        .iter()
-        .map(|(key, value)| Label::from_static_parts(key, value));
-    labels.iter().cloned().chain(more).collect()
-}
-
 fn share(part: Duration, whole: Duration) -> f64 {
     part.as_secs_f64() / whole.as_secs_f64()
 }

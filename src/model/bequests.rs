@@ -14,7 +14,7 @@ use nats_elect_core::assignment::Epoch;
 use nats_elect_core::name::{GroupName, RoleName};
 
 /// A lease that a companion process can free.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Lease {
     Role(RoleName),
     /// The lease for all units that this epoch owns of a group.

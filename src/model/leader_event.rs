@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::model::cleaned;
 use nats_elect_core::duration::seconds;
 use nats_elect_core::event::{EndCause, Vacancy};
-use nats_elect_core::text::printable;
 use nats_elect_core::token::{CorrelationId, FencingToken};
 use nats_elect_core::whole;
 
@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 8192;
 /// An event is not a proof. Any client that may publish to the subject can send it. An instance
 /// that crashes does not report the end of its term. The [`LeaderChange::TermStarted`] of the next
 /// leader then says that the lease had run out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LeaderEvent {
     /// The bucket in which the role is elected.
@@ -36,13 +36,16 @@ pub struct LeaderEvent {
     /// The term's fencing token. Of two terms, the later one has the greater token.
     pub fencing_token: FencingToken,
     /// The time of the event, in milliseconds since the Unix epoch by that instance's wall clock.
+    #[serde(with = "whole")]
     pub at_ms: u64,
     /// The change.
+    #[serde(flatten)]
     pub change: LeaderChange,
 }
 
 /// A change of a term.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LeaderChange {
     /// The term began.
@@ -51,6 +54,7 @@ pub enum LeaderChange {
         /// How the role had become free: the name of a [`Vacancy`].
         vacancy: String,
         /// The previous leader, as far as the new leader knew.
+        #[serde(default)]
         previous: Option<String>,
         /// Time from the last sign of the previous leader to this promotion: from its release, or
         /// else from its last heartbeat. The new leader measured it on its monotonic clock, from
@@ -59,6 +63,12 @@ pub enum LeaderChange {
         ///
         /// `None` if there was no leader before, if the new leader
         /// did not see that sign as it came, and from versions that do not measure it.
+        #[serde(
+            rename = "silence_seconds",
+            with = "seconds::option",
+            default,
+            skip_serializing_if = "Option::is_none"
+        )]
         silence: Option<Duration>,
     },
     /// The term is over, and its handler has ended.
@@ -66,6 +76,7 @@ pub enum LeaderChange {
         /// The reason: the name of an [`EndCause`].
         cause: String,
         /// The time from promotion to the end of the handler.
+        #[serde(rename = "lasted_seconds", with = "seconds")]
         lasted: Duration,
         /// Whether the role was freed for others at once.
         released: bool,
@@ -76,46 +87,8 @@ pub enum LeaderChange {
 #[derive(Serialize, Deserialize)]
 struct Json {
     v: u32,
-    #[serde(flatten, with = "EventJson")]
+    #[serde(flatten)]
     event: LeaderEvent,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "LeaderEvent")]
-struct EventJson {
-    bucket: String,
-    role: String,
-    instance_id: String,
-    incarnation: Uuid,
-    correlation_id: CorrelationId,
-    fencing_token: FencingToken,
-    #[serde(with = "whole")]
-    at_ms: u64,
-    #[serde(flatten, with = "ChangeJson")]
-    change: LeaderChange,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "LeaderChange", tag = "event", rename_all = "snake_case")]
-enum ChangeJson {
-    TermStarted {
-        vacancy: String,
-        #[serde(default)]
-        previous: Option<String>,
-        #[serde(
-            rename = "silence_seconds",
-            with = "seconds::option",
-            default,
-            skip_serializing_if = "Option::is_none"
-        )]
-        silence: Option<Duration>,
-    },
-    TermEnded {
-        cause: String,
-        #[serde(rename = "lasted_seconds", with = "seconds")]
-        lasted: Duration,
-        released: bool,
-    },
 }
 
 impl LeaderChange {
@@ -161,21 +134,8 @@ impl LeaderEvent {
         if payload.len() > MAX_BYTES {
             return None;
         }
-        let Json { mut event, .. } = serde_json::from_slice(payload).ok()?;
-        for text in [&mut event.bucket, &mut event.role, &mut event.instance_id] {
-            *text = printable(text);
-        }
-        event.correlation_id = event.correlation_id.printable();
-        match &mut event.change {
-            LeaderChange::TermStarted {
-                vacancy, previous, ..
-            } => {
-                *vacancy = printable(vacancy);
-                *previous = previous.as_deref().map(printable);
-            }
-            LeaderChange::TermEnded { cause, .. } => *cause = printable(cause),
-        }
-        Some(event)
+        let Json { event, .. } = serde_json::from_slice(payload).ok()?;
+        cleaned(&event)
     }
 }
 

@@ -7,7 +7,6 @@ use nats_elect_core::assignment::Epoch;
 use nats_elect_core::member::{Candidate, UnitId};
 use nats_elect_core::name::GroupName;
 use nats_elect_core::plan::{Explanation, Move, Plan, Reason};
-use nats_elect_core::text::printable;
 
 /// Why a unit of a group is where it is, as one member sees it: what the group's plan does with it,
 /// and each member as its owner.
@@ -150,27 +149,6 @@ impl UnitExplanation {
         self.choices.truncate(most);
         self
     }
-
-    /// Makes all text printable.
-    #[must_use]
-    pub(crate) fn cleaned(mut self) -> Self {
-        let clean = |text: &mut String| *text = printable(text);
-        let own = [&mut self.group, &mut self.unit, &mut self.verdict];
-        own.into_iter().for_each(clean);
-        let optional = [
-            &mut self.coordinator,
-            &mut self.owner,
-            &mut self.to,
-            &mut self.cause,
-            &mut self.why,
-        ];
-        optional.into_iter().flatten().for_each(clean);
-        for it in &mut self.choices {
-            clean(&mut it.instance_id);
-            it.why_not.iter_mut().for_each(clean);
-        }
-        self
-    }
 }
 
 /// Why a member of a bucket that was replaced may not have the unit.
@@ -221,18 +199,6 @@ const fn of_member(why: Reason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_of_others_is_made_printable() {
-        let json = r#"{"group":"g\u001b","unit":"7\u0007","verdict":"mo\nves","to":"a\u001b[2J",
-            "cause":"bal\nance","why":"\u001bw","moon":1,
-            "choices":[{"instance_id":"a\u001b","why_not":"\u001br"}]}"#;
-        let read: UnitExplanation = serde_json::from_str(json).expect("an explanation");
-        let clean = read.cleaned();
-        let text = serde_json::to_string(&clean).expect("JSON");
-        assert!(!text.contains("\\u00") && !text.contains("\\n"), "{text}");
-        assert_eq!(clean.to.as_deref(), Some("a[2J"));
-    }
 
     #[test]
     fn many_members_are_cut_and_counted() {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::future::BoxFuture;
-use ractor::{Actor, SpawnErr};
+use ractor::Actor;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::tracked_roles::{Scope, TrackedRoles};
-use super::watching::{Shared, Stopping, Watching, tick};
-use super::{Observer, WatchStatus};
+use super::watching::{Shared, Watching, tick};
+use super::{Inner, Observer, WatchStatus};
 use crate::access::Access;
-use crate::actors::{Link, LinkedActor, LinkedMsg, MonitorActor, MonitorSetup};
+use crate::actors::{Link, MonitorActor, MonitorSetup, attend};
 use crate::clock;
 use crate::error::Error;
 use crate::model::config::{ConfigError, ManagerConfig};
@@ -130,12 +131,7 @@ impl ObserverBuilder {
     }
 
     async fn begin(self) -> Result<Observer, Error> {
-        let Self {
-            mut access,
-            roles,
-            default_ttl,
-            keyring,
-        } = self;
+        let (mut access, default_ttl) = (self.access, self.default_ttl);
         access.settle()?;
         let start_timeout = access.config.start_timeout;
         if !(FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&default_ttl) {
@@ -145,7 +141,9 @@ impl ObserverBuilder {
             );
         }
         let bucket = BucketName::new(&access.config.bucket)?;
-        let roles = roles.map(|roles| roles.iter().map(|role| RoleName::new(role)).collect());
+        let roles = self
+            .roles
+            .map(|roles| roles.iter().map(|role| RoleName::new(role)).collect());
         let roles: Option<BTreeSet<RoleName>> = roles.transpose()?;
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let began = clock::now();
@@ -154,42 +152,40 @@ impl ObserverBuilder {
             bucket: bucket.clone(),
             roles,
             default_ttl,
-            keyring,
+            keyring: self.keyring,
         };
         let shared = Arc::new(Shared::new(TrackedRoles::new(scope, began)));
         let (ready, opened) = oneshot::channel();
         let span = tracing::error_span!(parent: None, "observer", %bucket);
-        let failed = |error: SpawnErr| Error::Thread(error.to_string());
-        let watching = Arc::new(Watching::new(Arc::clone(&shared)));
-        let arguments = (
-            Arc::clone(&watching),
-            Link::Down { since: began },
-            span.clone(),
-        );
-        let (watch, _) = Actor::spawn(None, LinkedActor::new(), arguments)
-            .await
-            .map_err(failed)?;
-        let watch = Stopping(watch);
-        let tell = watch.0.clone();
+        let (tell, links) = watch::channel(Link::Down { since: began });
         let tell = move |link| {
-            let _ = tell.send_message(LinkedMsg::LinkChanged(link));
+            tell.send_replace(link);
         };
         let setup = MonitorSetup {
-            span,
+            span: span.clone(),
             ready: Some(ready),
             ..MonitorSetup::without_elections(connection, bucket, start_timeout, tell)
         };
         let (monitor, _) = Actor::spawn(None, MonitorActor, setup)
             .await
-            .map_err(failed)?;
-        let _ = watching.monitor.set(monitor.clone());
+            .map_err(|error| Error::Thread(error.to_string()))?;
         let mut tasks = JoinSet::new();
+        let watching = Arc::new(Watching {
+            shared: Arc::clone(&shared),
+            monitor: monitor.clone(),
+        });
+        tasks.spawn(attend(watching, links).instrument(span));
         tasks.spawn(tick(Arc::clone(&shared), monitor.clone()));
-        // From here on dropping the observer ends everything.
-        let observer = Observer::new(shared, monitor, watch, tasks);
+        let observer = Observer {
+            inner: Arc::new(Inner {
+                shared,
+                monitor,
+                _tasks: tasks,
+            }),
+        };
         match opened.await {
             Ok(Ok(_)) => {}
-            Ok(Err(failure)) => return Err(Error::of_start(failure, start_timeout)),
+            Ok(Err(failure)) => return Err(failure),
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         }
         let left = (began + start_timeout).since(clock::now());

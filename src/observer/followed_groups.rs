@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::following_groups::{Shared, run};
+use super::following_groups::Shared;
 use super::observed_groups::{ObservedGroups, ObservedMember, ObservedUnit};
 use super::tracked_groups::TrackedGroups;
 use super::{Observer, WatchStatus};
+use crate::actors::attend;
 use crate::clock;
 use crate::error::Error;
 use crate::store::StoreError;
@@ -41,10 +42,10 @@ pub struct FollowedGroups {
 impl FollowedGroups {
     /// Begins to follow, as a task of the present runtime. A watch begins anew after so long.
     pub(super) fn begin(observer: Observer, anew: Duration) -> Self {
-        let shared = Arc::new(Shared::new());
-        let reach = observer.inner.shared.reach.subscribe();
+        let shared = Arc::new(Shared::new(anew));
+        let links = observer.inner.shared.link.subscribe();
         let mut task = JoinSet::new();
-        task.spawn(run(reach, Arc::clone(&shared), anew));
+        task.spawn(attend(Arc::clone(&shared), links));
         Self {
             observer,
             shared,

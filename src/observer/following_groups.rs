@@ -1,21 +1,18 @@
 //! The watch on all groups of a bucket. It is restarted whenever it ends, and another one takes its
 //! place now and then.
 
-use std::convert::Infallible;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::watch;
 
 use super::tracked_groups::TrackedGroups;
-use super::watching::Reach;
-use crate::actors::WatchBackoff;
+use crate::actors::{CaughtUp, Link, Linked};
 use crate::clock;
 use crate::lock::lock;
-use crate::store::{AssignmentWatch, OUT_OF_REACH, StoreError};
+use crate::store::{AssignmentWatch, Bucket, OUT_OF_REACH, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::Key;
 use nats_elect_core::duration::rounded;
@@ -31,6 +28,8 @@ const BATCH: usize = 256;
 /// What the task and those who ask share.
 pub(super) struct Shared {
     known: Mutex<Known>,
+    /// After how long a watch begins anew.
+    anew: Duration,
     /// Waiting callers watch it.
     pub moved: watch::Sender<()>,
 }
@@ -46,8 +45,9 @@ pub(super) struct Known {
 }
 
 impl Shared {
-    pub fn new() -> Self {
+    pub fn new(anew: Duration) -> Self {
         Self {
+            anew,
             known: Mutex::new(Known {
                 groups: None,
                 is_current: false,
@@ -90,76 +90,58 @@ impl Shared {
     }
 }
 
-/// Follows the groups of the bucket that is in reach, for ever.
-pub(super) async fn run(
-    mut reach: watch::Receiver<Option<Reach>>,
-    shared: Arc<Shared>,
-    anew: Duration,
-) {
-    let mut backoff = WatchBackoff::new(clock::now());
-    loop {
-        let Some(here) = reach.borrow_and_update().clone() else {
-            if reach.changed().await.is_err() {
-                return;
-            }
-            tokio::time::sleep(backoff.reconnected().unwrap_or_default()).await;
-            continue;
-        };
-        backoff.begun(clock::now());
-        let following = AssertUnwindSafe(follow(&here, &shared, anew)).catch_unwind();
-        let ended = tokio::select! {
-            biased;
-            changed = reach.changed() => match changed {
-                Ok(()) => StoreError::Unavailable(OUT_OF_REACH.into()),
-                Err(_) => return,
-            },
-            ended = following => match ended {
-                Ok(Err(error)) => error,
-                Err(_) => StoreError::Unavailable("the watch has crashed".into()),
-            },
-        };
-        if ended.cuts_off() {
-            if shared.known().is_current {
-                backoff.caught_up();
-            }
-            backoff.connection_lost();
-        }
-        let wait = backoff.ended(clock::now());
-        tracing::debug!(%ended, wait = %rounded(wait), "the watch on groups ended: watching again");
-        shared.watch_ended(ended);
-        tokio::time::sleep(wait).await;
-    }
-}
-
-/// Watches until a watch ends, and takes what it shows. Now and then another watch takes its place.
-async fn follow(reach: &Reach, shared: &Shared, anew: Duration) -> Result<Infallible, StoreError> {
-    loop {
-        let (groups, mut watch) = begin(reach).await?;
-        shared.show(groups);
-        let mut is_old = pin!(tokio::time::sleep(anew));
+impl Linked for Shared {
+    /// Watches until a watch ends, and takes what it shows. Now and then another watch takes its
+    /// place.
+    async fn run(
+        self: Arc<Self>,
+        bucket: Bucket,
+        epoch: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
         loop {
-            let told = tokio::select! {
-                told = watch.next_batch(BATCH) => told?,
-                () = &mut is_old => break,
-            };
-            let now = clock::now();
-            shared.update(|known| {
-                known.heard = now;
-                if let Some(groups) = &mut known.groups {
-                    groups.take_all(told, now);
-                }
-            });
+            let (groups, mut watch) = begin(&bucket, epoch).await?;
+            self.show(groups);
+            caught_up.store(true, Ordering::Relaxed);
+            let mut is_old = pin!(tokio::time::sleep(self.anew));
+            loop {
+                let told = tokio::select! {
+                    told = watch.next_batch(BATCH) => told?,
+                    () = &mut is_old => break,
+                };
+                let now = clock::now();
+                self.update(|known| {
+                    known.heard = now;
+                    if let Some(groups) = &mut known.groups {
+                        groups.take_all(told, now);
+                    }
+                });
+            }
         }
+    }
+
+    fn link_changed(&self, link: &Link) {
+        if link.up().is_none() || self.known().is_current {
+            self.watch_ended(StoreError::Unavailable(OUT_OF_REACH.into()));
+        }
+    }
+
+    fn ended(&self, error: Option<&StoreError>, wait: Duration) -> Duration {
+        if let Some(ended) = error {
+            tracing::debug!(%ended, wait = %rounded(wait), "the watch on groups ended: watching again");
+            self.watch_ended(ended.clone());
+        }
+        wait
     }
 }
 
 /// Begins a watch. Returns it when it has shown everything that stood there.
-async fn begin(reach: &Reach) -> Result<(TrackedGroups, AssignmentWatch), StoreError> {
-    let mut groups = TrackedGroups::new(reach.epoch);
-    let watch = reach
-        .bucket
-        .watch_assignment(Key::ALL, reach.epoch, TIMEOUT);
-    let mut watch = watch.await?;
+async fn begin(
+    bucket: &Bucket,
+    epoch: u64,
+) -> Result<(TrackedGroups, AssignmentWatch), StoreError> {
+    let mut groups = TrackedGroups::new(epoch);
+    let mut watch = bucket.watch_assignment(Key::ALL, epoch, TIMEOUT).await?;
     while !groups.has_caught_up() {
         let told = watch.next_batch(BATCH).await?;
         groups.take_all(told, clock::now());

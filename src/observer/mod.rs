@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! builder ── monitor (actor)   the connection and the bucket, as a manager has it
-//!         └─ watching (actor)  one watch over all keys, and the data that it shows
+//!         └─ watching (task)   one watch over all keys, and the data that it shows
 //!            └─ tracked_roles  the state of all roles: no I/O, no clock
 //!               └─ tracked_role  the state of one role
 //! followed_groups                  the groups: read when they are asked for, or followed
@@ -42,7 +42,7 @@ pub use self::observed_groups::{
     UnitStanding,
 };
 use self::tracked_roles::TrackedRoles;
-use self::watching::{Shared, Stopping};
+use self::watching::Shared;
 use crate::actors::MonitorMsg;
 use crate::broadcasts::until_ended;
 use crate::clock;
@@ -91,7 +91,6 @@ pub struct Observer {
 struct Inner {
     shared: Arc<Shared>,
     monitor: ActorRef<MonitorMsg>,
-    _watch: Stopping,
     /// The tasks are aborted when they are dropped.
     _tasks: JoinSet<()>,
 }
@@ -100,22 +99,6 @@ impl Observer {
     /// Returns a builder for an observer.
     pub fn builder() -> ObserverBuilder {
         ObserverBuilder::default()
-    }
-
-    fn new(
-        shared: Arc<Shared>,
-        monitor: ActorRef<MonitorMsg>,
-        watch: Stopping,
-        tasks: JoinSet<()>,
-    ) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                shared,
-                monitor,
-                _watch: watch,
-                _tasks: tasks,
-            }),
-        }
     }
 
     /// Returns the leader of the role, as far as it is known. The leader may be stale or not
@@ -147,8 +130,8 @@ impl Observer {
 
     /// Returns what tells the bucket apart from others of its name, while the bucket is in reach.
     pub fn bucket_id(&self) -> Option<BucketId> {
-        let reach = self.inner.shared.reach.borrow();
-        reach.as_ref().map(|it| it.bucket.id(it.epoch))
+        let (bucket, epoch) = self.inner.shared.link.borrow().up()?;
+        Some(bucket.id(epoch))
     }
 
     /// Returns a stream of the changes from now on. Call [`roles`](Self::roles) after this method
@@ -202,7 +185,7 @@ impl Observer {
     /// # Cancel safety
     /// If the future is dropped, nothing is left running.
     pub async fn groups(&self, within: Duration) -> Result<ObservedGroups, Error> {
-        if self.inner.shared.reach.borrow().is_none() {
+        if self.inner.shared.link.borrow().up().is_none() {
             return Err(Error::Unavailable {
                 after: Duration::ZERO,
                 reason: match self.connection() {

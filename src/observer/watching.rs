@@ -1,7 +1,8 @@
-//! The work behind an observer: one watch, which the skeleton of actors with a link begins again
+//! The work behind an observer: one watch, which the skeleton of tasks with a link begins again
 //! whenever it ends, and a look at the key of each role whose lease has passed.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -13,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::observed::Change;
 use super::tracked_role::Now;
 use super::tracked_roles::TrackedRoles;
-use crate::actors::{Link, Linked, LinkedMsg, MonitorMsg, WatchBackoff};
+use crate::actors::{CaughtUp, Link, Linked, MonitorMsg};
 use crate::clock;
 use crate::lock::lock;
-use crate::store::{Bucket, Delivery, StoreError, Survey, Written};
+use crate::store::{Bucket, Delivery, StoreError, Written};
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::Snapshot;
@@ -43,7 +44,7 @@ pub(super) struct Shared {
     pub moved: watch::Sender<u64>,
     pub ended: CancellationToken,
     /// The bucket, while it is in reach.
-    pub reach: watch::Sender<Option<Reach>>,
+    pub link: watch::Sender<Link>,
 }
 
 impl Shared {
@@ -53,7 +54,9 @@ impl Shared {
             changes: broadcast::Sender::new(CHANGES),
             moved: watch::Sender::new(0),
             ended: CancellationToken::new(),
-            reach: watch::Sender::new(None),
+            link: watch::Sender::new(Link::Down {
+                since: clock::now(),
+            }),
         }
     }
 
@@ -104,39 +107,13 @@ fn log(change: &Change) {
     }
 }
 
-/// The bucket that is in reach.
-#[derive(Clone)]
-pub(super) struct Reach {
-    pub bucket: Bucket,
-    pub epoch: u64,
-}
-
-/// Stops the actor that watches when it is dropped.
-pub(super) struct Stopping(pub ActorRef<LinkedMsg>);
-
-impl Drop for Stopping {
-    fn drop(&mut self) {
-        self.0.stop(None);
-    }
-}
-
-/// The work of the actor that watches.
+/// The work of the task that watches.
 pub(super) struct Watching {
-    shared: Arc<Shared>,
-    /// Set once the monitor has begun.
-    pub monitor: OnceLock<ActorRef<MonitorMsg>>,
-    backoff: Mutex<WatchBackoff>,
+    pub shared: Arc<Shared>,
+    pub monitor: ActorRef<MonitorMsg>,
 }
 
 impl Watching {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            monitor: OnceLock::new(),
-            backoff: Mutex::new(WatchBackoff::new(clock::now())),
-        }
-    }
-
     fn stop(&self, reason: String) {
         self.shared
             .update(|tracked_roles| tracked_roles.watch_ended(reason));
@@ -144,29 +121,25 @@ impl Watching {
 }
 
 impl Linked for Watching {
-    async fn run(self: Arc<Self>, _bucket: Bucket) -> Result<(), StoreError> {
-        let reach = self.shared.reach.borrow().clone();
-        let Some(reach) = reach else { return Ok(()) };
-        lock(&self.backoff).begun(clock::now());
+    async fn run(
+        self: Arc<Self>,
+        bucket: Bucket,
+        epoch: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
         let number = self.shared.apply(TrackedRoles::watch_begins);
-        let Survey {
-            mut watch,
-            epoch,
-            answered,
-        } = reach.bucket.survey(TIMEOUT).await?;
-        if epoch != reach.epoch {
+        let survey = bucket.survey(TIMEOUT).await?;
+        if survey.epoch != epoch {
             return Err(StoreError::another_bucket());
         }
-        if let Some(answered) = answered {
+        let mut watch = survey.watch;
+        if let Some(answered) = survey.answered {
             self.shared.update_in(number, |tracked_roles| {
                 tracked_roles.server_says(answered, now());
             });
         }
-        let mut caught_up = false;
         loop {
-            if !caught_up && watch.has_caught_up() {
-                caught_up = true;
-                lock(&self.backoff).caught_up();
+            if watch.has_caught_up() && !caught_up.swap(true, Ordering::Relaxed) {
                 self.shared
                     .update_in(number, |tracked_roles| tracked_roles.caught_up(now()));
             }
@@ -174,7 +147,7 @@ impl Linked for Watching {
                 StoreError::Timeout { .. } => StoreError::Unavailable(SILENT.into()),
                 error => error,
             })?;
-            if shown == Delivery::Idle && !caught_up {
+            if shown == Delivery::Idle && !caught_up.load(Ordering::Relaxed) {
                 return Err(StoreError::Unavailable(LAGS.into()));
             }
             let (received, written) = (now(), watch.written());
@@ -190,46 +163,28 @@ impl Linked for Watching {
         }
     }
 
-    fn link_changed(&self, link: &Link, under_way: bool) -> Duration {
-        if under_way {
-            lock(&self.backoff).connection_lost();
-        }
-        self.shared.reach.send_replace(None);
+    fn link_changed(&self, link: &Link) {
+        let since = clock::now();
+        self.shared.link.send_replace(Link::Down { since });
         match link {
             Link::Down { .. } => self.stop("not connected to NATS".into()),
             Link::Unusable(failure) => self.stop(failure.detail.clone()),
-            Link::Up { bucket, info } => {
+            Link::Up { info, .. } => {
                 self.stop("the watch has not begun yet".into());
                 let (epoch, max_age) = (info.epoch, info.max_age);
                 self.shared
                     .update(|tracked_roles| tracked_roles.bucket_is(epoch, max_age, now()));
-                let bucket = bucket.clone();
-                self.shared
-                    .reach
-                    .send_replace(Some(Reach { bucket, epoch }));
-                return lock(&self.backoff).reconnected().unwrap_or_default();
+                self.shared.link.send_replace(link.clone());
             }
         }
-        Duration::ZERO
     }
 
-    fn ends_with_link(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, error: Option<&StoreError>) -> Duration {
-        let mut backoff = lock(&self.backoff);
-        if error.is_some_and(StoreError::cuts_off) {
-            backoff.connection_lost();
-        }
-        let wait = backoff.ended(clock::now());
+    fn ended(&self, error: Option<&StoreError>, wait: Duration) -> Duration {
         let reason = error.map_or_else(String::new, ToString::to_string);
         tracing::debug!(reason, wait = %rounded(wait), "the watch ended: watching again");
         self.stop(reason);
         // A watch ends with its bucket. Nothing else may report that another bucket took its name.
-        if let Some(monitor) = self.monitor.get() {
-            let _ = monitor.send_message(MonitorMsg::LookAtBucket);
-        }
+        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
         wait
     }
 }
@@ -255,12 +210,12 @@ pub(super) async fn tick(shared: Arc<Shared>, monitor: ActorRef<MonitorMsg>) {
                 // No caller waits for changes that time alone can bring.
                 let (number, due) = shared
                     .apply(|tracked_roles| (tracked_roles.watch(), tracked_roles.tick(room, now())));
-                let reach = shared.reach.borrow().clone();
-                let due = due.into_iter().filter_map(|role| Some((role, reach.clone()?)));
-                for (role, reach) in due {
+                let up = shared.link.borrow().up();
+                let due = due.into_iter().filter_map(|role| Some((role, up.clone()?)));
+                for (role, (bucket, epoch)) in due {
                     let monitor = monitor.clone();
                     looks.spawn(async move {
-                        let found = look(&reach, &role).await;
+                        let found = look(&bucket, epoch, &role).await;
                         if let Err(error) = &found {
                             tracing::warn!(%role, %error, "its lease has passed or the watch did not show its keys, and they can't be read");
                             let _ = monitor.send_message(MonitorMsg::LookAtBucket);
@@ -288,9 +243,13 @@ fn now() -> Now {
 }
 
 /// Reads the stream leader's entries under a role's keys.
-async fn look(reach: &Reach, role: &RoleName) -> Result<(Snapshot, Written), StoreError> {
-    let found = reach.bucket.dated_snapshot(role, TIMEOUT).await?;
-    if found.0.epoch == Some(reach.epoch) {
+async fn look(
+    bucket: &Bucket,
+    epoch: u64,
+    role: &RoleName,
+) -> Result<(Snapshot, Written), StoreError> {
+    let found = bucket.dated_snapshot(role, TIMEOUT).await?;
+    if found.0.epoch == Some(epoch) {
         Ok(found)
     } else {
         Err(StoreError::another_bucket())

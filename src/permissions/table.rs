@@ -47,269 +47,242 @@ pub(super) struct Row {
     pub parts: &'static [Part],
     pub need: Need,
     pub why: &'static str,
-    pub publish: &'static [&'static str],
-    pub subscribe: &'static [&'static str],
+    pub subjects: &'static [&'static str],
 }
 
-pub(super) const TABLE: &[Row] = &[
+/// What users publish to.
+pub(super) const PUBLISHED: &[Row] = &[
     Row {
         parts: &[Candidate, Observer, Admin, Retire],
         need: Need::Read,
         why: "The bucket's settings, and reads from the stream leader.",
-        publish: &[
+        subjects: &[
             "$JS.API.STREAM.INFO.KV_{bucket}",
             "$JS.API.STREAM.MSG.GET.KV_{bucket}",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Candidate, Observer, Admin],
         need: Need::Read,
         why: "The watch and its flow control. No `$JS.API.DIRECT.GET`, of this stream or any other: the server writes the answer \
               wherever the asker says, with the stored message's headers and value (docs/security.md).",
-        publish: &[
+        subjects: &[
             "$JS.API.CONSUMER.CREATE.KV_{bucket}.>",
             "$JS.FC.KV_{bucket}.>",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Observer, Admin],
         need: Need::Tools,
         why: "How some Key-Value clients begin a watch; the library does not.",
-        publish: &["$JS.API.CONSUMER.CREATE.KV_{bucket}"],
-        subscribe: &[],
+        subjects: &["$JS.API.CONSUMER.CREATE.KV_{bucket}"],
     },
     Row {
         parts: &[Admin],
         need: Need::Make,
         why: "The bucket: make it and edit it.",
-        publish: &[
+        subjects: &[
             "$JS.API.STREAM.CREATE.KV_{bucket}",
             "$JS.API.STREAM.UPDATE.KV_{bucket}",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Admin],
         need: Need::Make,
         why: "The stream that keeps leader changes: make it, edit it, look at its settings.",
-        publish: &[
+        subjects: &[
             "$JS.API.STREAM.CREATE.nats-elect-events-{bucket}",
             "$JS.API.STREAM.UPDATE.nats-elect-events-{bucket}",
             "$JS.API.STREAM.INFO.nats-elect-events-{bucket}",
             "{events}.{bucket}.*",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Admin],
         need: Need::Tools,
         why: "Limits of the account, as tools show them.",
-        publish: &["$JS.API.INFO"],
-        subscribe: &[],
+        subjects: &["$JS.API.INFO"],
     },
     Row {
         parts: &[Admin],
         need: Need::Tools,
         why: "Every role's key (`nats kv del`).",
-        publish: &["$KV.{bucket}.*"],
-        subscribe: &[],
+        subjects: &["$KV.{bucket}.*"],
     },
     Row {
         parts: &[Retire],
         need: Need::Retire,
         why: "A delete marker under the role's key, then the removal. The removal can't be limited to a role.",
-        publish: &["$KV.{bucket}.{role}"],
-        subscribe: &[],
+        subjects: &["$KV.{bucket}.{role}"],
     },
     Row {
         parts: &[Retire],
         need: Need::Retire,
         why: "",
-        publish: &["$JS.API.STREAM.PURGE.KV_{bucket}"],
-        subscribe: &[],
+        subjects: &["$JS.API.STREAM.PURGE.KV_{bucket}"],
     },
     Row {
         parts: &[Candidate],
         need: Need::Lead,
         why: "Each role's key and its fence record.",
-        publish: &["$KV.{bucket}.{role}", "$KV.{bucket}._fence.{role}"],
-        subscribe: &[],
+        subjects: &["$KV.{bucket}.{role}", "$KV.{bucket}._fence.{role}"],
     },
     Row {
         parts: &[Candidate],
         need: Need::KeepData,
         why: "What leaders keep by `term.store()`, and the guard of its conditional writes.",
-        publish: &["$KV.{bucket}._data.{role}.>", "$KV.{bucket}._guard.{role}"],
-        subscribe: &[],
+        subjects: &["$KV.{bucket}._data.{role}.>", "$KV.{bucket}._guard.{role}"],
     },
     Row {
         parts: &[Candidate],
         need: Need::Own,
         why: "Groups: the map of each, and the leases of all of its members, which end each other's. Grant these to members alone: \
               whoever may write there can give units to anybody.",
-        publish: &["$KV.{bucket}._groups.{group}.>"],
-        subscribe: &[],
+        subjects: &["$KV.{bucket}._groups.{group}.>"],
     },
     Row {
         parts: &[Candidate],
         need: Need::KeepUnitData,
         why: "What owners of units keep by `term.store()`, its fences, and the guards of its conditional writes.",
-        publish: &[
+        subjects: &[
             "$KV.{bucket}._gfence.{group}.>",
             "$KV.{bucket}._gdata.{group}.>",
             "$KV.{bucket}._guard.{group}.>",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Candidate],
         need: Need::HandOver,
         why: "Handoffs and takeovers: questions to all candidates of a role, and to one of them.",
-        publish: &["nats-elect.{bucket}.{role}", "nats-elect.{bucket}.{role}.*"],
-        subscribe: &[],
+        subjects: &["nats-elect.{bucket}.{role}", "nats-elect.{bucket}.{role}.*"],
     },
     Row {
         parts: &[Candidate],
         need: Need::HandOver,
         why: "Answers to those of other instances. No `allow_responses`: it permits whatever subject an asker names.",
-        publish: &["nats-elect.{bucket}._answer.>"],
-        subscribe: &[],
+        subjects: &["nats-elect.{bucket}._answer.>"],
     },
     Row {
         parts: &[Candidate],
         need: Need::BeOperated,
         why: "Answers to those who operate instances. Not `_INBOX.>`: whoever may publish there can pass for the server that \
               confirms other candidates' writes.",
-        publish: &["{admin}.{bucket}._answer.>"],
-        subscribe: &[],
+        subjects: &["{admin}.{bucket}._answer.>"],
     },
     Row {
         parts: &[Candidate],
         need: Need::Publish,
         why: "What changes hands; the stream that keeps it is made by `admin.conf`'s user.",
-        publish: &["{events}.{bucket}.{role}"],
-        subscribe: &[],
+        subjects: &["{events}.{bucket}.{role}"],
     },
     Row {
         parts: &[Observer],
         need: Need::History,
         why: "The history of leader changes, where it is kept.",
-        publish: &[
+        subjects: &[
             "$JS.API.STREAM.INFO.nats-elect-events-{bucket}",
             "$JS.API.CONSUMER.CREATE.nats-elect-events-{bucket}.>",
             "$JS.API.CONSUMER.INFO.nats-elect-events-{bucket}.>",
             "$JS.API.CONSUMER.MSG.NEXT.nats-elect-events-{bucket}.>",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Observer, Operator, Retire],
         need: Need::Ask,
         why: "Who is there, and how they are: of the instances themselves.",
-        publish: &["{admin}.{bucket}.instances", "{admin}.{bucket}.status.*.*"],
-        subscribe: &[],
+        subjects: &["{admin}.{bucket}.instances", "{admin}.{bucket}.status.*.*"],
     },
     Row {
         parts: &[Observer, Operator],
         need: Need::Ask,
         why: "The same of all roles, and by NATS tools.",
-        publish: &[
+        subjects: &[
             "{admin}.{bucket}.status.*",
             "$SRV.*",
             "$SRV.*.nats-elect",
             "$SRV.*.nats-elect.*",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Operator],
         need: Need::Operate,
         why: "What they are to do with all roles: `<verb>.<incarnation>`.",
-        publish: &[
+        subjects: &[
             "{all}{admin}.{bucket}.pause.*",
             "{all}{admin}.{bucket}.resume.*",
             "{all}{admin}.{bucket}.cordon.*",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Operator],
         need: Need::Operate,
         why: "And with one: `<verb>.<incarnation>.<role>`. Leave out verbs to permit less.",
-        publish: &[
+        subjects: &[
             "{admin}.{bucket}.step-down.*.{role}",
             "{admin}.{bucket}.pause.*.{role}",
             "{admin}.{bucket}.resume.*.{role}",
             "{admin}.{bucket}.cordon.*.{role}",
         ],
-        subscribe: &[],
     },
     Row {
         parts: &[Operator],
         need: Need::Operate,
         why: "Ending the wait for a lease whose holder is gone. Leave this out for users who must not decide that: if the \
               holder lives, there are two leaders until its next heartbeat.",
-        publish: &["{admin}.{bucket}.end-lease.*.{role}"],
-        subscribe: &[],
+        subjects: &["{admin}.{bucket}.end-lease.*.{role}"],
     },
     Row {
         parts: &[Operator, Observer],
         need: Need::OperateGroups,
         why: "Groups: their plan, `<verb>.<incarnation>.<group>`.",
-        publish: &["{admin}.{bucket}.group-plan.*.{group}"],
-        subscribe: &[],
+        subjects: &["{admin}.{bucket}.group-plan.*.{group}"],
     },
     Row {
         parts: &[Operator],
         need: Need::OperateGroups,
         why: "That an instance is to have a unit of a group.",
-        publish: &["{admin}.{bucket}.take-unit.*.{group}"],
-        subscribe: &[],
+        subjects: &["{admin}.{bucket}.take-unit.*.{group}"],
     },
     Row {
         parts: &[Operator],
         need: Need::OperateGroups,
         why: "That a group is to have another number of shards. All its handlers end then, and begin anew.",
-        publish: &["{admin}.{bucket}.resize-group.*.{group}"],
-        subscribe: &[],
+        subjects: &["{admin}.{bucket}.resize-group.*.{group}"],
     },
+];
+
+/// What users subscribe to.
+pub(super) const SUBSCRIBED: &[Row] = &[
     Row {
         parts: &[Candidate, Observer, Admin],
         need: Need::Read,
         why: "Where answers and the watch's messages come in.",
-        publish: &[],
-        subscribe: &["{inbox}.>"],
+        subjects: &["{inbox}.>"],
     },
     Row {
         parts: &[Retire],
         need: Need::Read,
         why: "Where answers come in.",
-        publish: &[],
-        subscribe: &["{inbox}.>"],
+        subjects: &["{inbox}.>"],
     },
     Row {
         parts: &[Observer, Operator, Retire],
         need: Need::Ask,
         why: "Where instances answer: NATS tools need it as their inbox prefix (`nats --inbox-prefix`).",
-        publish: &[],
-        subscribe: &["{admin}.{bucket}._answer.>"],
+        subjects: &["{admin}.{bucket}._answer.>"],
     },
     Row {
         parts: &[Candidate],
         need: Need::HandOver,
         why: "Questions of other instances, and their answers.",
-        publish: &[],
-        subscribe: &["nats-elect.{bucket}.>"],
+        subjects: &["nats-elect.{bucket}.>"],
     },
     Row {
         parts: &[Candidate],
         need: Need::BeOperated,
         why: "Requests of those who operate instances: by NATS tools, who is there, how they are, and what they are to do. Whatever \
               is left out can't be asked of this instance; with `admin.enabled = false` nothing of it is needed.",
-        publish: &[],
-        subscribe: &[
+        subjects: &[
             "$SRV.*",
             "$SRV.*.nats-elect",
             "$SRV.*.nats-elect.*",
@@ -330,8 +303,7 @@ pub(super) const TABLE: &[Row] = &[
         parts: &[Candidate],
         need: Need::BeOperatedInGroups,
         why: "The same of groups. An instance without groups needs none of these lines.",
-        publish: &[],
-        subscribe: &[
+        subjects: &[
             "{any group}{admin}.{bucket}.group-plan.*.*",
             "{any group}{admin}.{bucket}.take-unit.*.*",
             "{any group}{admin}.{bucket}.resize-group.*.*",

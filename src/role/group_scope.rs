@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
+use super::fenced::DataSource;
 use super::group_requests::GroupRequest;
 use super::handler::ErasedHandler;
 use super::health_check::HealthCheck;
@@ -247,7 +248,7 @@ impl GroupScope {
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),
             ask,
-            data: self.bucket.subscribe().into(),
+            data: DataSource::Link(self.bucket.subscribe()),
         };
         let at_work = (handler, &self.runtime);
         let running = RunningTerm::start_unit(setup, start, id, span, at_work, report);

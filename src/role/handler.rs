@@ -101,13 +101,7 @@ pub trait RoleHandler: Send + Sync + 'static {
 
 /// A handler of any type. [`RoleHandler::boxed`] makes it. Clones are the same handler.
 #[derive(Clone)]
-pub struct BoxHandler(Arc<dyn ErasedHandler>);
-
-impl BoxHandler {
-    pub(crate) fn erased(self) -> Arc<dyn ErasedHandler> {
-        self.0
-    }
-}
+pub struct BoxHandler(pub(crate) Arc<dyn ErasedHandler>);
 
 impl RoleHandler for BoxHandler {
     fn lead(&self, term: Term) -> impl Future<Output = Result<(), BoxError>> + Send {
@@ -315,15 +309,8 @@ mod tests {
         assert!(ErasedHandler::healthy(Arc::new(Arc::new(idle()))).is_none());
         assert!(ErasedHandler::healthy(Arc::new(Box::new(idle()))).is_none());
         assert!(ErasedHandler::healthy(Arc::new(Arc::new(Checked))).is_some());
-        assert!(idle().boxed().erased().healthy().is_none());
-        assert!(
-            Arc::new(idle())
-                .boxed()
-                .boxed()
-                .erased()
-                .healthy()
-                .is_none()
-        );
-        assert!(Checked.boxed().boxed().erased().healthy().is_some());
+        assert!(idle().boxed().0.healthy().is_none());
+        assert!(Arc::new(idle()).boxed().boxed().0.healthy().is_none());
+        assert!(Checked.boxed().boxed().0.healthy().is_some());
     }
 }

@@ -5,14 +5,18 @@
 //! the last order says. Orders are passed to the election in the order in which they were kept,
 //! even if several callers give orders at the same time.
 
-use std::sync::Mutex;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::scope::{Request, RoleScope};
 use super::term::TermError;
+use crate::error::Error;
 use crate::lock::lock;
+use crate::model::admin::known;
 use nats_elect_core::handoff::Handoff;
+use nats_elect_core::token::FencingToken;
 use nats_elect_core::{Intent, Reply};
 
 /// Whether an instance takes part in elections for new terms of a role.
@@ -38,29 +42,27 @@ impl From<Order> for Intent {
 
 /// The result of a term that was ended on purpose. In each case this instance does not lead any
 /// more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SteppedDown {
     /// Whether the role was freed for others at once.
     ///
     /// If not, others take over when the lease has run out. Either NATS was out of reach, or the
     /// handler did not end in time.
+    #[serde(default)]
     pub released: bool,
     /// The result of the handoff, if the role was freed for a successor.
     ///
     /// The successor is the instance that was named, one that was found ready, or one of higher
     /// priority that asked for the role meanwhile.
+    #[serde(default, deserialize_with = "known")]
     pub handoff: Option<Handoff>,
 }
-
-/// Whether a role is paused, by the last order.
-#[derive(Debug, Default)]
-pub(super) struct Orders(Mutex<bool>);
 
 impl RoleScope {
     /// Returns whether this instance takes part in no election for a new term of the role.
     pub fn is_paused(&self) -> bool {
-        *lock(&self.orders.0)
+        *lock(&self.paused)
     }
 
     /// Gives an order at once. The future resolves when the election follows the order. For a
@@ -73,7 +75,7 @@ impl RoleScope {
             .running()
             .filter(|term| order == Order::Cordon && !term.has_ended());
         let answer = {
-            let mut paused = lock(&self.orders.0);
+            let mut paused = lock(&self.paused);
             *paused = order != Order::Resume;
             let (reply, answer) = oneshot::channel();
             let intent = order.into();
@@ -101,6 +103,44 @@ impl RoleScope {
                     None => Ok(None),
                 },
             }
+        }
+    }
+
+    /// Ends the term: this one, if one is expected, and in the name of this successor, if there is
+    /// to be one. Waits for both.
+    pub async fn step_down(
+        &self,
+        to: Option<String>,
+        expected: Option<FencingToken>,
+        hold_off: Duration,
+    ) -> Result<SteppedDown, Error> {
+        let successor = to.clone().unwrap_or_default();
+        let (reply, answer) = oneshot::channel();
+        let intent = Intent::StepDown {
+            to,
+            expected,
+            hold_off,
+        };
+        (self.ask)(Request::Intend { intent, reply });
+        match answer.await {
+            Ok(Reply::SteppedDown { released, handoff }) => Ok(SteppedDown { released, handoff }),
+            Ok(Reply::SuccessorAbsent) => Err(Error::SuccessorAbsent { successor }),
+            Ok(Reply::SuccessorRefused(reason)) => {
+                Err(Error::SuccessorRefused { successor, reason })
+            }
+            Ok(_) => Err(self.not_in_term(expected)),
+            Err(_) => Err(Error::Stopped),
+        }
+    }
+
+    /// Returns why a request to the leader of a term was refused.
+    fn not_in_term(&self, expected: Option<FencingToken>) -> Error {
+        let current = self.status.borrow().fencing_token;
+        match current.filter(|_| self.is_leader()) {
+            Some(fencing_token) if expected.is_some_and(|term| term != fencing_token) => {
+                Error::UnexpectedTerm { fencing_token }
+            }
+            _ => Error::NotLeader,
         }
     }
 

@@ -72,7 +72,7 @@ impl RunningTerm {
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
         let promoted = clock::now();
-        let setup = scope.term_setup(scope.bucket.subscribe());
+        let setup = scope.term_setup(DataSource::Link(scope.bucket.subscribe()));
         let (running, leading) = Self::begin(setup, start, id, report);
         if scope.settings.overrun == Overrun::Exit {
             let _ = leading.ending.guard.set(running.guard_process());
@@ -112,17 +112,7 @@ impl RunningTerm {
         id: CorrelationId,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> (Self, Leading) {
-        let TermSetup {
-            name,
-            unit,
-            shards,
-            owner,
-            settings,
-            labels,
-            connection,
-            ask,
-            data,
-        } = setup;
+        let settings = setup.settings;
         let ended = CancellationToken::new();
         let ending = Arc::new(Ending {
             term: start.term,
@@ -134,9 +124,9 @@ impl RunningTerm {
         let term = Term(Arc::new(TermInner {
             id: start.term,
             correlation_id: id,
-            role: name,
-            unit,
-            shards,
+            role: setup.name,
+            unit: setup.unit,
+            shards: setup.shards,
             lease_token: start.lease_token,
             fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
@@ -150,12 +140,12 @@ impl RunningTerm {
             abort: CancellationToken::new(),
             polls: Polls::default(),
             ending: Arc::downgrade(&ending),
-            connection,
-            ask,
+            connection: setup.connection,
+            ask: setup.ask,
             validation_interval: settings.validation_interval,
             validate_always: settings.validate_on_critical_ops,
             proof: Mutex::new(None),
-            access: Access::new(owner, data, labels, settings.data_limit),
+            access: Access::new(setup.owner, setup.data, setup.labels, settings.data_limit),
             load: AtomicU32::new(0),
         }));
         let leading = Leading {
@@ -208,7 +198,7 @@ impl RunningTerm {
     /// Returns the fencing token, if the term is neither over nor being wound down.
     pub fn in_office(&self) -> Option<FencingToken> {
         let term = &self.term;
-        (term.is_valid() && !term.is_cancelled()).then(|| term.fencing_token())
+        term.in_office().then(|| term.fencing_token())
     }
 
     /// Records the proof of a heartbeat that is now confirmed.

@@ -16,7 +16,6 @@ use super::fenced::DataSource;
 use super::handler::ErasedHandler;
 use super::health_check::Check;
 use super::instance::Instance;
-use super::orders::Orders;
 use super::running::{RunningTerm, TermSetup};
 use crate::clock;
 use crate::lock::lock;
@@ -25,7 +24,7 @@ use crate::model::config::RoleSettings;
 use crate::model::statement::Keyring;
 use crate::model::status::RoleStatus;
 use crate::repeated::Repeated;
-use crate::store::Bucket;
+use crate::store::{Bucket, DataOwner};
 use nats_elect_core::event::{Event, FailureKind, Outcome};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::status::{ConnectionStatus, LeaderInfo};
@@ -86,7 +85,8 @@ pub(crate) struct RoleScope {
     events: OnceLock<broadcast::Sender<Event>>,
     /// Cancelled when the role is no longer managed.
     pub ended: CancellationToken,
-    pub(super) orders: Orders,
+    /// Whether the role is paused, by the last order.
+    pub(super) paused: Mutex<bool>,
     running: Mutex<Option<RunningTerm>>,
     notes: Mutex<Notes>,
     /// How long the election stood still before its present step, if that was long enough to miss a
@@ -146,7 +146,7 @@ impl RoleScope {
             bucket: watch::Sender::new(None),
             events: OnceLock::new(),
             ended: CancellationToken::new(),
-            orders: Orders::default(),
+            paused: Mutex::default(),
             running: Mutex::new(None),
             notes: Mutex::default(),
             stood_still: Mutex::default(),
@@ -164,17 +164,17 @@ impl RoleScope {
     }
 
     /// Returns what a term of the role begins with.
-    pub(super) fn term_setup(&self, data: impl Into<DataSource>) -> TermSetup<'_> {
+    pub(super) fn term_setup(&self, data: DataSource) -> TermSetup<'_> {
         TermSetup {
             name: self.role.as_str().into(),
             unit: None,
             shards: None,
-            owner: self.role.clone().into(),
+            owner: DataOwner::Role(self.role.clone()),
             settings: &self.settings,
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),
             ask: Arc::clone(&self.ask),
-            data: data.into(),
+            data,
         }
     }
 

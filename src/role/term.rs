@@ -299,10 +299,15 @@ impl Term {
     /// The proof is valid until the end of the lease at most. It may outlive the term, if the term
     /// ends earlier.
     pub fn proof(&self) -> Option<String> {
-        if !self.is_valid() || self.is_cancelled() {
+        if !self.in_office() {
             return None;
         }
         crate::lock::lock(&self.0.proof).clone()
+    }
+
+    /// Whether the term is neither over nor being wound down.
+    pub(super) fn in_office(&self) -> bool {
+        self.is_valid() && !self.is_cancelled()
     }
 
     /// Returns how far this role can rely on NATS now. While it is `Suspended`, hold back work that
@@ -327,7 +332,7 @@ impl Term {
     /// # Cancel safety
     /// The renewal goes on if the future is dropped. Nothing else is lost.
     pub async fn validate(&self) -> Result<FencingToken, TermError> {
-        if !self.is_valid() || self.is_cancelled() {
+        if !self.in_office() {
             return Err(TermError::NotLeader);
         }
         let (reply, answer) = oneshot::channel();
@@ -350,7 +355,7 @@ impl Term {
     /// # Cancel safety
     /// The same as [`validate`](Self::validate).
     pub async fn authorize(&self) -> Result<FencingToken, TermError> {
-        if !self.is_valid() || self.is_cancelled() {
+        if !self.in_office() {
             return Err(TermError::NotLeader);
         }
         let proved = Moment::from_nanos(self.0.proved.load(Ordering::Acquire));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use super::fenced::{MemoryBucket, TestStore};
+use super::fenced::{DataSource, MemoryBucket, TestStore};
 use super::handler::{BoxError, RoleHandler, handler_fn};
 use super::instance::Instance;
 use super::running::{Leading, RunningTerm};
@@ -109,7 +109,7 @@ impl TestTerm {
         let scope = RoleScope::new(
             role.clone(),
             settings.clone(),
-            idle.erased(),
+            idle.0,
             Handle::current(),
             ask,
             Keyring::default(),
@@ -124,8 +124,12 @@ impl TestTerm {
             lease: now + LEASE,
             proved: now,
         };
-        let (running, leading) =
-            RunningTerm::begin(scope.term_setup(store.clone()), &start, id, |_| {});
+        let (running, leading) = RunningTerm::begin(
+            scope.term_setup(DataSource::Memory(store.clone())),
+            &start,
+            id,
+            |_| {},
+        );
         *lock(&election.running) = Some(running.clone());
         Self {
             role,

@@ -10,14 +10,15 @@ use std::time::Duration;
 use async_nats::header::NATS_MESSAGE_TTL;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessage;
-use async_nats::{HeaderMap, Message, Request};
-use futures::{StreamExt, TryStreamExt, stream};
+use async_nats::{HeaderMap, Request};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, Standing};
 use super::data::LOOKS;
 use super::entry::{is_marker, pairs};
 use super::error::StoreError;
-use super::ordered::{Next, OrderedWatch};
+use super::feed::broken;
+use super::watch::Watch;
 use super::write::expecting;
 use crate::clock;
 use nats_elect_core::assignment::{Epoch, Key, Value};
@@ -26,8 +27,10 @@ use nats_elect_core::name::GroupName;
 
 /// A watch over keys of groups.
 pub struct AssignmentWatch {
-    watch: OrderedWatch,
-    bucket: Bucket,
+    watch: Watch,
+    /// The bucket after the watch had begun.
+    standing: Standing,
+    is_caught_up: bool,
 }
 
 /// What the watch tells.
@@ -50,11 +53,22 @@ impl Bucket {
         epoch: u64,
         timeout: Duration,
     ) -> Result<AssignmentWatch, StoreError> {
-        let watch = self.watch_in_order(keys, timeout).await?;
-        require_same(watch.standing.epoch, epoch)?;
+        let keys = self.subject(keys);
+        let mut watch = self
+            .watch_keys(std::slice::from_ref(&keys), timeout)
+            .await?;
+        // Requested after the watch has begun, so later sequences are new messages. The keys come
+        // last: so the watch has shown all that stood there up to the stream's last sequence.
+        let standing = self.standing_since(clock::now(), timeout).await?;
+        require_same(standing.epoch, epoch)?;
+        let last = self.last(keys, timeout).await?;
+        watch
+            .feed
+            .catches_up_at([last.map(|message| message.sequence)]);
         Ok(AssignmentWatch {
             watch,
-            bucket: self.clone(),
+            standing,
+            is_caught_up: false,
         })
     }
 
@@ -208,23 +222,39 @@ impl AssignmentWatch {
     ///
     /// Keys that are neither a map's nor a member's are left out.
     pub async fn next_batch(&mut self, most: usize) -> Result<Vec<AssignmentDelivery>, StoreError> {
-        let (bucket, epoch) = (&self.bucket, self.watch.standing.epoch);
-        let tell = |next| match next {
-            Next::Stored(sequence, message) => {
-                let Message {
-                    subject,
-                    headers,
-                    payload,
-                    ..
-                } = message;
-                let key = bucket.assignment_key(&subject)?;
-                let value = value(&key, sequence, headers.as_ref(), &payload, epoch);
-                Some(AssignmentDelivery::Shown(key, sequence, value))
+        let mut told: Vec<_> = self.next().await?.into_iter().collect();
+        for _ in 1..most {
+            let Some(next) = self.next().now_or_never() else {
+                break;
+            };
+            told.extend(next?);
+        }
+        Ok(told)
+    }
+
+    /// Returns what the watch tells next. The watch is over with the first error.
+    async fn next(&mut self) -> Result<Option<AssignmentDelivery>, StoreError> {
+        let Standing {
+            epoch,
+            last_sequence,
+        } = self.standing;
+        if !self.is_caught_up && self.watch.has_caught_up() {
+            self.is_caught_up = true;
+            return Ok(Some(AssignmentDelivery::CaughtUp(last_sequence)));
+        }
+        let Some((sequence, message)) = self.watch.next_stored().await? else {
+            if self.is_caught_up {
+                return Ok(None);
             }
-            Next::CaughtUp(last) => Some(AssignmentDelivery::CaughtUp(last)),
-            Next::Nothing => None,
+            // Its server lags, or the last of the keys was removed at this moment.
+            return Err(broken("it was idle before it had caught up"));
         };
-        self.watch.next_batch(most, tell).await
+        let key = self.watch.bucket.assignment_key(&message.subject);
+        Ok(key.map(|key| {
+            let headers = message.headers.as_ref();
+            let value = value(&key, sequence, headers, &message.payload, epoch);
+            AssignmentDelivery::Shown(key, sequence, value)
+        }))
     }
 }
 

@@ -251,7 +251,7 @@ impl Bucket {
             max_msg_size: info.max_msg_size,
             replicated: info.replicas > 1,
         };
-        *self.traits_slot() = Some(traits);
+        *lock(&self.shared.traits) = Some(traits);
         stream.domain.clone_into(&mut *self.domain());
         Ok(info)
     }
@@ -385,11 +385,7 @@ impl Bucket {
     /// Returns the properties as of the last look at the bucket. Each new connection brings a look,
     /// and so does the passing of time.
     pub fn traits(&self) -> Option<Traits> {
-        *self.traits_slot()
-    }
-
-    fn traits_slot(&self) -> MutexGuard<'_, Option<Traits>> {
-        lock(&self.shared.traits)
+        *lock(&self.shared.traits)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::{self, ErrorCode};
 
-use super::error_codes::Meaning;
+use super::error_codes::error_of;
 use super::request::CUT_OFF;
 use nats_elect_core::event::FailureKind;
 
@@ -170,24 +170,12 @@ impl StoreError {
 
     /// Converts an error answer of `JetStream`.
     pub(super) fn from_server(error: &jetstream::Error, bucket: &str) -> Self {
-        let code = error.error_code().0;
-        let detail = error.to_string();
-        match Meaning::of(code, error.code()) {
-            Some(Meaning::Conflict) => Self::Conflict {
-                current: last_sequence(&detail),
-            },
-            Some(Meaning::Contended) => Self::Contended(detail),
-            Some(Meaning::Unavailable) => Self::Unavailable(detail),
-            Some(Meaning::Uncertain) if !is_full(&detail) => Self::Uncertain(detail),
-            Some(Meaning::Full | Meaning::Uncertain) => Self::BucketFull(detail),
-            Some(Meaning::Off) => Self::JetStreamDisabled(detail),
-            Some(Meaning::Gone) => Self::BucketMissing {
-                bucket: bucket.to_owned(),
-            },
-            Some(Meaning::Unsupported) => Self::Unsupported(detail),
-            Some(Meaning::Unfit) => Self::BucketUnfit(detail),
-            Some(Meaning::Refused) | None => Self::Rejected { code, detail },
+        let code = error.error_code();
+        if code == ErrorCode::STREAM_NOT_FOUND {
+            let bucket = bucket.to_owned();
+            return Self::BucketMissing { bucket };
         }
+        error_of(code.0, error.code(), error.to_string())
     }
 
     /// Returns the error of who asks for what is in a bucket, where that was replaced.
@@ -202,20 +190,6 @@ impl StoreError {
             detail: format!("unreadable {what}: {why}"),
         }
     }
-}
-
-fn is_full(text: &str) -> bool {
-    ["maximum bytes exceeded", "maximum messages exceeded"]
-        .iter()
-        .any(|limit| text.contains(limit))
-}
-
-fn last_sequence(text: &str) -> Option<u64> {
-    let (_, rest) = text.split_once("wrong last sequence: ")?;
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    rest[..end].parse().ok()
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use async_nats::header::{
     NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL, NATS_BATCH_ID, NATS_BATCH_SEQUENCE,
 };
 use async_nats::{HeaderMap, Request};
-use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use super::bucket::Bucket;
@@ -18,7 +17,7 @@ use super::data_owner::DataOwner;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
 use super::request::understood;
-use super::write::{expecting, expecting_of, expecting_of_with, require_above, wire_size};
+use super::write::{Ack, expecting, expecting_of, expecting_of_with, require_above, wire_size};
 use crate::clock;
 use nats_elect_core::name::DataKey;
 
@@ -41,15 +40,6 @@ pub struct DataWrite {
     /// The sequence that the key must have, 0 if the key must be missing, or `None` for no
     /// condition.
     pub over: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct BatchAck {
-    stream: String,
-    domain: Option<String>,
-    seq: u64,
-    batch: Option<String>,
-    count: Option<u64>,
 }
 
 impl Bucket {
@@ -153,7 +143,7 @@ impl Bucket {
         let subject = self.data_subject(owner, &last.key);
         let answer = self.ask(subject, request, left).await;
         open.ended = !answer.as_ref().is_err_and(leaves_open);
-        let ack: BatchAck = answer?;
+        let ack: Ack = answer?;
         self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
         if ack.batch.as_deref() != Some(&id) || ack.count != Some(count) {
             return Err(StoreError::unreadable(
@@ -232,7 +222,7 @@ impl Bucket {
         if answer.as_ref().is_empty() {
             return Ok(());
         }
-        understood::<BatchAck>(answer.as_ref(), self.name())?;
+        understood::<Ack>(answer.as_ref(), self.name())?;
         Err(StoreError::Unsupported(
             "the server took the beginning of a batch for a message by itself; atomic batches need nats-server 2.12"
                 .into(),

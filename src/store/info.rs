@@ -30,8 +30,6 @@ pub struct BucketInfo {
     pub unique_sequences: bool,
     /// The number of servers that keep it.
     pub replicas: usize,
-    /// The number of values that it keeps per key; -1 for all.
-    pub history: i64,
     /// Whether this client has just created it.
     pub created: bool,
     /// Its shortcomings and risks.
@@ -166,7 +164,6 @@ impl StreamInfo {
                 .filter(|size| *size > 0),
             unique_sequences: config.unique_sequences(),
             replicas: config.num_replicas,
-            history: config.max_msgs_per_subject,
             created: false,
             notes: config.notes(bucket),
         })

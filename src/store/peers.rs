@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::bucket::Bucket;
 use super::error::StoreError;
-use super::questions::{Answers, Receivers};
+use super::questions::Answers;
 use crate::clock;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::{InstanceId, RoleName};
@@ -56,12 +56,14 @@ impl Bucket {
         heard: impl FnMut(PeerReply) + Send + 'static,
     ) {
         let all = format!("{}{role}", self.peers_prefix());
-        let to = if among.is_empty() {
-            Receivers::All(all)
+        let each = among.iter().map(|heir| format!("{all}.{heir}"));
+        let each: Vec<_> = each.collect();
+        let (to, once) = if each.is_empty() {
+            (vec![all], false)
         } else {
-            Receivers::Each(among.iter().map(|heir| format!("{all}.{heir}")).collect())
+            (each, true)
         };
-        self.pose(to, question, within, heard).await;
+        self.pose(&to, once, question, within, heard).await;
     }
 
     /// Asks one instance. Returns nothing if it does not answer in time.
@@ -83,16 +85,17 @@ impl Bucket {
         let heard = move |reply| {
             let _ = sender.take().map(|sender| sender.send(reply));
         };
-        let to = Receivers::Each(vec![subject]);
-        self.pose(to, question, within, heard).await;
+        self.pose(&[subject], true, question, within, heard).await;
         answer.try_recv().ok()
     }
 
     /// Sends a question, and waits until its answers were heard or the time is up. An instance that
-    /// has not answered by then counts as absent.
+    /// has not answered by then counts as absent. With `once` one instance listens under each
+    /// subject, if any.
     async fn pose(
         &self,
-        to: Receivers,
+        to: &[String],
+        once: bool,
         question: &PeerRequest,
         within: Duration,
         heard: impl FnMut(PeerReply) + Send + 'static,
@@ -101,7 +104,7 @@ impl Bucket {
         // In a box, which goes before the wait begins.
         let sending = Box::pin(tokio::time::timeout(
             within,
-            self.send_question(to, question, heard),
+            self.send_question(to, once, question, heard),
         ));
         match sending.await {
             Ok(Ok(mut answers)) => {
@@ -115,16 +118,20 @@ impl Bucket {
 
     async fn send_question(
         &self,
-        to: Receivers,
+        to: &[String],
+        once: bool,
         question: &PeerRequest,
         heard: impl FnMut(PeerReply) + Send + 'static,
     ) -> Result<Answers, StoreError> {
         self.require_connection()?;
         let prefix = answers_prefix(&self.peers_prefix());
         let client = self.client();
-        let answers = self.questions().expect(client, &prefix, &to, heard).await?;
+        let answers = self
+            .questions()
+            .expect(client, &prefix, to, once, heard)
+            .await?;
         let body = question.to_json();
-        for subject in to.subjects() {
+        for subject in to {
             client
                 .publish_with_reply(
                     subject.clone(),

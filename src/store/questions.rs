@@ -18,15 +18,6 @@ use nats_elect_core::peer::PeerReply;
 #[derive(Debug, Default)]
 pub(super) struct Questions(tokio::sync::Mutex<Option<Arc<Sorter<Question>>>>);
 
-/// The subjects of a question.
-#[derive(Debug)]
-pub(super) enum Receivers {
-    /// Any number of instances listen there.
-    All(String),
-    /// One instance listens at each, if any.
-    Each(Vec<String>),
-}
-
 pub(super) struct Question {
     heard: Box<dyn FnMut(PeerReply) + Send>,
     /// The subjects that may still bring an answer.
@@ -51,14 +42,15 @@ impl Questions {
         &self,
         client: &Client,
         prefix: &str,
-        to: &Receivers,
+        to: &[String],
+        once: bool,
         heard: impl FnMut(PeerReply) + Send + 'static,
     ) -> Result<Answers, StoreError> {
         let (sender, over) = oneshot::channel();
         let question = Question {
             heard: Box::new(heard),
-            awaited: to.subjects().len(),
-            once: matches!(to, Receivers::Each(_)),
+            awaited: to.len(),
+            once,
             _open: sender,
         };
         let place = self.open(client, prefix).await?.place(question);
@@ -84,15 +76,6 @@ impl Questions {
             }
         });
         Ok(Arc::clone(slot.insert(open)))
-    }
-}
-
-impl Receivers {
-    pub const fn subjects(&self) -> &[String] {
-        match self {
-            Self::All(subject) => std::slice::from_ref(subject),
-            Self::Each(subjects) => subjects.as_slice(),
-        }
     }
 }
 

@@ -27,13 +27,12 @@ pub(super) fn require_server(version: &str) -> Result<(), StoreError> {
 /// Checks the server that answered about a bucket in the same way, by its version if it reported
 /// one.
 pub(super) fn require_answering_server(version: Option<&str>) -> Result<(), StoreError> {
-    version.map_or_else(
-        || {
-            let version = UNTOLD.to_owned();
-            Err(StoreError::ServerTooOld { version })
-        },
-        require_server,
-    )
+    match version {
+        Some(version) => require_server(version),
+        None => Err(StoreError::ServerTooOld {
+            version: UNTOLD.to_owned(),
+        }),
+    }
 }
 
 fn parse(version: &str) -> Option<(u64, u64, u64)> {

@@ -12,7 +12,7 @@ use super::bucket::Bucket;
 use super::error::StoreError;
 use super::mailbox::inbox_prefix;
 use crate::model::admin::micro::{INFO, PING, STATS};
-use crate::model::admin::{AdminSubjects, Endpoint, Problem, SERVICE, endpoints};
+use crate::model::admin::{AdminSubjects, Endpoint, Problem, SERVICE, endpoints, to_json};
 use nats_elect_core::name::RoleName;
 
 /// The subject matter of a request.
@@ -26,16 +26,10 @@ pub enum Asked {
     Endpoint(Endpoint),
 }
 
-/// A request as it came in, not yet parsed, so that a flood of requests costs little.
-pub struct AdminMessage {
-    /// The kind of request, known from the subscription.
-    pub asked: Asked,
-    message: Message,
-}
-
 /// A request whose sender waits for an answer.
 #[derive(Debug)]
 pub struct Call {
+    /// Known from the subscription.
     pub asked: Asked,
     pub role: Option<RoleName>,
     pub reply: Subject,
@@ -46,16 +40,9 @@ impl Call {
     pub fn payload(&self) -> &[u8] {
         &self.message.payload
     }
-}
 
-impl AdminMessage {
-    /// Parses the request. Returns nothing if it cannot be answered.
-    pub fn read(self, subjects: &AdminSubjects, bucket: &Bucket) -> Option<Call> {
-        self.read_as(subjects, &inbox_prefix(bucket.client()))
-    }
-
-    fn read_as(self, subjects: &AdminSubjects, inbox: &str) -> Option<Call> {
-        let Self { asked, message } = self;
+    /// Reads a request. Returns nothing if it cannot be answered.
+    fn read(asked: Asked, message: Message, subjects: &AdminSubjects, inbox: &str) -> Option<Self> {
         let reply = message.reply.clone()?;
         if !subjects.may_answer(&reply, inbox) {
             tracing::debug!(subject = %message.subject, %reply, "not answered: that is no inbox");
@@ -71,7 +58,7 @@ impl AdminMessage {
             }
             Asked::Ping | Asked::Info | Asked::Stats | Asked::Search => None,
         };
-        Some(Call {
+        Some(Self {
             asked,
             role,
             reply,
@@ -87,7 +74,7 @@ impl Bucket {
         subjects: &AdminSubjects,
         has_groups: bool,
         incarnation: Uuid,
-    ) -> Result<impl Stream<Item = AdminMessage> + Send + Unpin + use<>, StoreError> {
+    ) -> Result<impl Stream<Item = Call> + Send + Unpin + use<>, StoreError> {
         let tools = [
             (PING, Asked::Ping),
             (INFO, Asked::Info),
@@ -104,9 +91,12 @@ impl Bucket {
             (subject, Asked::Endpoint(endpoint))
         });
         let search = (subjects.search(), Asked::Search);
-        let subjects = of_tools.chain([search]).chain(own).collect();
-        let requests = self.requests(subjects).await?;
-        Ok(requests.map(|(asked, message)| AdminMessage { asked, message }))
+        let asked = of_tools.chain([search]).chain(own).collect();
+        let requests = self.requests(asked).await?;
+        let (subjects, inbox) = (subjects.clone(), inbox_prefix(self.client()));
+        Ok(requests.filter_map(move |(asked, message)| {
+            std::future::ready(Call::read(asked, message, &subjects, &inbox))
+        }))
     }
 
     /// Sends an answer. The asker may have gone.
@@ -120,8 +110,7 @@ impl Bucket {
         headers.insert("Nats-Service-Error", problem.reason.as_str());
         let number = problem.code.number().to_string();
         headers.insert("Nats-Service-Error-Code", number);
-        let body = serde_json::json!(problem).to_string().into();
-        self.respond(to, headers, body).await;
+        self.respond(to, headers, to_json(problem)).await;
     }
 }
 
@@ -143,7 +132,7 @@ mod tests {
             length: 0,
         };
         let subjects = AdminSubjects::new("admin", &bucket);
-        AdminMessage { asked, message }.read_as(&subjects, "_mine")
+        Call::read(asked, message, &subjects, "_mine")
     }
 
     fn requests() -> Vec<(Asked, String)> {

@@ -54,7 +54,7 @@ pub(super) struct StreamState {
     pub last_seq: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -68,7 +68,7 @@ pub(super) struct StreamConfig {
     max_bytes: i64,
     /// Nanoseconds.
     pub max_age: u64,
-    pub max_msgs_per_subject: i64,
+    max_msgs_per_subject: i64,
     pub max_msg_size: i64,
     discard: String,
     discard_new_per_subject: bool,
@@ -98,41 +98,6 @@ pub(super) struct StreamConfig {
 struct ConsumerLimits {
     /// Nanoseconds.
     inactive_threshold: u64,
-}
-
-impl Default for StreamConfig {
-    fn default() -> Self {
-        Self {
-            subjects: Vec::new(),
-            retention: "limits".into(),
-            max_consumers: -1,
-            max_msgs: -1,
-            max_bytes: -1,
-            max_age: 0,
-            max_msgs_per_subject: -1,
-            max_msg_size: -1,
-            discard: "old".into(),
-            discard_new_per_subject: false,
-            storage: "file".into(),
-            num_replicas: 1,
-            no_ack: false,
-            sealed: false,
-            first_seq: 0,
-            allow_atomic: false,
-            allow_direct: false,
-            allow_msg_counter: false,
-            allow_msg_schedules: false,
-            persist_mode: String::new(),
-            mirror: None,
-            sources: None,
-            republish: None,
-            subject_transform: None,
-            subject_delete_marker_ttl: 0,
-            consumer_limits: ConsumerLimits::default(),
-            allow_rollup_hdrs: false,
-            metadata: None,
-        }
-    }
 }
 
 impl StreamConfig {
@@ -188,11 +153,5 @@ impl StreamConfig {
     }
 }
 
-/// Whether the table has this setting.
-#[cfg(all(test, unix))]
-pub(super) fn is_known(setting: &str) -> bool {
-    SETTINGS.iter().any(|known| known.name == setting)
-}
-
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

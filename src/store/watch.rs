@@ -35,7 +35,7 @@ pub(super) const KEPT: Duration = Duration::from_secs(5);
 
 /// A watch that has begun.
 pub struct Watch {
-    bucket: Bucket,
+    pub(super) bucket: Bucket,
     messages: SelectAll<Subscriber>,
     pub(super) feed: Feed,
     silence: Silence,

@@ -30,7 +30,10 @@ const PLENTY: usize = 1 << 16;
 pub(super) struct Ack {
     pub stream: String,
     pub domain: Option<String>,
-    seq: u64,
+    pub seq: u64,
+    /// The id of the batch that ends with this write, and its number of messages.
+    pub batch: Option<String>,
+    pub count: Option<u64>,
 }
 
 impl Bucket {

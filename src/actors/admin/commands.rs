@@ -8,19 +8,22 @@ use futures::future::join_all;
 use tokio::sync::{TryAcquireError, oneshot};
 
 use super::AdminHandler;
+use super::handler::VERSION;
 use super::ration::ORDERS;
 use crate::actors::messages::SupervisorMsg;
+use crate::error::Error;
 use crate::model::admin::{
-    AdminReply, AdminRequest, Done, Ended, ExplanationReply, GroupReport, InstanceReport,
-    LeaderReport, PlanReply, Problem, ProblemCode, RoleReport, Taken,
+    AdminReply, AdminRequest, Done, GroupReport, InstanceReport, LeaderReport, PlanReply, Problem,
+    ProblemCode, RoleReport, Taken,
 };
 use crate::model::config::RoleSettings;
+use crate::model::unit_explanation::UnitExplanation;
 use crate::role::{
     GroupScope, Health, MoveError, Order, Request, ResizeError, RoleScope, SteppedDown, Taker,
 };
+use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
-use nats_elect_core::{Intent, Reply};
 
 /// The most units or members in the answer to a request for a plan.
 const MOST_LISTED: usize = 500;
@@ -67,7 +70,7 @@ impl AdminHandler {
             kind: InstanceReport::KIND.into(),
             instance_id: self.instance.id.as_str().to_owned(),
             incarnation: self.instance.incarnation,
-            version: Self::version().into(),
+            version: VERSION.into(),
             bucket: self.instance.bucket.as_str().to_owned(),
             application: Some(self.instance.application.name.clone()),
             meta: self.instance.meta.clone(),
@@ -89,53 +92,23 @@ impl AdminHandler {
             to,
             hold_off,
             expected_fencing_token: expected,
-            revision: _,
-            unit: _,
-            shards: _,
+            ..
         } = request;
-        let successor = to.clone().unwrap_or_default();
-        let (reply, answer) = oneshot::channel();
-        let intent = Intent::StepDown {
-            to,
-            expected,
-            hold_off,
-        };
-        (scope.ask)(Request::Intend { intent, reply });
-        let answer = in_time(answers_within(&scope.settings), answer).await;
-        let leads = scope.is_leader();
+        let within = answers_within(&scope.settings);
+        let ended = in_time(within, scope.step_down(to, expected, hold_off)).await;
         scope.give_back();
-        let answer = answer?;
-        let problem = match answer {
-            Reply::SteppedDown { released, handoff } => {
-                let ended = Ended { released, handoff };
-                let role = role.as_str().to_owned();
-                return Ok(Done::new(BTreeMap::from([(role, ended)])));
-            }
-            Reply::SuccessorAbsent => Problem::new(
-                ProblemCode::SuccessorAbsent,
-                format!(
-                    "no answer from {successor:?}; {} leads on",
-                    self.instance.id
-                ),
-            ),
-            Reply::SuccessorRefused(why) => Problem::new(
-                ProblemCode::SuccessorRefused,
-                format!(
-                    "{successor:?} can't take the role: {}; {} leads on",
-                    why.describe(),
-                    self.instance.id
-                ),
-            ),
-            _ if expected.is_some() && leads => Problem::new(
-                ProblemCode::UnexpectedTerm,
-                format!("{} leads {role} in another term", self.instance.id),
-            ),
-            _ => Problem::new(
-                ProblemCode::NotLeader,
-                format!("{} does not lead {role}", self.instance.id),
-            ),
-        };
-        Err(problem)
+        let ended = ended?.map_err(|error| {
+            let code = match error {
+                Error::SuccessorAbsent { .. } => ProblemCode::SuccessorAbsent,
+                Error::SuccessorRefused { .. } => ProblemCode::SuccessorRefused,
+                Error::UnexpectedTerm { .. } => ProblemCode::UnexpectedTerm,
+                Error::Stopped => ProblemCode::Stopped,
+                _ => ProblemCode::NotLeader,
+            };
+            Problem::new(code, error)
+        })?;
+        let ended = BTreeMap::from([(role.to_string(), ended)]);
+        Ok(Done { ended })
     }
 
     /// Gives an order to one role, or to all roles and those that are added later.
@@ -144,19 +117,14 @@ impl AdminHandler {
         order: Order,
         role: Option<&RoleName>,
     ) -> Result<Done, Problem> {
-        let (reply, followed) = oneshot::channel();
-        let within = if let Some(name) = role {
+        let ended: Vec<(RoleName, SteppedDown)> = if let Some(name) = role {
             let scope = self.scope(name)?;
-            let (name, following) = (name.clone(), scope.order(order));
-            tokio::spawn(async move {
-                if let Ok(ended) = following.await {
-                    let _ = reply.send(ended.map(|ended| (name, ended)).into_iter().collect());
-                }
-            });
-            let within = answers_within(&scope.settings);
+            let (within, followed) = (answers_within(&scope.settings), scope.order(order));
             scope.give_back();
-            within
+            let ended = in_time(within, followed).await?.map_err(stopped)?;
+            ended.map(|it| (name.clone(), it)).into_iter().collect()
         } else {
+            let (reply, followed) = oneshot::channel();
             let _ = self
                 .supervisor
                 .send_message(SupervisorMsg::Order { order, reply });
@@ -164,14 +132,11 @@ impl AdminHandler {
             let longest = scopes.iter().map(|scope| answers_within(&scope.settings));
             let longest = longest.max().unwrap_or(PATIENCE);
             given_back(scopes);
-            longest
+            in_time(longest, followed).await?.map_err(stopped)?
         };
-        let ended: Vec<(RoleName, SteppedDown)> = in_time(within, followed).await?;
-        let ended = ended.into_iter().map(|(role, down)| {
-            let SteppedDown { released, handoff } = down;
-            (role.as_str().to_owned(), Ended { released, handoff })
-        });
-        Ok(Done::new(ended.collect()))
+        let ended = ended.into_iter().map(|(role, it)| (role.to_string(), it));
+        let ended = ended.collect();
+        Ok(Done { ended })
     }
 
     /// Takes an operator's word that the writer of the message at this revision no longer leads.
@@ -180,8 +145,8 @@ impl AdminHandler {
         let (reply, answer) = oneshot::channel();
         (scope.ask)(Request::EndLease { revision, reply });
         scope.give_back();
-        match in_time(PATIENCE, answer).await? {
-            Reply::Noted => Ok(Done::new(BTreeMap::new())),
+        match in_time(PATIENCE, answer).await?.map_err(stopped)? {
+            Reply::Noted => Ok(Done::default()),
             _ => Err(Problem::new(
                 ProblemCode::Changed,
                 format!(
@@ -199,7 +164,7 @@ impl AdminHandler {
         let plan = scope.plan().await.ok_or(MoveError::NotHere);
         let mut units = plan.map_err(|error| problem_of(&error))?;
         units.truncate(MOST_LISTED);
-        Ok(PlanReply::new(units))
+        Ok(PlanReply { units })
     }
 
     /// Tells why a unit of a group is where it is.
@@ -207,7 +172,7 @@ impl AdminHandler {
         &self,
         group: &RoleName,
         unit: &str,
-    ) -> Result<ExplanationReply, Problem> {
+    ) -> Result<UnitExplanation, Problem> {
         let scope = self.group(group)?;
         let unknown = || {
             let why = format!("group {group} has no unit {unit:?}");
@@ -216,7 +181,7 @@ impl AdminHandler {
         let name = UnitName::new(unit).map_err(|_| unknown())?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
         if let Some(explanation) = scope.explain(&name).await {
-            return Ok(ExplanationReply::new(explanation.cut(MOST_LISTED)));
+            return Ok(explanation.cut(MOST_LISTED));
         }
         if scope.read(|board| board.joined && !board.units.contains_key(&name)) {
             return Err(unknown());
@@ -231,7 +196,8 @@ impl AdminHandler {
         self.may_order(1)?;
         let moved = scope.move_unit(unit, Taker::This).await;
         let acting = moved.and_then(|owner| owner.fencing_token.ok_or(MoveError::NotHere));
-        acting.map(Taken::new).map_err(|error| problem_of(&error))
+        let fencing_token = acting.map_err(|error| problem_of(&error))?;
+        Ok(Taken { fencing_token })
     }
 
     /// Gives a group another number of shards.
@@ -253,7 +219,7 @@ impl AdminHandler {
             };
             Problem::new(code, error)
         })?;
-        Ok(Done::new(BTreeMap::new()))
+        Ok(Done::default())
     }
 
     fn group(&self, name: &RoleName) -> Result<&Arc<GroupScope>, Problem> {
@@ -303,18 +269,16 @@ fn given_back(scopes: Vec<Arc<RoleScope>>) {
     }
 }
 
-async fn in_time<T>(within: Duration, answer: oneshot::Receiver<T>) -> Result<T, Problem> {
-    match tokio::time::timeout(within, answer).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(Problem::new(
-            ProblemCode::Stopped,
-            "the role is being stopped",
-        )),
-        Err(_) => Err(Problem::new(
-            ProblemCode::Unfinished,
-            format!("not done within {}; it goes on", rounded(within)),
-        )),
-    }
+async fn in_time<T>(within: Duration, answer: impl Future<Output = T>) -> Result<T, Problem> {
+    let late = |_| {
+        let why = format!("not done within {}; it goes on", rounded(within));
+        Problem::new(ProblemCode::Unfinished, why)
+    };
+    tokio::time::timeout(within, answer).await.map_err(late)
+}
+
+fn stopped<E>(_: E) -> Problem {
+    Problem::new(ProblemCode::Stopped, "the role is being stopped")
 }
 
 /// Returns the sum of the question to a successor, the winding down of the handler, the release,

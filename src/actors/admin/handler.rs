@@ -18,9 +18,10 @@ use crate::actors::messages::SupervisorMsg;
 use crate::actors::{Groups, Link};
 use crate::clock;
 use crate::lock::lock;
-use crate::model::admin::micro::{EndpointInfo, Identity, Info};
+use crate::model::admin::micro::{EndpointInfo, Identity, Info, Ping, Stats};
 use crate::model::admin::{
     AdminRequest, AdminSubjects, BucketId, Problem, ProblemCode, SERVICE, Search, Verb, endpoints,
+    to_json,
 };
 use crate::model::bequests::Bequests;
 use crate::role::{Instance, Order, RoleRegistry};
@@ -28,7 +29,7 @@ use crate::store::{Asked, Bucket, Call, Denied};
 use nats_elect_core::Moment;
 use nats_elect_core::name::RoleName;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DESCRIPTION: &str = "One instance's part in the leader election of its roles";
 
 /// The server's refusals come in swarms, one for each subject. They are reported together.
@@ -65,6 +66,8 @@ pub(crate) struct AdminHandler {
     orders: Mutex<Ration>,
     refused: Mutex<Refusals>,
     denied: Mutex<DeniedSubjects>,
+    #[cfg(test)]
+    pub crash: tokio::sync::Notify,
 }
 
 /// Subjects that the server does not permit.
@@ -115,7 +118,18 @@ impl AdminHandler {
             orders: Mutex::new(Ration::new(ORDERS, clock::now())),
             refused: Mutex::default(),
             denied: Mutex::default(),
+            #[cfg(test)]
+            crash: tokio::sync::Notify::new(),
         })
+    }
+
+    #[cfg(test)]
+    pub fn crashes(self: &Arc<Self>) -> impl futures::Stream<Item = Call> + Unpin + use<> {
+        let own = Arc::clone(self);
+        Box::pin(futures::stream::once(async move {
+            own.crash.notified().await;
+            panic!("crashed on request")
+        }))
     }
 
     pub const fn subjects(&self) -> &AdminSubjects {
@@ -128,10 +142,6 @@ impl AdminHandler {
 
     pub fn uptime(&self) -> Duration {
         clock::now().since(self.started)
-    }
-
-    pub const fn version() -> &'static str {
-        VERSION
     }
 
     /// Records which bucket it is, or why it cannot be used.
@@ -224,19 +234,24 @@ impl AdminHandler {
     /// Carries out a request, and answers it.
     pub async fn serve(self: Arc<Self>, bucket: &Bucket, call: Call) {
         let body = match call.asked {
-            Asked::Ping => json(&self.identity().ping()),
+            Asked::Ping => to_json(&Ping(self.identity())),
             // Another bucket's instances answer.
             Asked::Search if !self.is_meant(call.payload()) => return,
             Asked::Info | Asked::Search => {
                 // Who it is comes before what it can be asked.
-                let whole = fitting(json(&self.info()), bucket);
-                whole.unwrap_or_else(|_| json(&self.identity().info(DESCRIPTION, Vec::new())))
+                let info = self.info();
+                fitting(to_json(&info), bucket).unwrap_or_else(|_| {
+                    let endpoints = Vec::new();
+                    to_json(&Info { endpoints, ..info })
+                })
             }
             Asked::Stats => {
-                let stats = self.counters.stats(self.has_groups(), |it| {
-                    self.subjects.pattern(it, self.instance.incarnation)
-                });
-                json(&self.identity().stats(&self.started_at, stats))
+                let subject = |it| self.subjects.pattern(it, self.instance.incarnation);
+                to_json(&Stats {
+                    identity: self.identity(),
+                    started: &self.started_at,
+                    endpoints: self.counters.stats(self.has_groups(), subject),
+                })
             }
             Asked::Endpoint(endpoint) => {
                 let begun = clock::now();
@@ -268,29 +283,29 @@ impl AdminHandler {
         check_fields(verb, &request)?;
         match (verb, role) {
             (Verb::Status, None) => self.status().await,
-            (Verb::Status, Some(role)) => Ok(json(&self.status_of(role).await?)),
-            (Verb::StepDown, Some(role)) => Ok(json(&self.step_down(role, request).await?)),
-            (Verb::Pause, role) => Ok(json(&self.order(Order::Pause, role).await?)),
-            (Verb::Resume, role) => Ok(json(&self.order(Order::Resume, role).await?)),
-            (Verb::Cordon, role) => Ok(json(&self.order(Order::Cordon, role).await?)),
+            (Verb::Status, Some(role)) => Ok(to_json(&self.status_of(role).await?)),
+            (Verb::StepDown, Some(role)) => Ok(to_json(&self.step_down(role, request).await?)),
+            (Verb::Pause, role) => Ok(to_json(&self.order(Order::Pause, role).await?)),
+            (Verb::Resume, role) => Ok(to_json(&self.order(Order::Resume, role).await?)),
+            (Verb::Cordon, role) => Ok(to_json(&self.order(Order::Cordon, role).await?)),
             (Verb::EndLease, Some(role)) => {
                 let named = || bad_request("name the `revision` that is meant");
                 let revision = request.revision.ok_or_else(named)?;
-                Ok(json(&self.end_lease(role, revision).await?))
+                Ok(to_json(&self.end_lease(role, revision).await?))
             }
             (Verb::GroupPlan, Some(group)) => match request.unit {
-                None => Ok(json(&self.group_plan(group).await?)),
-                Some(unit) => Ok(json(&self.explain(group, &unit).await?)),
+                None => Ok(to_json(&self.group_plan(group).await?)),
+                Some(unit) => Ok(to_json(&self.explain(group, &unit).await?)),
             },
             (Verb::TakeUnit, Some(group)) => {
                 let named = || bad_request("name the `unit`");
                 let unit = request.unit.ok_or_else(named)?;
-                Ok(json(&self.take_unit(group, &unit).await?))
+                Ok(to_json(&self.take_unit(group, &unit).await?))
             }
             (Verb::ResizeGroup, Some(group)) => {
                 let named = || bad_request("name the number of `shards`");
                 let shards = request.shards.ok_or_else(named)?;
-                Ok(json(&self.resize_group(group, shards).await?))
+                Ok(to_json(&self.resize_group(group, shards).await?))
             }
             (
                 Verb::StepDown
@@ -324,7 +339,7 @@ impl AdminHandler {
         let under_way = status.take_if(|status| status.peek().is_none());
         let admin_handler = Arc::clone(self);
         let looking = under_way.unwrap_or_else(|| {
-            let look = async move { json(&admin_handler.report_all().await).into() };
+            let look = async move { to_json(&admin_handler.report_all().await).into() };
             look.boxed().shared()
         });
         *status = Some(looking.clone());
@@ -349,7 +364,11 @@ impl AdminHandler {
             queue_group: String::new(),
             metadata: BTreeMap::new(),
         });
-        self.identity().info(DESCRIPTION, endpoints.collect())
+        Info {
+            identity: self.identity(),
+            description: DESCRIPTION.into(),
+            endpoints: endpoints.collect(),
+        }
     }
 
     fn identity(&self) -> Identity {
@@ -377,38 +396,19 @@ impl AdminHandler {
 /// Refuses a field that does not belong to a request, because the field may be meant as a
 /// condition.
 fn check_fields(verb: Verb, request: &AdminRequest) -> Result<(), Problem> {
-    let revision = request.revision;
-    let own = match verb {
-        Verb::StepDown => AdminRequest {
-            revision: None,
-            unit: None,
-            shards: None,
-            ..request.clone()
-        },
-        Verb::EndLease => AdminRequest {
-            revision,
-            ..AdminRequest::default()
-        },
-        Verb::GroupPlan | Verb::TakeUnit => AdminRequest {
-            unit: request.unit.clone(),
-            ..AdminRequest::default()
-        },
-        Verb::ResizeGroup => AdminRequest {
-            shards: request.shards,
-            ..AdminRequest::default()
-        },
-        _ => AdminRequest::default(),
+    let taken: &[&str] = match verb {
+        Verb::StepDown => &["to", "hold_off_seconds", "expected_fencing_token"],
+        Verb::EndLease => &["revision"],
+        Verb::GroupPlan | Verb::TakeUnit => &["unit"],
+        Verb::ResizeGroup => &["shards"],
+        _ => &[],
     };
-    if *request == own {
-        return Ok(());
+    let given = serde_json::json!(request);
+    let mut given = given.as_object().into_iter().flat_map(|it| it.keys());
+    match given.find(|field| !taken.contains(&field.as_str())) {
+        Some(field) => Err(bad_request(format!("{verb} takes no `{field}`"))),
+        None => Ok(()),
     }
-    Err(bad_request(match verb {
-        Verb::StepDown => format!("{verb} takes no `revision`, no `unit` and no `shards`"),
-        Verb::EndLease => format!("{verb} takes a `revision` alone"),
-        Verb::GroupPlan | Verb::TakeUnit => format!("{verb} takes a `unit` alone"),
-        Verb::ResizeGroup => format!("{verb} takes a number of `shards` alone"),
-        _ => format!("{verb} takes no fields"),
-    }))
 }
 
 /// Refuses an answer that the server would not take, because such a message costs the connection.
@@ -438,8 +438,4 @@ fn log(verb: Verb, role: Option<&RoleName>, problem: Option<&Problem>) {
 
 fn bad_request(why: impl Display) -> Problem {
     Problem::new(ProblemCode::BadRequest, why)
-}
-
-fn json(answer: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(answer).unwrap_or_default()
 }

@@ -272,7 +272,9 @@ async fn ask_one(
     loop {
         let left = (begun + within).since(clock::now());
         match bucket.inquire_of_one(role, question, left).await {
-            Some(answer) if is_behind(&answer) => behind = Some(answer),
+            answer @ Some(PeerReply::Refused {
+                why: Refusal::Behind,
+            }) => behind = answer,
             // Those who were behind are there.
             answer => return answer.or(behind),
         }
@@ -281,13 +283,4 @@ async fn ask_one(
         }
         tokio::time::sleep(BEHIND).await;
     }
-}
-
-const fn is_behind(answer: &PeerReply) -> bool {
-    matches!(
-        answer,
-        PeerReply::Refused {
-            why: Refusal::Behind
-        }
-    )
 }

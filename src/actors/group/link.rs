@@ -4,7 +4,7 @@ use ractor::ActorRef;
 
 use super::GroupState;
 use crate::actors::Link;
-use crate::actors::messages::{GroupMsg, LinkedMsg};
+use crate::actors::messages::GroupMsg;
 use nats_elect_core::Failure;
 use nats_elect_core::duration::exact;
 use nats_elect_core::event::FailureKind;
@@ -47,7 +47,7 @@ impl GroupState {
             self.scope.bucket.send_replace(Some(bucket.clone()));
             self.scope.write(|board| board.bucket_epoch = info.epoch);
         }
-        let _ = self.watch.send_message(LinkedMsg::LinkChanged(link));
+        self.to_watch.send_replace(link);
         self.step(myself, Input::Link(self.link.to_core()));
     }
 

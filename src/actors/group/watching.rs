@@ -1,15 +1,14 @@
 //! The watch over a group's keys.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::ActorRef;
 use tokio::sync::Semaphore;
 
-use crate::actors::linked::Linked;
+use crate::actors::linked::{CaughtUp, Linked};
 use crate::actors::messages::{GroupMsg, SupervisorMsg};
-use crate::actors::{Link, WatchBackoff};
 use crate::clock;
 use crate::lock::lock;
 use crate::repeated::Repeated;
@@ -29,9 +28,6 @@ pub(super) struct GroupWatch {
     group: GroupName,
     member: ActorRef<GroupMsg>,
     supervisor: ActorRef<SupervisorMsg>,
-    /// The creation time of the bucket on the present link.
-    bucket: AtomicU64,
-    backoff: Mutex<WatchBackoff>,
     ends: Mutex<Repeated>,
 }
 
@@ -45,17 +41,18 @@ impl GroupWatch {
             group,
             member,
             supervisor,
-            bucket: AtomicU64::new(0),
-            backoff: Mutex::new(WatchBackoff::new(clock::now())),
             ends: Mutex::default(),
         })
     }
 }
 
 impl Linked for GroupWatch {
-    async fn run(self: Arc<Self>, bucket: Bucket) -> Result<(), StoreError> {
-        lock(&self.backoff).begun(clock::now());
-        let created = self.bucket.load(Ordering::Relaxed);
+    async fn run(
+        self: Arc<Self>,
+        bucket: Bucket,
+        created: u64,
+        caught_up: CaughtUp,
+    ) -> Result<(), StoreError> {
         let mut watch = bucket
             .watch_assignment(&Key::all_of(&self.group), created, START_TIMEOUT)
             .await?;
@@ -66,7 +63,7 @@ impl Linked for GroupWatch {
             let is_caught_up =
                 |it: &AssignmentDelivery| matches!(it, AssignmentDelivery::CaughtUp(_));
             if told.iter().any(is_caught_up) {
-                lock(&self.backoff).caught_up();
+                caught_up.store(true, Ordering::Relaxed);
             }
             let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
                 return Ok(());
@@ -80,24 +77,8 @@ impl Linked for GroupWatch {
         }
     }
 
-    fn link_changed(&self, link: &Link, under_way: bool) -> Duration {
-        if under_way {
-            lock(&self.backoff).connection_lost();
-        }
-        let Link::Up { info, .. } = link else {
-            return Duration::ZERO;
-        };
-        self.bucket.store(info.epoch, Ordering::Relaxed);
-        lock(&self.backoff).reconnected().unwrap_or_default()
-    }
-
-    fn ends_with_link(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, error: Option<&StoreError>) -> Duration {
+    fn ended(&self, error: Option<&StoreError>, wait: Duration) -> Duration {
         let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
-        let wait = lock(&self.backoff).ended(clock::now());
         let text = error.map(ToString::to_string).unwrap_or_default();
         if lock(&self.ends).is_due(&text, clock::now()).is_some() {
             let (group, wait) = (&self.group, rounded(wait));

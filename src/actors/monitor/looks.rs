@@ -8,9 +8,10 @@ use ractor::ActorRef;
 
 use super::{LinkState, MonitorState, NOW_AND_THEN, Opened};
 use crate::actors::Link;
-use crate::actors::connection::{Connection, StartFailure};
+use crate::actors::connection::Connection;
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
 use crate::clock;
+use crate::error::Error;
 use crate::store::{self, BucketInfo, IfMissing, StoreError};
 use nats_elect_core::Failure;
 use nats_elect_core::name::RoleName;
@@ -119,7 +120,8 @@ impl MonitorState {
                     .is_some_and(|(_, known)| *known == traits);
                 self.bucket = Some((bucket.clone(), traits));
                 if let Some(ready) = self.setup.ready.take() {
-                    let version = client_version(self.client.as_ref());
+                    let client = self.client.as_ref();
+                    let version = client.map_or_else(String::new, |it| it.server_info().version);
                     let server = self.server();
                     let _ = ready.send(Ok(Opened {
                         bucket: bucket.clone(),
@@ -186,7 +188,7 @@ impl MonitorState {
 
     fn look_failed(&mut self, myself: &ActorRef<MonitorMsg>, error: StoreError) {
         self.last_problem = error.to_string();
-        if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own { .. }) {
+        if store::is_closed(&error) && matches!(self.setup.connection, Connection::Own(_)) {
             self.connect_anew(myself);
             return;
         }
@@ -214,7 +216,7 @@ impl MonitorState {
             if is_awaited {
                 self.awaited = Some(error);
             } else {
-                self.start_failed(StartFailure::Bucket(error));
+                self.start_failed(Error::of_bucket(error));
             }
             let link = Link::Unusable(failure);
             if self.link == LinkState::Unusable {
@@ -225,9 +227,4 @@ impl MonitorState {
         }
         self.retry_later(myself);
     }
-}
-
-/// Returns the version of the connected server.
-fn client_version(client: Option<&async_nats::Client>) -> String {
-    client.map_or_else(String::new, |client| client.server_info().version)
 }

@@ -7,8 +7,9 @@ use tokio::sync::oneshot;
 use tracing::Span;
 
 use crate::actors::admin::AdminHandler;
-use crate::actors::connection::{Connection, StartFailure};
+use crate::actors::connection::Connection;
 use crate::actors::{Link, Routes};
+use crate::error::Error;
 use crate::store::{self, BucketInfo, IfMissing};
 use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
@@ -28,7 +29,7 @@ pub(crate) struct MonitorSetup {
     /// Since when there may be no connection. `None` if there was none before.
     pub lost_at: Option<Moment>,
     /// Receives one message: that the bucket was opened, or that it cannot be.
-    pub ready: Option<oneshot::Sender<Result<Opened, StartFailure>>>,
+    pub ready: Option<oneshot::Sender<Result<Opened, Error>>>,
 }
 
 /// The bucket that was opened at the start, and the server behind it.

@@ -7,17 +7,14 @@ use ractor::{ActorCell, ActorProcessingErr, ActorRef};
 
 use super::{Role, SupervisorState};
 use crate::actors::announce::announce;
+use crate::actors::linked::RESTART;
 use crate::actors::membership::all_ended;
 use crate::actors::messages::SupervisorMsg;
-use crate::backoff::Backoff;
 use crate::clock;
 use crate::role::{RoleScope, RunningTerm};
 use nats_elect_core::event::{EndCause, Event, FailureKind};
 use nats_elect_core::name::RoleName;
 use nats_elect_core::status::RoleState;
-
-/// The pause before a crashed actor is restarted. It doubles from the first value to the second.
-const RESTART: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 
 impl SupervisorState {
     pub(super) fn actor_crashed(
@@ -38,10 +35,8 @@ impl SupervisorState {
             });
         } else if let Some(role) = self.role_of(who) {
             self.election_crashed(myself, &role, error);
-        } else if let Some((child, crashes)) = self.children.crashed(who) {
-            myself.send_after(RESTART.after(crashes), move || {
-                SupervisorMsg::Replace(child)
-            });
+        } else if let Some(crashes) = self.children.crashed(who) {
+            myself.send_after(RESTART.after(crashes), || SupervisorMsg::ReplaceMonitor);
         }
     }
 

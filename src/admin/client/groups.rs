@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::AdminClient;
 use super::orders::{LONGEST, ON_THE_WAY, ORDER, UNKNOWN};
 use crate::admin::{AdminError, Instance};
-use crate::model::admin::{
-    AdminRequest, Done, ExplanationReply, PlanReply, ProblemCode, Taken, Verb,
-};
+use crate::model::admin::{AdminRequest, Done, PlanReply, ProblemCode, Taken, Verb};
 use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::token::FencingToken;
@@ -46,8 +44,8 @@ impl AdminClient {
         let group = group_name(group)?;
         let request = AdminRequest::for_unit(unit);
         let asked =
-            self.ask::<ExplanationReply>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
-        Ok(asked.await?.explanation)
+            self.ask::<UnitExplanation>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
+        asked.await
     }
 
     /// Has a unit of a group given to this instance, and waits until its handler may act. Returns the
@@ -97,7 +95,10 @@ impl AdminClient {
     ) -> Result<(), AdminError> {
         let name = group_name(group)?;
         let within = self.answers_within(instance, group).await?;
-        let request = AdminRequest::for_shards(shards);
+        let request = AdminRequest {
+            shards: Some(shards),
+            ..AdminRequest::default()
+        };
         let asked = self.ask::<Done>(instance, Verb::ResizeGroup, Some(&name), &request, within);
         asked.await.map(drop)
     }

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-
 use super::{AdminClient, LeaderFound};
 use crate::admin::{AdminError, Instance, RoleReport};
 use crate::manager::StepDown;
-use crate::model::admin::{AdminRequest, Done, Ended, ProblemCode, Verb};
+use crate::model::admin::{AdminRequest, Done, ProblemCode, Verb};
 use crate::role::SteppedDown;
 use nats_elect_core::name::RoleName;
 
@@ -83,16 +81,14 @@ impl AdminClient {
             to: how.to,
             hold_off: how.hold_off,
             expected_fencing_token: how.expected,
-            revision: None,
-            unit: None,
-            shards: None,
+            ..AdminRequest::default()
         };
-        let asked = self.have_done(instance, Verb::StepDown, Some(role), request, within);
+        let asked = self.ask::<Done>(instance, Verb::StepDown, Some(role), &request, within);
         let not_understood = || AdminError::NotUnderstood {
             instance: Box::new(instance.clone()),
         };
         let ended = asked.await?.ended.remove(role.as_str());
-        ended.map(stepped_down).ok_or_else(not_understood)
+        ended.ok_or_else(not_understood)
     }
 
     /// Keeps an instance from taking new terms of the role. Without a role this applies to every
@@ -142,9 +138,7 @@ impl AdminClient {
     ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
         let name = role.map(RoleName::new).transpose()?;
         let within = self.time_to_end(instance, name.as_ref()).await?;
-        let ended = self.order(instance, Verb::Cordon, role, within).await?;
-        let ended = ended.into_iter();
-        Ok(ended.map(|(role, it)| (role, stepped_down(it))).collect())
+        self.order(instance, Verb::Cordon, role, within).await
     }
 
     /// Has an instance treat the message at this revision of the role's key as over, so that it
@@ -173,8 +167,11 @@ impl AdminClient {
         revision: u64,
     ) -> Result<(), AdminError> {
         let role = RoleName::new(role)?;
-        let request = AdminRequest::end_of(revision);
-        let asked = self.have_done(instance, Verb::EndLease, Some(&role), request, ORDER);
+        let request = AdminRequest {
+            revision: Some(revision),
+            ..AdminRequest::default()
+        };
+        let asked = self.ask::<Done>(instance, Verb::EndLease, Some(&role), &request, ORDER);
         asked.await.map(drop)
     }
 
@@ -184,10 +181,10 @@ impl AdminClient {
         verb: Verb,
         role: Option<&str>,
         within: Duration,
-    ) -> Result<BTreeMap<String, Ended>, AdminError> {
+    ) -> Result<BTreeMap<String, SteppedDown>, AdminError> {
         let role = role.map(RoleName::new).transpose()?;
         let request = AdminRequest::default();
-        let asked = self.have_done(instance, verb, role.as_ref(), request, within);
+        let asked = self.ask::<Done>(instance, verb, role.as_ref(), &request, within);
         Ok(asked.await?.ended)
     }
 
@@ -206,28 +203,10 @@ impl AdminClient {
             },
         }
     }
-
-    // It is compiled here, and not in each program: see the manager's builder.
-
-    fn have_done<'a>(
-        &'a self,
-        instance: &'a Instance,
-        verb: Verb,
-        role: Option<&'a RoleName>,
-        request: AdminRequest,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<Done, AdminError>> {
-        Box::pin(async move { self.ask(instance, verb, role, &request, within).await })
-    }
 }
 
 /// Returns how long an instance may take to end its terms of these roles, by its own settings.
 fn time_for<'a>(roles: impl IntoIterator<Item = &'a RoleReport>) -> Duration {
     let takes = roles.into_iter().map(|role| role.answers_within).max();
     takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY
-}
-
-fn stepped_down(ended: Ended) -> SteppedDown {
-    let Ended { released, handoff } = ended;
-    SteppedDown { released, handoff }
 }

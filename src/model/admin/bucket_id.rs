@@ -34,7 +34,7 @@ impl BucketId {
     /// none, nor does one of an older version.
     pub(crate) fn of(identity: &Identity) -> Option<Self> {
         let epoch = identity.says(EPOCH)?.parse().ok()?;
-        Some(Self::new(identity.says(DOMAIN).as_deref(), epoch))
+        Some(Self::new(identity.says(DOMAIN), epoch))
     }
 
     /// Adds it to the metadata of an instance.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::AdminReply;
-use nats_elect_core::text::printable;
 
 /// The verbs of these conventions.
 pub const PING: &str = "PING";
@@ -24,17 +23,10 @@ pub struct Identity {
 }
 
 #[derive(Serialize)]
-pub struct Ping<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(flatten)]
-    identity: &'a Identity,
-}
+pub struct Ping(pub Identity);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Info {
-    #[serde(rename = "type")]
-    pub kind: String,
     #[serde(flatten)]
     pub identity: Identity,
     #[serde(default)]
@@ -56,12 +48,10 @@ pub struct EndpointInfo {
 
 #[derive(Serialize)]
 pub struct Stats<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
     #[serde(flatten)]
-    identity: &'a Identity,
-    started: &'a str,
-    endpoints: Vec<EndpointStats>,
+    pub identity: Identity,
+    pub started: &'a str,
+    pub endpoints: Vec<EndpointStats>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,46 +69,20 @@ pub struct EndpointStats {
 }
 
 impl Identity {
-    pub fn ping(&self) -> Ping<'_> {
-        Ping {
-            kind: "io.nats.micro.v1.ping_response",
-            identity: self,
-        }
-    }
-
-    pub fn info(&self, description: &str, endpoints: Vec<EndpointInfo>) -> Info {
-        Info {
-            kind: Info::KIND.into(),
-            identity: self.clone(),
-            description: description.into(),
-            endpoints,
-        }
-    }
-
-    pub fn stats<'a>(&'a self, started: &'a str, endpoints: Vec<EndpointStats>) -> Stats<'a> {
-        Stats {
-            kind: "io.nats.micro.v1.stats_response",
-            identity: self,
-            started,
-            endpoints,
-        }
-    }
-
     /// Returns the value that the service gives under this name.
-    pub fn says(&self, name: &str) -> Option<String> {
-        self.metadata.get(name).map(|value| printable(value))
+    pub fn says(&self, name: &str) -> Option<&str> {
+        self.metadata.get(name).map(String::as_str)
     }
+}
+
+impl AdminReply for Ping {
+    const KIND: &'static str = "io.nats.micro.v1.ping_response";
 }
 
 impl AdminReply for Info {
     const KIND: &'static str = "io.nats.micro.v1.info_response";
+}
 
-    fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    fn cleaned(mut self) -> Self {
-        self.identity.version = printable(&self.identity.version);
-        self
-    }
+impl AdminReply for Stats<'_> {
+    const KIND: &'static str = "io.nats.micro.v1.stats_response";
 }

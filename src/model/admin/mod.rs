@@ -14,12 +14,16 @@ mod request;
 mod subjects;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::model::cleaned;
 
 pub use bucket_id::{BucketId, Search};
-pub use group::{ExplanationReply, GroupReport, PlanReply, Taken};
+pub use group::{GroupReport, PlanReply, Taken};
 pub use problem::{Problem, ProblemCode};
+pub(crate) use report::known;
 pub use report::{InstanceReport, LastFailure, LeaderReport, RoleReport};
-pub use request::{AdminRequest, Done, Ended, LONGEST_HOLD_OFF};
+pub use request::{AdminRequest, Done, LONGEST_HOLD_OFF};
 pub use subjects::{AdminSubjects, ENDPOINTS, Endpoint, SERVICE, Verb, endpoints};
 
 /// Requests larger than this are not read.
@@ -27,22 +31,31 @@ pub const MAX_REQUEST_BYTES: usize = 4096;
 /// Answers larger than this are not read.
 pub const MAX_REPORT_BYTES: usize = 8 << 20;
 
-/// Reads an answer. Returns `None` unless it is JSON of the requested type.
-pub fn parse<T: AdminReply>(payload: &[u8]) -> Option<T> {
+/// Reads an answer, with all text in it made printable. Returns `None` unless it is JSON of the
+/// requested type.
+pub fn parse<T: AdminReply + DeserializeOwned>(payload: &[u8]) -> Option<T> {
+    #[derive(Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
     if payload.len() > MAX_REPORT_BYTES {
         return None;
     }
-    let answer: T = serde_json::from_slice(payload).ok()?;
-    (answer.kind() == T::KIND).then(|| answer.cleaned())
+    let Typed { r#type } = serde_json::from_slice(payload).ok()?;
+    if r#type != T::KIND {
+        return None;
+    }
+    cleaned(&serde_json::from_slice::<T>(payload).ok()?)
 }
 
-/// An answer that contains its own type.
-pub trait AdminReply: DeserializeOwned {
+/// Returns an answer as JSON, with its type.
+pub fn to_json<T: AdminReply>(answer: &T) -> Vec<u8> {
+    let mut json = serde_json::json!(answer);
+    json["type"] = T::KIND.into();
+    json.to_string().into_bytes()
+}
+
+/// An answer of a type that its JSON names.
+pub trait AdminReply: Serialize {
     const KIND: &'static str;
-
-    fn kind(&self) -> &str;
-
-    /// Returns the answer with all text from outside made printable.
-    #[must_use]
-    fn cleaned(self) -> Self;
 }

@@ -103,8 +103,6 @@ impl ProblemCode {
 /// The body of an answer that is an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    #[serde(rename = "type")]
-    kind: String,
     pub code: ProblemCode,
     /// The reason, in words.
     #[serde(default)]
@@ -114,7 +112,6 @@ pub struct Problem {
 impl Problem {
     pub fn new(code: ProblemCode, reason: impl fmt::Display) -> Self {
         Self {
-            kind: Self::KIND.into(),
             code,
             // The reason is also sent in a header.
             reason: printable(&reason.to_string()),
@@ -124,17 +121,6 @@ impl Problem {
 
 impl AdminReply for Problem {
     const KIND: &'static str = "io.nats-elect.admin.v1.error";
-
-    fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    fn cleaned(self) -> Self {
-        Self {
-            reason: printable(&self.reason),
-            ..self
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use crate::model::config::Takeover;
 use nats_elect_core::duration::seconds;
 use nats_elect_core::event::FailureKind;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
-use nats_elect_core::text::printable;
 use nats_elect_core::token::FencingToken;
 use nats_elect_core::whole;
 
@@ -180,47 +179,11 @@ pub struct LastFailure {
 
 impl AdminReply for InstanceReport {
     const KIND: &'static str = "io.nats-elect.admin.v1.status";
-
-    fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    fn cleaned(mut self) -> Self {
-        for text in [&mut self.instance_id, &mut self.version, &mut self.bucket] {
-            *text = printable(text);
-        }
-        self.trouble = self.trouble.as_deref().map(printable);
-        self.application = self.application.as_deref().map(printable);
-        let meta = std::mem::take(&mut self.meta);
-        let clean = |(key, value): (String, String)| (printable(&key), printable(&value));
-        self.meta = meta.into_iter().map(clean).collect();
-        let roles = std::mem::take(&mut self.roles);
-        self.roles = roles
-            .into_iter()
-            .map(|(name, role)| (printable(&name), role.cleaned()))
-            .collect();
-        let groups = std::mem::take(&mut self.groups).into_iter();
-        self.groups = groups.map(|(name, it)| (printable(&name), it)).collect();
-        self
-    }
-}
-
-impl RoleReport {
-    fn cleaned(mut self) -> Self {
-        if let Some(leader) = &mut self.leader {
-            leader.instance_id = printable(&leader.instance_id);
-            leader.signer = leader.signer.as_deref().map(printable);
-        }
-        if let Some(failure) = &mut self.last_failure {
-            failure.detail = printable(&failure.detail);
-        }
-        self
-    }
 }
 
 /// Reads a value that a later version may express differently. Returns `None` if it is not
 /// understood.
-pub(super) fn known<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+pub(crate) fn known<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
@@ -232,7 +195,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::admin::{AdminRequest, parse};
+    use crate::model::admin::{AdminRequest, Done, PlanReply, Taken, parse};
+    use crate::model::unit_explanation::UnitExplanation;
 
     fn report() -> InstanceReport {
         let role = RoleReport {
@@ -374,7 +338,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_the_parser_fail(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = parse::<InstanceReport>(&bytes);
+            let _ = (parse::<InstanceReport>(&bytes), parse::<Done>(&bytes));
+            let _ = (parse::<PlanReply>(&bytes), parse::<Taken>(&bytes), parse::<UnitExplanation>(&bytes));
         }
     }
 }

@@ -73,14 +73,6 @@ impl Default for MemberConfig {
     }
 }
 
-/// What plans are made from, of one instance.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seat {
-    pub labels: BTreeSet<String>,
-    pub max_units: Option<u32>,
-    pub version: Option<String>,
-}
-
 setters!(MemberConfig {
     ttl: Duration => ttl;
     stop_budget: Duration => Some(stop_budget);
@@ -101,7 +93,7 @@ impl MemberConfig {
     ///
     /// # Errors
     /// Returns the first broken rule.
-    pub(crate) fn seat(&self) -> Result<Seat, ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if let Some(version) = &self.version {
             ensure(
                 !version.is_empty()
@@ -118,12 +110,7 @@ impl MemberConfig {
             return Err(ConfigError::new("member.labels", count, rule));
         }
         let mut labels = self.labels.iter();
-        labels.try_for_each(|label| check_label("member.labels", label))?;
-        Ok(Seat {
-            labels: self.labels.clone(),
-            max_units: self.max_units,
-            version: self.version.clone(),
-        })
+        labels.try_for_each(|label| check_label("member.labels", label))
     }
 
     /// Checks every rule and fills in every default.

@@ -26,8 +26,8 @@ pub use elections::ElectionsConfig;
 pub(crate) use elections::table_overridden;
 pub(crate) use environment::listed;
 pub use events::EventsConfig;
+pub(crate) use group::MOST_SHARDS;
 pub use group::{GroupConfig, MemberConfig};
-pub(crate) use group::{MOST_SHARDS, Seat};
 pub use last_will::LastWillConfig;
 pub use manager::{ManagerConfig, Storage};
 pub use nats_elect_core::config::{

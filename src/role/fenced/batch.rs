@@ -125,6 +125,11 @@ impl FencedBatch {
         self.store.count(written)
     }
 
+    /// Writes a batch of one change. Returns its revision.
+    pub(super) async fn only(self) -> Result<u64, FencedError> {
+        Ok(self.commit().await?[0])
+    }
+
     fn checked(&self) -> Result<(), FencedError> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());

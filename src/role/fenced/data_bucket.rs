@@ -36,19 +36,6 @@ impl DataSource {
     }
 }
 
-impl From<watch::Receiver<Option<Bucket>>> for DataSource {
-    fn from(bucket: watch::Receiver<Option<Bucket>>) -> Self {
-        Self::Link(bucket)
-    }
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl From<MemoryBucket> for DataSource {
-    fn from(memory: MemoryBucket) -> Self {
-        Self::Memory(memory)
-    }
-}
-
 /// The requests of [`Bucket`] that a role's data needs. Memory keeps one role, and answers at once.
 macro_rules! requests {
     ($($name:ident($($given:ident: $type:ty),*) -> $answer:ty;)*) => {

@@ -21,11 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use self::allowance::Allowance;
 pub use self::batch::FencedBatch;
-use self::batch::{Change, Requires};
 use self::data_bucket::DataBucket;
 pub(super) use self::data_bucket::DataSource;
 pub use self::entry::FencedEntry;
@@ -34,7 +33,6 @@ pub use self::error::FencedError;
 pub(super) use self::memory::MemoryBucket;
 #[cfg(any(test, feature = "testing"))]
 pub use self::memory::WriteFault;
-use self::opening::Fence;
 #[cfg(any(test, feature = "testing"))]
 pub use self::test_store::TestStore;
 use self::writing::wound_down;
@@ -144,7 +142,8 @@ pub(super) struct Access {
     pub owner: DataOwner,
     pub data: DataSource,
     pub labels: Labels,
-    fence: Fence,
+    /// The sequence of the unit's fence, once this term has raised it.
+    fence: OnceCell<u64>,
     /// Writes of the term under way.
     lanes: Semaphore,
     /// The allowance of data, if there is a limit.
@@ -154,16 +153,16 @@ pub(super) struct Access {
 impl Access {
     pub fn new(
         owner: DataOwner,
-        data: impl Into<DataSource>,
+        data: DataSource,
         labels: Labels,
         data_limit: Option<u64>,
     ) -> Arc<Self> {
         let lanes = Semaphore::new(LANES as usize);
         Arc::new(Self {
             owner,
-            data: data.into(),
+            data,
             labels,
-            fence: Fence::default(),
+            fence: OnceCell::new(),
             lanes,
             allowance: data_limit.map(Allowance::new),
         })
@@ -219,8 +218,7 @@ impl FencedStore {
     ///
     /// Panics if called outside a tokio runtime with its timers enabled.
     pub async fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, FencedError> {
-        let change = Change::new(key, Some(value.as_ref()), Requires::Nothing);
-        self.write_one(change).await
+        self.batch().put(key, value).only().await
     }
 
     /// Deletes a key by a delete marker, whatever the key held before. Returns the marker's
@@ -234,8 +232,7 @@ impl FencedStore {
     ///
     /// The same as [`put`](Self::put).
     pub async fn delete(&self, key: &str) -> Result<u64, FencedError> {
-        self.write_one(Change::new(key, None, Requires::Nothing))
-            .await
+        self.batch().delete(key).only().await
     }
 
     /// Writes a value if the key is missing. A deleted key counts as missing. Returns the revision.
@@ -252,8 +249,7 @@ impl FencedStore {
     ///
     /// The same as [`put`](Self::put).
     pub async fn create(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, FencedError> {
-        let change = Change::new(key, Some(value.as_ref()), Requires::Missing);
-        self.write_one(change).await
+        self.batch().create(key, value).only().await
     }
 
     /// Writes a value if the key still stands at `revision`, as [`get`](Self::get) or a write
@@ -272,8 +268,7 @@ impl FencedStore {
         value: impl AsRef<[u8]>,
         revision: u64,
     ) -> Result<u64, FencedError> {
-        let change = Change::new(key, Some(value.as_ref()), Requires::Revision(revision));
-        self.write_one(change).await
+        self.batch().update(key, value, revision).only().await
     }
 
     /// Begins a batch: several writes that all take effect at once, or not at all.
@@ -343,14 +338,6 @@ impl FencedStore {
             keys.await.map_err(|error| unread(&error))
         };
         Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
-    }
-
-    async fn write_one(&self, change: Result<Change, FencedError>) -> Result<u64, FencedError> {
-        let written = match change {
-            Ok(change) => self.write(&[change]).await,
-            Err(error) => Err(error),
-        };
-        self.count(written).map(|revisions| revisions[0])
     }
 
     fn count<T>(&self, written: Result<T, FencedError>) -> Result<T, FencedError> {

@@ -1,6 +1,23 @@
 //! The fence of a term's writes, and how the term of a unit raises it.
-
-use tokio::sync::OnceCell;
+//!
+//! A term writes under a sequence of its fence key.
+//!
+//! For a role it is in the term's token: the fence record was written before the term began. A unit of
+//! a group with one map has no record. Its term *opens* its store at the first use, before anything is
+//! read or written. It writes its token to the unit's fence key, over exactly what it read there: a
+//! lower token, or nothing that a member can have written.
+//!
+//! A write of an older term never takes effect once a newer term of the same unit, in the same bucket,
+//! has opened its store:
+//!
+//! - A write is stored only while the fence key is at the sequence at which its own term raised it, and
+//!   the key never comes back to that sequence.
+//! - The older term can't raise the fence again. It finds the greater token, or its attempt is made
+//!   over a sequence at which the key no longer is.
+//!
+//! Neither clocks nor leases take part, however late a message arrives. A fence key that was deleted,
+//! purged or overwritten by hand ends the term, as for a role, and the next one raises it anew. Until
+//! then only its lease, which is over, keeps an older term from raising it.
 
 use super::FencedStore;
 use super::attempts::Attempts;
@@ -13,27 +30,6 @@ use crate::store::{Bucket, DataOwner, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::UnitFence;
 
-/// The sequence of the fence key under which a term writes.
-///
-/// For a role it is in the term's token: the fence record was written before the term began. A unit of
-/// a group with one map has no record. Its term *opens* its store at the first use, before anything is
-/// read or written. It writes its token to the unit's fence key, over exactly what it read there: a
-/// lower token, or nothing that a member can have written.
-///
-/// A write of an older term never takes effect once a newer term of the same unit, in the same bucket,
-/// has opened its store:
-///
-/// - A write is stored only while the fence key is at the sequence at which its own term raised it, and
-///   the key never comes back to that sequence.
-/// - The older term can't raise the fence again. It finds the greater token, or its attempt is made
-///   over a sequence at which the key no longer is.
-///
-/// Neither clocks nor leases take part, however late a message arrives. A fence key that was deleted,
-/// purged or overwritten by hand ends the term, as for a role, and the next one raises it anew. Until
-/// then only its lease, which is over, keeps an older term from raising it.
-#[derive(Debug, Default)]
-pub(super) struct Fence(OnceCell<u64>);
-
 impl FencedStore {
     /// Returns the sequence of the term's fence, which is raised before if the term's store was not
     /// opened yet. Callers share one attempt. Whoever is dropped leaves it to the next caller.
@@ -42,10 +38,10 @@ impl FencedStore {
         let DataOwner::Unit(_) = access.owner else {
             return Ok(self.term.0.fencing_token.sequence);
         };
-        if let Some(sequence) = access.fence.0.get() {
+        if let Some(sequence) = access.fence.get() {
             return Ok(*sequence);
         }
-        let raising = access.fence.0.get_or_try_init(|| self.raise(until));
+        let raising = access.fence.get_or_try_init(|| self.raise(until));
         let raised = tokio::time::timeout(until.since(clock::now()), raising).await;
         let late = |_| {
             let reason = "the unit's fence was not raised in time".into();

@@ -95,7 +95,7 @@ impl Scene {
             proof: Mutex::new(None),
             access: Access::new(
                 owner,
-                watch::channel(Some(bucket)).1,
+                DataSource::Link(watch::channel(Some(bucket)).1),
                 Labels::new(ROLE, "a", "leaders"),
                 None,
             ),

@@ -23,7 +23,7 @@ fn a_bucket_of_ours_on_three_servers_has_no_notes() {
     let info = assess(json!({ "first_seq": 1_793_874_030_000_000_u64, "allow_atomic": true }));
     let info = info.unwrap();
     assert!(info.atomic && info.unique_sequences, "{info:?}");
-    assert_eq!((info.replicas, info.history, info.max_age), (3, 1, None));
+    assert_eq!((info.replicas, info.max_age), (3, None));
     assert_eq!(info.notes, []);
 }
 

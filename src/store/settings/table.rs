@@ -30,19 +30,10 @@ pub(super) struct Setting {
     remedy: &'static str,
 }
 
-/// A setting that elections do not depend on.
-const fn fit(name: &'static str) -> Setting {
-    Setting {
-        name,
-        judge: |_, _| Fit,
-        remedy: "",
-    }
-}
-
 const ANEW: &str = "it can't be changed: use another bucket, or create this one again while no role is led (`nats-elect create-bucket`)";
 const NO_LIMITS: &str = "`EDIT --max-msgs=-1 --max-bytes=-1`";
 
-/// Every setting of a stream. What makes a bucket unfit comes in the order in which it is told.
+/// Every setting of a stream that elections depend on. What makes a bucket unfit comes in the order in which it is told.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "mirror",
@@ -86,7 +77,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                 "its retention {:?} drops values that somebody has read, or that nobody reads",
                 it.retention
             );
-            unfit_if(it.retention != "limits", why)
+            unfit_if(!matches!(&*it.retention, "limits" | ""), why)
         },
         remedy: "`EDIT --retention limits`, or another bucket: it can't be changed from `workqueue`",
     },
@@ -135,7 +126,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         remedy: NO_LIMITS,
     },
     // It matters where there are limits.
-    fit("discard"),
     Setting {
         name: "first_seq",
         judge: |it, _| {
@@ -272,25 +262,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
         remedy: "if there are such candidates (docs/mixed-fleets.md): `EDIT --subject-del-markers-ttl 0s`",
     },
-    fit("name"),
-    fit("description"),
-    fit("metadata"),
-    fit("template_owner"),
-    // Where and how it is kept.
-    fit("placement"),
-    fit("compression"),
-    // No message of ours has an id.
-    fit("duplicate_window"),
-    // It concerns mirrors of this stream.
-    fit("mirror_direct"),
-    // Who deletes or purges messages needs the permission for it.
-    fit("deny_delete"),
-    fit("deny_purge"),
-    // Only messages that ask for it expire. The ends of members of groups do.
-    fit("allow_msg_ttl"),
-    // Without it some fenced writes are not supported.
-    fit("allow_atomic"),
-    fit("allow_batched"),
 ];
 
 impl Setting {

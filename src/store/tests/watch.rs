@@ -4,8 +4,8 @@ use async_nats::jetstream;
 use futures::StreamExt;
 
 use super::*;
-use crate::store::watch::Watch;
-use crate::store::{Delivery, Survey};
+use crate::store::Delivery;
+use crate::store::watch::{Survey, Watch};
 use nats_elect_core::record::{Content, Entry};
 use nats_elect_testing::eventually;
 
