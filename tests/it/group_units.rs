@@ -127,11 +127,11 @@ async fn labels_and_limits_decide_what_an_instance_owns() {
     .await;
     let plan = eventually(SOON, "a plan without the one that stopped", async || {
         let plan = group(&a).plan().await?;
-        (plan.len() == 9).then_some(plan)
+        let unplaced = plan.iter().filter(|it| it.verdict == "unplaced");
+        (unplaced.count() == 9).then_some(plan)
     })
     .await;
     let why = plan.iter().find(|it| it.unit == "0").expect("0");
-    assert_eq!(why.verdict, "unplaced");
     assert!(
         why.why.as_ref().is_some_and(|it| it.contains("labels")),
         "{why:?}"
