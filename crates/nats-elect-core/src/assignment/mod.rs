@@ -1,7 +1,7 @@
 //! A group as one map, which its members acknowledge: the values of the bucket.
 //!
-//! `docs/decisions/0010-a-group-is-one-map.md` has the rules, and the words that are used here. The
-//! protocol of the module `member` is built on these values.
+//! `docs/protocol.md` has the rules, and the words that are used here. The protocol of the module
+//! `member` is built on these values.
 //!
 //! People and tools may read the values: they are JSON, and large sets in them are packed. Any bytes
 //! may stand in the bucket. Those that break a bound or a rule of the format are

@@ -1,7 +1,6 @@
-//! One member of one group by the rules of `docs/decisions/0010-a-group-is-one-map.md`, as a
-//! deterministic state machine.
+//! One member of one group by the rules of `docs/protocol.md`, as a deterministic state machine.
 //!
-//! Numbers of rules are those of the decision record.
+//! Numbers of rules are those of that page.
 //!
 //! A [`Member`] does no I/O, reads no clock and draws no random number. Its driver
 //!
