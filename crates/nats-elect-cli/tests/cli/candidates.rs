@@ -7,6 +7,8 @@ use crate::fleet::{
     stranger,
 };
 use crate::pair::answer;
+#[cfg(target_os = "linux")]
+use crate::running::children;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_instance_is_listed_with_its_state_in_each_role() {
@@ -50,23 +52,15 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
 /// Kills the companion of this process that runs this program.
 #[cfg(target_os = "linux")]
 pub fn kill_companion(program: &std::path::Path) {
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::{Signal, kill_process};
 
     let words = program.to_str().expect("UTF-8");
-    let tasks = std::fs::read_dir("/proc/self/task")
-        .expect("threads")
-        .flatten();
-    let companion = tasks
-        .flat_map(|task| {
-            let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            let pids: Vec<i32> = list.split_whitespace().flat_map(str::parse).collect();
-            pids
-        })
-        .find(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).starts_with(words)
-        });
-    let companion = companion.and_then(Pid::from_raw).expect("a companion");
+    let companion = children(std::process::id()).into_iter().find(|(_, pid)| {
+        let pid = pid.as_raw_nonzero();
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).starts_with(words)
+    });
+    let (_, companion) = companion.expect("a companion");
     kill_process(companion, Signal::KILL).expect("it lives");
 }
 

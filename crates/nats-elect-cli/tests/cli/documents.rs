@@ -19,15 +19,7 @@ fn every_configuration_in_the_docs_is_accepted_as_it_is_pasted() {
             if block.info != "toml" || is_manifest {
                 continue;
             }
-            let output = with_stdin(&mut nats_elect(&["check", "-"]), &block.text);
-            let place = page.display();
-            assert_eq!(
-                output.code,
-                Some(0),
-                "{place}: {}\n{}",
-                block.text,
-                output.stderr
-            );
+            with_stdin(&mut nats_elect(&["check", "-"]), &block.text).assert_code(0);
             checked += 1;
         }
     }
@@ -60,7 +52,7 @@ fn every_command_of_the_runbook_can_be_typed() {
         let output = ended(&mut nats_elect(&words));
         // Nobody is there, which fails a check of `doctor`. A wrong command would end with 2.
         let code = if words[0] == "doctor" { 1 } else { 5 };
-        assert_eq!(output.code, Some(code), "{command}: {}", output.stderr);
+        output.assert_code(code);
         tried += 1;
     }
     assert!(tried > 30, "only {tried} were found");

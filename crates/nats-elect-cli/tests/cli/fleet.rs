@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use async_nats::Client;
 use async_nats::jetstream::kv::Store;
+use async_nats::{Client, ConnectOptions};
 use futures::StreamExt;
 use nats_elect::{
-    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleHandler, RoleManager,
-    RoleManagerBuilder, StepDown, Term, handler_fn,
+    AdminConfig, AuthConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleHandler,
+    RoleManager, RoleManagerBuilder, StepDown, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
@@ -113,6 +113,25 @@ pub async fn stranger(server: &NatsServer, says: Option<&'static str>) -> JoinHa
     })
 }
 
+/// A server with a user who may do anything, and with the observer of `deploy/nats`.
+pub fn with_observer() -> NatsServer {
+    let observer = include_str!("../../../../deploy/nats/observer.conf");
+    let all = "users = [ { user: all, password: change-me }";
+    let users = observer.replacen("users = [", all, 1);
+    NatsServer::builder().config(&users).start().expect("start")
+}
+
+/// One of the users of `deploy/nats`, or `all`.
+pub fn login(user: &str) -> AuthConfig {
+    AuthConfig::default().user_and_password(user, "change-me")
+}
+
+/// A connection of such a user.
+pub async fn client_of(server: &NatsServer, user: &str) -> Client {
+    let options = ConnectOptions::with_user_and_password(user.into(), "change-me".into());
+    options.connect(server.url()).await.expect("connected")
+}
+
 pub async fn client(server: &NatsServer) -> Client {
     async_nats::connect(server.url()).await.expect("connected")
 }
@@ -152,6 +171,14 @@ pub fn output_as(server: &NatsServer, user: &str, arguments: &[&str]) -> Ended {
 #[track_caller]
 pub fn lines(ended: &Ended) -> Vec<Value> {
     ended.stdout.lines().map(json).collect()
+}
+
+/// Whether an object has all of these fields.
+#[track_caller]
+pub fn has(value: &Value, fields: &Value) {
+    for (name, expected) in fields.as_object().expect("an object") {
+        assert_eq!(value[name], *expected, "{name}: {value}");
+    }
 }
 
 /// JSON of the command, in the notation of `docs/admin.md`.

@@ -156,7 +156,7 @@ fn a_name_that_would_change_nothing_is_refused() {
         &["--retire", "--group", "x"],
     ] {
         let output = ended(nats_elect(&["permissions"]).args(options));
-        assert_eq!(output.code, Some(2), "{options:?}: {}", output.stdout);
+        output.assert_code(2);
         output.complains("changes nothing");
     }
 }

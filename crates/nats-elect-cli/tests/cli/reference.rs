@@ -14,7 +14,7 @@ guide. This page is written by `cargo test -p nats-elect-cli --test cli referenc
 
 fn help(command: &[&str]) -> String {
     let output = ended(&mut nats_elect(&[&["help"], command].concat()));
-    assert_eq!(output.code, Some(0), "{command:?}: {}", output.stderr);
+    output.assert_code(0);
     output.stdout
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::Ended;
 use crate::doctor::users_of;
 use crate::fleet::{
-    ROLE, SOON, bucket, client, is_fit_for_a_terminal, lines, manager, output, output_as,
+    ROLE, SOON, bucket, client, client_of, is_fit_for_a_terminal, lines, manager, output, output_as,
 };
 use crate::pair::answer;
 #[cfg(unix)]
@@ -307,9 +307,7 @@ async fn who_may_not_purge_is_told_before_anything_is_done() {
     output_as(&server, "admin", &["create-bucket"]).assert_code(0);
     let ask = |user: &str, arguments: &[&str]| output_as(&server, user, arguments);
     let put = async || {
-        let client =
-            async_nats::ConnectOptions::with_user_and_password("admin".into(), "change-me".into());
-        let client = client.connect(server.url()).await.expect("connect");
+        let client = client_of(&server, "admin").await;
         let bucket = jetstream::new(client).get_key_value("leaders").await;
         let bucket = bucket.expect("the bucket");
         let record = r#"{"id":"old","token":"secret-secret-secret","ttl_ms":500}"#;
@@ -323,7 +321,7 @@ async fn who_may_not_purge_is_told_before_anything_is_done() {
         ("operator", "_INBOX."),
     ] {
         let refused = ask(user, &arguments);
-        assert_eq!(refused.code, Some(4), "{user}: {}", refused.stderr);
+        refused.assert_code(4);
         refused.complains(subject);
         refused.does_not_complain("secret");
     }

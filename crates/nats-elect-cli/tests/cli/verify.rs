@@ -59,7 +59,7 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
     let trusted = ["verify", "--keys-file", keys];
     for more in [&[leader.proof.as_str()][..], &[]] {
         let output = with_stdin(nats_elect(&trusted).args(more), &leader.proof);
-        assert_eq!(output.code, Some(0), "{more:?}: {}", output.stderr);
+        output.assert_code(0);
         output.says_all(["leader         node-1", "role           scheduler"]);
     }
     let output = with_stdin(nats_elect(&trusted).arg("--json"), &leader.proof);
@@ -93,7 +93,7 @@ async fn what_is_not_valid_is_refused_and_told_why() {
         (&["--key", &leader.key, ""], 3, "no proof to verify"),
     ] {
         let output = ended(nats_elect(&["verify"]).args(arguments));
-        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
+        output.assert_code(code);
         output.complains(expected);
         assert_eq!(output.stdout, "");
     }
@@ -103,6 +103,6 @@ async fn what_is_not_valid_is_refused_and_told_why() {
 fn an_empty_input_is_no_proof_and_rubbish_is_one_that_is_not_valid() {
     for (content, code) in [(" \n", 3), ("\u{fffe}", 4), ("rubbish", 4), ("", 3)] {
         let output = with_stdin(&mut nats_elect(&["verify", "--key", OTHER]), content);
-        assert_eq!(output.code, Some(code), "{content:?}: {}", output.stderr);
+        output.assert_code(code);
     }
 }

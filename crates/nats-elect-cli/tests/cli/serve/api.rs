@@ -1,18 +1,16 @@
 //! What its JSON says.
 
-use nats_elect::{AuthConfig, StopOptions};
+use nats_elect::StopOptions;
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
-use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, SOON, at, bucket, hand_over, instance, leader, lines, output};
+use super::{Answer, Serving, is_ok, serving};
+use crate::fleet::{
+    ROLE, SOON, at, bucket, hand_over, has, instance, leader, lines, login, output, with_observer,
+};
 use crate::serve::serving_behind_proxy;
 
 const LEADER: &str = "/api/v1/leader/scheduler/node-1";
-
-fn is_ok(answer: &Answer) -> bool {
-    answer.status == 200
-}
 
 /// The fields that both have, without those that move on from one look to the next.
 fn still(value: &Value) -> Value {
@@ -78,10 +76,7 @@ async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
     assert_eq!(gone["is_leader"], false);
     let next = "/api/v1/leader/scheduler/node-2";
     let next = serve.until("the next leader", next, is_ok).await.json();
-    assert_eq!(
-        (&next["is_leader"], &next["reason"]),
-        (&json!(true), &json!(null))
-    );
+    has(&next, &json!({ "is_leader": true, "reason": null }));
     b.stop(StopOptions::default()).await.expect("a stop");
 }
 
@@ -157,10 +152,8 @@ async fn it_begins_before_its_bucket_and_shows_several() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_only_look_as_deploy_nats_grants_it_can_serve() {
-    let granted = include_str!("../../../../../deploy/nats/observer.conf");
-    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
-    let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
+    let server = with_observer();
+    let a = instance(&server, "node-1").auth(login("all"));
     let _a = a.start().await.expect("start");
     let mut command = at(&server, &["serve", "--interval", "1s"]);
     command

@@ -2,12 +2,8 @@
 
 use nats_elect_testing::NatsServer;
 
-use super::{Answer, serving};
+use super::{Answer, is_ok, serving};
 use crate::fleet::{ROLE, instance, leader};
-
-fn is_ok(answer: &Answer) -> bool {
-    answer.status == 200
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_shows_leaders_leases_tokens_candidates_and_changes_without_script() {
