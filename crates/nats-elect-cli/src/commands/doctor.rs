@@ -60,7 +60,7 @@ pub struct Doctor {
     /// Try the permissions for this role; may be repeated [default: the roles of --config, else a
     /// made-up role]
     #[arg(short, long = "role", value_name = "ROLE")]
-    roles: Vec<String>,
+    roles: Vec<RoleName>,
 
     /// Check the bucket and the permissions for this group, too; may be repeated. No made-up role is
     /// tried then [default: the groups of --config]
@@ -167,12 +167,12 @@ impl Doctor {
     }
 
     fn roles(&self, file: Option<&ConfigFile>) -> Result<Roles, Failure> {
-        let mut names = self.roles.clone();
+        let mut names: Vec<_> = self.roles.iter().map(ToString::to_string).collect();
         if let Some(file) = file.filter(|_| names.is_empty()) {
-            names.extend(file.config.roles.keys().cloned());
-        }
-        for name in &names {
-            RoleName::new(name)?;
+            for name in file.config.roles.keys() {
+                RoleName::new(name)?;
+                names.push(name.clone());
+            }
         }
         let made_up = names.is_empty();
         if made_up {
