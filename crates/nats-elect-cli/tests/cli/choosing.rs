@@ -86,8 +86,7 @@ fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
             "an instance id is 1 to 255",
         ),
     ] {
-        let wrong = ended(nats_elect(&["-s", "127.0.0.1:1"]).args(arguments));
-        wrong.assert_code(2);
+        let wrong = ended(nats_elect(&["-s", "127.0.0.1:1"]).args(arguments)).with_code(2);
         wrong.complains(rule);
     }
 }

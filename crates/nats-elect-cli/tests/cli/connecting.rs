@@ -79,8 +79,8 @@ fn options_go_before_the_environment_and_that_before_the_context() {
         (&[], &[("NATS_URL", nobody)], unreachable),
         (&["-s", &url], &[("NATS_URL", nobody)], found),
     ] {
-        let output = ended(asks(folder, options).envs(environment.iter().copied()));
-        output.assert_code(expected);
+        let output =
+            ended(asks(folder, options).envs(environment.iter().copied())).with_code(expected);
         output.does_not_complain("wr0ng");
     }
 }
@@ -130,8 +130,7 @@ fn where_no_address_takes_a_connection_that_is_told_at_once() {
 fn an_address_that_takes_a_connection_is_enough() {
     let server = NatsServer::start().expect("a server");
     let servers = format!("nats://127.0.0.1:1,{}", server.url());
-    let output = ended(&mut nats_elect(&["ls", "-s", &servers]));
-    output.assert_code(3);
+    ended(&mut nats_elect(&["ls", "-s", &servers])).assert_code(3);
 }
 
 #[test]
@@ -172,13 +171,12 @@ fn a_context_that_can_not_be_used_is_told() {
         ),
     ] {
         context(folder.path(), name, text);
-        let output = ended(asks(folder.path(), &["--context", name]).env("HOME", "/nonexistent"));
-        output.assert_code(2);
+        let output = ended(asks(folder.path(), &["--context", name]).env("HOME", "/nonexistent"))
+            .with_code(2);
         output.complains(expected);
         output.does_not_complain("s3cret");
     }
-    let missing = ended(&mut asks(folder.path(), &["--context", "nowhere"]));
-    missing.assert_code(3);
+    let missing = ended(&mut asks(folder.path(), &["--context", "nowhere"])).with_code(3);
     missing.complains("nats context ls");
 }
 
@@ -192,8 +190,7 @@ fn help_shows_no_secret_of_the_environment() {
     ];
     let help = |arguments: &[&str]| ended(nats_elect(arguments).envs(secrets));
     for arguments in [["verify", "--help"], ["help", "ls"]] {
-        let shown = help(&arguments);
-        shown.assert_code(0);
+        let shown = help(&arguments).with_code(0);
         shown.says("NATS_PASSWORD");
         shown.does_not_say("s3cret");
     }
@@ -214,8 +211,7 @@ fn websocket_is_refused_wherever_the_address_comes_from() {
         if !environment.is_empty() {
             asks.env("NATS_URL", environment);
         }
-        let output = ended(&mut asks);
-        output.assert_code(2);
+        let output = ended(&mut asks).with_code(2);
         output.complains("WebSocket");
     }
 }

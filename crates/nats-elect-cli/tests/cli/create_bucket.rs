@@ -89,11 +89,7 @@ fn the_history_comes_with_it_whatever_instances_publish() {
 fn no_bucket_is_made_on_a_server_that_is_too_old() {
     let url = old_server("2.10.26");
     let output = ended(&mut nats_elect(&["create-bucket", "--server", &url])).with_code(1);
-    assert!(
-        output.stderr.contains("2.10.26") && output.stderr.contains("2.11.2"),
-        "{}",
-        output.stderr
-    );
+    output.complains_all(["2.10.26", "2.11.2"]);
     assert_eq!(output.stdout, "");
 }
 
@@ -103,12 +99,7 @@ async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     let blind = create(&server, "operator", &[]).with_code(4);
     blind.does_not_say("created");
     let output = create(&server, "candidate", &[]).with_code(4);
-    assert!(
-        output.stderr.contains("$JS.API.STREAM.CREATE.KV_leaders")
-            && output.stderr.contains("admin.conf"),
-        "{}",
-        output.stderr
-    );
+    output.complains_all(["$JS.API.STREAM.CREATE.KV_leaders", "admin.conf"]);
     assert!(settings(&server).await.is_null(), "nothing was made");
     create(&server, "admin", &["--replicas", "9"]).assert_code(2);
 

@@ -60,6 +60,13 @@ pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
     manager
 }
 
+/// A server, and an instance that leads the role there.
+pub async fn led() -> (NatsServer, RoleManager) {
+    let server = NatsServer::start().expect("start");
+    let leads = leader(&server, "node-1").await;
+    (server, leads)
+}
+
 /// Hands the role over by name, as soon as the successor is ready. It may follow before it has read
 /// the keys.
 pub async fn hand_over(role: &RoleHandle, to: &str) {
@@ -218,12 +225,18 @@ fn has_the_notation(value: &Value) {
     }
 }
 
-/// Nothing that a terminal would act on, and no line too long for one.
+/// Nothing that a terminal would act on.
 #[track_caller]
-pub fn is_fit_for_a_terminal(ended: &Ended) {
+pub fn harms_no_terminal(ended: &Ended) {
     for line in ended.stdout.lines().chain(ended.stderr.lines()) {
         assert!(!line.chars().any(char::is_control), "{line:?}");
     }
+}
+
+/// Neither that, nor a line too long for a terminal.
+#[track_caller]
+pub fn is_fit_for_a_terminal(ended: &Ended) {
+    harms_no_terminal(ended);
     for line in ended.stdout.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }

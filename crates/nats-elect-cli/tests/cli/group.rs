@@ -236,8 +236,7 @@ async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
         &["group", "show", "shards", "--units"],
         &["group", "explain", "shards"],
     ] {
-        let told = output(&server, &[command, &["--wait", "0s"]].concat());
-        told.assert_code(0);
+        let told = output(&server, &[command, &["--wait", "0s"]].concat()).with_code(0);
         is_fit_for_a_terminal(&told);
     }
     let shown = output(&server, &["group", "show", "shards", "--wait", "0s"]);

@@ -106,8 +106,7 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
         ),
         (["odd", "8", "--yes"], 4, "no map that is understood"),
     ] {
-        let told = grow(&arguments);
-        told.assert_code(code);
+        let told = grow(&arguments).with_code(code);
         told.complains(what);
         is_fit_for_a_terminal(&told);
     }

@@ -7,16 +7,15 @@ use serde_json::{Value, json};
 
 use crate::ended;
 use crate::fleet::{
-    ROLE, SOON, at, bucket, comes_true, has, instance, is_fit_for_a_terminal, leader, lines, login,
-    obedient, output, output_as, with_observer,
+    ROLE, SOON, at, bucket, comes_true, harms_no_terminal, has, instance, is_fit_for_a_terminal,
+    led, lines, login, obedient, output, output_as, with_observer,
 };
 
 const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let token = a.role(ROLE).expect("it").status().fencing_token;
     let token = token.expect("a term").to_string();
 
@@ -45,8 +44,7 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_3() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     a.stop(nats_elect::StopOptions::default())
         .await
         .expect("a stop");
@@ -62,8 +60,7 @@ async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_
 async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
     let server = NatsServer::start().expect("start");
     for command in [&["ls"][..], &["watch"], &["inspect", ROLE]] {
-        let missing = output(&server, command);
-        missing.assert_code(3);
+        let missing = output(&server, command).with_code(3);
         missing.complains("bucket \"leaders\" does not exist");
         missing.complains("--bucket");
     }
@@ -91,11 +88,8 @@ async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal()
     table.complains("2 unconfirmed");
     table.does_not_complain("\\u{");
     let json = output(&server, &["ls", "--json", "--wait", "0s"]);
-    assert!(
-        !json.stdout.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
-        "{}",
-        json.stdout
-    );
+    harms_no_terminal(&json);
+    assert!(!json.stdout.contains('\u{202e}'), "{}", json.stdout);
     let json = lines(&json);
     has(&json[0], &json!({ "role": "garbage", "readable": false }));
     has(&json[1], &json!({ "standing": "led", "confirmed": false }));
@@ -124,8 +118,7 @@ async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
         let looks = output_as(&server, "observer", command).with_code(0);
         looks.says("node-1");
         let wrong = [("NATS_USER", "observer"), ("NATS_PASSWORD", "wr0ng")];
-        let refused = ended(at(&server, command).envs(wrong));
-        refused.assert_code(4);
+        let refused = ended(at(&server, command).envs(wrong)).with_code(4);
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     }
 }
@@ -243,8 +236,7 @@ async fn jetstream_that_is_off_is_told_alike_by_all() {
         &["group", "drain", "node-1"],
         &["group", "grow", "shards", "8", "--yes"],
     ] {
-        let off = output(&server, command);
-        off.assert_code(1);
+        let off = output(&server, command).with_code(1);
         let expected = "JetStream is not enabled (the server does not offer it)";
         off.complains(expected);
     }

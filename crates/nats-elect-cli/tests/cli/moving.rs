@@ -42,8 +42,7 @@ async fn a_unit_is_moved_and_who_can_not_have_it_is_refused() {
         (["partitions", "0", "node-3"], 3, "node-3"),
         (["a.b", "0", "node-1"], 2, "group name"),
     ] {
-        let told = output(&server, &[&["group", "move"], &arguments[..]].concat());
-        told.assert_code(code);
+        let told = output(&server, &[&["group", "move"], &arguments[..]].concat()).with_code(code);
         told.complains(what);
     }
     output(&server, &["cordon", from.instance_id()]).assert_code(0);

@@ -95,8 +95,7 @@ async fn nothing_is_done_to_all_by_typing_too_little() {
         ),
         (&["pause", "--all-instances", "node-1"], 2, "cannot be used"),
     ] {
-        let output = order(&fleet.server, arguments);
-        output.assert_code(code);
+        let output = order(&fleet.server, arguments).with_code(code);
         output.complains(expected);
     }
     for manager in [&fleet.first, &fleet.second] {

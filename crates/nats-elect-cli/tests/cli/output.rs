@@ -27,8 +27,7 @@ fn nothing_goes_wrong_when_nobody_reads_any_more() {
 #[test]
 fn each_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = ended(&mut nats_elect(&["completions", shell]));
-        output.assert_code(0);
+        let output = ended(&mut nats_elect(&["completions", shell])).with_code(0);
         output.says("until-leader");
         output.does_not_say("exec-guard");
     }

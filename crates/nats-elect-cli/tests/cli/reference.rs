@@ -13,8 +13,7 @@ guide. This page is written by `cargo test -p nats-elect-cli --test cli referenc
 ";
 
 fn help(command: &[&str]) -> String {
-    let output = ended(&mut nats_elect(&[&["help"], command].concat()));
-    output.assert_code(0);
+    let output = ended(&mut nats_elect(&[&["help"], command].concat())).with_code(0);
     output.stdout
 }
 

@@ -76,6 +76,19 @@ pub fn children(of: u32) -> Vec<(String, Pid)> {
     of_each.collect()
 }
 
+/// Kills the companion of this process that runs this program.
+#[cfg(target_os = "linux")]
+pub fn kill_companion(program: &std::path::Path) {
+    let words = program.to_str().expect("UTF-8");
+    let companion = children(std::process::id()).into_iter().find(|(_, pid)| {
+        let pid = pid.as_raw_nonzero();
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).starts_with(words)
+    });
+    let (_, companion) = companion.expect("a companion");
+    kill_process(companion, Signal::KILL).expect("it lives");
+}
+
 /// A process that goes on. It ends when this is dropped.
 pub struct Process(pub Child);
 

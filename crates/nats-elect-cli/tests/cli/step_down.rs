@@ -135,8 +135,7 @@ async fn what_is_refused_is_told_with_its_reason_and_changes_nothing() {
         (&["nothing"], 3, "leads \"nothing\" in bucket \"leaders\""),
         (&["_fence"], 2, "_fence"),
     ] {
-        let output = step_down(&fleet.server, arguments);
-        output.assert_code(code);
+        let output = step_down(&fleet.server, arguments).with_code(code);
         output.complains(expected);
         assert_eq!(output.stdout, "");
     }
@@ -217,8 +216,7 @@ async fn where_nobody_else_is_seen_who_could_lead_the_term_goes_on() {
     for expected in ["node-2 (", "is paused", "--force", "can't be seen"] {
         output.complains(expected);
     }
-    let json = step_down(&fleet.server, &["scheduler", "--json"]);
-    json.assert_code(4);
+    let json = step_down(&fleet.server, &["scheduler", "--json"]).with_code(4);
     let error: Value = serde_json::from_str(&json.stderr).expect("one line of JSON");
     assert_eq!(error["error"], "refused");
     let advice = error["advice"].as_str().expect("text");

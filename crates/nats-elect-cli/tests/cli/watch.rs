@@ -8,7 +8,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{ROLE, SOON, at, bucket, has, leader, output};
+use crate::fleet::{ROLE, SOON, at, bucket, has, leader, led, output};
 use crate::running::Teller;
 
 /// A watch that runs.
@@ -23,8 +23,7 @@ fn interrupted(mut watching: Teller) -> Option<i32> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_tells_how_things_stand_and_then_each_change_until_ctrl_c() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let mut text = watching(&server, &[]);
     let mut json = watching(&server, &["--json", ROLE]);
     let first = text.line();
@@ -49,20 +48,6 @@ async fn it_tells_how_things_stand_and_then_each_change_until_ctrl_c() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_of_which_no_heartbeat_comes_is_told_as_such() {
-    let server = NatsServer::start().expect("start");
-    let bucket = bucket(&server).await;
-    let dead = json!({ "id": "dead", "ttl_ms": 3_600_000 }).to_string();
-    bucket.put(ROLE, dead.into()).await.expect("put");
-    let mut text = watching(&server, &[]);
-    let mut json = watching(&server, &["--json"]);
-    let first = text.line();
-    assert!(first.contains("no heartbeat was seen yet"), "{first}");
-    assert_eq!(crate::fleet::json(&json.line())["confirmed"], false);
-    assert_eq!((interrupted(text), interrupted(json)), (Some(0), Some(0)));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_waits_for_nats_at_the_start() {
     let mut server = NatsServer::start().expect("start");
     bucket(&server).await;
@@ -77,8 +62,7 @@ async fn it_waits_for_nats_at_the_start() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_says_that_nats_is_away_and_goes_on_when_it_is_back() {
-    let mut server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (mut server, a) = led().await;
     let mut text = watching(&server, &[]);
     text.line();
     server.kill();
@@ -120,6 +104,9 @@ async fn with_until_leader_it_ends_at_the_first_leader_that_is_seen_alive() {
     )
     .with_code(3);
     late.says("no heartbeat was seen yet");
+    let mut json = watching(&server, &["--json", "other"]);
+    assert_eq!(crate::fleet::json(&json.line())["confirmed"], false);
+    assert_eq!(interrupted(json), Some(0));
 
     let mut waiting = watching(&server, &[ROLE, "--until-leader"]);
     let first = waiting.line();

@@ -224,15 +224,31 @@ async fn each_role_has_its_own_settings_of_the_file() {
 }
 
 #[test]
-fn what_is_for_one_role_is_refused_for_several() {
-    let wrong: [&[&str]; 4] = [
-        &["--slots", "2"],
-        &["--try"],
-        &["--wait-timeout", "1s"],
-        &["--role", "worker"],
+fn what_does_not_go_together_is_refused() {
+    let wrong: [(&[&str], [&[&str]; 4]); 2] = [
+        (
+            &OTHER,
+            [
+                &["--slots", "2"],
+                &["--try"],
+                &["--wait-timeout", "1s"],
+                &["--role", "worker"],
+            ],
+        ),
+        (
+            &["--slots", "2"],
+            [
+                &["--takeover", "cooperative"],
+                &["--priority", "1"],
+                &["--last-will"],
+                &["--ttl", "1s"],
+            ],
+        ),
     ];
-    for wrong in wrong {
-        let mut exec = exec("only", "nats://127.0.0.1:1");
-        ended(exec.args(OTHER).args(wrong).args(["--", "true"])).assert_code(2);
+    for (options, wrong) in wrong {
+        for wrong in wrong {
+            let mut exec = exec("only", "nats://127.0.0.1:1");
+            ended(exec.args(options).args(wrong).args(["--", "true"])).assert_code(2);
+        }
     }
 }

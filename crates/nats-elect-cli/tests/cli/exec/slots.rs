@@ -121,17 +121,3 @@ async fn another_number_of_slots_is_told_with_what_changes_it() {
     run(&history, 2).await;
     judge(&history);
 }
-
-#[test]
-fn what_slots_do_not_go_with_is_refused() {
-    let wrong: [&[&str]; 4] = [
-        &["--takeover", "cooperative"],
-        &["--priority", "1"],
-        &["--last-will"],
-        &["--ttl", "1s"],
-    ];
-    for wrong in wrong {
-        let mut exec = exec("only", "nats://127.0.0.1:1");
-        ended(exec.args(["--slots", "2"]).args(wrong).args(["--", "true"])).assert_code(2);
-    }
-}

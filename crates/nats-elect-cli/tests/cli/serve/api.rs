@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Answer, Serving, is_ok, serving};
 use crate::fleet::{
-    ROLE, SOON, at, bucket, hand_over, has, instance, leader, lines, login, output, with_observer,
+    ROLE, SOON, at, bucket, hand_over, has, instance, leader, led, lines, login, output,
+    with_observer,
 };
 use crate::serve::serving_behind_proxy;
 
@@ -24,8 +25,7 @@ fn still(value: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let b = instance(&server, "node-2").start().await.expect("start");
     let serve = serving(&server, &[]);
     serve.until("a known leader", LEADER, is_ok).await;
@@ -82,8 +82,7 @@ async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn through_an_outage_it_goes_on_says_since_when_and_vouches_for_nobody_beyond_the_lease() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let (proxy, serve) = serving_behind_proxy(&server);
     serve.until("a known leader", LEADER, is_ok).await;
     let says = |answer: &Answer| answer.json()["instances"][0]["status"].is_object();

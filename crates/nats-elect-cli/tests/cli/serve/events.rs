@@ -9,7 +9,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use super::{Answer, Serving, is_ok, serving};
-use crate::fleet::{ROLE, SOON, has, json, leader};
+use crate::fleet::{ROLE, SOON, has, json, leader, led};
 
 /// A stream of events. Its connection ends with this.
 pub struct Events(BufReader<TcpStream>);
@@ -97,8 +97,7 @@ impl Events {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_told_and_who_comes_back_gets_what_was_missed() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let serve = serving(&server, &[]);
     let led = "/api/v1/leader/scheduler/node-1";
     serve.until("a known leader", led, is_ok).await;

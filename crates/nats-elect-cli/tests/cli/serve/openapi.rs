@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::events::Events;
 use super::{Answer, Serving, is_ok, serving};
-use crate::fleet::{ROLE, bucket, instance, leader, silent, stranger};
+use crate::fleet::{ROLE, bucket, instance, led, silent, stranger};
 use crate::group::{all_owned, member};
 use crate::maps::{write_map, write_member};
 use crate::openapi::Document;
@@ -45,8 +45,7 @@ const OWNER: &str = "/api/v1/groups/{group}/owner";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_answer_is_what_the_document_says() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let _silent = silent(&server, "node-3").await;
     let (proxy, serve) = serving_behind_proxy(&server);

@@ -146,8 +146,7 @@ fn what_makes_no_sense_is_told_and_what_to_use_instead() {
         (&["top"], "needs a terminal"),
         (&["top", "--once", "--interval", "10ms"], "from 500ms to 1h"),
     ] {
-        let output = ended(&mut nats_elect(arguments));
-        output.assert_code(2);
+        let output = ended(&mut nats_elect(arguments)).with_code(2);
         output.complains(expected);
     }
 }
