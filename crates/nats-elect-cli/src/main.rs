@@ -32,7 +32,6 @@ mod instances;
 mod line;
 mod logs;
 mod looking;
-mod names;
 mod openapi;
 mod operating;
 mod options;

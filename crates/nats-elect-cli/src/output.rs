@@ -142,27 +142,23 @@ impl Output {
 
     /// A failure, on stderr: in words, or as one line of JSON.
     pub fn failure(self, kind: &str, what: &str, advice: Option<&str>) {
-        let mut err = io::stderr().lock();
-        // If nobody hears it, the exit code still tells.
-        let _ = if self.is_data() {
-            let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
-            writeln!(err, "{}", clean_json(&failure.to_string()))
-        } else {
-            let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
-            let lines: Vec<_> = what.lines().map(clean).collect();
-            writeln!(err, "error: {}{advice}", lines.join("\n"))
-        };
+        let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
+        let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
+        let lines: Vec<_> = what.lines().map(clean).collect();
+        self.say(&failure, &format!("error: {}{advice}", lines.join("\n")));
     }
 
     /// Something to know that is no failure, on stderr.
     pub fn warning(self, what: &str) {
-        let mut err = io::stderr().lock();
-        let _ = if self.is_data() {
-            let warning = serde_json::json!({ "warning": what });
-            writeln!(err, "{}", clean_json(&warning.to_string()))
-        } else {
-            writeln!(err, "warning: {}", clean(what))
-        };
+        let warning = serde_json::json!({ "warning": what });
+        self.say(&warning, &format!("warning: {}", clean(what)));
+    }
+
+    /// A value for programs, or words, on stderr. If nobody hears it, the exit code still tells.
+    fn say(self, value: &Value, words: &str) {
+        let json = self.is_data().then(|| clean_json(&value.to_string()));
+        let said = json.as_deref().unwrap_or(words);
+        let _ = writeln!(io::stderr().lock(), "{said}");
     }
 
     /// A word to people, on stderr, on what the result means. Programs see it in the result.

@@ -103,29 +103,37 @@ pub fn what(event: &LeaderEvent) -> String {
     }
 }
 
+/// The start of a term of the role `r`, by this instance, with these fields in place of the usual
+/// ones.
+#[cfg(test)]
+pub fn started(sequence: u64, who: &str, fields: serde_json::Value) -> LeaderEvent {
+    let mut event = serde_json::json!({
+        "v": 1, "bucket": "b", "role": "r", "instance_id": who, "incarnation": uuid::Uuid::nil(),
+        "correlation_id": "c", "fencing_token": format!("{sequence:032x}"), "at_ms": 1,
+        "event": "term_started", "vacancy": "expired", "previous": "x",
+    });
+    let serde_json::Value::Object(fields) = fields else {
+        panic!("no fields: {fields}");
+    };
+    for (name, value) in fields {
+        event[name] = value;
+    }
+    LeaderEvent::parse(event.to_string().as_bytes()).expect("an event")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::{Value, json};
 
-    fn event(change: &str) -> LeaderEvent {
-        let token = "2".repeat(32);
-        let json = format!(
-            "{{\"v\":1,\"bucket\":\"b\",\"role\":\"r\",\"instance_id\":\"b\",\
-             \"incarnation\":\"00000000-0000-0000-0000-000000000001\",\"correlation_id\":\"c\",\
-             \"fencing_token\":\"{token}\",\"at_ms\":9000,{change}}}"
-        );
-        LeaderEvent::parse(json.as_bytes()).expect("an event")
-    }
+    use super::*;
 
     #[test]
     fn the_gap_after_a_crash_is_a_bound_and_after_a_release_is_not() {
-        let gap = |how: &str, silence: &str| {
-            let change = format!(
-                "\"event\":\"term_started\",\"vacancy\":\"{how}\",\"previous\":\"a\",\"silence_seconds\":{silence}"
-            );
-            super::gap(&event(&change))
+        let gap = |how: &str, silence: Value| {
+            let fields = json!({ "vacancy": how, "silence_seconds": silence });
+            super::gap(&started(2, "b", fields))
         };
-        let crashed = gap("expired", "3.2").expect("a gap");
+        let crashed = gap("expired", json!(3.2)).expect("a gap");
         let time = Duration::from_millis(3200);
         assert_eq!(
             crashed,
@@ -135,8 +143,8 @@ mod tests {
             }
         );
         assert_eq!(crashed.to_string(), "≤ 3.2s");
-        let freed = gap("released", "0.004").expect("a gap");
+        let freed = gap("released", json!(0.004)).expect("a gap");
         assert_eq!(freed.to_string(), "4ms");
-        assert_eq!(gap("expired", "null"), None);
+        assert_eq!(gap("expired", Value::Null), None);
     }
 }

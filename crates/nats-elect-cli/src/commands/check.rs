@@ -1,5 +1,6 @@
 //! `check`: what a configuration comes to.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use nats_elect::{
     GroupConfig, GroupName, ManagerConfig, RoleConfig, RoleName, RoleSettings, Secret,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config_file::Source;
 use crate::exit::{Code, Failure, Outcome};
@@ -44,19 +45,12 @@ pub struct Check {
 }
 
 /// Everything that is said of a configuration.
-#[derive(Serialize)]
 struct Report {
     manager: ManagerConfig,
     roles: Vec<RoleReport>,
-    groups: Vec<GroupReport>,
-    environment: Vec<FromEnv>,
-}
-
-/// A setting that comes from the environment.
-#[derive(Serialize)]
-struct FromEnv {
-    setting: String,
-    variable: String,
+    groups: BTreeMap<String, GroupConfig>,
+    /// Settings that come from the environment, with their variables.
+    environment: BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -67,12 +61,6 @@ struct RoleReport {
     drift_margin: Duration,
     failover: Vec<Failover>,
     warnings: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct GroupReport {
-    group: String,
-    settings: GroupConfig,
 }
 
 /// What happens to a role in one kind of failure.
@@ -131,18 +119,13 @@ impl Check {
                 warnings: settings.warnings(manager.replicas),
             });
         }
-        let mut groups = Vec::new();
-        for (name, config) in file.groups {
-            if let Err(error) = GroupName::new(&name) {
+        for (name, config) in &file.groups {
+            if let Err(error) = GroupName::new(name) {
                 wrong.push(format!("groups.{name}: {error}"));
             }
             if let Err(error) = config.validate() {
-                wrong.push(source.broken(&["groups", &name], &error));
+                wrong.push(source.broken(&["groups", name], &error));
             }
-            groups.push(GroupReport {
-                group: name,
-                settings: config,
-            });
         }
         if !wrong.is_empty() {
             return Err(Failure::new(Code::Usage, wrong.join("\n       ")));
@@ -150,14 +133,11 @@ impl Check {
         let report = Report {
             manager: shown(manager),
             roles,
-            groups,
-            environment: environment
-                .into_iter()
-                .map(|(setting, variable)| FromEnv { setting, variable })
-                .collect(),
+            groups: file.groups,
+            environment,
         };
         if output.is_data() {
-            output.data(&report)?;
+            output.data(&report.told())?;
         } else {
             report.tell(output)?;
         }
@@ -166,6 +146,18 @@ impl Check {
 }
 
 impl Report {
+    /// For programs.
+    fn told(&self) -> Value {
+        let groups = self.groups.iter();
+        let groups = groups.map(|(name, it)| json!({ "group": name, "settings": it }));
+        let environment = self.environment.iter();
+        let environment = environment.map(|(it, from)| json!({ "setting": it, "variable": from }));
+        json!({
+            "manager": self.manager, "roles": self.roles,
+            "groups": groups.collect::<Value>(), "environment": environment.collect::<Value>(),
+        })
+    }
+
     fn tell(&self, output: Output) -> Result<(), Failure> {
         output.line("manager")?;
         values(output, &self.manager, "manager", &self.environment)?;
@@ -183,13 +175,13 @@ impl Report {
             }
             output.show(&table)?;
         }
-        for group in &self.groups {
-            output.line(format!("\ngroup {}", group.group))?;
-            if group.settings == GroupConfig::default() {
+        for (name, settings) in &self.groups {
+            output.line(format!("\ngroup {name}"))?;
+            if *settings == GroupConfig::default() {
                 output.line("  as the program sets it")?;
             }
-            let of = format!("groups.{}", group.group);
-            values(output, &group.settings, &of, &self.environment)?;
+            let of = format!("groups.{name}");
+            values(output, settings, &of, &self.environment)?;
         }
         if self.roles.is_empty() && self.groups.is_empty() {
             output.line("\nno roles and no groups")?;
@@ -279,7 +271,7 @@ fn values(
     output: Output,
     values: &impl Serialize,
     of: &str,
-    environment: &[FromEnv],
+    environment: &BTreeMap<String, String>,
 ) -> Result<(), Failure> {
     let value = serde_json::to_value(values).map_err(|error| Failure::failed(error.to_string()))?;
     let mut rows = Vec::new();
@@ -288,11 +280,11 @@ fn values(
     for (path, value) in rows {
         let setting = format!("{of}.{path}");
         // A variable may hold a whole table.
-        let variable = environment.iter().find(|it| {
-            let rest = setting.strip_prefix(&it.setting);
+        let variable = environment.iter().find(|(from, _)| {
+            let rest = setting.strip_prefix(from.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         });
-        let from = variable.map_or_else(String::new, |it| format!("  (from {})", it.variable));
+        let from = variable.map_or_else(String::new, |(_, it)| format!("  (from {it})"));
         output.line(format!("  {path:<width$}  {value}{from}"))?;
     }
     Ok(())

@@ -11,7 +11,6 @@ use crate::doctor::examined::{Examined, Part, Roles, Times};
 use crate::doctor::findings::Findings;
 use crate::exit::{Code, Failure, Outcome};
 use crate::line::Line;
-use crate::names;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 
@@ -61,12 +60,12 @@ pub struct Doctor {
     /// Try the permissions for this role; may be repeated [default: the roles of --config, else a
     /// made-up role]
     #[arg(short, long = "role", value_name = "ROLE")]
-    roles: Vec<String>,
+    roles: Vec<RoleName>,
 
     /// Check the bucket and the permissions for this group, too; may be repeated. No made-up role is
     /// tried then [default: the groups of --config]
-    #[arg(short, long = "group", value_name = "GROUP", value_parser = names::group)]
-    groups: Vec<String>,
+    #[arg(short, long = "group", value_name = "GROUP")]
+    groups: Vec<GroupName>,
 
     /// The kind of user whose permissions are tried
     #[arg(
@@ -155,7 +154,7 @@ impl Doctor {
     }
 
     fn groups(&self, file: Option<&ConfigFile>) -> Result<Vec<String>, Failure> {
-        let mut names = self.groups.clone();
+        let mut names: Vec<_> = self.groups.iter().map(ToString::to_string).collect();
         if let Some(file) = file.filter(|_| names.is_empty()) {
             for (name, config) in &file.config.groups {
                 GroupName::new(name)?;
@@ -168,12 +167,12 @@ impl Doctor {
     }
 
     fn roles(&self, file: Option<&ConfigFile>) -> Result<Roles, Failure> {
-        let mut names = self.roles.clone();
+        let mut names: Vec<_> = self.roles.iter().map(ToString::to_string).collect();
         if let Some(file) = file.filter(|_| names.is_empty()) {
-            names.extend(file.config.roles.keys().cloned());
-        }
-        for name in &names {
-            RoleName::new(name)?;
+            for name in file.config.roles.keys() {
+                RoleName::new(name)?;
+                names.push(name.clone());
+            }
         }
         let made_up = names.is_empty();
         if made_up {

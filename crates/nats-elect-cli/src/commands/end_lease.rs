@@ -8,6 +8,7 @@ use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
 use nats_elect::duration::seconds;
 use nats_elect::{RoleName, RoleState};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Failure, Outcome};
@@ -48,7 +49,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct EndLease {
     /// The role
-    role: String,
+    role: RoleName,
 
     /// Do not ask for a confirmation, for scripts
     #[arg(short, long)]
@@ -88,24 +89,13 @@ struct Answered {
     error: Option<AdminError>,
 }
 
-/// What came of it, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    role: &'a str,
-    #[serde(flatten)]
-    holding: &'a Holding,
-    answers: &'a [Answered],
-    leader: &'a Option<Leads>,
-}
-
 impl EndLease {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role)?;
         can_be_confirmed(
             self.yes,
             "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
         )?;
-        let read = async |bucket| Written::read(&bucket, &self.role).await;
+        let read = async |bucket| Written::read(&bucket, self.role.as_str()).await;
         let written = shared.in_bucket(read).await?;
         let holding = Holding::of(written.as_ref());
         let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
@@ -158,12 +148,10 @@ impl EndLease {
             None
         };
         let next = noted.then(|| next_words(role, leader.as_ref()));
-        let told = Told {
-            role,
-            holding,
-            answers: &answers,
-            leader: &leader,
-        };
+        let mut told = json!(holding);
+        told["role"] = json!(role);
+        told["answers"] = json!(answers);
+        told["leader"] = json!(leader);
         output.tell(&told, answers.iter().map(Answered::words).chain(next))?;
         outcome(answers, noted)
     }
@@ -172,7 +160,7 @@ impl EndLease {
     fn check(&self, members: &[Candidate]) -> Result<(), Failure> {
         for member in members {
             let who = &member.instance;
-            let why = match (&member.report, member.role(&self.role)) {
+            let why = match (&member.report, member.role(self.role.as_str())) {
                 (Err(error), _) => format!("{who} runs, but does not report its status: {error}"),
                 (_, Some(role)) if role.is_leader || role.state == Some(RoleState::Draining) => {
                     format!(

@@ -3,7 +3,7 @@
 use clap::Args;
 use nats_elect::{LeaderEvent, RoleName};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::candidates::{self, candidates};
 use super::history;
@@ -46,7 +46,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Inspect {
     /// The role
-    role: String,
+    role: RoleName,
 
     #[command(flatten)]
     heartbeats: Heartbeats,
@@ -67,21 +67,6 @@ struct Findings {
     history: Result<Vec<LeaderEvent>, Failure>,
 }
 
-/// The same for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    #[serde(flatten)]
-    seen: Role,
-    bucket: &'a str,
-    record: &'a Option<Written>,
-    fence: &'a Option<Written>,
-    signature: Signature<'a>,
-    candidates: Option<Vec<Instance<'a>>>,
-    candidates_error: Option<&'a str>,
-    history: Option<Vec<Event>>,
-    history_error: Option<&'a str>,
-}
-
 /// The verdict on the record's proof.
 #[derive(Serialize)]
 struct Signature<'a> {
@@ -92,31 +77,31 @@ struct Signature<'a> {
 
 impl Inspect {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role)?;
-        let role = std::slice::from_ref(&self.role);
-        let observer = shared.observer(Some(role), &self.trust, false).await?;
+        let role = self.role.as_str();
+        let observer = shared
+            .observer(Some(&[role.to_owned()]), &self.trust, false)
+            .await?;
         let ((), candidates, history) = tokio::join!(
             confirmed(&observer, self.heartbeats.wait),
-            candidates(shared, Some(&self.role), Whose::Read),
-            past_events(shared, Some(&self.role), 0, EVENTS),
+            candidates(shared, Some(role), Whose::Read),
+            past_events(shared, Some(role), 0, EVENTS),
         );
-        let Some(seen) = observer.role(&self.role) else {
+        let Some(seen) = observer.role(role) else {
             return Err(Failure::failed("the role is not watched"));
         };
-        let stands = async |bucket| Written::of_role(&bucket, &self.role).await;
+        let stands = async |bucket| Written::of_role(&bucket, role).await;
         let (record, fence) = shared.in_bucket(stands).await?;
         let nobody = candidates.as_ref().is_ok_and(Vec::is_empty);
         if record.is_none() && fence.is_none() && nobody {
             let what = format!(
-                "role {:?} is unknown: it was never led, and no instance that answers takes part in its election",
-                self.role
+                "role {role:?} is unknown: it was never led, and no instance that answers takes part in its election"
             );
             return Err(Failure::not_found(what).advice("`nats-elect ls` lists the roles"));
         }
         let findings = Findings {
             bucket: shared.config()?.bucket,
             seen: Seen {
-                role: self.role.clone(),
+                role: role.to_owned(),
                 observed: seen,
             },
             checks_signatures: self.trust.is_given(),
@@ -135,22 +120,22 @@ impl Inspect {
 }
 
 impl Findings {
-    fn told(&self) -> Told<'_> {
-        let candidates = self.candidates.as_ref();
-        let history = self.history.as_ref();
-        Told {
-            seen: Role::from(&self.seen),
-            bucket: &self.bucket,
-            record: &self.record,
-            fence: &self.fence,
-            signature: self.signature(),
-            candidates: candidates
-                .ok()
-                .map(|it| it.iter().map(Instance::from).collect()),
-            candidates_error: candidates.err().map(|it| it.what.as_str()),
-            history: history.ok().map(|it| it.iter().map(Event::from).collect()),
-            history_error: history.err().map(|it| it.what.as_str()),
-        }
+    /// The same for programs.
+    fn told(&self) -> Value {
+        let mut told = json!(Role::from(&self.seen));
+        told["bucket"] = json!(self.bucket);
+        told["record"] = json!(self.record);
+        told["fence"] = json!(self.fence);
+        told["signature"] = json!(self.signature());
+        let (candidates, history) = (self.candidates.as_ref(), self.history.as_ref());
+        let instances =
+            |it: &Vec<Candidate>| it.iter().map(|it| json!(Instance::from(it))).collect();
+        told["candidates"] = candidates.map_or(Value::Null, instances);
+        told["candidates_error"] = json!(candidates.err().map(|it| &it.what));
+        let events = |it: &Vec<LeaderEvent>| it.iter().map(|it| json!(Event::from(it))).collect();
+        told["history"] = history.map_or(Value::Null, events);
+        told["history_error"] = json!(history.err().map(|it| &it.what));
+        told
     }
 
     fn signature(&self) -> Signature<'_> {

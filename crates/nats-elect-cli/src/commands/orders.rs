@@ -6,12 +6,11 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode, RoleReport};
-use nats_elect::{RoleName, SteppedDown};
+use nats_elect::{InstanceId, RoleName, SteppedDown};
 use serde::Serialize;
 
 use crate::exit::{Code, Failure, Outcome};
 use crate::instances::{asked, everyone, in_words, named};
-use crate::names;
 use crate::operating::standby::{UNSEEN, hindrance};
 use crate::operating::stepped::Stepped;
 use crate::options::Shared;
@@ -36,8 +35,7 @@ Examples:
 #[command(group = ArgGroup::new("whom").args(["instance", "all_instances"]).required(true))]
 pub struct Target {
     /// The instance: its id, or its incarnation if several processes have that id
-    #[arg(value_parser = names::instance)]
-    instance: Option<String>,
+    instance: Option<InstanceId>,
 
     /// All instances of the bucket that answer within 400ms of each other
     #[arg(long)]
@@ -51,7 +49,7 @@ pub struct Target {
 impl Target {
     pub async fn order(self, order: Order, shared: &Shared, output: Output) -> Outcome {
         let request = Request::new(order, self.roles)?;
-        let named = self.instance.as_deref();
+        let named = self.instance.as_ref().map(InstanceId::as_str);
         let acting = async |admin: AdminClient| act(&request, named, &admin, shared, output).await;
         shared.operate(acting).await
     }

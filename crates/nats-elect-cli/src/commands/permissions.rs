@@ -1,11 +1,10 @@
 //! `permissions`: what to grant a NATS user.
 
 use std::fmt::Write as _;
-use std::str::FromStr;
 
 use clap::Args;
-use nats_elect::NameError;
 use nats_elect::permissions::{Part, Right, Scope};
+use nats_elect::{GroupName, RoleName};
 use serde_json::json;
 
 use crate::exit::{Failure, Outcome};
@@ -35,11 +34,11 @@ them is for.";
 pub struct Permissions {
     /// A role, or several; of an operator or a retirer without any: all
     #[arg(short, long = "role", value_name = "ROLE")]
-    roles: Vec<String>,
+    roles: Vec<RoleName>,
 
     /// A group, or several; of an operator without any and without a role: all
     #[arg(short, long = "group", value_name = "GROUP")]
-    groups: Vec<String>,
+    groups: Vec<GroupName>,
 
     #[command(flatten)]
     who: Who,
@@ -88,15 +87,13 @@ impl Permissions {
     pub fn run(self, shared: &Shared, output: Output) -> Outcome {
         let part = self.who.part();
         let mut scope = Scope::default();
-        scope.roles = checked(&self.roles)?;
-        scope.groups = checked(&self.groups)?;
         let of_roles = matches!(part, Part::Candidate | Part::Operator | Part::Retire);
         let of_groups = !matches!(part, Part::Admin | Part::Retire);
         for (names, counts, option) in [
-            (&self.roles, of_roles, "--role"),
-            (&self.groups, of_groups, "--group"),
+            (self.roles.len(), of_roles, "--role"),
+            (self.groups.len(), of_groups, "--group"),
         ] {
-            if !counts && !names.is_empty() {
+            if !counts && names > 0 {
                 let what = format!("{option} changes nothing in the permissions of this user");
                 return Err(Failure::usage(what).advice(format!("leave {option} out")));
             }
@@ -107,7 +104,8 @@ impl Permissions {
         }
         let config = shared.config()?;
         let inbox = config.inbox_prefix.unwrap_or_else(|| "_INBOX".into());
-        scope.bucket = named(&config.bucket)?;
+        scope.bucket = config.bucket.parse()?;
+        (scope.roles, scope.groups) = (self.roles, self.groups);
         (scope.admin_prefix, scope.inbox_prefix) = (config.admin.subject_prefix, inbox);
         scope.events_prefix = config.events.subject_prefix;
         let rights: Vec<_> = scope.rights(part).collect();
@@ -121,15 +119,6 @@ impl Permissions {
         output.tell(&told, [text.trim_end()])?;
         Ok(0)
     }
-}
-
-fn checked<N: FromStr<Err = NameError>>(names: &[String]) -> Result<Vec<N>, Failure> {
-    names.iter().map(|name| named(name)).collect()
-}
-
-fn named<N: FromStr<Err = NameError>>(name: &str) -> Result<N, Failure> {
-    let name = name.parse();
-    name.map_err(|error: NameError| Failure::usage(error.to_string()))
 }
 
 /// What a right grants, of one kind.

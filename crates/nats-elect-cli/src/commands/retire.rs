@@ -59,7 +59,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Retire {
     /// The role
-    role: String,
+    role: RoleName,
 
     /// Do not ask for a confirmation, for scripts
     #[arg(short, long)]
@@ -83,17 +83,16 @@ struct Found {
 
 impl Retire {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role)?;
         can_be_confirmed(
             self.yes,
             "--yes retires the role without a confirmation: use it only if no program uses the role any more",
         )?;
         progress(output, "asking the instances whether they use the role");
         self.refuse_if_used(shared).await?;
-        let look = async |bucket| Found::read(&bucket, &self.role).await;
+        let look = async |bucket| Found::read(&bucket, self.role.as_str()).await;
         let found = shared.in_bucket(look).await?;
         self.refuse_if_nothing(&found)?;
-        for line in found.words(&self.role) {
+        for line in found.words(self.role.as_str()) {
             output.note(&line);
         }
         if !self.yes {
@@ -143,8 +142,9 @@ impl Retire {
 
     /// Asks all instances. Those that do not report may use it.
     async fn refuse_if_used(&self, shared: &Shared) -> Result<(), Failure> {
-        let asking =
-            async |admin: AdminClient| Ok(members(&admin, &self.role, shared.patience()).await?);
+        let asking = async |admin: AdminClient| {
+            Ok(members(&admin, self.role.as_str(), shared.patience()).await?)
+        };
         let members = operating(&shared.config()?, Whose::Read, asking).await?;
         let Some(member) = members.first() else {
             return Ok(());
@@ -201,7 +201,7 @@ impl Retire {
         found: &Found,
         stage: &Cell<&str>,
     ) -> Result<u64, Failure> {
-        let role = &self.role;
+        let role = self.role.as_str();
         let (record, fence) = Written::of_role(bucket, role).await?;
         found.require_same(self, record.as_ref(), fence.as_ref())?;
         // It guards nothing any more. So this shows whether the user may purge at all.
@@ -237,7 +237,9 @@ impl Retire {
 
     /// Writes a delete marker over the revision that was watched.
     async fn mark(&self, bucket: &Store, over: u64) -> Result<(), Failure> {
-        let marked = bucket.delete_expect_revision(&self.role, Some(over)).await;
+        let marked = bucket
+            .delete_expect_revision(self.role.as_str(), Some(over))
+            .await;
         marked.map_err(|error| {
             if error.kind() == UpdateErrorKind::WrongLastRevision {
                 return self.in_use(None);

@@ -5,12 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use nats_elect::admin::{AdminClient, AdminError, Instance, LeaderFound, ProblemCode};
 use nats_elect::duration::seconds::Seconds;
-use nats_elect::{FencingToken, Handoff, ManagerConfig, RoleName, StepDown as How};
-use serde::Serialize;
+use nats_elect::{FencingToken, Handoff, InstanceId, ManagerConfig, RoleName, StepDown as How};
+use serde_json::json;
 
 use crate::exit::{Code, Failure, Outcome};
 use crate::instances::{Candidate, asked};
-use crate::names;
 use crate::operating::standby::{UNSEEN, hindered};
 use crate::operating::stepped::{Leads, Stepped, how};
 use crate::options::{Shared, duration};
@@ -63,11 +62,11 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct StepDown {
     /// The role
-    role: String,
+    role: RoleName,
 
     /// The id of the instance that leads next [default: the first one to claim the role]
-    #[arg(long, value_name = "ID", value_parser = names::instance)]
-    to: Option<String>,
+    #[arg(long, value_name = "ID")]
+    to: Option<InstanceId>,
 
     /// How long the leader stays out afterwards, at most a day [default: the role's cool-down]
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -87,20 +86,8 @@ pub struct StepDown {
     no_wait: bool,
 }
 
-/// What came of it, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    role: &'a str,
-    from: Option<Leads>,
-    #[serde(flatten)]
-    stepped: &'a Stepped,
-    /// How long the order to lead holds against higher priorities.
-    holds_seconds: Option<Seconds>,
-}
-
 impl StepDown {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
-        RoleName::new(&self.role)?;
         if self.hold_off.is_some_and(|time| time > How::MAX_HOLD_OFF) {
             return Err(Failure::usage(
                 "a hold-off is at most a day: to keep an instance out for longer, pause it",
@@ -122,7 +109,7 @@ impl StepDown {
         };
         self.check_term(&leader)?;
         let from = &leader.instance;
-        if self.to.as_ref() == Some(&from.instance_id) {
+        if self.to.as_ref().is_some_and(|to| *to == *from.instance_id) {
             return self.tell_nothing_done(leader, output);
         }
         if self.to.is_none() && !self.force {
@@ -133,7 +120,11 @@ impl StepDown {
             output,
             &format!("asking {from} to step down, which takes {time} at most"),
         );
-        let how = how(self.to.as_deref(), self.hold_off, self.expect);
+        let how = how(
+            self.to.as_ref().map(InstanceId::as_str),
+            self.hold_off,
+            self.expect,
+        );
         let ended = admin.step_down_leader(&leader, how).await;
         let ended = ended.map_err(|error| self.refused(error))?;
         let mut stepped = Stepped::of(role, ended, Some(&leader.report));
@@ -157,12 +148,10 @@ impl StepDown {
             "{}: {} leads already, nothing was done",
             self.role, leader.instance
         );
-        let told = Told {
-            role: &self.role,
-            from: None,
-            stepped: &Stepped::none(&self.role, leader),
-            holds_seconds: None,
-        };
+        let told = json!({
+            "role": self.role, "from": null, "released": false, "handoff": null,
+            "leader": Leads::from(leader), "holds_seconds": null,
+        });
         output.tell(&told, [line])?;
         Ok(0)
     }
@@ -179,19 +168,18 @@ impl StepDown {
                 lasted(holds)
             )
         });
-        let told = Told {
-            role: &self.role,
-            from: Some(leader.into()),
-            stepped,
-            holds_seconds: heir.map(|_| Seconds(holds)),
-        };
+        let mut told = json!(stepped);
+        told["role"] = json!(self.role);
+        told["from"] = json!(Leads::from(leader));
+        // How long the order to lead holds against higher priorities.
+        told["holds_seconds"] = json!(heir.map(|_| Seconds(holds)));
         output.tell(&told, [words].into_iter().chain(kept))
     }
 
     /// Refuses if no other candidate is seen that could take the role over: the leader would only
     /// lead it again later.
     fn check_standbys(&self, leader: &Instance, found: &[Candidate]) -> Result<(), Failure> {
-        let role = &self.role;
+        let role = self.role.as_str();
         let Some(hindered) = hindered(leader, role, found) else {
             return Ok(());
         };

@@ -78,7 +78,7 @@ impl Findings {
         self.add(check, Verdict::Skipped, why.into(), None);
     }
 
-    fn add(
+    pub fn add(
         &mut self,
         check: &'static str,
         verdict: Verdict,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::examined::{Examined, Part};
-use super::findings::Findings;
+use super::findings::{Findings, Verdict};
 use crate::exit::grant;
 use crate::line::Answer;
 
@@ -33,23 +33,26 @@ fn parsed<N: FromStr>(names: &[String]) -> Vec<N> {
 struct Trial<'a> {
     check: &'static str,
     lost: &'a str,
-    /// Whether elections are held without it all the same.
-    dispensable: bool,
+    /// What that is. A warning, if elections are held without it all the same.
+    denied: Verdict,
 }
 
 impl<'a> Trial<'a> {
     const fn needed(check: &'static str, lost: &'a str) -> Self {
+        let denied = Verdict::Fail;
         Self {
             check,
             lost,
-            dispensable: false,
+            denied,
         }
     }
 
     const fn dispensable(check: &'static str, lost: &'a str) -> Self {
+        let denied = Verdict::Warn;
         Self {
-            dispensable: true,
-            ..Self::needed(check, lost)
+            check,
+            lost,
+            denied,
         }
     }
 }
@@ -317,10 +320,9 @@ impl Examined<'_> {
         if self.roles.made_up && denied.iter().all(|it| self.is_of_role(it)) {
             let why = format!("denied for a made-up role ({role})");
             let advice = "name one of yours with --role";
-            return if trial.dispensable {
-                findings.skipped(check, format!("{why}; {advice}"));
-            } else {
-                findings.warn(check, why, advice);
+            return match trial.denied {
+                Verdict::Fail => findings.warn(check, why, advice),
+                _ => findings.skipped(check, format!("{why}; {advice}")),
             };
         }
         let advice = match denied {
@@ -328,11 +330,7 @@ impl Examined<'_> {
             _ => "grant them: `nats-elect permissions` prints all that a user needs".into(),
         };
         let found = format!("{}: {}", folded(denied), trial.lost);
-        if trial.dispensable {
-            findings.warn(check, found, advice);
-        } else {
-            findings.fail(check, found, advice);
-        }
+        findings.add(check, trial.denied, found, Some(advice));
     }
 
     fn is_of_role(&self, denied: &Denied) -> bool {

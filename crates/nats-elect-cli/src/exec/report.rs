@@ -5,6 +5,7 @@ use nats_elect::{EndCause, FencingToken, LeaderInfo};
 use rustix::process::{Pid, Signal};
 
 use super::guarded::End;
+use super::signals::SIGNALS;
 use crate::text::clean;
 
 /// The filter that shows these lines, and those that an outage of NATS is over. `--quiet` leaves it
@@ -104,15 +105,9 @@ fn because(cause: Option<EndCause>) -> String {
 }
 
 fn named(signal: i32) -> String {
-    let name = Signal::from_named_raw(signal).and_then(|signal| {
-        Some(match signal {
-            Signal::HUP => "SIGHUP",
-            Signal::INT => "SIGINT",
-            Signal::QUIT => "SIGQUIT",
-            Signal::KILL => "SIGKILL",
-            Signal::TERM => "SIGTERM",
-            _ => return None,
-        })
-    });
-    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
+    let name = SIGNALS.iter().find(|(_, it)| it.as_raw() == signal);
+    name.map_or_else(
+        || format!("signal {signal}"),
+        |(name, _)| format!("SIG{name}"),
+    )
 }

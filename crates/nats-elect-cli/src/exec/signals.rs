@@ -7,6 +7,18 @@ use std::task::Poll;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
+/// Signals by their names.
+pub const SIGNALS: [(&str, Signal); 8] = [
+    ("TERM", Signal::TERM),
+    ("INT", Signal::INT),
+    ("QUIT", Signal::QUIT),
+    ("HUP", Signal::HUP),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+    ("WINCH", Signal::WINCH),
+    ("KILL", Signal::KILL),
+];
+
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {

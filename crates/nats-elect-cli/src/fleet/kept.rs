@@ -52,15 +52,10 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::past_event;
 
     fn started(role: &str, sequence: u64) -> LeaderEvent {
-        let json = format!(
-            "{{\"v\":1,\"bucket\":\"b\",\"role\":\"{role}\",\"instance_id\":\"i\",\
-             \"incarnation\":\"00000000-0000-0000-0000-000000000001\",\"correlation_id\":\"c\",\
-             \"fencing_token\":\"{sequence:032x}\",\"at_ms\":1,\"event\":\"term_started\",\
-             \"vacancy\":\"expired\"}}"
-        );
-        LeaderEvent::parse(json.as_bytes()).expect("an event")
+        past_event::started(sequence, "i", serde_json::json!({ "role": role }))
     }
 
     fn tokens(kept: &Kept, role: Option<&str>) -> Vec<(String, u64)> {

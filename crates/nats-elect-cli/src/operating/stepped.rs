@@ -55,17 +55,6 @@ impl Stepped {
         }
     }
 
-    /// No term has ended: that instance leads on.
-    pub fn none(role: &str, leader: LeaderFound) -> Self {
-        Self {
-            role: role.to_owned(),
-            released: false,
-            handoff: None,
-            leader: Some(leader.into()),
-            runs_out: None,
-        }
-    }
-
     /// Waits for the leader of a later term, for so long beside what is left of a lease that was not
     /// freed.
     pub async fn wait(

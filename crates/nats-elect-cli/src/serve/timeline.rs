@@ -126,9 +126,10 @@ pub fn words(spans: &[Span], now_ms: u64, is_known: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nats_elect::LeaderEvent;
+    use serde_json::json;
 
     use super::*;
+    use crate::past_event::started;
 
     fn mark(at_ms: u64, leader: &str) -> Mark {
         let leader = (!leader.is_empty()).then(|| leader.to_owned());
@@ -174,17 +175,9 @@ mod tests {
 
     #[test]
     fn a_crash_which_nobody_reports_leaves_a_gap() {
-        let started = |sequence: u8, at_ms: u64, more: &str| {
-            let json = format!(
-                "{{\"v\":1,\"bucket\":\"b\",\"role\":\"r\",\"instance_id\":\"{sequence}\",\
-                 \"incarnation\":\"00000000-0000-0000-0000-000000000001\",\"correlation_id\":\"c\",\
-                 \"fencing_token\":\"{sequence:032x}\",\"at_ms\":{at_ms},\"event\":\"term_started\",\
-                 \"vacancy\":\"expired\"{more}}}"
-            );
-            LeaderEvent::parse(json.as_bytes()).expect("an event")
-        };
-        let after = ",\"previous\":\"1\",\"silence_seconds\":3";
-        let past = [started(1, 1000, ""), started(2, 9000, after)];
+        let after = json!({ "at_ms": 9000, "previous": "1", "silence_seconds": 3 });
+        let first = started(1, "1", json!({ "at_ms": 1000 }));
+        let past = [first, started(2, "2", after)];
         let marks = of_history(&past);
         assert_eq!(marks, [mark(1000, "1"), mark(6000, ""), mark(9000, "2")]);
     }

@@ -3,15 +3,14 @@
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::fleet::{
-    ROLE, SOON, comes_true, instance, is_fit_for_a_terminal, leader, lines, output, silent,
-    stranger,
+    ROLE, SOON, harms_no_terminal, instance, is_fit_for_a_terminal, leader, led, lines, output,
+    silent, stranger,
 };
 use crate::pair::answer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_instance_is_listed_with_its_state_in_each_role() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let b = instance(&server, "node-2")
         .meta("zone", "eu-1")
         .meta("rack", "7");
@@ -47,52 +46,6 @@ async fn each_instance_is_listed_with_its_state_in_each_role() {
     assert_eq!(json[1]["status"]["meta"]["zone"], "eu-1");
 }
 
-/// Kills the companion of this process that runs this program.
-#[cfg(target_os = "linux")]
-pub fn kill_companion(program: &std::path::Path) {
-    use rustix::process::{Pid, Signal, kill_process};
-
-    let words = program.to_str().expect("UTF-8");
-    let tasks = std::fs::read_dir("/proc/self/task")
-        .expect("threads")
-        .flatten();
-    let companion = tasks
-        .flat_map(|task| {
-            let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            let pids: Vec<i32> = list.split_whitespace().flat_map(str::parse).collect();
-            pids
-        })
-        .find(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).starts_with(words)
-        });
-    let companion = companion.and_then(Pid::from_raw).expect("a companion");
-    kill_process(companion, Signal::KILL).expect("it lives");
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_has_lost_its_companion_is_named() {
-    use nats_elect::LastWillConfig;
-
-    let server = NatsServer::start().expect("start");
-    let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("companion");
-    let command = env!("CARGO_BIN_EXE_nats-elect");
-    std::os::unix::fs::symlink(command, &program).expect("a link");
-    let node = instance(&server, "node-1").last_will(LastWillConfig::by(&program));
-    let _node = node.start().await.expect("start");
-    answer(&server, 1).await;
-    let state =
-        || lines(&output(&server, &["candidates", "--json"]))[0]["status"]["last_will"].clone();
-    comes_true("a companion", async || state() == "ready").await;
-
-    // No other one can be started.
-    std::fs::remove_file(&program).expect("a link");
-    kill_companion(&program);
-    comes_true("its absence", async || state() == "absent").await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_of_one_id_are_told_apart() {
     let server = NatsServer::start().expect("start");
@@ -124,11 +77,7 @@ async fn who_is_there_but_does_not_say_how_it_is_is_listed_as_such() {
     let table = output(&server, &["candidates"]);
     mute.abort();
     table.assert_code(0);
-    assert!(
-        !table.stdout.contains(['\u{1b}', '\u{9b}']),
-        "{}",
-        table.stdout
-    );
+    harms_no_terminal(&table);
     table.says("mute");
     table.says("no answer");
 }
@@ -139,8 +88,7 @@ async fn an_instance_whose_terms_keep_failing_is_marked_and_warned_of() {
 
     use nats_elect::{RoleConfig, RoleManager, Takeover, Term, handler_fn};
 
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let config = RoleConfig::default()
         .ttl(Duration::from_secs(2))
         .priority(10)

@@ -42,8 +42,7 @@ fn programs_get_the_same_as_json() {
 fn every_broken_rule_is_told_with_its_place() {
     let output = check(
         "[manager]\nevents.keep = '1ms'\n[roles.a]\nttl = '1s'\nstop_budget = '2s'\n[roles.b]\nmax_backoff = '2h'\n",
-    );
-    assert_eq!(output.code, Some(2));
+    ).with_code(2);
     output.complains_all([
         "-:2:8: manager: `events.keep` is 1ms",
         "-:5:1: roles.a: `stop_budget` is 2s",
@@ -121,8 +120,7 @@ fn unknown_settings_are_errors_with_their_place_in_toml_and_in_json() {
             "-:2:11: unknown field `tll`",
         ),
     ] {
-        let output = check(text);
-        assert_eq!(output.code, Some(2));
+        let output = check(text).with_code(2);
         output.complains(expected);
     }
 }
@@ -156,8 +154,7 @@ fn the_settings_of_an_application_are_in_a_table_of_its_file() {
         ("[app]\nx = 1\n", "- has no table `app.elect`"),
         ("[app]\nelect = 7\n", "-:2:9: invalid type"),
     ] {
-        let output = in_table(text);
-        assert_eq!(output.code, Some(2), "{text}");
+        let output = in_table(text).with_code(2);
         output.complains(expected);
     }
 }
@@ -196,8 +193,7 @@ fn settings_of_the_environment_are_told_with_their_variables() {
     assert!(variables.len() == 3 && variables.contains(&ttl), "{report}");
 
     let wrong = [("NATS_ELECT_ROLES__A_B__TTL", "1ms")];
-    let output = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text);
-    assert_eq!(output.code, Some(2));
+    let output = with_stdin(nats_elect(&["check", "-"]).envs(wrong), text).with_code(2);
     let expected = "`NATS_ELECT_ROLES__A_B__TTL` is 1ms, but must be from 100ms to 1h";
     output.complains(expected);
 }
@@ -225,8 +221,7 @@ fn secrets_are_shown_neither_in_what_is_told_nor_in_errors() {
 
 #[test]
 fn a_file_that_is_not_there_is_told() {
-    let output = with_stdin(&mut nats_elect(&["check", "/nonexistent.toml"]), "");
-    assert_eq!(output.code, Some(2));
+    let output = with_stdin(&mut nats_elect(&["check", "/nonexistent.toml"]), "").with_code(2);
     output.complains("/nonexistent.toml can't be read");
 }
 

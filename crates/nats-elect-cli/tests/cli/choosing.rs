@@ -73,10 +73,10 @@ fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
             &["group", "grow", "a.b", "8", "--yes"],
             "a group name is 1 to 255",
         ),
-        (&["group", "grow", "a", "0", "--yes"], "1 to 65536 shards"),
+        (&["group", "grow", "a", "0", "--yes"], "is not in 1..=65536"),
         (
             &["group", "grow", "a", "65537", "--yes"],
-            "1 to 65536 shards",
+            "is not in 1..=65536",
         ),
         (&["group", "grow", "a", "-1", "--yes"], "'-1'"),
         (&["doctor", "--group", "a.b"], "a group name is 1 to 255"),
@@ -86,12 +86,7 @@ fn a_name_or_number_that_can_not_be_is_refused_before_anything_connects() {
             "an instance id is 1 to 255",
         ),
     ] {
-        let wrong = ended(nats_elect(&["-s", "127.0.0.1:1"]).args(arguments));
-        assert_eq!(wrong.code, Some(2), "{arguments:?}: {}", wrong.stderr);
-        assert!(
-            wrong.stderr.contains(rule),
-            "{arguments:?}: {}",
-            wrong.stderr
-        );
+        let wrong = ended(nats_elect(&["-s", "127.0.0.1:1"]).args(arguments)).with_code(2);
+        wrong.complains(rule);
     }
 }

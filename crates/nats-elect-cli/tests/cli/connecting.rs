@@ -79,13 +79,8 @@ fn options_go_before_the_environment_and_that_before_the_context() {
         (&[], &[("NATS_URL", nobody)], unreachable),
         (&["-s", &url], &[("NATS_URL", nobody)], found),
     ] {
-        let output = ended(asks(folder, options).envs(environment.iter().copied()));
-        assert_eq!(
-            output.code,
-            Some(expected),
-            "{options:?} {environment:?}: {}",
-            output.stderr
-        );
+        let output =
+            ended(asks(folder, options).envs(environment.iter().copied())).with_code(expected);
         output.does_not_complain("wr0ng");
     }
 }
@@ -117,17 +112,15 @@ fn where_no_address_takes_a_connection_that_is_told_at_once() {
     ] {
         for servers in [nobody, &no_name, &both] {
             let began = Instant::now();
-            let output = ended(nats_elect(command).args(["-s", servers, "--timeout", "10m"]));
-            assert!(began.elapsed() < AT_ONCE, "{command:?} {servers}");
-            let told = output.stdout + &output.stderr;
             let code = if command == ["doctor"] { 1 } else { 5 };
-            assert_eq!(output.code, Some(code), "{command:?} {servers}: {told}");
-            assert!(
-                told.contains("no connection to NATS"),
-                "{command:?}: {told}"
-            );
-            assert!(told.contains("check the address"), "{command:?}: {told}");
-            assert!(told.contains("(tried"), "{command:?}: {told}");
+            let mut command = nats_elect(command);
+            let output = ended(command.args(["-s", servers, "--timeout", "10m"]));
+            assert!(began.elapsed() < AT_ONCE, "{command:?} {servers}");
+            output.assert_code(code);
+            let told = output.stdout + &output.stderr;
+            for expected in ["no connection to NATS", "check the address", "(tried"] {
+                assert!(told.contains(expected), "{command:?}: {told}");
+            }
             assert!(!told.contains("within 10m"), "{command:?}: {told}");
         }
     }
@@ -137,8 +130,7 @@ fn where_no_address_takes_a_connection_that_is_told_at_once() {
 fn an_address_that_takes_a_connection_is_enough() {
     let server = NatsServer::start().expect("a server");
     let servers = format!("nats://127.0.0.1:1,{}", server.url());
-    let output = ended(&mut nats_elect(&["ls", "-s", &servers]));
-    assert_eq!(output.code, Some(3), "no bucket: {}", output.stderr);
+    ended(&mut nats_elect(&["ls", "-s", &servers])).assert_code(3);
 }
 
 #[test]
@@ -179,13 +171,12 @@ fn a_context_that_can_not_be_used_is_told() {
         ),
     ] {
         context(folder.path(), name, text);
-        let output = ended(asks(folder.path(), &["--context", name]).env("HOME", "/nonexistent"));
-        assert_eq!(output.code, Some(2), "{name}: {}", output.stderr);
+        let output = ended(asks(folder.path(), &["--context", name]).env("HOME", "/nonexistent"))
+            .with_code(2);
         output.complains(expected);
         output.does_not_complain("s3cret");
     }
-    let missing = ended(&mut asks(folder.path(), &["--context", "nowhere"]));
-    assert_eq!(missing.code, Some(3));
+    let missing = ended(&mut asks(folder.path(), &["--context", "nowhere"])).with_code(3);
     missing.complains("nats context ls");
 }
 
@@ -199,9 +190,8 @@ fn help_shows_no_secret_of_the_environment() {
     ];
     let help = |arguments: &[&str]| ended(nats_elect(arguments).envs(secrets));
     for arguments in [["verify", "--help"], ["help", "ls"]] {
-        let shown = help(&arguments);
-        assert_eq!(shown.code, Some(0));
-        assert!(shown.stdout.contains("NATS_PASSWORD"));
+        let shown = help(&arguments).with_code(0);
+        shown.says("NATS_PASSWORD");
         shown.does_not_say("s3cret");
     }
 }
@@ -221,8 +211,7 @@ fn websocket_is_refused_wherever_the_address_comes_from() {
         if !environment.is_empty() {
             asks.env("NATS_URL", environment);
         }
-        let output = ended(&mut asks);
-        assert_eq!(output.code, Some(2), "{options:?}: {}", output.stderr);
+        let output = ended(&mut asks).with_code(2);
         output.complains("WebSocket");
     }
 }

@@ -1,11 +1,11 @@
 //! `create-bucket`: the bucket that a manager would make, by whoever may.
 
-use nats_elect::{AuthConfig, StopOptions};
+use nats_elect::StopOptions;
 use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
 use crate::doctor::users_of;
-use crate::fleet::{json, output_as};
+use crate::fleet::{client_of, json, login, output_as};
 use crate::pair::{builder, leads, started};
 use crate::{Ended, ended, nats_elect};
 use nats_elect_testing::old_server;
@@ -27,8 +27,7 @@ fn server() -> NatsServer {
 
 /// The bucket's settings, without what differs each time.
 async fn settings(server: &NatsServer) -> Value {
-    let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "change-me".into());
-    let client = all.connect(server.url()).await.expect("connect");
+    let client = client_of(server, "all").await;
     let answer = client
         .request("$JS.API.STREAM.INFO.KV_leaders", "".into())
         .await
@@ -52,8 +51,7 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
         .config("authorization { users = [ { user: all, password: change-me } ] }")
         .start()
         .expect("a server");
-    let manager = builder(other.url(), "node-1")
-        .auth(AuthConfig::default().user_and_password("all", "change-me"));
+    let manager = builder(other.url(), "node-1").auth(login("all"));
     let manager = started(manager.storage(nats_elect::Storage::Memory)).await;
     assert_eq!(ours, settings(&other).await);
     manager.stop(StopOptions::default()).await.expect("stop");
@@ -69,8 +67,7 @@ async fn the_admin_makes_what_a_manager_would_and_a_second_time_nothing() {
     assert_eq!(verdict("created"), Some("skipped"), "{output:#}");
     assert_eq!(verdict("bucket"), Some("ok"));
 
-    let candidate = builder(server.url(), "node-1")
-        .auth(AuthConfig::default().user_and_password("candidate", "change-me"));
+    let candidate = builder(server.url(), "node-1").auth(login("candidate"));
     leads(&started(candidate).await, "scheduler").await;
 }
 
@@ -92,11 +89,7 @@ fn the_history_comes_with_it_whatever_instances_publish() {
 fn no_bucket_is_made_on_a_server_that_is_too_old() {
     let url = old_server("2.10.26");
     let output = ended(&mut nats_elect(&["create-bucket", "--server", &url])).with_code(1);
-    assert!(
-        output.stderr.contains("2.10.26") && output.stderr.contains("2.11.2"),
-        "{}",
-        output.stderr
-    );
+    output.complains_all(["2.10.26", "2.11.2"]);
     assert_eq!(output.stdout, "");
 }
 
@@ -106,17 +99,11 @@ async fn who_may_not_make_it_is_told_and_an_unfit_one_is_a_failure() {
     let blind = create(&server, "operator", &[]).with_code(4);
     blind.does_not_say("created");
     let output = create(&server, "candidate", &[]).with_code(4);
-    assert!(
-        output.stderr.contains("$JS.API.STREAM.CREATE.KV_leaders")
-            && output.stderr.contains("admin.conf"),
-        "{}",
-        output.stderr
-    );
+    output.complains_all(["$JS.API.STREAM.CREATE.KV_leaders", "admin.conf"]);
     assert!(settings(&server).await.is_null(), "nothing was made");
     create(&server, "admin", &["--replicas", "9"]).assert_code(2);
 
-    let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "change-me".into());
-    let client = all.connect(server.url()).await.expect("connect");
+    let client = client_of(&server, "all").await;
     let config = async_nats::jetstream::stream::Config {
         name: "KV_leaders".into(),
         subjects: vec!["$KV.leaders.>".into()],

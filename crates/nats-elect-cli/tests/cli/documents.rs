@@ -19,15 +19,7 @@ fn every_configuration_in_the_docs_is_accepted_as_it_is_pasted() {
             if block.info != "toml" || is_manifest {
                 continue;
             }
-            let output = with_stdin(&mut nats_elect(&["check", "-"]), &block.text);
-            let place = page.display();
-            assert_eq!(
-                output.code,
-                Some(0),
-                "{place}: {}\n{}",
-                block.text,
-                output.stderr
-            );
+            with_stdin(&mut nats_elect(&["check", "-"]), &block.text).assert_code(0);
             checked += 1;
         }
     }
@@ -36,8 +28,7 @@ fn every_configuration_in_the_docs_is_accepted_as_it_is_pasted() {
 
 #[test]
 fn every_command_of_the_runbook_can_be_typed() {
-    let runbook = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbook.md");
-    let runbook = std::fs::read_to_string(runbook).expect("readable");
+    let runbook = include_str!("../../../../docs/runbook.md");
     let lines = runbook.lines().map(str::trim_start);
     let commands = lines.filter_map(|line| line.strip_prefix("$ nats-elect "));
     let mut tried = 0;
@@ -60,7 +51,7 @@ fn every_command_of_the_runbook_can_be_typed() {
         let output = ended(&mut nats_elect(&words));
         // Nobody is there, which fails a check of `doctor`. A wrong command would end with 2.
         let code = if words[0] == "doctor" { 1 } else { 5 };
-        assert_eq!(output.code, Some(code), "{command}: {}", output.stderr);
+        output.assert_code(code);
         tried += 1;
     }
     assert!(tried > 30, "only {tried} were found");

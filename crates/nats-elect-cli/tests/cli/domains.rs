@@ -71,7 +71,7 @@ async fn no_order_reaches_a_bucket_of_the_same_name_in_another_domain() {
         &["candidates"],
     ] {
         let refused = domains.at_leaf(order);
-        assert_eq!(refused.code, Some(2), "{order:?}: {}", refused.stderr);
+        refused.assert_code(2);
         refused.complains_all(["domain \"hub\"", "domain \"leaf\"", "--domain"]);
     }
     assert_eq!(domains.paused(), [false, false]);

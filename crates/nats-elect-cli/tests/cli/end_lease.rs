@@ -5,9 +5,7 @@ use std::time::Duration;
 use nats_elect::{RoleConfig, RoleManager, RoleState};
 use nats_elect_testing::NatsServer;
 
-use crate::fleet::{
-    ROLE, bucket, comes_true, is_fit_for_a_terminal, leader, lines, obedient, output,
-};
+use crate::fleet::{ROLE, bucket, comes_true, is_fit_for_a_terminal, led, lines, obedient, output};
 use crate::pair::answer;
 #[cfg(unix)]
 use crate::top::terminal::Terminal;
@@ -101,8 +99,7 @@ async fn programs_are_told_who_noted_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_in_use_is_not_ended() {
-    let server = NatsServer::start().expect("a server");
-    let leads = leader(&server, "node-1").await;
+    let (server, leads) = led().await;
     answer(&server, 1).await;
     let token = || leads.status()[ROLE].fencing_token;
     let before = token();

@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use async_nats::Client;
 use async_nats::jetstream::kv::Store;
+use async_nats::{Client, ConnectOptions};
 use futures::StreamExt;
 use nats_elect::{
-    AdminConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleHandler, RoleManager,
-    RoleManagerBuilder, StepDown, Term, handler_fn,
+    AdminConfig, AuthConfig, EventsConfig, FencingToken, RoleConfig, RoleHandle, RoleHandler,
+    RoleManager, RoleManagerBuilder, StepDown, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
@@ -58,6 +58,13 @@ pub async fn leader(server: &NatsServer, id: &str) -> RoleManager {
     let handle = manager.role(ROLE).expect("the role");
     comes_true("a term", async || handle.is_leader()).await;
     manager
+}
+
+/// A server, and an instance that leads the role there.
+pub async fn led() -> (NatsServer, RoleManager) {
+    let server = NatsServer::start().expect("start");
+    let leads = leader(&server, "node-1").await;
+    (server, leads)
 }
 
 /// Hands the role over by name, as soon as the successor is ready. It may follow before it has read
@@ -113,6 +120,25 @@ pub async fn stranger(server: &NatsServer, says: Option<&'static str>) -> JoinHa
     })
 }
 
+/// A server with a user who may do anything, and with the observer of `deploy/nats`.
+pub fn with_observer() -> NatsServer {
+    let observer = include_str!("../../../../deploy/nats/observer.conf");
+    let all = "users = [ { user: all, password: change-me }";
+    let users = observer.replacen("users = [", all, 1);
+    NatsServer::builder().config(&users).start().expect("start")
+}
+
+/// One of the users of `deploy/nats`, or `all`.
+pub fn login(user: &str) -> AuthConfig {
+    AuthConfig::default().user_and_password(user, "change-me")
+}
+
+/// A connection of such a user.
+pub async fn client_of(server: &NatsServer, user: &str) -> Client {
+    let options = ConnectOptions::with_user_and_password(user.into(), "change-me".into());
+    options.connect(server.url()).await.expect("connected")
+}
+
 pub async fn client(server: &NatsServer) -> Client {
     async_nats::connect(server.url()).await.expect("connected")
 }
@@ -154,6 +180,14 @@ pub fn lines(ended: &Ended) -> Vec<Value> {
     ended.stdout.lines().map(json).collect()
 }
 
+/// Whether an object has all of these fields.
+#[track_caller]
+pub fn has(value: &Value, fields: &Value) {
+    for (name, expected) in fields.as_object().expect("an object") {
+        assert_eq!(value[name], *expected, "{name}: {value}");
+    }
+}
+
 /// JSON of the command, in the notation of `docs/admin.md`.
 #[track_caller]
 pub fn json(text: &str) -> Value {
@@ -191,12 +225,18 @@ fn has_the_notation(value: &Value) {
     }
 }
 
-/// Nothing that a terminal would act on, and no line too long for one.
+/// Nothing that a terminal would act on.
 #[track_caller]
-pub fn is_fit_for_a_terminal(ended: &Ended) {
+pub fn harms_no_terminal(ended: &Ended) {
     for line in ended.stdout.lines().chain(ended.stderr.lines()) {
         assert!(!line.chars().any(char::is_control), "{line:?}");
     }
+}
+
+/// Neither that, nor a line too long for a terminal.
+#[track_caller]
+pub fn is_fit_for_a_terminal(ended: &Ended) {
+    harms_no_terminal(ended);
     for line in ended.stdout.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }

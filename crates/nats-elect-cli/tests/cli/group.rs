@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use nats_elect::{
-    AuthConfig, Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, try_handler_fn,
-};
+use nats_elect::{Group, MemberConfig, RoleManager, RoleManagerBuilder, Term, try_handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::Ended;
 use crate::fleet::{
-    SOON, at, bucket, comes_true, is_fit_for_a_terminal, json, lines, obedient, output,
+    SOON, bucket, comes_true, has, is_fit_for_a_terminal, json, lines, manager, obedient, output,
 };
-use crate::{Ended, ended};
 
 pub const LEASE: Duration = Duration::from_secs(3);
 
@@ -24,10 +22,7 @@ fn member_of(server: &NatsServer, id: &str, shards: u32) -> RoleManagerBuilder {
     let control = Group::spread("control")
         .unit("network", obedient())
         .unit("scheduler", obedient());
-    RoleManager::builder()
-        .servers(server.url())
-        .bucket_auto_create()
-        .instance_id(id)
+    manager(server.url(), id)
         .member(MemberConfig::default().ttl(LEASE))
         .group(Group::sharded("partitions", shards, obedient()))
         .group(control)
@@ -105,10 +100,7 @@ async fn groups_are_listed_with_their_units_and_members() {
     assert_eq!(partitions["standings"]["owned"], 12);
     assert_eq!(partitions["problems"], json!([]));
     let control = of(&all, "control");
-    assert_eq!(
-        (&control["kind"], &control["shards"]),
-        (&"spread".into(), &Value::Null)
-    );
+    has(control, &json!({ "kind": "spread", "shards": null }));
     assert_eq!(control["unit_count"], 2);
     stop(a).await;
     stop(b).await;
@@ -141,10 +133,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
         let owner = owners[unit["unit"].as_str().expect("a name")].as_ref();
         let owner = owner.expect("an owner");
         assert_eq!(unit["instance_id"], *owner.instance_id, "{unit}");
-        assert_eq!(
-            (&unit["standing"], &unit["waits_for"]),
-            (&"owned".into(), &json!([]))
-        );
+        has(unit, &json!({ "standing": "owned", "waits_for": [] }));
     }
     let counts: Vec<_> = told["members"]
         .as_array()
@@ -153,10 +142,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
         .collect();
     assert_eq!(counts.len(), 2);
     for member in counts {
-        assert_eq!(
-            (&member["confirmed"], &member["ttl_seconds"]),
-            (&true.into(), &3.into())
-        );
+        has(member, &json!({ "confirmed": true, "ttl_seconds": 3 }));
     }
     let units = output(&server, &["group", "show", "partitions", "--units"]);
     let rows: Vec<_> = units.stdout.lines().skip(1).collect();
@@ -182,7 +168,7 @@ async fn a_group_is_shown_by_owner_or_by_unit_and_a_unit_is_explained() {
     words.says_all(expected);
     let told = json(&output(&server, &[&explain[..], &["--json"]].concat()).stdout);
     assert_eq!(told["member"]["instance_id"], *owner.instance_id);
-    assert_eq!((&told["why"], &told["missing"]), (&Value::Null, &json!([])));
+    has(&told, &json!({ "why": null, "missing": [] }));
     assert_eq!(told["plan"]["verdict"], "stays", "{told}");
     assert_eq!(told["plan"]["owner"], *owner.instance_id);
     assert_eq!(told["plan"]["choices"].as_array().map(Vec::len), Some(2));
@@ -224,7 +210,7 @@ async fn a_member_that_died_is_unconfirmed_and_its_units_wait_for_it() {
     }
     let told = lines(&output(&server, &["group", "ls", "--json", "--wait", "0s"]));
     let told = of(&told, "partitions");
-    assert_eq!((&told["owned"], &told["unowned"]), (&12.into(), &12.into()));
+    has(told, &json!({ "owned": 12, "unowned": 12 }));
     let explain = ["group", "explain", "control", "network", "--wait", "0s"];
     let words = output(&server, &explain);
     words.says("a heartbeat of the owner, or the end of its lease of 3s");
@@ -250,8 +236,7 @@ async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
         &["group", "show", "shards", "--units"],
         &["group", "explain", "shards"],
     ] {
-        let told = output(&server, &[command, &["--wait", "0s"]].concat());
-        assert_eq!(told.code, Some(0), "{command:?}: {}", told.stderr);
+        let told = output(&server, &[command, &["--wait", "0s"]].concat()).with_code(0);
         is_fit_for_a_terminal(&told);
     }
     let shown = output(&server, &["group", "show", "shards", "--wait", "0s"]);
@@ -267,34 +252,11 @@ async fn what_is_not_there_is_said_and_strangers_do_nothing_to_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_only_look_sees_groups() {
-    let granted = include_str!("../../../../deploy/nats/observer.conf");
-    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
-    let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = member(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
-    let a = a.start().await.expect("start");
-    all_owned(&[&a]).await;
-    for command in [
-        &["group", "ls"][..],
-        &["group", "show", "partitions"],
-        &["group", "explain", "control", "network"],
-    ] {
-        let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
-        let looks = ended(at(&server, command).envs(login));
-        assert_eq!(looks.code, Some(0), "{command:?}: {}", looks.stderr);
-        assert!(!looks.stdout.is_empty());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_that_nobody_may_take_is_explained_by_the_members() {
     let server = NatsServer::start().expect("start");
 
     let placed = Group::sharded("placed", 2, obedient()).requires(["1"], "gpu");
-    let member = RoleManager::builder()
-        .servers(server.url())
-        .bucket_auto_create()
-        .instance_id("node-1")
+    let member = manager(server.url(), "node-1")
         .member(MemberConfig::default().ttl(LEASE))
         .group(placed)
         .start()
@@ -331,10 +293,7 @@ async fn a_unit_that_changes_its_owner_names_the_instance_for_which_it_waits() {
             }
         };
         let lease = MemberConfig::default().ttl(Duration::from_secs(30));
-        let started = RoleManager::builder()
-            .servers(server.url())
-            .bucket_auto_create()
-            .instance_id(id)
+        let started = manager(server.url(), id)
             .member(lease.stop_budget(Duration::from_secs(20)))
             .group(Group::sharded("jobs", 3, try_handler_fn(lead)))
             .start();

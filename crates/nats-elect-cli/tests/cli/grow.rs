@@ -1,16 +1,19 @@
 //! `group grow`.
 
-use nats_elect::{AuthConfig, Group, MemberConfig, RoleManager};
+use nats_elect::{Group, MemberConfig, RoleManager};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
-use crate::fleet::{SOON, at, bucket, is_fit_for_a_terminal, json, manager, obedient, output};
+use crate::fleet::{
+    SOON, at, bucket, comes_true, has, is_fit_for_a_terminal, json, login, manager, obedient,
+    output, with_observer,
+};
 use crate::group::{LEASE, stop};
 use crate::{Ended, ended};
 
 async fn member(server: &NatsServer, id: &str) -> RoleManager {
     manager(server.url(), id)
-        .auth(AuthConfig::default().user_and_password("all", "all"))
+        .auth(login("all"))
         .member(MemberConfig::default().ttl(LEASE))
         .group(Group::sharded("partitions", 4, obedient()))
         .group(Group::spread("jobs").unit("mail", obedient()))
@@ -30,17 +33,14 @@ async fn all_owned(members: &[&RoleManager], shards: usize) {
 /// The command, as a thread of its own: meanwhile the members go on.
 async fn grow(server: &NatsServer, user: &str, arguments: &[&str]) -> Ended {
     let mut command = at(server, &[&["group", "grow"], arguments].concat());
-    let password = if user == "all" { "all" } else { "change-me" };
-    command.envs([("NATS_USER", user), ("NATS_PASSWORD", password)]);
+    command.envs([("NATS_USER", user), ("NATS_PASSWORD", "change-me")]);
     let ended = tokio::task::spawn_blocking(move || ended(&mut command));
     ended.await.expect("no panic")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_grows_and_shrinks_while_its_members_run() {
-    let users = include_str!("../../../../deploy/nats/observer.conf");
-    let users = users.replacen("users = [", "users = [ { user: all, password: all }", 1);
-    let server = NatsServer::builder().config(&users).start().expect("start");
+    let server = with_observer();
     let (a, b) = (
         member(&server, "node-1").await,
         member(&server, "node-2").await,
@@ -90,8 +90,8 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
         .group(Group::sharded("left", 2, obedient()))
         .start();
     let member = member.await.expect("start");
-    eventually(SOON, "its units", async || {
-        (member.group("left").expect("it").mine().len() == 2).then_some(())
+    comes_true("its units", async || {
+        member.group("left").expect("it").mine().len() == 2
     })
     .await;
     stop(member).await;
@@ -106,17 +106,16 @@ async fn what_can_not_grow_is_refused_with_what_to_do() {
         ),
         (["odd", "8", "--yes"], 4, "no map that is understood"),
     ] {
-        let told = grow(&arguments);
-        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
-        assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
+        let told = grow(&arguments).with_code(code);
+        told.complains(what);
         is_fit_for_a_terminal(&told);
     }
     // Nobody is there to take them.
     let late = grow(&["left", "2", "--wait-timeout", "1s", "--yes", "--json"]).with_code(5);
     let told = json(&late.stdout);
-    assert_eq!(
-        (&told["unowned"], &told["written"], &told["done"]),
-        (&json!(2), &json!(false), &json!(false))
+    has(
+        &told,
+        &json!({ "unowned": 2, "written": false, "done": false }),
     );
     assert_eq!(json(&late.stderr)["error"], "unreachable");
 }

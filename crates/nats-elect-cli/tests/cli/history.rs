@@ -4,14 +4,13 @@ use nats_elect::{RoleConfig, RoleManager, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::fleet::{
-    ROLE, SOON, comes_true, hand_over, instance, is_fit_for_a_terminal, leader, lines, obedient,
+    ROLE, SOON, comes_true, hand_over, instance, is_fit_for_a_terminal, led, lines, obedient,
     output,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let b = instance(&server, "node-2").start().await.expect("start");
     let standing = b.role(ROLE).expect("it");
     let follows = async || {
@@ -60,14 +59,10 @@ async fn terms_are_told_with_their_causes_and_the_gaps_between_them() {
     );
     let later = output(&server, &["history", "--since", "9000-01-01T00:00:00Z"]);
     assert_eq!((later.code, &*later.stdout), (Some(0), ""));
-    assert!(later.stderr.contains("no such event"), "{}", later.stderr);
+    later.complains("no such event");
     let of_other = output(&server, &["history", "zz"]);
     assert_eq!((of_other.code, &*of_other.stdout), (Some(0), ""));
-    assert!(
-        of_other.stderr.contains("no such event"),
-        "{}",
-        of_other.stderr
-    );
+    of_other.complains("no such event");
     output(&server, &["history", "--since", "yesterday"]).assert_code(2);
 }
 

@@ -1,27 +1,23 @@
 //! `inspect`: everything about one role.
 
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 use serde_json::{Value, json};
 
-use crate::fleet::{ROLE, SOON, bucket, is_fit_for_a_terminal, leader, lines, output};
+use crate::fleet::{
+    ROLE, bucket, comes_true, harms_no_terminal, is_fit_for_a_terminal, led, lines, output,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_that_is_known_is_told_but_for_the_lease_token() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let bucket = bucket(&server).await;
     let record = bucket.get(ROLE).await.expect("read").expect("a record");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     let token = record["token"].as_str().expect("a token");
-    let kept = async || {
-        (output(&server, &["history", "--json"])
-            .stdout
-            .lines()
-            .count()
-            == 1)
-            .then_some(())
-    };
-    eventually(SOON, "an event", kept).await;
+    comes_true("an event", async || {
+        lines(&output(&server, &["history", "--json"])).len() == 1
+    })
+    .await;
 
     // It ends with the third heartbeat.
     let patient = ["inspect", ROLE, "--wait", "30s"];
@@ -66,11 +62,7 @@ async fn a_stranger_s_value_is_told_of_without_showing_what_could_do_harm() {
         is_fit_for_a_terminal(&text);
         text.says(expected);
         let json = output(&server, &["inspect", role, "--wait", "0s", "--json"]);
-        assert!(
-            !json.stdout.contains(['\u{1b}', '\u{9b}']),
-            "{}",
-            json.stdout
-        );
+        harms_no_terminal(&json);
         for shown in [&text.stdout, &json.stdout] {
             assert!(!shown.contains("75ecre7"), "the secret is out: {shown}");
         }

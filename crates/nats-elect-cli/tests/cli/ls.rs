@@ -1,21 +1,21 @@
 //! `ls`: who leads what.
 
-use nats_elect::AuthConfig;
+use nats_elect::{AuthConfig, Group};
 use nats_elect_signing::{SigningBuilder, SigningKey};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use crate::ended;
 use crate::fleet::{
-    ROLE, SOON, at, bucket, instance, is_fit_for_a_terminal, leader, lines, output,
+    ROLE, SOON, at, bucket, comes_true, harms_no_terminal, has, instance, is_fit_for_a_terminal,
+    led, lines, login, obedient, output, output_as, with_observer,
 };
 
 const OTHER: &str = "UCFIRY65OQE7DFP5KLNS2PF2LVZMUZYJX4OZIEQ36N2IQANUB5XVZ45L";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let token = a.role(ROLE).expect("it").status().fencing_token;
     let token = token.expect("a term").to_string();
 
@@ -32,10 +32,7 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
     assert_eq!(json["leader"]["instance_id"], "node-1");
     assert_eq!(json["leader"]["meta"]["region"], "eu");
     assert_eq!(json["fencing_token"], *token);
-    assert_eq!(
-        (&json["confirmed"], &json["ttl_seconds"]),
-        (&json!(true), &json!(3))
-    );
+    has(json, &json!({ "confirmed": true, "ttl_seconds": 3 }));
     assert_eq!(json["standing"], "led");
     let since = json["since"].as_str().expect("a time");
     let since = humantime::parse_rfc3339(since).expect("RFC 3339");
@@ -47,8 +44,7 @@ async fn a_living_leader_is_listed_as_confirmed_with_its_lease_and_token() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_3() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     a.stop(nats_elect::StopOptions::default())
         .await
         .expect("a stop");
@@ -64,8 +60,7 @@ async fn a_role_that_nobody_leads_is_told_with_its_reason_and_ends_scripts_with_
 async fn nothing_to_list_is_said_in_words_and_no_bucket_with_advice() {
     let server = NatsServer::start().expect("start");
     for command in [&["ls"][..], &["watch"], &["inspect", ROLE]] {
-        let missing = output(&server, command);
-        assert_eq!(missing.code, Some(3), "{command:?}: {}", missing.stderr);
+        let missing = output(&server, command).with_code(3);
         missing.complains("bucket \"leaders\" does not exist");
         missing.complains("--bucket");
     }
@@ -91,50 +86,39 @@ async fn records_of_strangers_are_unconfirmed_and_can_do_nothing_to_a_terminal()
     is_fit_for_a_terminal(&table);
     table.says("(no name)");
     table.complains("2 unconfirmed");
-    assert!(!table.stderr.contains("\\u{"), "{}", table.stderr);
+    table.does_not_complain("\\u{");
     let json = output(&server, &["ls", "--json", "--wait", "0s"]);
-    assert!(
-        !json.stdout.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
-        "{}",
-        json.stdout
-    );
+    harms_no_terminal(&json);
+    assert!(!json.stdout.contains('\u{202e}'), "{}", json.stdout);
     let json = lines(&json);
-    assert_eq!(
-        (&json[0]["role"], &json[0]["readable"]),
-        (&json!("garbage"), &json!(false))
-    );
-    assert_eq!(
-        (&json[1]["standing"], &json[1]["confirmed"]),
-        (&json!("led"), &json!(false))
-    );
+    has(&json[0], &json!({ "role": "garbage", "readable": false }));
+    has(&json[1], &json!({ "standing": "led", "confirmed": false }));
     assert_eq!(json[1]["fencing_token"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_only_look_as_deploy_nats_grants_it_can_use_all_that_looks() {
-    let granted = include_str!("../../../../deploy/nats/observer.conf");
-    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
-    let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
-    let _a = a.start().await.expect("start");
+    let server = with_observer();
+    let a = instance(&server, "node-1").auth(login("all"));
+    let a = a.group(Group::sharded("partitions", 2, obedient()));
+    let a = a.start().await.expect("start");
+    comes_true("its units", async || {
+        a.group("partitions").expect("it").mine().len() == 2
+    })
+    .await;
     for command in [
         &["watch", ROLE, "--until-leader", "--within", "20s"][..],
         &["ls", "--role", ROLE],
         &["inspect", ROLE],
         &["candidates", ROLE],
         &["history", ROLE],
+        &["group", "show", "partitions"],
+        &["group", "explain", "partitions", "1"],
     ] {
-        let login = [("NATS_USER", "observer"), ("NATS_PASSWORD", "change-me")];
-        let looks = ended(at(&server, command).envs(login));
-        assert_eq!(looks.code, Some(0), "{command:?}: {}", looks.stderr);
-        assert!(
-            looks.stdout.contains("node-1"),
-            "{command:?}: {}",
-            looks.stdout
-        );
+        let looks = output_as(&server, "observer", command).with_code(0);
+        looks.says("node-1");
         let wrong = [("NATS_USER", "observer"), ("NATS_PASSWORD", "wr0ng")];
-        let refused = ended(at(&server, command).envs(wrong));
-        assert_eq!(refused.code, Some(4), "{command:?}: {}", refused.stderr);
+        let refused = ended(at(&server, command).envs(wrong)).with_code(4);
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     }
 }
@@ -183,8 +167,8 @@ async fn a_long_name_widens_no_row_and_is_whole_for_programs() {
 /// A user with all permissions but this one.
 fn all_but(verb: &str, denied: &str) -> NatsServer {
     let config = format!(
-        "authorization {{ users: [ {{ user: all, password: all }}
-           {{ user: some, password: some, permissions: {{ {verb}: {{ allow: \">\", deny: \"{denied}\" }} }} }} ] }}"
+        "authorization {{ users: [ {{ user: all, password: change-me }}
+           {{ user: some, password: change-me, permissions: {{ {verb}: {{ allow: \">\", deny: \"{denied}\" }} }} }} ] }}"
     );
     NatsServer::builder()
         .config(&config)
@@ -194,7 +178,6 @@ fn all_but(verb: &str, denied: &str) -> NatsServer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_to_grant() {
-    let login = [("NATS_USER", "some"), ("NATS_PASSWORD", "some")];
     let looks: [&[&str]; 4] = [
         &["ls"],
         &["inspect", ROLE],
@@ -209,16 +192,13 @@ async fn a_permission_that_is_missing_ends_all_that_looks_with_4_and_says_what_t
         ("subscribe", "_INBOX.>", &all),
     ] {
         let server = all_but(verb, denied);
-        let a =
-            instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
+        let a = instance(&server, "node-1").auth(login("all"));
         let _a = a.start().await.expect("start");
         for command in commands {
-            let refused = ended(at(&server, command).envs(login));
-            let output = format!("{denied} {command:?}: {}", refused.stderr);
-            assert_eq!(refused.code, Some(4), "{output}");
+            let refused = output_as(&server, "some", command).with_code(4);
             let subject = denied.trim_end_matches('>');
-            assert!(refused.stderr.contains(subject), "{output}");
-            assert!(!refused.stderr.contains("check the address"), "{output}");
+            refused.complains(subject);
+            refused.does_not_complain("check the address");
         }
     }
 }
@@ -256,10 +236,9 @@ async fn jetstream_that_is_off_is_told_alike_by_all() {
         &["group", "drain", "node-1"],
         &["group", "grow", "shards", "8", "--yes"],
     ] {
-        let off = output(&server, command);
-        assert_eq!(off.code, Some(1), "{command:?}: {}", off.stderr);
+        let off = output(&server, command).with_code(1);
         let expected = "JetStream is not enabled (the server does not offer it)";
-        assert!(off.stderr.contains(expected), "{command:?}: {}", off.stderr);
+        off.complains(expected);
     }
 }
 

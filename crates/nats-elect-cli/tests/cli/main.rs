@@ -62,6 +62,8 @@ use running::run;
 
 /// What a command did.
 struct Ended {
+    /// How it was called, and what it read.
+    command: String,
     code: Option<i32>,
     stdout: String,
     stderr: String,
@@ -70,7 +72,8 @@ struct Ended {
 impl Ended {
     #[track_caller]
     fn assert_code(&self, code: i32) {
-        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        let (command, told, complaint) = (&self.command, &self.stdout, &self.stderr);
+        assert_eq!(self.code, Some(code), "{command}\n{told}{complaint}");
     }
 
     /// The same, which ended with this code.
@@ -82,8 +85,8 @@ impl Ended {
 
     #[track_caller]
     fn says(&self, expected: &str) {
-        let told = &self.stdout;
-        assert!(told.contains(expected), "{expected}: {told}");
+        let (command, told) = (&self.command, &self.stdout);
+        assert!(told.contains(expected), "{command}\n{expected}: {told}");
     }
 
     #[track_caller]
@@ -102,8 +105,8 @@ impl Ended {
     /// Whether it says this on its standard error.
     #[track_caller]
     fn complains(&self, expected: &str) {
-        let told = &self.stderr;
-        assert!(told.contains(expected), "{expected}: {told}");
+        let (command, told) = (&self.command, &self.stderr);
+        assert!(told.contains(expected), "{command}\n{expected}: {told}");
     }
 
     #[track_caller]

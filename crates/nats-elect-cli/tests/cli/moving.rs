@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use nats_elect::{Group, MemberConfig, RoleManager, Term, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use serde_json::json;
 
 use crate::ended;
-use crate::fleet::{SOON, at, comes_true, is_fit_for_a_terminal, json, output};
+use crate::fleet::{SOON, at, comes_true, has, is_fit_for_a_terminal, json, manager, output};
 use crate::group::{LEASE, all_owned, member, pair, pair_of, stop};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,10 +26,7 @@ async fn a_unit_is_moved_and_who_can_not_have_it_is_refused() {
     let transfer = ["group", "move", "partitions", &unit, to.instance_id()];
     let told = output(&server, &[&transfer[..], &["--json"]].concat()).with_code(0);
     let told = json(&told.stdout);
-    assert_eq!(
-        (&told["moved"], &told["unit"]),
-        (&true.into(), &unit.clone().into())
-    );
+    has(&told, &json!({ "moved": true, "unit": unit }));
     let owner = to.group("partitions").expect("a group").owner(&unit);
     let owner = owner.expect("an owner");
     assert_eq!(owner.instance_id, to.instance_id());
@@ -44,9 +42,8 @@ async fn a_unit_is_moved_and_who_can_not_have_it_is_refused() {
         (["partitions", "0", "node-3"], 3, "node-3"),
         (["a.b", "0", "node-1"], 2, "group name"),
     ] {
-        let told = output(&server, &[&["group", "move"], &arguments[..]].concat());
-        assert_eq!(told.code, Some(code), "{arguments:?}: {}", told.stderr);
-        assert!(told.stderr.contains(what), "{arguments:?}: {}", told.stderr);
+        let told = output(&server, &[&["group", "move"], &arguments[..]].concat()).with_code(code);
+        told.complains(what);
     }
     output(&server, &["cordon", from.instance_id()]).assert_code(0);
     let back = ["group", "move", "partitions", &unit, from.instance_id()];
@@ -62,11 +59,8 @@ async fn a_drain_ends_when_the_instance_owns_nothing_and_says_what_it_still_owns
     let (a, b) = pair(&server).await;
     let drained = output(&server, &["group", "drain", "node-1", "--json"]).with_code(0);
     let told = json(&drained.stdout);
-    assert_eq!(
-        (&told["order"], &told["done"]),
-        (&"cordon".into(), &true.into())
-    );
-    assert_eq!(told["units_left"], serde_json::json!({}));
+    has(&told, &json!({ "order": "cordon", "done": true }));
+    assert_eq!(told["units_left"], json!({}));
     let mine = |it: &RoleManager, group: &str| it.group(group).expect("a group").mine().len();
     assert_eq!((mine(&a, "partitions"), mine(&a, "control")), (0, 0));
     all_owned(&[&b]).await;
@@ -140,10 +134,7 @@ async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
             }
         };
         let lease = MemberConfig::default().ttl(LEASE);
-        RoleManager::builder()
-            .servers(server.url())
-            .bucket_auto_create()
-            .instance_id(id)
+        manager(server.url(), id)
             .member(lease.stop_budget(Duration::from_millis(500)))
             .group(Group::sharded("shards", 1, handler_fn(lead)))
             .start()
@@ -166,7 +157,7 @@ async fn a_drain_says_that_a_handler_still_runs_whose_unit_was_given_away() {
     top.says(still);
     drop(end);
     let told = output(&server, &["group", "drain", "node-1", "--json"]).with_code(0);
-    assert_eq!(json(&told.stdout)["still_running"], serde_json::json!({}));
+    assert_eq!(json(&told.stdout)["still_running"], json!({}));
     stop(a).await;
     stop(b).await;
 }

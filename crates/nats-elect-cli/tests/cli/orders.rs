@@ -95,13 +95,8 @@ async fn nothing_is_done_to_all_by_typing_too_little() {
         ),
         (&["pause", "--all-instances", "node-1"], 2, "cannot be used"),
     ] {
-        let output = order(&fleet.server, arguments);
-        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
-        assert!(
-            output.stderr.contains(expected),
-            "{arguments:?}: {}",
-            output.stderr
-        );
+        let output = order(&fleet.server, arguments).with_code(code);
+        output.complains(expected);
     }
     for manager in [&fleet.first, &fleet.second] {
         assert!(!manager.role("scheduler").expect("a role").status().paused);

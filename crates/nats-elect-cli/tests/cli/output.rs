@@ -27,10 +27,9 @@ fn nothing_goes_wrong_when_nobody_reads_any_more() {
 #[test]
 fn each_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = ended(&mut nats_elect(&["completions", shell]));
-        assert_eq!(output.code, Some(0));
-        assert!(output.stdout.contains("until-leader"), "{shell}");
-        assert!(!output.stdout.contains("exec-guard"), "{shell}");
+        let output = ended(&mut nats_elect(&["completions", shell])).with_code(0);
+        output.says("until-leader");
+        output.does_not_say("exec-guard");
     }
 }
 
@@ -49,7 +48,7 @@ fn help_lists_what_there_is_and_the_exit_codes() {
         "Exit codes:",
         "How to connect:",
     ] {
-        assert!(output.stdout.contains(expected), "{expected}");
+        output.says(expected);
     }
     output.does_not_say("exec-guard");
     assert!(

@@ -155,8 +155,7 @@ fn a_name_that_would_change_nothing_is_refused() {
         &["--observer", "--role", "x"],
         &["--retire", "--group", "x"],
     ] {
-        let output = ended(nats_elect(&["permissions"]).args(options));
-        assert_eq!(output.code, Some(2), "{options:?}: {}", output.stdout);
+        let output = ended(nats_elect(&["permissions"]).args(options)).with_code(2);
         output.complains("changes nothing");
     }
 }

@@ -13,8 +13,7 @@ guide. This page is written by `cargo test -p nats-elect-cli --test cli referenc
 ";
 
 fn help(command: &[&str]) -> String {
-    let output = ended(&mut nats_elect(&[&["help"], command].concat()));
-    assert_eq!(output.code, Some(0), "{command:?}: {}", output.stderr);
+    let output = ended(&mut nats_elect(&[&["help"], command].concat())).with_code(0);
     output.stdout
 }
 

@@ -58,8 +58,7 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
 
     let trusted = ["verify", "--keys-file", keys];
     for more in [&[leader.proof.as_str()][..], &[]] {
-        let output = with_stdin(nats_elect(&trusted).args(more), &leader.proof);
-        assert_eq!(output.code, Some(0), "{more:?}: {}", output.stderr);
+        let output = with_stdin(nats_elect(&trusted).args(more), &leader.proof).with_code(0);
         output.says_all(["leader         node-1", "role           scheduler"]);
     }
     let output = with_stdin(nats_elect(&trusted).arg("--json"), &leader.proof);
@@ -70,12 +69,11 @@ async fn a_proof_is_verified_wherever_it_comes_from() {
 }
 
 /// The proof that the documentation shows.
-const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/leader-proof.txt");
+const PUBLISHED: &str = include_str!("../../../../docs/leader-proof.txt");
 
 #[tokio::test]
 async fn what_is_not_valid_is_refused_and_told_why() {
     let leader = leader().await;
-    let published = std::fs::read_to_string(PUBLISHED).expect("a proof");
     for (arguments, code, expected) in [
         (&["--key", OTHER, &leader.proof][..], 4, "not trusted here"),
         (
@@ -86,14 +84,13 @@ async fn what_is_not_valid_is_refused_and_told_why() {
         (&["--key", "no key", &leader.proof], 2, ""),
         (&[&leader.proof], 2, "--key"),
         (
-            &["--json", "--key", OTHER, published.trim()],
+            &["--json", "--key", OTHER, PUBLISHED.trim()],
             4,
             "{\"advice\":null,\"error\":\"refused\"",
         ),
         (&["--key", &leader.key, ""], 3, "no proof to verify"),
     ] {
-        let output = ended(nats_elect(&["verify"]).args(arguments));
-        assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
+        let output = ended(nats_elect(&["verify"]).args(arguments)).with_code(code);
         output.complains(expected);
         assert_eq!(output.stdout, "");
     }
@@ -102,7 +99,6 @@ async fn what_is_not_valid_is_refused_and_told_why() {
 #[test]
 fn an_empty_input_is_no_proof_and_rubbish_is_one_that_is_not_valid() {
     for (content, code) in [(" \n", 3), ("\u{fffe}", 4), ("rubbish", 4), ("", 3)] {
-        let output = with_stdin(&mut nats_elect(&["verify", "--key", OTHER]), content);
-        assert_eq!(output.code, Some(code), "{content:?}: {}", output.stderr);
+        with_stdin(&mut nats_elect(&["verify", "--key", OTHER]), content).assert_code(code);
     }
 }

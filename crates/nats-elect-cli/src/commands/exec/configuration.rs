@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use super::Exec;
 use crate::exec::handler::{Conduct, RunCommand};
+use crate::exec::signals::SIGNALS;
 use crate::exit::Failure;
 use crate::options::Shared;
 
@@ -154,17 +155,10 @@ impl Exec {
 
 pub(super) fn signal(name: &str) -> Result<Signal, String> {
     let name = name.to_ascii_uppercase();
-    Ok(match name.strip_prefix("SIG").unwrap_or(&name) {
-        "TERM" => Signal::TERM,
-        "INT" => Signal::INT,
-        "QUIT" => Signal::QUIT,
-        "HUP" => Signal::HUP,
-        "USR1" => Signal::USR1,
-        "USR2" => Signal::USR2,
-        "WINCH" => Signal::WINCH,
-        "KILL" => Signal::KILL,
-        _ => return Err("it must be one of TERM, INT, QUIT, HUP, USR1, USR2, WINCH, KILL".into()),
-    })
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let signal = SIGNALS.iter().find(|(it, _)| *it == name);
+    let signal = signal.map(|(_, signal)| *signal);
+    signal.ok_or_else(|| format!("it must be one of {}", SIGNALS.map(|it| it.0).join(", ")))
 }
 
 pub(super) fn takeover(how: &str) -> Result<Takeover, String> {

@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use nats_elect::InstanceId;
 use nats_elect::admin::{AdminClient, GroupReport, Instance, InstanceReport};
-use serde::Serialize;
+use serde_json::json;
 
-use crate::commands::orders::{Done, Order, Request, failure_of};
+use crate::commands::orders::{Order, Request, failure_of};
 use crate::exit::{Failure, Outcome};
-use crate::names;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
@@ -48,31 +48,19 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Drain {
     /// The instance: its id, or its incarnation if several processes have that id
-    #[arg(value_parser = names::instance)]
-    instance: String,
+    instance: InstanceId,
 
     /// How long to wait at most until the units have left
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     wait_timeout: Duration,
 }
 
-/// What came of it, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    #[serde(flatten)]
-    ordered: &'a Done,
-    #[serde(flatten)]
-    left: &'a Left,
-}
-
 /// What an instance still has, by group, without zeros.
-#[derive(Serialize)]
 struct Left {
     units_left: BTreeMap<String, usize>,
     /// The handlers that still run of units that it owns no more.
     still_running: BTreeMap<String, usize>,
     /// Why nobody may take one of the units, if that is so.
-    #[serde(skip)]
     stays: Option<String>,
 }
 
@@ -131,7 +119,7 @@ impl Drain {
 
     /// Cordons the instance, and waits until it owns no unit.
     async fn drain(&self, admin: &AdminClient, patience: Duration, output: Output) -> Outcome {
-        let found = admin.instance(&self.instance, patience).await;
+        let found = admin.instance(self.instance.as_str(), patience).await;
         let instance = &found.map_err(|error| failure_of(&error))?;
         let order = Request::new(Order::Cordon, Vec::new())?;
         let ordering = async {
@@ -145,10 +133,9 @@ impl Drain {
         if left.units_left.is_empty() {
             words.push(format!("{instance} owns no unit"));
         }
-        let told = Told {
-            ordered: &ordered,
-            left: &left,
-        };
+        let mut told = json!(ordered);
+        told["units_left"] = json!(left.units_left);
+        told["still_running"] = json!(left.still_running);
         output.tell(&told, words)?;
         self.failure(instance, &left)?;
         Ok(ordered.shortfall().map_or(0, |code| code as u8))

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use clap::Args;
 use comfy_table::Cell;
 use nats_elect::admin::AdminClient;
-use nats_elect::{ObservedGroup, ObservedMember, ObservedUnit, UnitExplanation, UnitStanding};
-use serde::Serialize;
+use nats_elect::{
+    GroupName, ObservedGroup, ObservedMember, ObservedUnit, UnitExplanation, UnitName, UnitStanding,
+};
+use serde_json::json;
 
 use super::asking::{explained, lines, verdict};
-use super::waiting::{Missing, missing, waits_for};
+use super::waiting::{missing, waits_for};
 use super::{find, read};
 use crate::columns::Layout;
 use crate::exit::{Failure, Outcome};
@@ -60,47 +62,28 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Explain {
     /// The group
-    #[arg(value_parser = crate::names::group)]
-    group: String,
+    group: GroupName,
 
     /// The unit: of a shard, its number [default: all that wait for something]
-    #[arg(value_parser = crate::names::unit)]
-    unit: Option<String>,
+    unit: Option<UnitName>,
 
     #[command(flatten)]
     heartbeats: Heartbeats,
 }
 
-/// A unit for programs.
-#[derive(Serialize)]
-struct Explained<'a> {
-    group: &'a str,
-    generation: u32,
-    problems: Vec<String>,
-    #[serde(flatten)]
-    unit: &'a ObservedUnit,
-    /// The owner, if it has a key.
-    member: Option<MemberRecord<'a>>,
-    /// Those whose acknowledgement is missing before the owner begins.
-    missing: Vec<Missing<'a>>,
-    /// What has to happen before the owner acts, in words.
-    why: Option<String>,
-    plan: Option<&'a UnitExplanation>,
-}
-
 impl Explain {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let all = read(shared, self.heartbeats.wait).await?;
-        let group = find(&all, &self.group)?;
-        let unit = self.unit.as_deref();
+        let name = self.group.as_str();
+        let group = find(&all, name)?;
+        let unit = self.unit.as_ref().map(UnitName::as_str);
         if let Some(unit) = unit.filter(|it| group.unit(it).is_none()) {
             let what = format!("group {:?} has no unit {unit:?}", self.group);
             let advice = "`nats-elect group show GROUP --units` lists the units";
             return Err(Failure::not_found(what).advice(advice));
         }
         let plans = if group.members.values().any(|it| it.confirmed) {
-            let asking =
-                async |admin: AdminClient| explained(&admin, shared, &self.group, unit).await;
+            let asking = async |admin: AdminClient| explained(&admin, shared, name, unit).await;
             operating(&shared.config()?, shared.whose(), asking).await
         } else {
             Ok(Vec::new())
@@ -126,16 +109,15 @@ impl Explain {
         let told: Vec<_> = told.collect();
         if output.is_data() {
             for (unit, plan, why) in told {
-                output.data(&Explained {
-                    group: &self.group,
-                    generation: group.generation,
-                    problems: problems(&all, &self.group),
-                    unit,
-                    member: owner_of(group, unit).map(MemberRecord::of),
-                    missing: missing(group, unit),
-                    why,
-                    plan,
-                })?;
+                let mut told = json!(unit);
+                told["group"] = json!(self.group);
+                told["generation"] = json!(group.generation);
+                told["problems"] = json!(problems(&all, name));
+                told["member"] = json!(owner_of(group, unit).map(MemberRecord::of));
+                told["missing"] = json!(missing(group, unit));
+                told["why"] = json!(why);
+                told["plan"] = json!(plan);
+                output.data(&told)?;
             }
             return Ok(0);
         }
@@ -146,7 +128,7 @@ impl Explain {
         }
         for (unit, plan, why) in told {
             let planned = plan.into_iter().flat_map(lines);
-            let told = of_unit(&self.group, group, unit, why.as_deref());
+            let told = of_unit(name, group, unit, why.as_deref());
             for line in told.into_iter().chain(planned) {
                 output.line(line)?;
             }

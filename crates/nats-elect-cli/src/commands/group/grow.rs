@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::admin::AdminClient;
-use nats_elect::{FollowedGroups, ObservedGroup, UnitStanding};
-use serde::Serialize;
+use nats_elect::{FollowedGroups, GroupName, ObservedGroup, UnitStanding};
+use serde_json::json;
 
 use super::asking::takes_no_part;
 use super::{find, observer};
 use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Failure, Outcome};
 use crate::instances::{everyone, operating};
-use crate::names;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
@@ -44,11 +43,10 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Grow {
     /// The group
-    #[arg(value_parser = names::group)]
-    group: String,
+    group: GroupName,
 
     /// The new number of shards, from 1 to 65536
-    #[arg(value_parser = shards)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     shards: u32,
 
     /// Do not ask for a confirmation, for scripts
@@ -64,28 +62,13 @@ pub struct Grow {
     wait_timeout: Duration,
 }
 
-/// What came of it, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    group: &'a str,
-    shards: u32,
-    before: u32,
-    generation: u32,
-    /// Whether this command gave the group the number.
-    written: bool,
-    /// The units without an owner, and those whose owner waits.
-    unowned: usize,
-    changing: usize,
-    done: bool,
-}
-
 impl Grow {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         can_be_confirmed(
             self.yes,
             "--yes grows the group without a confirmation: all its units end and begin anew",
         )?;
-        let (group, shards) = (&*self.group, self.shards);
+        let (group, shards) = (self.group.as_str(), self.shards);
         let observer = observer(shared).await?;
         let all = observer.groups(Duration::ZERO).await?;
         let found = find(&all, group)?;
@@ -118,16 +101,10 @@ impl Grow {
         let in_time = tokio::time::timeout(self.wait_timeout, grows).await;
         let now = Now::of(&followed, group);
         let done = now.shards == Some(shards) && now.is_done();
-        let told = Told {
-            group,
-            shards,
-            before,
-            generation: now.generation,
-            written,
-            unowned: now.unowned,
-            changing: now.changing,
-            done,
-        };
+        let told = json!({
+            "group": group, "shards": shards, "before": before, "generation": now.generation,
+            "written": written, "unowned": now.unowned, "changing": now.changing, "done": done,
+        });
         let has = if written { "has" } else { "already has" };
         let has = format!(
             "{group} {has} {shards} shards, in generation {}",
@@ -152,10 +129,8 @@ impl Grow {
     async fn resize(&self, admin: &AdminClient, shared: &Shared) -> Result<(), Failure> {
         let mut failure = None;
         for instance in everyone(admin, shared.patience()).await? {
-            match admin
-                .resize_group(&instance, &self.group, self.shards)
-                .await
-            {
+            let group = self.group.as_str();
+            match admin.resize_group(&instance, group, self.shards).await {
                 Ok(()) => return Ok(()),
                 Err(error) if takes_no_part(&error) => {}
                 // Another one may know more of the group, or answer.
@@ -168,12 +143,6 @@ impl Grow {
             Failure::not_found(what).advice("a group grows while a member of it runs")
         }))
     }
-}
-
-fn shards(text: &str) -> Result<u32, &'static str> {
-    let shards = text.parse().ok();
-    let shards = shards.filter(|it| (1..=65_536).contains(it));
-    shards.ok_or("a group has 1 to 65536 shards")
 }
 
 /// How far the group has come.

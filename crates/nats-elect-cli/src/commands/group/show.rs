@@ -2,14 +2,14 @@
 
 use clap::Args;
 use comfy_table::{Cell, Color};
-use nats_elect::{ObservedGroup, ObservedUnit, UnitStanding};
-use serde::Serialize;
+use nats_elect::{GroupName, ObservedGroup, UnitStanding};
+use serde_json::json;
 
 use super::waiting::missing;
 use super::{find, note_problems, read};
 use crate::columns::Layout;
 use crate::exit::Outcome;
-use crate::fleet::{Group, Groups, In, Member, MemberRecord, listed, ranges};
+use crate::fleet::{Group, Groups, Member, MemberRecord, listed, ranges};
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::seen::coloured;
@@ -68,8 +68,7 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Show {
     /// The group
-    #[arg(value_parser = crate::names::group)]
-    group: String,
+    group: GroupName,
 
     /// Show each unit on a line of its own
     #[arg(short, long)]
@@ -79,35 +78,27 @@ pub struct Show {
     heartbeats: Heartbeats,
 }
 
-/// The group for programs.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    group: In<Group>,
-    members: Vec<MemberRecord<'a>>,
-    units: &'a [ObservedUnit],
-}
-
 impl Show {
     pub async fn run(self, shared: &Shared, output: Output) -> Outcome {
         let groups = Groups::read(read(shared, self.heartbeats.wait).await?);
-        let group = find(&groups.all, &self.group)?;
+        let group = find(&groups.all, self.group.as_str())?;
         let members = Member::all(group);
         if output.is_data() {
-            output.data(&Shown {
-                group: In {
-                    bucket: shared.config()?.bucket,
-                    it: Group::of(&groups, &self.group, group),
-                },
-                members: members.into_iter().map(MemberRecord::of).collect(),
-                units: &group.units,
-            })?;
+            let mut told = json!(Group::of(&groups, self.group.as_str(), group));
+            told["bucket"] = json!(shared.config()?.bucket);
+            told["members"] = members
+                .into_iter()
+                .map(MemberRecord::of)
+                .map(|it| json!(it))
+                .collect();
+            told["units"] = json!(group.units);
+            output.data(&told)?;
             return Ok(0);
         }
         if self.units {
             units(group, output)?;
         } else {
-            output.line(title(&self.group, group))?;
+            output.line(title(self.group.as_str(), group))?;
             output.line("")?;
             table(&members, output)?;
             unowned(group, output)?;

@@ -1,14 +1,12 @@
 //! `group move`: gives a unit to an instance.
 
 use clap::Args;
-use nats_elect::FencingToken;
-use nats_elect::admin::{AdminClient, Instance, ProblemCode};
-use serde::Serialize;
+use nats_elect::admin::{AdminClient, ProblemCode};
+use nats_elect::{GroupName, InstanceId, UnitName};
+use serde_json::json;
 
 use crate::commands::orders::failure_of;
 use crate::exit::{Failure, Outcome};
-use crate::instances::named;
-use crate::names;
 use crate::options::Shared;
 use crate::output::Output;
 use crate::progress::progress;
@@ -39,28 +37,13 @@ Examples:
 #[command(after_long_help = MORE)]
 pub struct Move {
     /// The group
-    #[arg(value_parser = names::group)]
-    group: String,
+    group: GroupName,
 
     /// The unit: of a shard, its number
-    #[arg(value_parser = names::unit)]
-    unit: String,
+    unit: UnitName,
 
     /// The instance: its id, or its incarnation if several processes have that id
-    #[arg(value_parser = names::instance)]
-    instance: String,
-}
-
-/// What came of it, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    group: &'a str,
-    unit: &'a str,
-    #[serde(flatten, serialize_with = "named")]
-    instance: &'a Instance,
-    moved: bool,
-    /// The token of its term. Nothing if it owned the unit before.
-    fencing_token: Option<FencingToken>,
+    instance: InstanceId,
 }
 
 impl Move {
@@ -71,8 +54,10 @@ impl Move {
 
     /// Asks the instance, and waits until it owns the unit.
     async fn carry_out(&self, admin: &AdminClient, shared: &Shared, output: Output) -> Outcome {
-        let (group, unit) = (&self.group, &self.unit);
-        let found = admin.instance(&self.instance, shared.patience()).await;
+        let (group, unit) = (self.group.as_str(), self.unit.as_str());
+        let found = admin
+            .instance(self.instance.as_str(), shared.patience())
+            .await;
         let instance = &found.map_err(|error| failure_of(&error))?;
         progress(output, "waiting until the present owner gives it away");
         let fencing_token = match admin.take_unit(instance, group, unit).await {
@@ -84,13 +69,11 @@ impl Move {
             Some(token) => format!("{instance} owns unit {unit} of {group} now (token {token})"),
             None => format!("{instance} owns unit {unit} of {group} already"),
         };
-        let told = Told {
-            group,
-            unit,
-            instance,
-            moved: fencing_token.is_some(),
-            fencing_token,
-        };
+        let (instance_id, incarnation) = (&instance.instance_id, instance.incarnation);
+        let told = json!({
+            "group": group, "unit": unit, "instance_id": instance_id, "incarnation": incarnation,
+            "moved": fencing_token.is_some(), "fencing_token": fencing_token,
+        });
         output.tell(&told, [words])?;
         Ok(0)
     }

@@ -1,20 +1,9 @@
 //! What was before the start.
 
-use nats_elect::LeaderEvent;
-
 use super::*;
 use crate::exit::{Code, Failure};
 use crate::fleet::Watched;
-
-fn event(sequence: u64, who: &str, at_ms: u128) -> LeaderEvent {
-    let json = json!({
-        "v": 1, "bucket": "leaders", "role": "metrics", "instance_id": who,
-        "incarnation": Uuid::from_u128(1), "correlation_id": "c",
-        "fencing_token": format!("{sequence:032x}"), "at_ms": u64::try_from(at_ms).expect("a time"),
-        "event": "term_started", "vacancy": "released", "previous": "x",
-    });
-    LeaderEvent::parse(json.to_string().as_bytes()).expect("an event")
-}
+use crate::past_event::started;
 
 /// What is shown of a bucket with this past.
 fn shown_of(watched: &Watched) -> State {
@@ -30,7 +19,7 @@ fn watched() -> Watched {
 #[test]
 fn a_clock_that_is_ahead_moves_nothing_into_the_future() {
     let watched = watched();
-    watched.remembered(vec![event(1, "node-1", 1 << 52)]);
+    watched.remembered(vec![started(1, "node-1", json!({ "at_ms": 1_u64 << 52 }))]);
     let state = shown_of(&watched);
     assert_eq!(state.facts.changes[0].0, at(0));
     let _ = shown(&state);

@@ -1,22 +1,31 @@
 //! What the agent answers.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::json;
 
-use crate::agent::client::Client;
+use crate::agent::client::{Client, Stream};
 use crate::agent::running::{Agent, agent};
+use crate::ended;
 use crate::fleet::SOON;
-use crate::running::Process;
+use crate::running::{Process, Teller};
 
 const ROLE: &str = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"2s\"\n";
 /// Its promises outlast any pause of a busy machine.
 const LASTING: &str = "[roles.worker]\nttl = \"10m\"\nstop_budget = \"40s\"\n";
+
+/// An agent whose application has just been promoted, and the path of its term.
+async fn leading(config: &str) -> (NatsServer, Agent, Stream, String) {
+    let server = NatsServer::start().expect("a server");
+    let agent = Agent::start_with(&server, "a", config, &[]).await;
+    let mut stream = agent.client().stand("worker");
+    let term = stream.promoted("worker");
+    (server, agent, stream, term)
+}
 
 #[tokio::test]
 async fn a_promise_is_made_anew_until_the_application_has_stopped() {
@@ -201,30 +210,17 @@ impl OnLoopback {
         std::fs::write(&file, secret).expect("a file");
         let config = folder.path().join("agent.toml");
         std::fs::write(&config, role).expect("a file");
-        let mut child = agent(&server.url())
-            .args(["--id", "loopback", "--listen", "127.0.0.1:0"])
-            .arg("--token-file")
-            .arg(&file)
-            .arg("--config")
-            .arg(&config)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("an agent");
+        let mut agent = agent(&server.url());
+        agent.args(["--id", "loopback", "--listen", "127.0.0.1:0"]);
+        agent.arg("--token-file").arg(&file);
+        let mut agent = Teller::of_stderr(agent.arg("--config").arg(&config));
         // The log has the port.
-        let mut log = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let address = loop {
-            let line = log.next().expect("a line").expect("text");
-            if let Some((_, address)) = line.split_once("listening on ") {
-                let address = address.split(' ').next().unwrap_or_default();
-                break address.parse().expect("an address");
-            }
-        };
-        // It is read to its end, so that the agent can go on to write.
-        std::thread::spawn(move || log.for_each(drop));
+        let address = agent.tells("listening on ");
+        let address = address.split(' ').next().unwrap_or_default();
         Self {
-            address,
+            address: address.parse().expect("an address"),
             _folder: folder,
-            _process: Process(child),
+            _process: agent.process,
         }
     }
 
@@ -235,10 +231,7 @@ impl OnLoopback {
 
 #[tokio::test]
 async fn a_unix_socket_that_is_closed_frees_its_role_at_once() {
-    let server = NatsServer::start().expect("a server");
-    let agent = Agent::start_with(&server, "a", LASTING, &[]).await;
-    let mut stream = agent.client().stand("worker");
-    let term = stream.promoted("worker");
+    let (server, agent, stream, term) = leading(LASTING).await;
     let second = Agent::start_with(&server, "b", ROLE, &[]).await;
     let mut other = second.client().stand("worker");
     other.next("leader");
@@ -265,20 +258,13 @@ async fn a_request_without_the_secret_is_refused_and_one_on_loopback_needs_one()
     let mut client = agent_with_secret.client(Some(secret));
     let refused = client.ask("GET", "/v1", &twice, b"");
     assert_eq!(refused.problem(), (401, "unauthorized".into()));
-    let open = agent(&server.url())
-        .args(["--listen", "127.0.0.1:0"])
-        .stderr(Stdio::piped())
-        .output()
-        .expect("an agent");
-    assert_eq!(open.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&open.stderr).contains("--token-file"));
-    let far = agent(&server.url())
-        .args(["--listen", "192.0.2.1:8500"])
-        .stderr(Stdio::piped())
-        .output()
-        .expect("an agent");
-    assert_eq!(far.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&far.stderr).contains("loopback"));
+    for (address, why) in [
+        ("127.0.0.1:0", "--token-file"),
+        ("192.0.2.1:8500", "loopback"),
+    ] {
+        let open = ended(agent(&server.url()).args(["--listen", address])).with_code(2);
+        open.complains(why);
+    }
 }
 
 #[tokio::test]
@@ -287,22 +273,15 @@ async fn the_socket_is_its_users_alone_and_a_second_agent_leaves_it_in_place() {
     let agent_there = Agent::start_with(&server, "a", "", &[]).await;
     let mode = std::fs::metadata(&agent_there.socket).expect("a socket");
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
-    let second = agent(&server.url())
-        .arg("--listen")
-        .arg(format!("unix:{}", agent_there.socket.display()))
-        .stderr(Stdio::piped())
-        .output()
-        .expect("an agent");
-    assert_eq!(second.status.code(), Some(1));
+    let there = format!("unix:{}", agent_there.socket.display());
+    ended(agent(&server.url()).args(["--listen", &there])).assert_code(1);
     assert_eq!(agent_there.client().get("/v1").status, 200);
     // A killed agent leaves its socket behind, which keeps no other from starting.
     let stale = agent_there.folder().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("a socket"));
-    let mut third = agent(&server.url());
-    third
-        .arg("--listen")
-        .arg(format!("unix:{}", stale.display()));
-    let mut third = third.spawn().expect("an agent");
+    let left = format!("unix:{}", stale.display());
+    let third = agent(&server.url()).args(["--listen", &left]).spawn();
+    let _third = Process(third.expect("an agent"));
     eventually(SOON, "an agent on a socket that was left", async || {
         Client::connect(&stale)
             .ok()?
@@ -310,16 +289,11 @@ async fn the_socket_is_its_users_alone_and_a_second_agent_leaves_it_in_place() {
             .ok()
     })
     .await;
-    third.kill().expect("kill");
-    third.wait().expect("reap");
 }
 
 #[tokio::test]
 async fn keys_are_written_on_conditions_and_only_by_the_term() {
-    let server = NatsServer::start().expect("a server");
-    let agent = Agent::start_with(&server, "a", LASTING, &[]).await;
-    let mut stream = agent.client().stand("worker");
-    let term = stream.promoted("worker");
+    let (server, agent, mut stream, term) = leading(LASTING).await;
     let mut client = agent.client();
     let key = format!("{term}/keys/cursor/eu");
     assert_eq!(client.get(&key).problem(), (404, "no_such_key".into()));
@@ -357,10 +331,7 @@ async fn keys_are_written_on_conditions_and_only_by_the_term() {
 
 #[tokio::test]
 async fn a_request_that_is_wrong_is_refused_with_a_reason_and_harms_nobody() {
-    let server = NatsServer::start().expect("a server");
-    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
-    let mut stream = agent.client().stand("worker");
-    let term = stream.promoted("worker");
+    let (_server, agent, _stream, term) = leading(ROLE).await;
     let zeros = "0".repeat(32);
     for (method, path, body, expected) in [
         ("GET", "/", "", (404, "no_such_path")),
@@ -435,10 +406,7 @@ async fn a_request_that_is_wrong_is_refused_with_a_reason_and_harms_nobody() {
 
 #[tokio::test]
 async fn headers_that_contradict_and_bodies_that_break_off_are_refused() {
-    let server = NatsServer::start().expect("a server");
-    let agent = Agent::start_with(&server, "a", ROLE, &[]).await;
-    let mut stream = agent.client().stand("worker");
-    let term = stream.promoted("worker");
+    let (_server, agent, _stream, term) = leading(ROLE).await;
     let key = format!("{term}/keys/k");
     for (headers, body, detail) in [
         (&[("transfer-encoding", "chunked")][..], "zz\r\n", "body"),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::agent::client::Client;
-use crate::fleet::SOON;
+use crate::fleet::{SOON, comes_true};
 use crate::nats_elect;
 use crate::running::Process;
 
@@ -55,10 +55,8 @@ impl Agent {
 
     /// Waits until its application stands by for `worker`.
     pub async fn follows(&self) {
-        eventually(SOON, "a follower", async || {
-            (self.status()?["state"] == "follower").then_some(())
-        })
-        .await;
+        let follows = |it: serde_json::Value| it["state"] == "follower";
+        comes_true("a follower", async || self.status().is_some_and(follows)).await;
     }
 
     /// Its status of `worker`. `None` until its application stands for it.

@@ -1,8 +1,9 @@
 //! The sessions of `docs/agent.md`.
 
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 
 use crate::agent::running::Agent;
+use crate::fleet::comes_true;
 use crate::markdown::blocks;
 use crate::transcript::{begin, can_be_typed, session, type_in};
 
@@ -11,9 +12,7 @@ async fn the_sessions_of_the_page_print_what_it_shows() {
     if !can_be_typed() {
         return;
     }
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md");
-    let page = std::fs::read_to_string(page).expect("readable");
-    let blocks = blocks(&page);
+    let blocks = blocks(include_str!("../../../../../docs/agent.md"));
     let server = NatsServer::start().expect("a server");
     let agent = Agent::start_with(&server, "node-1", "", &[]).await;
     let socket = agent.socket.to_str().expect("text");
@@ -27,9 +26,8 @@ async fn the_sessions_of_the_page_print_what_it_shows() {
     stream.shows("cause");
     assert!(stream.is_over());
     drop(stream);
-    eventually(crate::fleet::SOON, "the end of its stream", async || {
-        let status = agent.client().get("/v1/roles/scheduler").status;
-        (status == 404).then_some(())
+    comes_true("the end of its stream", async || {
+        agent.client().get("/v1/roles/scheduler").status == 404
     })
     .await;
 

@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 
 use async_nats::jetstream::stream::StorageType;
 use async_nats::jetstream::{self, kv};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
 use crate::deploy::validator::{VERSIONS, documents, validate};
 use crate::deploy::{file, text_of, top};
 use crate::doctor::users_of;
-use crate::fleet::{SOON, at};
+use crate::fleet::{at, client_of, comes_true};
 use crate::markdown::blocks;
 use crate::serve::Serving;
 
@@ -226,8 +226,7 @@ fn job(server: &NatsServer) -> Output {
 }
 
 async fn bucket(server: &NatsServer, config: kv::Config) {
-    let all = async_nats::ConnectOptions::with_user_and_password("all".into(), "change-me".into());
-    let client = all.connect(server.url()).await.expect("connect");
+    let client = client_of(server, "all").await;
     let made = jetstream::new(client).create_key_value(config).await;
     made.expect("a bucket");
 }
@@ -271,8 +270,8 @@ async fn a_pod_of_serve_is_ready_when_the_job_has_made_the_bucket() {
     assert_eq!(status(probe("readinessProbe")), 503);
     let made = job(&server);
     assert!(made.status.success(), "{}", text_of(&made));
-    eventually(SOON, "the bucket", async || {
-        (status(probe("readinessProbe")) == 200).then_some(())
+    comes_true("the bucket", async || {
+        status(probe("readinessProbe")) == 200
     })
     .await;
     assert_eq!(status("/metrics"), 200);

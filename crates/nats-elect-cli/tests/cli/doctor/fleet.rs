@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::full_account::{fill_account, small_account};
 use super::{bucket_with, examined, put};
-#[cfg(target_os = "linux")]
-use crate::candidates::kill_companion;
-use crate::fleet::{SOON, manager, obedient};
+use crate::fleet::{SOON, lines, manager, obedient, output};
 use crate::pair::{answer, builder, leads, started};
+#[cfg(target_os = "linux")]
+use crate::running::kill_companion;
 use crate::{ended, nats_elect};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,6 +122,10 @@ async fn doctor_tells_who_would_lead_after_a_crash_and_how_soon() {
         gone.then_some(())
     })
     .await;
+    let told = lines(&output(&server, &["candidates", "--json"]));
+    let companions = told.iter().map(|it| it["status"]["last_will"].clone());
+    let companions: Vec<_> = companions.collect();
+    assert_eq!(companions, [json!("absent"), json!(null)]);
     let two = examined(&url, &[]);
     two.says("candidates", "ok", "two or more stand");
     two.says("last will", "warn", "have none: node-1; until then roles");

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub use self::permissions::users_of;
 use crate::fleet::SOON;
 use crate::pair::{builder, leads, started};
-use crate::{Ended, ended, nats_elect, with_stdin};
+use crate::{ended, nats_elect, with_stdin};
 
 /// What `doctor` said.
 struct Checkup {
@@ -26,13 +26,12 @@ struct Checkup {
 
 impl Checkup {
     fn of(command: &mut Command) -> Self {
-        let Ended {
-            code,
-            stdout,
-            stderr,
-        } = ended(command.arg("--json"));
-        let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
-        Self { code, report }
+        let told = ended(command.arg("--json"));
+        let report = serde_json::from_str(&told.stdout);
+        Self {
+            code: told.code,
+            report: report.unwrap_or_else(|_| panic!("{}{}", told.stdout, told.stderr)),
+        }
     }
 
     /// The verdicts on a check, each with what was found.

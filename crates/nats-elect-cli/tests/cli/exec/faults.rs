@@ -1,37 +1,34 @@
 //! Faults: whatever becomes of `exec` or of its guard, no command outlives its lease.
 
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
+use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::process::Stdio;
 use std::thread;
 
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
 use crate::exec::{AGAIN, TTL};
 use crate::fleet::SOON;
+use crate::running::{Process, Teller};
 
 #[tokio::test]
 async fn a_command_that_the_end_of_its_lease_killed_gives_the_code_of_that() {
     let server = NatsServer::start().expect("a server");
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut child = exec("only", &proxy.url())
-        .args(["--ttl", "4s", "--stop-budget", "2s", "--", "sh", "-c"])
-        .arg("trap 'echo told' TERM; echo runs; while :; do sleep 0.05; done")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    assert_eq!(lines.next().expect("a line").expect("text"), "runs");
+    let mut only = Teller::of_stdout(
+        exec("only", &proxy.url())
+            .args(["--ttl", "4s", "--stop-budget", "2s", "--", "sh", "-c"])
+            .arg("trap 'echo told' TERM; echo runs; while :; do sleep 0.05; done"),
+    );
+    assert_eq!(only.line(), "runs");
     proxy.black_hole();
     // From here on the end of the lease comes before that of the patience with the command.
-    assert_eq!(lines.next().expect("a line").expect("text"), "told");
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
-    let ended = async || child.try_wait().expect("a child");
-    let ended = eventually(SOON, "the end of exec", ended).await;
-    assert_eq!(ended.code(), Some(128 + 9));
+    assert_eq!(only.line(), "told");
+    only.process.signal(Signal::TERM);
+    assert_eq!(only.process.code(), Some(128 + 9));
 }
 
 /// A pipe that is full, and that nobody reads.
@@ -262,21 +259,15 @@ async fn exec_whose_stderr_nobody_reads_ends_when_it_fails() {
     proxy.black_hole();
     assert_eq!(leads.code().await, 1);
 
-    let mut unstartable = exec("cut-off", &url)
-        .args(["--timeout", "1s", "--", "true"])
-        .stderr(unread.stderr())
-        .spawn()
-        .expect("start exec");
-    let ended = async || unstartable.try_wait().expect("a child");
-    let ended = eventually(SOON, "the end of one that can't start", ended).await;
-    assert_eq!(ended.code(), Some(5));
-
-    let mut not_there = exec("only", &server.url())
-        .args(["--", "/nonexistent/command"])
-        .stderr(unread.stderr())
-        .spawn()
-        .expect("start exec");
-    let ended = async || not_there.try_wait().expect("a child");
-    let ended = eventually(SOON, "the end of one without a command", ended).await;
-    assert_eq!(ended.code(), Some(127));
+    // One can't start, and one has no command.
+    for (url, command, code) in [
+        (url, "true", 5),
+        (server.url(), "/nonexistent/command", 127),
+    ] {
+        let mut fails = exec("other", &url);
+        let fails = fails.args(["--timeout", "1s", "--", command]);
+        let fails = fails.stderr(unread.stderr()).spawn();
+        let ended = Process(fails.expect("start exec")).exited().await;
+        assert_eq!(ended.code(), Some(code));
+    }
 }

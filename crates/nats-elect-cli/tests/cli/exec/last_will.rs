@@ -2,12 +2,11 @@
 //!
 //! `NATS_ELECT_EXEC_WILLS=100` has it killed so often with each kind of command.
 
-use std::fs;
 use std::io::{BufRead, BufReader, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nats_elect_testing::{NatsServer, eventually};
@@ -20,6 +19,7 @@ use crate::exec::history::{History, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
 use crate::exec::{TTL, scene};
 use crate::fleet::{SOON, comes_true};
+use crate::running::{Teller, children};
 
 const LONG: [&str; 3] = ["--last-will", "--ttl", "15s"];
 
@@ -140,17 +140,13 @@ async fn the_end_of_a_command_leaves_the_companion_alone() {
 #[tokio::test]
 async fn a_graceful_end_takes_the_companion_along() {
     let server = NatsServer::start().expect("a server");
-    let mut only = exec("only", &server.url())
-        .args(["--last-will", "--", "sh", "-c", "echo runs; sleep 60"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let mut line = String::new();
-    let mut output = BufReader::new(only.stdout.take().expect("a pipe"));
-    output.read_line(&mut line).expect("a line");
-    let companion = companion(only.id()).expect("a companion");
-    kill_process(Pid::from_child(&only), Signal::TERM).expect("it lives");
-    assert_eq!(only.wait().expect("its end").code(), Some(128 + 15));
+    let mut only = exec("only", &server.url());
+    let runs = ["--last-will", "--", "sh", "-c", "echo runs; sleep 60"];
+    let mut only = Teller::of_stdout(only.args(runs));
+    only.line();
+    let companion = companion(only.process.0.id()).expect("a companion");
+    only.process.signal(Signal::TERM);
+    assert_eq!(only.process.code(), Some(128 + 15));
     rustix::process::test_kill_process(companion).expect_err("it is gone");
 }
 
@@ -190,12 +186,7 @@ async fn companion_of(exec: &Exec) -> Pid {
 
 /// The companion is the child of a thread of its own.
 fn companion(of: u32) -> Option<Pid> {
-    let tasks = fs::read_dir(format!("/proc/{of}/task")).ok()?.flatten();
-    let others = tasks.filter(|task| task.file_name().to_str() != Some(&of.to_string()));
-    let mut children = others.flat_map(|task| {
-        let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        let pids: Vec<i32> = list.split_whitespace().flat_map(str::parse).collect();
-        pids
-    });
-    children.find_map(Pid::from_raw)
+    let mut children = children(of).into_iter();
+    let (_, companion) = children.find(|(thread, _)| *thread != of.to_string())?;
+    Some(companion)
 }

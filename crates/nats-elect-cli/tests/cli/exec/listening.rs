@@ -1,17 +1,17 @@
 //! Health and metrics over HTTP.
 
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
 
 use nats_elect_testing::NatsServer;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::ended;
 use crate::exec::command::Conduct;
 use crate::exec::history::History;
 use crate::exec::http::{address, becomes, get, shows, value};
 use crate::exec::instance::{Exec, exec, step_down};
 use crate::exec::scene;
+use crate::running::Teller;
 
 fn listening(
     id: &str,
@@ -149,28 +149,20 @@ fn an_address_that_can_not_be_had_is_an_error_before_anything_is_asked_of_nats()
         ("9464".into(), 2),
         ("localhost".into(), 2),
     ] {
-        let ended = exec("only", "nats://127.0.0.1:1")
-            .args(["--listen", &listen, "--", "true"])
-            .stderr(Stdio::piped())
-            .output()
-            .expect("exec");
-        let said = String::from_utf8(ended.stderr).expect("text");
-        assert_eq!(ended.status.code(), Some(code), "{said}");
-        assert!(said.contains(&listen), "{said}");
+        let mut exec = exec("only", "nats://127.0.0.1:1");
+        let ended = ended(exec.args(["--listen", &listen, "--", "true"])).with_code(code);
+        ended.complains(&listen);
     }
 }
 
 #[test]
 fn the_command_does_not_inherit_the_variable_with_the_address() {
     let server = NatsServer::start().expect("a server");
-    let ended = exec("only", &server.url())
-        .env("NATS_ELECT_EXEC_LISTEN", address().to_string())
-        .args(["--", "sh", "-c", "echo ${NATS_ELECT_EXEC_LISTEN-none}"])
-        .stdout(Stdio::piped())
-        .output()
-        .expect("exec");
-    assert_eq!(ended.status.code(), Some(0));
-    assert_eq!(ended.stdout, b"none\n");
+    let mut exec = exec("only", &server.url());
+    let exec = exec.env("NATS_ELECT_EXEC_LISTEN", address().to_string());
+    let script = "echo ${NATS_ELECT_EXEC_LISTEN-none}";
+    let ended = ended(exec.args(["--", "sh", "-c", script])).with_code(0);
+    assert_eq!(ended.stdout, "none\n");
 }
 
 #[tokio::test]
@@ -179,14 +171,13 @@ async fn a_leader_whose_command_failed_says_so_until_the_command_is_started_agai
     let address = address();
     let folder = tempfile::tempdir().expect("a folder");
     let works = folder.path().join("works");
-    let mut child = exec("only", &server.url())
-        .args(["--listen", &address.to_string(), "--restart", "on-failure"])
-        .args(["--restart-delay", "10ms", "--", "sh", "-c"])
-        .arg("[ -e \"$WORKS\" ] || exit 1; echo works; exec sleep 60")
-        .env("WORKS", &works)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start exec");
+    let mut only = Teller::of_stdout(
+        exec("only", &server.url())
+            .args(["--listen", &address.to_string(), "--restart", "on-failure"])
+            .args(["--restart-delay", "10ms", "--", "sh", "-c"])
+            .arg("[ -e \"$WORKS\" ] || exit 1; echo works; exec sleep 60")
+            .env("WORKS", &works),
+    );
     let down = [
         ("role", "worker"),
         ("instance_id", "only"),
@@ -194,12 +185,10 @@ async fn a_leader_whose_command_failed_says_so_until_the_command_is_started_agai
     ];
     shows(address, "election_command_down", &down, 1.0).await;
     std::fs::write(works, "").expect("a file");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    assert_eq!(lines.next().expect("a line").expect("text"), "works");
+    assert_eq!(only.line(), "works");
     shows(address, "election_command_down", &down, 0.0).await;
     let (_, metrics) = get(address, "/metrics").expect("an answer");
     let leads = value(&metrics, "election_is_leader", &down);
     assert_eq!(leads, Some(1.0));
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
-    child.wait().expect("its end");
+    only.process.signal(Signal::TERM);
 }

@@ -1,7 +1,6 @@
 //! Processes around the command: what it leaves behind, and what was there before it.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
@@ -11,35 +10,29 @@ use std::process::{Command, Stdio};
 use nats_elect_testing::{NatsServer, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::ended;
 use crate::exec::command::Conduct;
 use crate::exec::history::stamp;
 use crate::exec::instance::{Exec, exec};
 use crate::exec::scene;
 use crate::fleet::SOON;
+use crate::running::{Process, Teller};
 
 #[tokio::test]
 async fn orphans_of_a_command_that_runs_on_are_reaped() {
     let server = NatsServer::start().expect("a server");
-    let mut exec = exec("only", &server.url())
-        .args(["--", "sh", "-c"])
-        .arg("for _ in 1 2 3 4 5; do (sh -c 'echo $$' &); done; sleep 60")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let lines = BufReader::new(exec.stdout.take().expect("a pipe")).lines();
-    let orphans: Vec<u32> = lines
-        .take(5)
-        .map(|line| line.expect("a line").parse().expect("a number"))
-        .collect();
+    let mut exec = exec("only", &server.url());
+    let script = "for _ in 1 2 3 4 5; do (sh -c 'echo $$' &); done; sleep 60";
+    let mut exec = Teller::of_stdout(exec.args(["--", "sh", "-c", script]));
+    let orphans = [(); 5].map(|()| exec.line().parse::<u32>().expect("a number"));
     eventually(SOON, "the burial of all orphans", async || {
         // A zombie is still there.
         let is_gone = |orphan: &u32| !Path::new(&format!("/proc/{orphan}")).exists();
         orphans.iter().all(is_gone).then_some(())
     })
     .await;
-    assert!(exec.try_wait().expect("a child").is_none(), "it runs on");
-    exec.kill().expect("kill");
-    exec.wait().expect("reap");
+    let ended = exec.process.0.try_wait().expect("a child");
+    assert!(ended.is_none(), "it runs on");
 }
 
 #[test]
@@ -91,11 +84,6 @@ fn a_stranger_whose_name_is_no_text_is_in_nobodys_way() {
     symlink("/bin/sleep", &no_text).expect("a link");
     let mut stranger = Command::new(no_text);
     let stranger = stranger.arg0("sleep").arg("60").spawn();
-    let ended = exec("only", &server.url())
-        .args(["--", "sh", "-c", "exit 7"])
-        .status();
-    let mut stranger = stranger.expect("a stranger");
-    stranger.kill().expect("kill");
-    stranger.wait().expect("reap");
-    assert_eq!(ended.expect("exec").code(), Some(7));
+    let _stranger = Process(stranger.expect("a stranger"));
+    ended(exec("only", &server.url()).args(["--", "sh", "-c", "exit 7"])).assert_code(7);
 }

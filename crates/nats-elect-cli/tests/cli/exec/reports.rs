@@ -1,66 +1,21 @@
 //! The lines of `exec` about its own work, on stderr.
 
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use rustix::process::Signal;
 
 use crate::exec::instance::{exec, step_down};
-use crate::fleet::SOON;
-use crate::running::Process;
+use crate::fleet::{SOON, output};
+use crate::running::Teller;
 
 /// A lease that does not end by itself in a test.
 const LONG: [&str; 2] = ["--ttl", "60s"];
 
-/// `exec`, and its lines.
-struct Teller {
-    process: Process,
-    lines: Receiver<String>,
-    told: Vec<String>,
-}
-
-impl Teller {
-    fn start(exec: &mut Command, script: &str) -> Self {
-        let mut child = exec
-            .args(["--", "sh", "-c", script])
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start exec");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let (tell, told) = channel();
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let _ = tell.send(line);
-            }
-        });
-        Self {
-            process: Process(child),
-            lines: told,
-            told: Vec::new(),
-        }
-    }
-
-    /// Waits for a line with this text, and returns what follows it there.
-    fn tells(&mut self, text: &str) -> String {
-        let from = self.told.len();
-        while let Ok(line) = self.lines.recv_timeout(SOON) {
-            self.told.push(line.clone());
-            if let Some((_, rest)) = line.split_once(text) {
-                return rest.to_owned();
-            }
-        }
-        panic!("no {text:?} in {:#?}", &self.told[from..]);
-    }
-
-    /// Waits for the end, and returns the code and the lines that came until then.
-    fn ended(&mut self) -> (Option<i32>, String) {
-        let code = self.process.0.wait().expect("its end").code();
-        self.told.extend(self.lines.iter());
-        (code, self.told.join("\n"))
-    }
+/// `exec` with a script, and its lines.
+fn teller(exec: &mut Command, script: &str) -> Teller {
+    Teller::of_stderr(exec.args(["--", "sh", "-c", script]))
 }
 
 /// The number after `pid `.
@@ -73,7 +28,7 @@ fn pid(rest: &str) -> u32 {
 fn each_start_end_and_restart_of_the_command_is_a_line() {
     let server = NatsServer::start().expect("a server");
     let restart = ["--restart", "always", "--restart-delay", "20ms"];
-    let mut only = Teller::start(
+    let mut only = teller(
         exec("only", &server.url()).args(LONG).args(restart),
         "kill -9 $$",
     );
@@ -102,7 +57,7 @@ fn each_start_end_and_restart_of_the_command_is_a_line() {
 #[test]
 fn a_command_that_is_not_started_again_leaves_its_code() {
     let server = NatsServer::start().expect("a server");
-    let mut only = Teller::start(exec("only", &server.url()).args(LONG), "exit 4");
+    let mut only = teller(exec("only", &server.url()).args(LONG), "exit 4");
     only.tells("worker: leads, command started (pid ");
     assert_eq!(only.tells("worker: command ended "), "with code 4");
     assert_eq!(only.ended().0, Some(4));
@@ -113,12 +68,12 @@ async fn a_handover_is_told_with_its_cause_and_so_is_the_next_term() {
     let server = NatsServer::start().expect("a server");
     let standing = ["--restart", "on-failure"];
     let script = "sleep 600";
-    let mut first = Teller::start(
+    let mut first = teller(
         exec("first", &server.url()).args(LONG).args(standing),
         script,
     );
     first.tells("worker: leads, command started");
-    let mut second = Teller::start(exec("second", &server.url()).args(LONG), script);
+    let mut second = teller(exec("second", &server.url()).args(LONG), script);
     second.tells("waiting for worker: first leads");
     step_down(&server, "worker", "second").await;
     first.tells("worker: leadership ends (stepped_down), stopping the command");
@@ -138,7 +93,7 @@ async fn a_handover_is_told_with_its_cause_and_so_is_the_next_term() {
 fn an_outage_is_told_with_the_end_of_the_command_and_its_next_start() {
     let server = NatsServer::start().expect("a server");
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut only = Teller::start(
+    let mut only = teller(
         exec("only", &proxy.url()).args(["--ttl", "6s"]),
         "sleep 600",
     );
@@ -154,7 +109,7 @@ fn an_outage_is_told_with_the_end_of_the_command_and_its_next_start() {
 fn a_connection_that_is_lost_and_back_is_told() {
     let server = NatsServer::start().expect("a server");
     let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let mut only = Teller::start(exec("only", &proxy.url()).args(LONG), "sleep 600");
+    let mut only = teller(exec("only", &proxy.url()).args(LONG), "sleep 600");
     only.tells("worker: leads, command started");
     proxy.cut();
     only.tells("connection to NATS lost");
@@ -168,7 +123,7 @@ fn a_connection_that_is_lost_and_back_is_told() {
 #[tokio::test]
 async fn a_command_that_ended_with_its_lease_is_told_so_also_if_its_guard_ended_it() {
     let server = NatsServer::start().expect("a server");
-    let mut only = Teller::start(
+    let mut only = teller(
         exec("only", &server.url()).args(["--ttl", "2s"]),
         "sleep 600",
     );
@@ -191,10 +146,10 @@ fn a_command_that_does_not_stop_is_killed_with_a_warning_and_at_a_second_signal(
     let deaf = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
     let begin = |more: &[&str]| {
         let mut exec = exec("only", &server.url());
-        let mut only = Teller::start(exec.args(LONG).args(more).stdout(Stdio::piped()), deaf);
-        let stdout = only.process.0.stdout.take().expect("a pipe");
-        let mut lines = BufReader::new(stdout).lines();
-        lines.next().expect("a line").expect("it ignores signals");
+        let mut only = teller(exec.args(LONG).args(more).stdout(Stdio::piped()), deaf);
+        let mut stdout = only.process.0.stdout.take().expect("a pipe");
+        // It ignores signals from now on.
+        stdout.read_exact(&mut [0]).expect("a line");
         only
     };
     // The warning comes also if nothing else is told.
@@ -217,7 +172,7 @@ fn a_command_that_does_not_stop_is_killed_with_a_warning_and_at_a_second_signal(
 fn a_bucket_of_one_replica_is_no_news_but_other_risks_are() {
     let server = NatsServer::start().expect("a server");
     let stderr = |more: &[&str]| {
-        let mut only = Teller::start(exec("only", &server.url()).args(LONG).args(more), "exit 0");
+        let mut only = teller(exec("only", &server.url()).args(LONG).args(more), "exit 0");
         let (code, told) = only.ended();
         assert_eq!(code, Some(0), "{more:?}: {told}");
         told
@@ -233,18 +188,14 @@ fn a_bucket_of_one_replica_is_no_news_but_other_risks_are() {
     assert!(told.contains("one replica"), "{told}");
     assert!(told.contains("worker: leads, command started"), "{told}");
 
-    let created = Command::new(env!("CARGO_BIN_EXE_nats-elect"))
-        .args([
-            "create-bucket",
-            "--storage",
-            "memory",
-            "--bucket",
-            "volatile",
-        ])
-        .args(["--server", &server.url()])
-        .env("XDG_CONFIG_HOME", "/nonexistent")
-        .output();
-    assert!(created.expect("create-bucket").status.success());
+    let create = [
+        "create-bucket",
+        "--storage",
+        "memory",
+        "--bucket",
+        "volatile",
+    ];
+    output(&server, &create).assert_code(0);
     let told = stderr(&["--quiet", "--bucket", "volatile"]);
     assert!(
         told.contains("WARN") && told.contains("kept in memory"),
@@ -256,10 +207,10 @@ fn a_bucket_of_one_replica_is_no_news_but_other_risks_are() {
 #[test]
 fn one_that_does_not_wait_says_only_who_leads_or_nothing() {
     let server = NatsServer::start().expect("a server");
-    let mut leader = Teller::start(exec("leader", &server.url()).args(LONG), "sleep 600");
+    let mut leader = teller(exec("leader", &server.url()).args(LONG), "sleep 600");
     leader.tells("worker: leads, command started");
     let stderr = |more: &[&str]| {
-        let mut other = Teller::start(exec("other", &server.url()).args(LONG).args(more), "exit 0");
+        let mut other = teller(exec("other", &server.url()).args(LONG).args(more), "exit 0");
         let (code, told) = other.ended();
         assert_eq!(code, Some(75), "{more:?}: {told}");
         told

@@ -1,8 +1,7 @@
 //! Commands that run, end, and are told to end.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nats_elect_testing::{NatsServer, eventually};
@@ -13,30 +12,22 @@ use crate::exec::history::{overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
 use crate::exec::scene;
 use crate::fleet::{SOON, comes_true};
+use crate::running::Teller;
+use crate::{Ended, ended, with_stdin};
 
-fn shell(exec: &mut Command, script: &str) -> (i32, String) {
-    let mut child = exec
-        .args(["--", "sh", "-c", script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    writeln!(stdin, "from stdin").expect("write");
-    drop(stdin);
-    let ended = child.wait_with_output().expect("its end");
-    let text = String::from_utf8(ended.stdout).expect("text");
-    (ended.status.code().expect("a code"), text)
+fn shell(exec: &mut Command, script: &str) -> Ended {
+    with_stdin(exec.args(["--", "sh", "-c", script]), "from stdin\n")
 }
 
 #[test]
 fn a_command_is_told_of_its_term_reads_stdin_and_gives_its_exit_code() {
     let server = NatsServer::start().expect("a server");
-    let (code, text) = shell(
+    let ended = shell(
         &mut exec("node-1", &server.url()),
         "cat; echo $NATS_ELECT_ROLE $NATS_ELECT_INSTANCE $NATS_ELECT_BUCKET; echo $NATS_ELECT_FENCING_TOKEN; exit 7",
     );
-    assert_eq!(code, 7);
+    ended.assert_code(7);
+    let text = ended.stdout;
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[..2], ["from stdin", "worker node-1 leaders"]);
     assert!(
@@ -48,12 +39,9 @@ fn a_command_is_told_of_its_term_reads_stdin_and_gives_its_exit_code() {
 #[test]
 fn what_can_not_be_run_and_what_a_signal_ended_have_the_codes_of_shells() {
     let server = NatsServer::start().expect("a server");
-    let ended = exec("node-1", &server.url())
-        .args(["--", "/nonexistent/command"])
-        .status();
-    assert_eq!(ended.expect("exec").code(), Some(127));
-    let (code, _) = shell(&mut exec("node-1", &server.url()), "kill -9 $$");
-    assert_eq!(code, 128 + 9);
+    let mut none = exec("node-1", &server.url());
+    ended(none.args(["--", "/nonexistent/command"])).assert_code(127);
+    shell(&mut exec("node-1", &server.url()), "kill -9 $$").assert_code(128 + 9);
 }
 
 #[tokio::test]
@@ -142,49 +130,39 @@ async fn a_command_that_heard_of_its_end_before_exec_did_gives_its_exit_code() {
         &["--on-exit", "resign"],
     ];
     for again in again {
-        let mut child = exec("only", &server.url())
-            .args(["--ttl", "60s"])
-            .args(again)
-            .args(["--", "sh", "-c"])
-            .arg("trap 'exit 4' TERM; echo $$; while :; do sleep 0.05; done")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start exec");
-        let only = Pid::from_child(&child);
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let number = lines.next().expect("a line").expect("text");
+        let mut only = exec("only", &server.url());
+        let script = "trap 'exit 4' TERM; echo $$; while :; do sleep 0.05; done";
+        let only = only.args(["--ttl", "60s"]).args(again);
+        let mut only = Teller::of_stdout(only.args(["--", "sh", "-c", script]));
+        let number = only.line();
         let command = Pid::from_raw(number.parse().expect("a number")).expect("a process");
-        kill_process(only, Signal::STOP).expect("it is alive");
+        only.process.signal(Signal::STOP);
         kill_process(command, Signal::TERM).expect("it is alive");
         eventually(SOON, "the end of the command", async || {
             let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
             stat.contains(") Z").then_some(())
         })
         .await;
-        kill_process(only, Signal::TERM).expect("it is alive");
-        kill_process(only, Signal::CONT).expect("it is alive");
-        assert_eq!(child.wait().expect("its end").code(), Some(4), "{again:?}");
+        only.process.signal(Signal::TERM);
+        only.process.signal(Signal::CONT);
+        assert_eq!(only.process.code(), Some(4), "{again:?}");
     }
 }
 
 #[tokio::test]
 async fn a_command_that_ended_long_before_a_signal_to_exec_did_not_end_for_it() {
     let server = NatsServer::start().expect("a server");
-    let mut child = exec("only", &server.url())
-        .args(["--restart", "always", "--restart-delay", "60s"])
-        .args(["--", "sh", "-c", "echo $$; exit 4"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let number = lines.next().expect("a line").expect("text");
+    let mut only = exec("only", &server.url());
+    let only = only.args(["--restart", "always", "--restart-delay", "60s"]);
+    let mut only = Teller::of_stdout(only.args(["--", "sh", "-c", "echo $$; exit 4"]));
+    let number = only.line();
     comes_true("the burial of the command", async || {
         !Path::new(&format!("/proc/{number}")).exists()
     })
     .await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
-    assert_eq!(child.wait().expect("its end").code(), Some(128 + 15));
+    only.process.signal(Signal::TERM);
+    assert_eq!(only.process.code(), Some(128 + 15));
 }
 
 #[tokio::test]

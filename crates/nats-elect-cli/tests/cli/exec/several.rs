@@ -1,12 +1,10 @@
 //! Several roles in one `exec`.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
-use std::thread;
+use std::io::Write;
+use std::process::Command;
 
 use nats_elect_testing::{NatsServer, eventually};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
@@ -14,6 +12,8 @@ use crate::exec::http::{address, shows};
 use crate::exec::instance::{Exec, exec, step_down};
 use crate::exec::{AGAIN, TTL, scene};
 use crate::fleet::SOON;
+use crate::running::{Process, Teller};
+use crate::{ended, with_stdin};
 
 /// The second role, beside `worker`.
 const OTHER: [&str; 2] = ["--role", "other"];
@@ -145,9 +145,7 @@ fn shells(server: &NatsServer, more: &[&str], script: &str) -> Command {
         .args(OTHER)
         .args(["--ttl", "30s"])
         .args(more)
-        .args(["--", "sh", "-c", script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+        .args(["--", "sh", "-c", script]);
     command
 }
 
@@ -160,13 +158,8 @@ fn the_first_command_that_ends_winds_the_others_down_and_gives_its_code() {
         "if [ $NATS_ELECT_ROLE = other ]; then until [ -e \"$RUNNING\" ]; do sleep 0.02; done; exit 7; fi; {}",
         until_told("0")
     );
-    let ended = shells(&server, &[], &script)
-        .env("RUNNING", &running)
-        .output()
-        .expect("exec");
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert_eq!(ended.status.code(), Some(7), "{said}");
-    assert_eq!(said, "worker runs\nworker was told\n");
+    let ended = ended(shells(&server, &[], &script).env("RUNNING", &running)).with_code(7);
+    assert_eq!(ended.stdout, "worker runs\nworker was told\n");
 }
 
 #[test]
@@ -176,41 +169,29 @@ fn a_signal_reaches_all_commands_and_the_code_is_the_greatest_of_theirs() {
         "trap 'echo $NATS_ELECT_ROLE heard' USR1; [ $NATS_ELECT_ROLE = other ] && code=4; {}",
         until_told("${code-0}")
     );
-    let mut child = shells(&server, &[], &script).spawn().expect("start exec");
-    let only = Pid::from_child(&child);
-    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let (tell, told) = channel();
-    thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            let _ = tell.send(line);
-        }
-    });
-    let both_say = |what: &str| {
-        let mut lines = [(); 2].map(|()| told.recv_timeout(SOON).expect("a line"));
+    let mut only = Teller::of_stdout(&mut shells(&server, &[], &script));
+    let both_say = |only: &mut Teller, what: &str| {
+        let mut lines = [(); 2].map(|()| only.line());
         lines.sort();
         assert_eq!(
             lines,
             ["other", "worker"].map(|role| format!("{role} {what}"))
         );
     };
-    both_say("runs");
-    kill_process(only, Signal::USR1).expect("it is alive");
-    both_say("heard");
-    kill_process(only, Signal::TERM).expect("it is alive");
-    both_say("was told");
-    assert_eq!(child.wait().expect("its end").code(), Some(4));
+    both_say(&mut only, "runs");
+    only.process.signal(Signal::USR1);
+    both_say(&mut only, "heard");
+    only.process.signal(Signal::TERM);
+    both_say(&mut only, "was told");
+    assert_eq!(only.process.code(), Some(4));
 }
 
 #[test]
 fn several_commands_have_an_empty_stdin() {
     let server = NatsServer::start().expect("a server");
-    let mut child = shells(&server, &[], "cat; exit 3").spawn().expect("start");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    writeln!(stdin, "for one of them").expect("write");
-    drop(stdin);
-    let ended = child.wait_with_output().expect("its end");
-    assert_eq!(ended.status.code(), Some(3));
-    assert_eq!(ended.stdout, b"");
+    let mut shells = shells(&server, &[], "cat; exit 3");
+    let ended = with_stdin(&mut shells, "for one of them\n").with_code(3);
+    assert_eq!(ended.stdout, "");
 }
 
 #[tokio::test]
@@ -222,13 +203,13 @@ async fn each_role_has_its_own_settings_of_the_file() {
         .expect("a file");
     writeln!(file, "[roles.worker]\nttl = \"20s\"\n[roles.other]").expect("write");
     let address = address();
-    let mut child = exec("only", &server.url())
+    let child = exec("only", &server.url())
         .args(OTHER)
         .arg("--config")
         .arg(file.path())
         .args(["--listen", &address.to_string(), "--", "sleep", "60"])
-        .spawn()
-        .expect("start exec");
+        .spawn();
+    let only = Process(child.expect("start exec"));
     for (role, ttl) in [("worker", 20.0), ("other", 15.0)] {
         shows(
             address,
@@ -239,25 +220,35 @@ async fn each_role_has_its_own_settings_of_the_file() {
         .await;
         shows(address, "election_is_leader", &[("role", role)], 1.0).await;
     }
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
-    child.wait().expect("its end");
+    only.signal(Signal::TERM);
 }
 
 #[test]
-fn what_is_for_one_role_is_refused_for_several() {
-    let wrong: [&[&str]; 4] = [
-        &["--slots", "2"],
-        &["--try"],
-        &["--wait-timeout", "1s"],
-        &["--role", "worker"],
+fn what_does_not_go_together_is_refused() {
+    let wrong: [(&[&str], [&[&str]; 4]); 2] = [
+        (
+            &OTHER,
+            [
+                &["--slots", "2"],
+                &["--try"],
+                &["--wait-timeout", "1s"],
+                &["--role", "worker"],
+            ],
+        ),
+        (
+            &["--slots", "2"],
+            [
+                &["--takeover", "cooperative"],
+                &["--priority", "1"],
+                &["--last-will"],
+                &["--ttl", "1s"],
+            ],
+        ),
     ];
-    for wrong in wrong {
-        let ended = exec("only", "nats://127.0.0.1:1")
-            .args(OTHER)
-            .args(wrong)
-            .args(["--", "true"])
-            .stderr(Stdio::null())
-            .status();
-        assert_eq!(ended.expect("exec").code(), Some(2), "{wrong:?}");
+    for (options, wrong) in wrong {
+        for wrong in wrong {
+            let mut exec = exec("only", "nats://127.0.0.1:1");
+            ended(exec.args(options).args(wrong).args(["--", "true"])).assert_code(2);
+        }
     }
 }

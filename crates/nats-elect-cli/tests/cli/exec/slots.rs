@@ -1,16 +1,15 @@
 //! Several holders of one role.
 
 use std::io::{Read, Seek};
-use std::process::Stdio;
 
 use nats_elect_testing::eventually;
 
+use crate::ended;
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, Run, overlaps, stamp};
 use crate::exec::instance::{Exec, exec};
 use crate::exec::scene;
-use crate::fleet::SOON;
-use crate::nats_elect;
+use crate::fleet::{SOON, output};
 
 const SLOTS: u16 = 2;
 
@@ -63,11 +62,8 @@ async fn as_many_instances_run_as_there_are_slots_each_in_one_and_the_next_one_t
     let start = |id| Exec::start(id, &server.url(), &history, Conduct::Obey, &slots);
     let mut all: Vec<_> = ["a", "b", "c", "d"].map(start).into();
     let first = run(&history, 2).await;
-    let held = exec("late", &server.url())
-        .args(["--slots", "2", "--ttl", "6s", "--try", "--", "true"])
-        .stderr(Stdio::null())
-        .status();
-    assert_eq!(held.expect("exec").code(), Some(75));
+    let mut late = exec("late", &server.url());
+    ended(late.args(slots).args(["--try", "--", "true"])).assert_code(75);
 
     let gone = first[0].instance.clone();
     let at = all
@@ -121,36 +117,7 @@ async fn another_number_of_slots_is_told_with_what_changes_it() {
         (warns && waits).then_some(())
     })
     .await;
-    let grow = [
-        "group",
-        "grow",
-        "worker",
-        "2",
-        "--yes",
-        "--server",
-        &server.url(),
-    ];
-    let grown = nats_elect(&grow).status().expect("grow");
-    assert!(grown.success());
+    output(&server, &["group", "grow", "worker", "2", "--yes"]).assert_code(0);
     run(&history, 2).await;
     judge(&history);
-}
-
-#[test]
-fn what_slots_do_not_go_with_is_refused() {
-    let wrong: [&[&str]; 4] = [
-        &["--takeover", "cooperative"],
-        &["--priority", "1"],
-        &["--last-will"],
-        &["--ttl", "1s"],
-    ];
-    for wrong in wrong {
-        let ended = exec("only", "nats://127.0.0.1:1")
-            .args(["--slots", "2"])
-            .args(wrong)
-            .args(["--", "true"])
-            .stderr(Stdio::null())
-            .status();
-        assert_eq!(ended.expect("exec").code(), Some(2), "{wrong:?}");
-    }
 }

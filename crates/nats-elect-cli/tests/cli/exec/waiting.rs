@@ -1,15 +1,14 @@
 //! Leadership that does not come.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-
 use nats_elect_testing::NatsServer;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::ended;
 use crate::exec::command::Conduct;
 use crate::exec::history::{History, stamp};
 use crate::exec::instance::{Exec, exec};
 use crate::exec::scene;
+use crate::running::Teller;
 
 /// A lease that nobody waits for.
 const LONG: [&str; 2] = ["--ttl", "60s"];
@@ -33,17 +32,11 @@ async fn a_role_that_another_instance_leads_is_not_waited_for_longer_than_was_as
         ),
     ] {
         let begun = stamp();
-        let ended = exec("other", &server.url())
-            .args(LONG)
-            .args(limit)
-            .args(["--", "sh", "-c", "echo runs"])
-            .stdout(Stdio::piped())
-            .output()
-            .expect("exec");
-        let said = String::from_utf8(ended.stderr).expect("text");
-        assert_eq!(ended.status.code(), Some(NOT_LED), "{limit:?}: {said}");
-        assert_eq!(ended.stdout, b"", "{limit:?}");
-        let why = format!("error: {why}\n");
+        let mut other = exec("other", &server.url());
+        let other = other.args(LONG).args(limit);
+        let ended = ended(other.args(["--", "sh", "-c", "echo runs"])).with_code(NOT_LED);
+        assert_eq!(ended.stdout, "", "{limit:?}");
+        let (said, why) = (ended.stderr, format!("error: {why}\n"));
         assert!(said.ends_with(&why), "{limit:?}: {said}");
         assert!(stamp() - begun < 30_000_000_000, "{limit:?}");
     }
@@ -53,11 +46,9 @@ async fn a_role_that_another_instance_leads_is_not_waited_for_longer_than_was_as
 fn a_free_role_is_led_at_once_with_try_and_the_command_may_outlast_the_wait() {
     let server = NatsServer::start().expect("a server");
     for limit in [&["--try"][..], &["--wait-timeout", "10s"]] {
-        let ended = exec("only", &server.url())
-            .args(limit)
-            .args(["--", "sh", "-c", "sleep 1; exit 7"])
-            .status();
-        assert_eq!(ended.expect("exec").code(), Some(7), "{limit:?}");
+        let mut only = exec("only", &server.url());
+        let only = only.args(limit);
+        ended(only.args(["--", "sh", "-c", "sleep 1; exit 7"])).assert_code(7);
     }
 }
 
@@ -66,35 +57,23 @@ fn a_wait_that_nats_does_not_answer_is_no_lost_election() {
     let server = NatsServer::start().expect("a server");
     let url = server.url();
     drop(server);
-    let ended = exec("only", &url)
-        .args(["--wait-timeout", "500ms", "--", "true"])
-        .status();
-    assert_eq!(ended.expect("exec").code(), Some(5));
+    let mut only = exec("only", &url);
+    ended(only.args(["--wait-timeout", "500ms", "--", "true"])).assert_code(5);
 }
 
 #[tokio::test]
 async fn the_leader_is_reported_once_while_an_instance_waits() {
     let (server, history) = scene();
     let mut leader = held(&server, &history).await;
-    let mut child = exec("other", &server.url())
-        .args(LONG)
-        .args(["--", "true"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-    let mut reports = lines
-        .map(|line| line.expect("text"))
-        .filter(|line| line.contains("waiting for"));
-    let report = reports.next().expect("a report");
-    assert!(
-        report.ends_with("waiting for worker: leader leads"),
-        "{report:?}"
-    );
+    let mut other = exec("other", &server.url());
+    let mut other = Teller::of_stderr(other.args(LONG).args(["--", "true"]));
+    let more = other.tells("waiting for worker: leader leads");
+    assert_eq!(more, "");
     leader.signal(Signal::TERM);
     leader.exited().await;
-    assert_eq!(reports.next(), None, "it leads, and ends with its command");
-    assert_eq!(child.wait().expect("its end").code(), Some(0));
+    // It leads, and ends with its command.
+    let (code, told) = other.ended();
+    assert_eq!((code, told.matches("waiting for").count()), (Some(0), 1));
 }
 
 #[tokio::test]
@@ -103,30 +82,20 @@ async fn a_quiet_instance_waits_without_a_word() {
     let _leader = held(&server, &history).await;
     // Another program under the same role would be warned of.
     let same = std::env::current_exe().expect("this program");
-    let child = exec("other", &server.url())
-        .args(LONG)
-        .args(["--quiet", "--wait-timeout", "2s", "--"])
-        .arg(same)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let ended = child.wait_with_output().expect("its end");
-    let said = String::from_utf8(ended.stderr).expect("text");
-    assert_eq!((ended.status.code(), said.as_str()), (Some(NOT_LED), ""));
+    let mut other = exec("other", &server.url());
+    let quiet = ["--quiet", "--wait-timeout", "2s", "--"];
+    let ended = ended(other.args(LONG).args(quiet).arg(same)).with_code(NOT_LED);
+    assert_eq!(ended.stderr, "");
 }
 
 #[tokio::test]
 async fn a_signal_ends_a_wait_with_the_code_of_the_signal() {
     let (server, history) = scene();
     let _leader = held(&server, &history).await;
-    let mut child = exec("other", &server.url())
-        .args(LONG)
-        .args(["--wait-timeout", "600s", "--", "true"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start exec");
-    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-    lines.next().expect("a line").expect("text");
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
-    assert_eq!(child.wait().expect("its end").code(), Some(128 + 15));
+    let mut other = exec("other", &server.url());
+    let waits = ["--wait-timeout", "600s", "--", "true"];
+    let mut other = Teller::of_stderr(other.args(LONG).args(waits));
+    other.line();
+    other.process.signal(Signal::TERM);
+    assert_eq!(other.process.code(), Some(128 + 15));
 }

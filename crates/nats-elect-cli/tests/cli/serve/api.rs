@@ -1,18 +1,17 @@
 //! What its JSON says.
 
-use nats_elect::{AuthConfig, StopOptions};
+use nats_elect::StopOptions;
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
-use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, SOON, at, bucket, hand_over, instance, leader, lines, output};
+use super::{Answer, Serving, is_ok, serving};
+use crate::fleet::{
+    ROLE, SOON, at, bucket, hand_over, has, instance, leader, led, lines, login, output,
+    with_observer,
+};
 use crate::serve::serving_behind_proxy;
 
 const LEADER: &str = "/api/v1/leader/scheduler/node-1";
-
-fn is_ok(answer: &Answer) -> bool {
-    answer.status == 200
-}
 
 /// The fields that both have, without those that move on from one look to the next.
 fn still(value: &Value) -> Value {
@@ -26,8 +25,7 @@ fn still(value: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let b = instance(&server, "node-2").start().await.expect("start");
     let serve = serving(&server, &[]);
     serve.until("a known leader", LEADER, is_ok).await;
@@ -78,17 +76,13 @@ async fn roles_instances_and_the_past_are_what_the_other_commands_say() {
     assert_eq!(gone["is_leader"], false);
     let next = "/api/v1/leader/scheduler/node-2";
     let next = serve.until("the next leader", next, is_ok).await.json();
-    assert_eq!(
-        (&next["is_leader"], &next["reason"]),
-        (&json!(true), &json!(null))
-    );
+    has(&next, &json!({ "is_leader": true, "reason": null }));
     b.stop(StopOptions::default()).await.expect("a stop");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn through_an_outage_it_goes_on_says_since_when_and_vouches_for_nobody_beyond_the_lease() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let (proxy, serve) = serving_behind_proxy(&server);
     serve.until("a known leader", LEADER, is_ok).await;
     let says = |answer: &Answer| answer.json()["instances"][0]["status"].is_object();
@@ -157,10 +151,8 @@ async fn it_begins_before_its_bucket_and_shows_several() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_only_look_as_deploy_nats_grants_it_can_serve() {
-    let granted = include_str!("../../../../../deploy/nats/observer.conf");
-    let both = granted.replacen("users = [", "users = [ { user: all, password: all }", 1);
-    let server = NatsServer::builder().config(&both).start().expect("start");
-    let a = instance(&server, "node-1").auth(AuthConfig::default().user_and_password("all", "all"));
+    let server = with_observer();
+    let a = instance(&server, "node-1").auth(login("all"));
     let _a = a.start().await.expect("start");
     let mut command = at(&server, &["serve", "--interval", "1s"]);
     command

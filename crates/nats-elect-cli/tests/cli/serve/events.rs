@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use nats_elect::StepDown;
 use nats_elect_testing::{NatsServer, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, SOON, json, leader};
+use super::{Answer, Serving, is_ok, serving};
+use crate::fleet::{ROLE, SOON, has, json, leader, led};
 
 /// A stream of events. Its connection ends with this.
 pub struct Events(BufReader<TcpStream>);
@@ -97,11 +97,9 @@ impl Events {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_told_and_who_comes_back_gets_what_was_missed() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let serve = serving(&server, &[]);
     let led = "/api/v1/leader/scheduler/node-1";
-    let is_ok = |answer: &Answer| answer.status == 200;
     serve.until("a known leader", led, is_ok).await;
     let kept = |answer: &Answer| answer.json()["events"].as_array().map(Vec::len) == Some(1);
     serve.until("the past", "/api/v1/history", kept).await;
@@ -119,10 +117,7 @@ async fn changes_are_told_and_who_comes_back_gets_what_was_missed() {
         .iter()
         .find(|it| it.kind == "change" && is_end(&it.data));
     let freed = freed.expect("it");
-    assert_eq!(
-        (&freed.data["role"], &freed.data["bucket"]),
-        (&ROLE.into(), &"leaders".into())
-    );
+    has(&freed.data, &json!({ "role": ROLE, "bucket": "leaders" }));
     assert_eq!(freed.data["from"]["instance_id"], "node-1");
     drop(events);
 

@@ -7,19 +7,15 @@ use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use super::events::Events;
-use super::{Answer, serving};
+use super::{Answer, is_ok, serving};
 use crate::ended;
-use crate::fleet::{SOON, at, bucket, comes_true, json, lines, manager, obedient, output};
+use crate::fleet::{SOON, at, bucket, comes_true, has, json, lines, manager, obedient, output};
 use crate::group::{LEASE, all_owned, member, pair, stop};
 use crate::serve::serving_behind_proxy;
 
 const GROUPS: &str = "/api/v1/groups";
 const GROUP: &str = "/api/v1/groups/partitions";
 const OWNER: &str = "/api/v1/groups/partitions/owner?unit=0";
-
-fn is_ok(answer: &Answer) -> bool {
-    answer.status == 200
-}
 
 fn is_unavailable(answer: &Answer) -> bool {
     answer.status == 503
@@ -80,10 +76,7 @@ async fn groups_and_units_are_what_the_other_commands_say() {
     let listed = lines(&listed);
     for (group, listed) in groups.iter().zip(&listed) {
         assert_eq!(still(group), still(listed));
-        assert_eq!(
-            (&group["bucket"], &group["living_members"]),
-            (&json!("leaders"), &json!(2))
-        );
+        has(group, &json!({ "bucket": "leaders", "living_members": 2 }));
     }
     assert_eq!(all["views"][0]["current"], true);
 
@@ -145,10 +138,7 @@ async fn the_owner_of_a_key_is_the_one_that_each_member_would_name() {
                 && told["instance_id"] == *owner.instance_id
                 && told["changing"] == false;
             same.then(|| {
-                assert_eq!(
-                    (&told["has_owner"], &told["reason"]),
-                    (&json!(true), &Value::Null)
-                );
+                has(&told, &json!({ "has_owner": true, "reason": null }));
                 assert!(told["age_seconds"].as_f64() < Some(3.0), "{told}");
                 assert_eq!(told["view"]["current"], true);
             })
@@ -181,9 +171,9 @@ async fn who_sees_nothing_names_no_owner_and_shows_what_it_knew() {
     serve.until("an owner", OWNER, is_ok).await;
     proxy.black_hole();
     let stale = serve.until("an outage", OWNER, is_unavailable).await.json();
-    assert_eq!(
-        (&stale["has_owner"], &stale["reason"]),
-        (&json!(false), &json!("unconfirmed"))
+    has(
+        &stale,
+        &json!({ "has_owner": false, "reason": "unconfirmed" }),
     );
     assert_eq!(stale["instance_id"], "node-1", "it may still be the owner");
     assert_eq!(stale["view"]["current"], false);
@@ -252,10 +242,7 @@ async fn two_thousand_units_are_answered_and_flood_nobody() {
     let many = "/api/v1/groups/many";
     let looked = |answer: &Answer| answer.json()["unowned_seconds"].is_number();
     let group = serve.until("a look at it", many, looked).await.json();
-    assert_eq!(
-        (&group["unit_count"], &group["unowned"]),
-        (&json!(UNITS), &json!(UNITS))
-    );
+    has(&group, &json!({ "unit_count": UNITS, "unowned": UNITS }));
     let over = group["without_owner"]["owner_over"].as_array();
     assert_eq!(over.map(Vec::len), Some(UNITS));
     for key in 0..200 {

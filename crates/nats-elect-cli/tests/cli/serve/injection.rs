@@ -8,13 +8,13 @@ use std::net::TcpStream;
 
 use async_nats::Client;
 use futures::StreamExt;
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::metrics::is_read_by_promtool;
 use super::{Answer, Serving};
-use crate::fleet::{SOON, at, client, leader};
+use crate::fleet::{SOON, at, client, led};
 use crate::maps::{self, epoch, write_map};
 
 /// What acts in pages, attributes, metrics, streams of events, headers, logs and terminals, if
@@ -283,8 +283,7 @@ fn is_a_log(log: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_of_strangers_is_nothing_but_text() {
-    let server = NatsServer::start().expect("start");
-    let _real = leader(&server, "node-1").await;
+    let (server, _real) = led().await;
     write_map(&server, "odd", 1, 1, |_| Some(0)).await;
     let client = client(&server).await;
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use nats_elect_testing::NatsServer;
 
-use super::{SHORTLY, serving};
+use super::{SHORTLY, is_ok, serving};
 use crate::fleet::bucket;
 
 #[tokio::test]
@@ -12,8 +12,7 @@ async fn errors_are_problems_and_each_answer_bears_the_headers() {
     let server = NatsServer::start().expect("start");
     bucket(&server).await;
     let serve = serving(&server, &[]);
-    let ready = |answer: &super::Answer| answer.status == 200;
-    serve.until("the bucket", "/readyz", ready).await;
+    serve.until("the bucket", "/readyz", is_ok).await;
     let host = "Host: evil.example.org\r\n";
     let near = "Host: localhost\r\n";
     let wrong = [

@@ -9,7 +9,7 @@ use nats_elect_testing::NatsServer;
 use serde_json::json;
 
 use super::{Answer, serving};
-use crate::fleet::{ROLE, bucket, client, instance, leader};
+use crate::fleet::{ROLE, bucket, client, instance, led};
 use crate::group::{all_owned, member};
 use crate::maps::foreign_group;
 use crate::programs::programs;
@@ -41,8 +41,7 @@ pub fn is_read_by_promtool(text: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_is_told_while_it_is_led_and_while_it_is_not() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let b = instance(&server, "node-2").start().await.expect("start");
     // What is told of groups is told of one that has members, too.
     let _member = member(&server, "node-3").start().await.expect("start");
@@ -197,8 +196,7 @@ async fn a_role_that_vanishes_takes_its_series_along() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_is_told_and_no_leader_is_known_beyond_the_lease() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     foreign_group(&server, "odd", 3).await;
     let (proxy, serve) = serving_behind_proxy(&server);
     let known = format!("election_observed_leader_known{{bucket=\"leaders\",role=\"{ROLE}\"}}");

@@ -17,7 +17,7 @@ mod restarted;
 mod server;
 mod sessions;
 
-pub use self::server::{Answer, SHORTLY, Serving};
+pub use self::server::{Answer, SHORTLY, Serving, is_ok};
 
 use nats_elect_testing::{NatsServer, TcpProxy};
 

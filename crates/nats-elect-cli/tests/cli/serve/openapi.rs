@@ -7,8 +7,8 @@ use nats_elect_testing::NatsServer;
 use serde_json::Value;
 
 use super::events::Events;
-use super::{Answer, Serving, serving};
-use crate::fleet::{ROLE, bucket, instance, leader, silent, stranger};
+use super::{Answer, Serving, is_ok, serving};
+use crate::fleet::{ROLE, bucket, instance, led, silent, stranger};
 use crate::group::{all_owned, member};
 use crate::maps::{write_map, write_member};
 use crate::openapi::Document;
@@ -45,14 +45,12 @@ const OWNER: &str = "/api/v1/groups/{group}/owner";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_answer_is_what_the_document_says() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let _silent = silent(&server, "node-3").await;
     let (proxy, serve) = serving_behind_proxy(&server);
     let document = Described::by(&serve);
     let led = "/api/v1/leader/scheduler/node-1";
-    let is_ok = |answer: &Answer| answer.status == 200;
     let known = serve.until("a known leader", led, is_ok).await;
     document.describes(LEADER, &known);
     document.describes(LEADER, &serve.get("/api/v1/leader/none/none"));
@@ -117,7 +115,6 @@ async fn each_answer_about_groups_is_what_the_document_says() {
     let (proxy, serve) = serving_behind_proxy(&server);
     let document = Described::by(&serve);
     let path = "/api/v1/groups/partitions/owner?key=a";
-    let is_ok = |answer: &Answer| answer.status == 200;
     let known = serve.until("an owner", path, is_ok).await;
     document.describes(OWNER, &known);
     let looked = |answer: &Answer| answer.json()["unowned_seconds"] == 0;

@@ -2,17 +2,12 @@
 
 use nats_elect_testing::NatsServer;
 
-use super::{Answer, serving};
-use crate::fleet::{ROLE, instance, leader};
-
-fn is_ok(answer: &Answer) -> bool {
-    answer.status == 200
-}
+use super::{Answer, is_ok, serving};
+use crate::fleet::{ROLE, instance, led};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_shows_leaders_leases_tokens_candidates_and_changes_without_script() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let token = a.role(ROLE).expect("it").status().fencing_token;
     let token = token.expect("a term").to_string();
@@ -42,8 +37,7 @@ async fn it_shows_leaders_leases_tokens_candidates_and_changes_without_script() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_it_is_small_and_asks_for_nothing_from_elsewhere() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let serve = serving(&server, &[]);
     serve.until("the bucket", "/readyz", is_ok).await;
     let page = serve.get("/");

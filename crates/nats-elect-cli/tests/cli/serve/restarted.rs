@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use nats_elect::{Release, StopOptions};
-use nats_elect_testing::NatsServer;
 
 use super::metrics::value;
 use super::{Answer, Serving, serving};
-use crate::fleet::leader;
+use crate::fleet::led;
 
 const SECONDS: &str = "election_observed_leaderless_seconds{";
 /// The lease of the leader that is gone.
@@ -22,8 +21,7 @@ fn seconds(serve: &Serving) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_serve_that_starts_amid_an_outage_shows_when_it_began() {
     for release in [Release::Keep, Release::Delete] {
-        let server = NatsServer::start().expect("start");
-        let a = leader(&server, "node-1").await;
+        let (server, a) = led().await;
         let first = serving(&server, &[]);
         let led = "/api/v1/leader/scheduler/node-1";
         first.until("a leader", led, |it| it.status == 200).await;

@@ -1,8 +1,8 @@
 //! A running `nats-elect serve`, and requests to it.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nats_elect_testing::eventually;
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::fleet::{SOON, json};
-use crate::running::Process;
+use crate::running::{Process, Teller};
 
 pub struct Serving {
     process: Process,
@@ -25,6 +25,10 @@ pub struct Answer {
     pub body: String,
 }
 
+pub fn is_ok(answer: &Answer) -> bool {
+    answer.status == 200
+}
+
 impl Serving {
     /// On any port.
     pub fn start(command: Command) -> Self {
@@ -32,17 +36,9 @@ impl Serving {
     }
 
     pub fn start_at(mut command: Command, address: &str) -> Self {
-        let mut child = command
-            .args(["--listen", address])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start");
-        let stdout = child.stdout.take().expect("a pipe");
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("http://").expect("an address");
-        let address = address.to_owned();
-        let process = Process(child);
+        let mut serve = Teller::of_stdout(command.args(["--listen", address]));
+        let address = serve.tells("http://");
+        let process = serve.process;
         Self { process, address }
     }
 

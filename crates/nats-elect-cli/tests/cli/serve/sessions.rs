@@ -1,9 +1,7 @@
 //! The sessions of `docs/serve.md`.
 
-use nats_elect_testing::NatsServer;
-
 use super::{Answer, serving};
-use crate::fleet::{instance, leader};
+use crate::fleet::{instance, led};
 use crate::markdown::blocks;
 use crate::transcript::{begin, can_be_typed, session, type_in};
 
@@ -12,11 +10,8 @@ async fn the_sessions_of_the_page_print_what_it_shows() {
     if !can_be_typed() {
         return;
     }
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md");
-    let page = std::fs::read_to_string(page).expect("readable");
-    let blocks = blocks(&page);
-    let server = NatsServer::start().expect("a server");
-    let _a = leader(&server, "node-1").await;
+    let blocks = blocks(include_str!("../../../../../docs/serve.md"));
+    let (server, _a) = led().await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let serve = serving(&server, &[]);
     let here = [("127.0.0.1:8642", &*serve.address)];

@@ -37,6 +37,11 @@ async fn started(server: &NatsServer, id: &str, config: ManagerConfig) -> RoleMa
         .expect("start")
 }
 
+/// `top` on a screen of a common size.
+fn screen(server: &NatsServer) -> Terminal {
+    Terminal::run((24, 80), &["top", "-s", &server.url()], &[])
+}
+
 /// `top --once`, as soon as it shows all of this.
 async fn shows(server: &NatsServer, options: &[&str], wanted: &[&str]) -> Ended {
     let url = server.url();
@@ -141,8 +146,7 @@ fn what_makes_no_sense_is_told_and_what_to_use_instead() {
         (&["top"], "needs a terminal"),
         (&["top", "--once", "--interval", "10ms"], "from 500ms to 1h"),
     ] {
-        let output = ended(&mut nats_elect(arguments));
-        assert_eq!(output.code, Some(2), "{arguments:?}");
+        let output = ended(&mut nats_elect(arguments)).with_code(2);
         output.complains(expected);
     }
 }
@@ -153,8 +157,7 @@ async fn the_screen_follows_what_happens_and_leaves_the_terminal_as_it_was() {
     let first = instance(&server, "node-1", AdminConfig::default()).await;
     leads(&first, "scheduler").await;
     let second = instance(&server, "node-2", AdminConfig::default()).await;
-    let url = server.url();
-    let mut terminal = Terminal::run((24, 80), &["top", "-s", &url], &[]);
+    let mut terminal = screen(&server);
     let screen = terminal
         .shows(&["● leader", "○ follower", "node-1", "node-2", "q quit"])
         .await;
@@ -180,8 +183,7 @@ async fn the_screen_follows_what_happens_and_leaves_the_terminal_as_it_was() {
 async fn keys_are_heard_while_the_size_changes() {
     let server = NatsServer::start().expect("a server");
     let _one = instance(&server, "node-1", AdminConfig::default()).await;
-    let url = server.url();
-    let mut terminal = Terminal::run((24, 80), &["top", "-s", &url], &[]);
+    let mut terminal = screen(&server);
     terminal.shows(&["q quit"]).await;
     for round in 0..50 {
         terminal.resize(24 + round % 2, 80);
@@ -196,19 +198,14 @@ async fn keys_are_heard_while_the_size_changes() {
 async fn the_terminal_is_as_it_was_also_after_control_c_and_when_it_is_told_to_end() {
     let server = NatsServer::start().expect("a server");
     let _one = instance(&server, "node-1", AdminConfig::default()).await;
-    let url = server.url();
-    let arguments = ["top", "-s", url.as_str()];
-    let mut terminal = Terminal::run((24, 80), &arguments, &[]);
-    terminal.shows(&["q quit"]).await;
-    terminal.press("\u{3}");
-    assert_eq!(terminal.ended().await, 0);
-    terminal.is_as_before().await;
-
-    let mut terminal = Terminal::run((24, 80), &arguments, &[]);
-    terminal.shows(&["q quit"]).await;
-    terminal.signal(Signal::TERM);
-    assert_eq!(terminal.ended().await, 0);
-    terminal.is_as_before().await;
+    let ends: [fn(&mut Terminal); 2] = [|it| it.press("\u{3}"), |it| it.signal(Signal::TERM)];
+    for end in ends {
+        let mut terminal = screen(&server);
+        terminal.shows(&["q quit"]).await;
+        end(&mut terminal);
+        assert_eq!(terminal.ended().await, 0);
+        terminal.is_as_before().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,8 +226,7 @@ async fn there_are_colours_unless_they_are_not_wanted() {
 async fn a_server_that_goes_away_makes_the_view_stale() {
     let mut server = NatsServer::start().expect("a server");
     let _one = instance(&server, "node-1", AdminConfig::default()).await;
-    let url = server.url();
-    let mut terminal = Terminal::run((24, 80), &["top", "-s", &url], &[]);
+    let mut terminal = screen(&server);
     terminal
         .shows(&["view current", "● leader", "1 instance answers"])
         .await;

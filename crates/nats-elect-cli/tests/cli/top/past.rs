@@ -5,7 +5,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use super::instance as unpublished;
 use super::terminal::Terminal;
-use crate::fleet::{ROLE, SOON, comes_true, instance, leader, lines, output};
+use crate::fleet::{ROLE, SOON, comes_true, instance, led, lines, output};
 
 /// Waits until the history has so many events.
 async fn published(server: &NatsServer, events: usize) {
@@ -95,8 +95,7 @@ async fn without_a_history_changes_begin_with_the_start_and_the_screen_says_so()
 /// Whoever may publish events may write what they like into them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_a_stranger_do_not_break_the_screen() {
-    let server = NatsServer::start().expect("a server");
-    let _one = leader(&server, "node-1").await;
+    let (server, _one) = led().await;
     published(&server, 1).await;
     let client = async_nats::connect(server.url()).await.expect("connected");
     let event = serde_json::json!({

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use nats_elect_testing::NatsServer;
 use serde_json::json;
 
-use super::{browsing, updates};
-use crate::fleet::{bucket, leader};
+use super::{browsing, is, shows_its_leader, updates};
+use crate::fleet::{bucket, led};
 
 /// What has the focus, as a path of its own.
 const FOCUSED: &str = "document.activeElement.id || document.activeElement.getAttribute('href') || document.activeElement.nodeName";
@@ -14,8 +13,7 @@ const FOCUSED: &str = "document.activeElement.id || document.activeElement.getAt
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     // Nobody leads it: the page begins with a link to it.
     let dead = json!({ "id": "node-9", "ttl_ms": 500 }).to_string();
     bucket(&server)
@@ -58,12 +56,7 @@ async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
     for (key, state) in [("Space", "Paused"), ("Enter", "Live")] {
         browser.value("document.getElementById('pause').focus()");
         browser.press(key);
-        browser
-            .until(
-                state,
-                &format!("document.getElementById('link').dataset.state === '{state}'"),
-            )
-            .await;
+        is(&browser, state).await;
     }
     browser.value("document.querySelector('.sum.bad a').focus()");
     updates(&browser, 2).await;
@@ -84,15 +77,9 @@ async fn everything_is_reached_and_worked_by_keys_and_keeps_its_focus() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let (_serve, browser) = browsing(&server);
-    browser
-        .until(
-            "the leader",
-            "document.querySelector('#r0-scheduler td')?.innerText.includes('confirmed')",
-        )
-        .await;
+    shows_its_leader(&browser).await;
     let spoken = "[...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log], output')].map(it => it.id).join()";
     assert_eq!(
         browser.text(spoken),
@@ -129,15 +116,9 @@ async fn a_screen_reader_hears_of_changes_and_not_of_every_tick() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn cards_are_still_tables_for_a_screen_reader() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let (_serve, browser) = browsing(&server);
-    browser
-        .until(
-            "the leader",
-            "document.querySelector('#r0-scheduler td')?.innerText.includes('confirmed')",
-        )
-        .await;
+    shows_its_leader(&browser).await;
     browser.value("document.getElementById('pause').click()");
     let count = |width: u32| {
         browser.resize(width, 900);

@@ -1,13 +1,13 @@
 //! What the page shows while a control plane fails over.
 
 use nats_elect::StopOptions;
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 use serde_json::Value;
 
 use super::super::{Answer, Serving, serving};
 use super::devtools::Browser;
-use super::{browsing, page};
-use crate::fleet::{ROLE, SOON, at, comes_true, hand_over, instance, leader};
+use super::{browsing, is, page};
+use crate::fleet::{ROLE, SOON, at, comes_true, hand_over, instance, leader, led};
 
 /// A cell of the role's row.
 fn cell(number: u8) -> String {
@@ -48,13 +48,10 @@ fn is_the_same_page(browser: &Browser) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
-    let server = NatsServer::start().expect("start");
-    let first = leader(&server, "node-1").await;
+    let (server, first) = led().await;
     let (_serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
-    browser
-        .until("live updates", &format!("{STATE} === 'Live'"))
-        .await;
+    is(&browser, "Live").await;
     let role = first.role(ROLE).expect("it");
     // On a machine that stands still for a lease, it has to claim the role again.
     let token = eventually(SOON, "its token", async || {
@@ -133,8 +130,7 @@ async fn a_failover_is_shown_and_told_without_loading_the_page_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn a_lost_nats_is_shown_as_stale_until_it_is_back() {
-    let mut server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (mut server, _a) = led().await;
     let (_serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     mark(&browser);
@@ -159,15 +155,12 @@ async fn a_lost_nats_is_shown_as_stale_until_it_is_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let mut serve = serving(&server, &[]);
     let browser = Browser::start();
     page(&browser, &serve);
     browser.until("the leader", &led_by("node-1")).await;
-    browser
-        .until("live updates", &format!("{STATE} === 'Live'"))
-        .await;
+    is(&browser, "Live").await;
     let has_come = |name: &str| {
         let events = browser.events("Network.eventSourceMessageReceived");
         events.iter().any(|it| it["eventName"] == name)
@@ -177,9 +170,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
     browser.value("window.mark = true");
     serve.terminate();
     serve.code();
-    browser
-        .until("no connection", &format!("{STATE} === 'Not connected'"))
-        .await;
+    is(&browser, "Not connected").await;
     assert!(
         browser
             .text("document.title")
@@ -188,9 +179,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
     let b = instance(&server, "node-2").start().await.expect("start");
     a.stop(StopOptions::default()).await.expect("an end");
     let _again = Serving::start_at(at(&server, &["serve", "--interval", "1s"]), &serve.address);
-    browser
-        .until("live updates", &format!("{STATE} === 'Live'"))
-        .await;
+    is(&browser, "Live").await;
     browser.until("the leader of now", &led_by("node-2")).await;
     assert_eq!(browser.value("window.mark"), true, "it was loaded again");
     // Another process does not have the events that were missed.
@@ -201,8 +190,7 @@ async fn a_restart_of_its_server_is_shown_and_the_page_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn updates_stop_and_go_on_as_told() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let (serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     browser.value("document.getElementById('pause').click()");
@@ -228,8 +216,7 @@ async fn updates_stop_and_go_on_as_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn the_title_tells_of_a_lost_leader_where_nobody_looks() {
-    let server = NatsServer::start().expect("start");
-    let a = leader(&server, "node-1").await;
+    let (server, a) = led().await;
     let (_serve, browser) = browsing(&server);
     browser.until("the leader", &led_by("node-1")).await;
     assert_eq!(browser.text("document.title"), "Leaders of leaders");
@@ -242,8 +229,7 @@ async fn the_title_tells_of_a_lost_leader_where_nobody_looks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn without_script_it_is_a_table_of_the_same_facts() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let serve = serving(&server, &[]);
     let whole = |answer: &Answer| {

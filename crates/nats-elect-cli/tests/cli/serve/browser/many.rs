@@ -8,15 +8,14 @@ use serde_json::{Value, json};
 use super::super::serving;
 use super::devtools::Browser;
 use super::{browsing, does_not_scroll_sideways, page, updates};
-use crate::fleet::{bucket, instance, leader};
+use crate::fleet::{bucket, instance, leader, led};
 use crate::group::pair;
 use crate::maps::{foreign_group, write_map, write_member};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a browser: .ci/nightly"]
 async fn all_of_it_weighs_little_and_comes_from_its_own_server() {
-    let server = NatsServer::start().expect("start");
-    let _a = leader(&server, "node-1").await;
+    let (server, _a) = led().await;
     let _b = instance(&server, "node-2").start().await.expect("start");
     let _c = instance(&server, "node-3").start().await.expect("start");
     let (serve, browser) = browsing(&server);

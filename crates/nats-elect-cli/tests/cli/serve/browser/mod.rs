@@ -38,6 +38,18 @@ async fn updates(browser: &Browser, times: u8) {
     }
 }
 
+/// Waits until it is shown that `node-1` leads.
+async fn shows_its_leader(browser: &Browser) {
+    let row = "document.querySelector('#r0-scheduler td')?.innerText.includes('confirmed')";
+    browser.until("the leader", row).await;
+}
+
+/// Waits until the page follows what happens, or says this of it.
+async fn is(browser: &Browser, state: &str) {
+    let shown = format!("document.getElementById('link').dataset.state === '{state}'");
+    browser.until(state, &shown).await;
+}
+
 /// Nothing of the page is beyond its right edge.
 #[track_caller]
 fn does_not_scroll_sideways(browser: &Browser) {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::{Answer, serving};
 use super::devtools::Browser;
-use super::page;
+use super::{is, page};
 use crate::day::{self, BUCKET, NODES, Past};
 
 /// Some hours of this fleet.
@@ -109,8 +109,7 @@ async fn the_pictures_for_the_docs() {
         browser.script(has_script);
         page(&browser, &serve);
         if has_script {
-            let live = "document.getElementById('link').dataset.state === 'Live'";
-            browser.until("live updates", live).await;
+            is(&browser, "Live").await;
         }
         let picture = browser.picture("webp");
         std::fs::write(folder.join(format!("{name}.webp")), picture).expect("write");
