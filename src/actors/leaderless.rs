@@ -107,6 +107,10 @@ mod tests {
         entry(revision, Content::parse(record.as_bytes()))
     }
 
+    fn release(revision: u64) -> Entry {
+        entry(revision, Content::Release(Release::default()))
+    }
+
     #[test]
     fn a_crash_costs_the_time_from_the_last_heartbeat_to_the_next_claim() {
         let mut leaderless = Leaderless::default();
@@ -128,11 +132,7 @@ mod tests {
     fn any_claim_after_a_release_begins_another_term() {
         let mut leaderless = Leaderless::default();
         leaderless.saw(&beat(1, 1), true, at(0));
-        leaderless.saw(
-            &entry(2, Content::Release(Release::default())),
-            true,
-            at(500),
-        );
+        leaderless.saw(&release(2), true, at(500));
         let gap = leaderless.saw(&beat(3, 1), true, at(503));
         assert_eq!(gap, Some(Duration::from_millis(3)));
     }
@@ -177,19 +177,11 @@ mod tests {
         leaderless.saw(&beat(10, 1), true, at(5200));
         leaderless.saw(&entry(11, Content::ForeignMarker), true, at(5300));
         assert_eq!(leaderless.last_sign(own), Some(at(5200)));
-        leaderless.saw(
-            &entry(12, Content::Release(Release::default())),
-            true,
-            at(5400),
-        );
+        leaderless.saw(&release(12), true, at(5400));
         assert_eq!(leaderless.last_sign(own), Some(at(5400)));
         leaderless.saw(&beat(13, 2), true, at(5500));
         assert_eq!(leaderless.last_sign(own), None, "our own claim");
-        leaderless.saw(
-            &entry(14, Content::Release(Release::default())),
-            false,
-            at(5600),
-        );
+        leaderless.saw(&release(14), false, at(5600));
         assert_eq!(leaderless.last_sign(own), None, "a release that was read");
     }
 }

@@ -165,12 +165,12 @@ const fn is_temporary(error: &StoreError) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use async_nats::jetstream::{self, kv};
     use nats_elect_testing::{NatsServer, eventually};
     use uuid::Uuid;
 
     use super::FollowedGroups;
     use crate::observer::{ObservedGroup, Observer, WatchStatus};
+    use crate::support::bucket::Stranger;
     use nats_elect_core::assignment::{Epoch, MemberRecord};
     use nats_elect_core::name::InstanceId;
     use nats_elect_core::record::Nonce;
@@ -192,13 +192,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_purged_is_gone_after_a_while_and_nothing_is_stale_meanwhile() {
         let server = NatsServer::start().unwrap();
-        let client = async_nats::connect(server.url()).await.unwrap();
-        let context = jetstream::new(client);
-        let config = kv::Config {
-            bucket: "leaders".into(),
-            ..kv::Config::default()
-        };
-        let store = context.create_key_value(config).await.unwrap();
+        let (_, store) = Stranger::with_bucket(&server.url()).await;
         store.put("_groups.b.map", "x".into()).await.unwrap();
         let observer = Observer::builder().servers(server.url()).bucket("leaders");
         let observer = observer.start().await.unwrap();

@@ -141,6 +141,13 @@ impl Stage {
         self.tracked_roles.watch_begins();
     }
 
+    /// Shows a fence record of this instance under the role `r`.
+    fn show_fence(&mut self, id: u128, revision: u64) {
+        let now = self.now();
+        let fence = fence(id, revision);
+        self.tracked_roles.fence(&role("r"), fence, None, now);
+    }
+
     fn show(&mut self, entry: Entry) {
         self.tracked_roles.role(&role("r"), entry, None, self.now());
     }
@@ -288,25 +295,16 @@ fn a_claim_comes_with_the_time_since_the_last_sign_of_the_leader_before() {
 #[test]
 fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
     let heir = Uuid::from_u128(2);
+    let released = Content::Release(Release::default());
+    let handed_over = Content::Release(Release {
+        heir: Some(heir),
+        ..Release::default()
+    });
+    let (freed, deleted) = (ChangeCause::Released, ChangeCause::Deleted);
     for (content, standing, cause) in [
-        (
-            Content::Release(Release::default()),
-            Standing::Released,
-            ChangeCause::Released,
-        ),
-        (
-            Content::Release(Release {
-                heir: Some(heir),
-                ..Release::default()
-            }),
-            Standing::HandedOver,
-            ChangeCause::Released,
-        ),
-        (
-            Content::ForeignMarker,
-            Standing::Deleted,
-            ChangeCause::Deleted,
-        ),
+        (released, Standing::Released, freed),
+        (handed_over, Standing::HandedOver, freed),
+        (Content::ForeignMarker, Standing::Deleted, deleted),
     ] {
         let mut stage = Stage::led();
         stage.show(marker(11, content.clone()));
@@ -328,12 +326,9 @@ fn a_role_is_free_at_once_when_it_is_released_or_deleted() {
 #[test]
 fn a_fencing_token_belongs_to_the_term_whose_begin_was_seen() {
     let mut stage = Stage::watching();
-    let r = role("r");
     stage.show(record(1, 10));
     assert_eq!(stage.observed().fencing_token, None);
-    stage
-        .tracked_roles
-        .fence(&r, fence(1, 11), None, stage.now());
+    stage.show_fence(1, 11);
     assert!(stage.observed().fencing_token.is_some());
     stage.show(marker(12, Content::Release(Release::default())));
     stage.show(record(1, 13));
@@ -342,13 +337,9 @@ fn a_fencing_token_belongs_to_the_term_whose_begin_was_seen() {
         None,
         "that was its last term"
     );
-    stage
-        .tracked_roles
-        .fence(&r, fence(2, 14), None, stage.now());
+    stage.show_fence(2, 14);
     assert_eq!(stage.observed().fencing_token, None, "of another");
-    stage
-        .tracked_roles
-        .fence(&r, fence(1, 15), None, stage.now());
+    stage.show_fence(1, 15);
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 15);
 }
 
@@ -363,19 +354,14 @@ fn a_leader_that_claims_over_its_own_record_begins_another_term() {
         entry
     };
     let mut stage = Stage::watching();
-    let r = role("r");
     stage.show(of_term(10, 1));
-    stage
-        .tracked_roles
-        .fence(&r, fence(1, 11), None, stage.now());
+    stage.show_fence(1, 11);
     stage.show(of_term(12, 1));
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 11);
     stage.show(of_term(13, 2));
     assert_eq!(stage.observed().fencing_token, None);
     assert_eq!(stage.observed().since, Some(Duration::ZERO));
-    stage
-        .tracked_roles
-        .fence(&r, fence(1, 14), None, stage.now());
+    stage.show_fence(1, 14);
     assert_eq!(stage.observed().fencing_token.expect("one").sequence, 14);
 }
 

@@ -137,7 +137,8 @@ mod tests {
     #[test]
     fn what_is_offline_being_changed_or_not_there_yet_is_unavailable() {
         let passing = [
-            10008, 10010, 10036, 10118, 10119, 10124, 10158, 10163, 10194, 10195, 10202, 10226,
+            10008, 10010, 10036, 10118, 10119, 10124, 10158, 10163, 10194, 10195, 10202, 10210,
+            10226,
         ];
         for code in passing {
             assert!(matches!(told(code, 500), Unavailable(_)), "{code}");

@@ -228,10 +228,8 @@ async fn the_store_keeps_what_is_written_under_its_conditions() {
     assert_eq!((key.as_str(), current.unwrap().revision), ("a", created));
     let updated = store.update("a", "2", created).await.unwrap();
     assert!(updated > created);
-    assert!(matches!(
-        store.update("a", "3", created).await,
-        Err(FencedError::Conflict { .. })
-    ));
+    let refused = store.update("a", "3", created).await;
+    assert!(matches!(refused, Err(FencedError::Conflict { .. })));
     assert_eq!(store.get("a").await.unwrap().unwrap().value, b"2");
     store.delete("a").await.unwrap();
     assert_eq!(store.get("a").await.unwrap(), None);
@@ -239,24 +237,18 @@ async fn the_store_keeps_what_is_written_under_its_conditions() {
     store.create("a", "4").await.unwrap();
 
     let batch = store.batch().put("b", "1").create("a", "5").delete("c");
-    assert!(matches!(
-        batch.commit().await,
-        Err(FencedError::Conflict { .. })
-    ));
+    let refused = batch.commit().await;
+    assert!(matches!(refused, Err(FencedError::Conflict { .. })));
     assert_eq!(store.list().await.unwrap(), ["a"], "all or nothing");
     let batch = store.batch().put("b", "1").create("c", "1");
     let revisions = batch.commit().await.unwrap();
     assert_eq!(revisions[0] + 1, revisions[1]);
     assert_eq!(test.store().list(), ["a", "b", "c"]);
-    assert!(matches!(
-        store.put("a..b", "").await,
-        Err(FencedError::Key(_))
-    ));
+    let refused = store.put("a..b", "").await;
+    assert!(matches!(refused, Err(FencedError::Key(_))));
     let large = vec![0; 1 << 20];
-    assert!(matches!(
-        store.put("a", large).await,
-        Err(FencedError::TooLarge { .. })
-    ));
+    let refused = store.put("a", large).await;
+    assert!(matches!(refused, Err(FencedError::TooLarge { .. })));
 }
 
 #[tokio::test]
@@ -372,9 +364,7 @@ async fn the_next_term_has_the_data_and_a_higher_token() {
     let store = second.term().store();
     assert_eq!(store.get("a").await.unwrap().unwrap().value, b"1");
     store.put("a", "2").await.unwrap();
-    assert!(matches!(
-        first.term().store().put("a", "3").await,
-        Err(FencedError::Superseded { .. })
-    ));
+    let refused = first.term().store().put("a", "3").await;
+    assert!(matches!(refused, Err(FencedError::Superseded { .. })));
     assert!(second.term().is_valid());
 }

@@ -1,13 +1,13 @@
 //! State that only the newest term can change: each way to write, on real servers.
 
 use async_nats::jetstream::kv;
-use nats_elect::{EndCause, FencedError, FencedStore, StepDown};
-use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
+use nats_elect::{EndCause, FencedEntry, FencedError, FencedStore};
+use nats_elect_testing::{Direction, NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{Instance, ending, guest, instance, never, standing};
+use crate::support::instance::{Instance, ending, guest, instance, never, standing, step_down};
 use crate::support::journal::{Journal, RecordedTerm};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
+use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, proxied, served};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
 
@@ -59,6 +59,10 @@ impl Scene {
     }
 }
 
+fn is(entry: &FencedEntry, value: &[u8], revision: u64) {
+    assert_eq!((&*entry.value, entry.revision), (value, revision));
+}
+
 fn unsupported<T: std::fmt::Debug>(written: Result<T, FencedError>, words: &str) {
     match written {
         Err(FencedError::Unsupported(why)) => assert!(why.contains(words), "{why}"),
@@ -99,10 +103,7 @@ async fn what_a_leader_puts_and_deletes_is_read_and_listed() {
     let two = store.put("cursor", "2").await.expect("written");
     assert!(two > one && one > scene.first.fencing_token.sequence);
     let entry = store.get("cursor").await.expect("read").expect("a value");
-    assert_eq!(
-        (entry.value.as_slice(), entry.revision),
-        (b"2".as_slice(), two)
-    );
+    is(&entry, b"2", two);
     store.put("empty", "").await.expect("written");
     assert!(store.delete("cursor").await.expect("deleted") > two);
     assert_eq!(store.get("cursor").await, Ok(None));
@@ -176,10 +177,7 @@ async fn a_conditional_write_or_batch_is_stored_only_where_all_of_it_holds() {
         ["cursor", "jobs.1", "new"]
     );
     let cursor = store.get("cursor").await.expect("read").expect("a value");
-    assert_eq!(
-        (cursor.value.as_slice(), cursor.revision),
-        (b"7".as_slice(), revisions[0])
-    );
+    is(&cursor, b"7", revisions[0]);
     // The guard is no key for anybody.
     let keys = [
         "_data.scheduler.cursor",
@@ -199,8 +197,7 @@ async fn the_next_term_finds_what_was_written_and_the_last_one_writes_no_more() 
     }
     store.put("cursor", "7").await.expect("written");
     let cursor = store.get("cursor").await.expect("read").expect("a value");
-    let down = scene.a.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&scene.a.role(ROLE)).await;
     let second = scene.journal.started(ROLE, 1).await;
     assert_eq!(store.put("cursor", "x").await, Err(FencedError::NotLeader));
     let unchecked = store.clone().unchecked();
@@ -381,10 +378,7 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
     let second = scene.journal.started(ROLE, 1).await;
     let store = second.term().store();
     let entry = store.get("a").await.expect("read").expect("a value");
-    assert_eq!(
-        (entry.value.as_slice(), entry.revision),
-        (b"1".as_slice(), revision)
-    );
+    is(&entry, b"1", revision);
     store.put("a", "3").await.expect("written");
     let stream = scene.stranger.stream().await;
     let purged = stream.purge().filter(format!("$KV.{BUCKET}.{fence}")).await;
@@ -398,12 +392,10 @@ async fn whoever_deletes_a_fence_record_ends_its_term_and_gets_no_write_through(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_without_an_answer_is_unconfirmed_and_not_sent_again() {
-    let server = NatsServer::start().expect("start");
+    let (server, proxy, journal) = proxied();
     if server.version() < BATCHES {
         return;
     }
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
     let _a = standing(
         "a",
         proxy.url(),
@@ -448,12 +440,10 @@ async fn a_write_without_an_answer_is_unconfirmed_and_not_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_nobody_waits_for_any_more_leave_room_for_others() {
-    let server = NatsServer::start().expect("start");
+    let (server, proxy, journal) = proxied();
     if server.version() < BATCHES {
         return;
     }
-    let proxy = TcpProxy::start(server.url()).expect("start");
-    let journal = Journal::default();
     let _a = standing("a", proxy.url(), &journal, leased_for(ms(10_000))).await;
     let store = journal.started(ROLE, 0).await.term().store();
     proxy.delay(Direction::ToClient, ms(50));

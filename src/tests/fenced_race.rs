@@ -14,7 +14,7 @@ use crate::support::child::{self, ChildInstance, Orders, Work};
 use crate::support::clock::Stamp;
 use crate::support::instance::{guest, standing};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, served};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
 
@@ -160,12 +160,11 @@ async fn a_paused_leader_writes_nothing(url: &str, replicas: usize) {
 /// its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_instances_that_hammer_one_key_through_partitions_never_go_back_in_its_history() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     if server.version() < BATCHES {
         return;
     }
     make_bucket_that_keeps_all(&server.url(), 1).await;
-    let journal = Journal::default();
     let ttl = ms(2000);
     let ends = Arc::<Mutex<BTreeMap<&str, usize>>>::default();
     let join = |id: &str, proxy: &TcpProxy| {

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use async_nats::Client;
 use futures::StreamExt;
-use nats_elect::{AuthConfig, EventsConfig, ManagerConfig, ObserverBuilder};
+use nats_elect::{EventsConfig, ManagerConfig, ObserverBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::{Value, json};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{Instance, guest, never};
+use crate::support::instance::{Instance, guest, make_bucket, never};
 use crate::support::journal::Journal;
 use crate::support::onlooker::{Onlooker, looking_at};
 use crate::support::operator::Operator;
 use crate::support::user::{User, users_of};
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, configured, leased_for, ms};
 
 const FILE: &str = include_str!("../../deploy/nats/account.conf");
 const PASSWORD: &str = "change-me";
@@ -32,10 +32,7 @@ fn server() -> NatsServer {
     let (_, users) = users.split_once("users = ").expect("a list of users");
     let (users, _) = users.rsplit_once('}').expect("its end");
     let config = FILE.replace("users = []", &format!("users = {users}"));
-    NatsServer::builder()
-        .config(&config)
-        .start()
-        .expect("start")
+    configured(&config)
 }
 
 struct Scene {
@@ -47,11 +44,7 @@ struct Scene {
 async fn scene() -> Scene {
     let server = server();
     let journal = Journal::default();
-    let maker = guest("maker", server.url(), &journal).with(|it| {
-        it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
-            .bucket_auto_create()
-    });
-    maker.start().await.stop().await;
+    make_bucket(&server).await;
     let a = candidate("a", &server, &journal).await;
     journal.started(ROLE, 0).await;
     Scene { server, journal, a }
@@ -59,10 +52,8 @@ async fn scene() -> Scene {
 
 async fn candidate(id: &str, server: &NatsServer, journal: &Journal) -> Instance {
     guest(id, server.url(), journal)
-        .with(|it| {
-            it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD))
-                .events(EventsConfig::default())
-        })
+        .user("candidate", PASSWORD)
+        .with(|it| it.events(EventsConfig::default()))
         .standing(leased_for(TTL))
         .start()
         .await
@@ -85,7 +76,7 @@ async fn observer(server: &NatsServer) -> User {
 
 #[test]
 fn the_file_is_a_configuration_that_the_server_takes() {
-    NatsServer::builder().config(FILE).start().expect("start");
+    configured(FILE);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,9 +126,7 @@ async fn ask(client: &Client, subject: &str, reply: &str, body: &Value) {
 async fn who_is_in_another_account_changes_nothing_whatever_reply_he_names() {
     let scene = scene().await;
     let admin = User::connect(&scene.server.url(), "admin", PASSWORD).await;
-    let admin = Stranger {
-        jetstream: async_nats::jetstream::new(admin.client),
-    };
+    let admin = Stranger::of(admin.client);
     let user = observer(&scene.server).await;
     let fence = admin.fence_sequence(ROLE).await;
     let stored = async || admin.stream().await.cached_info().state.messages;
@@ -151,29 +140,15 @@ async fn who_is_in_another_account_changes_nothing_whatever_reply_he_names() {
         format!("$JS.API.STREAM.DELETE.KV_{BUCKET}"),
         format!("nats-elect-admin.{BUCKET}.cordon.x"),
     ];
+    let get = "$JS.API.STREAM.MSG.GET.KV_leaders";
     for (i, place) in places.iter().enumerate() {
-        ask(
-            &user.client,
-            "$JS.API.STREAM.INFO.KV_leaders",
-            place,
-            &json!({}),
-        )
-        .await;
-        let last = json!({ "last_by_subj": key });
-        ask(
-            &user.client,
-            "$JS.API.STREAM.MSG.GET.KV_leaders",
-            place,
-            &last,
-        )
-        .await;
-        ask(
-            &user.client,
-            "$JS.API.STREAM.MSG.GET.KV_leaders",
-            place,
-            &json!({ "seq": 1 }),
-        )
-        .await;
+        for (subject, body) in [
+            ("$JS.API.STREAM.INFO.KV_leaders", json!({})),
+            (get, json!({ "last_by_subj": key })),
+            (get, json!({ "seq": 1 })),
+        ] {
+            ask(&user.client, subject, place, &body).await;
+        }
         // The answer to a request for a consumer, and what a consumer delivers.
         let create = format!("$JS.API.CONSUMER.CREATE.KV_leaders.c{i}");
         let config = json!({ "name": format!("c{i}"), "deliver_subject": place, "ack_policy": "none",

@@ -1,16 +1,15 @@
 //! The admin service under faults, floods and those who mean harm.
 
-use async_nats::jetstream;
 use futures::StreamExt;
 use nats_elect::admin::ProblemCode;
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::eventually;
 use serde_json::Value;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{instance, standing};
 use crate::support::journal::Journal;
-use crate::support::operator::Operator;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, served};
+use crate::support::operator::{Operator, refusal};
+use crate::support::{BUCKET, ROLE, SOON, configured, leased_for, ms, proxied, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
@@ -19,9 +18,7 @@ async fn nothing_is_written_where_a_request_says_that_an_answer_should_go() {
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let id = operator.instance("a").await.incarnation;
-    let stranger = Stranger {
-        jetstream: jetstream::new(operator.client.clone()),
-    };
+    let stranger = Stranger::of(operator.client.clone());
     let record = stranger.record().await;
     // An application's subject that anybody may hear.
     let mut orders = operator.client.subscribe("orders.>").await.expect("orders");
@@ -135,9 +132,7 @@ async fn what_is_no_request_is_refused_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server() {
-    let mut server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("a proxy");
-    let journal = Journal::default();
+    let (mut server, proxy, journal) = proxied();
     let _a = standing("a", proxy.url(), &journal, leased_for(ms(3000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
@@ -163,7 +158,7 @@ async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
     let config = "max_payload: 4096\n";
-    let server = NatsServer::builder().config(config).start().expect("start");
+    let server = configured(config);
     let journal = Journal::default();
     let mut a = instance("a", server.url(), &journal);
     let names: Vec<_> = (0..20).map(|i| format!("{}{i}", "r".repeat(100))).collect();
@@ -174,8 +169,7 @@ async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
     let operator = Operator::of(&server).await;
     let found = operator.instance("a").await;
     let refused = operator.admin.status(&found).await;
-    let code = refused.expect_err("too large").refusal();
-    assert_eq!(code, Some(ProblemCode::TooLarge));
+    assert_eq!(refusal(refused), Some(ProblemCode::TooLarge));
     for name in &names {
         journal.started(name, 0).await;
         let report = operator.admin.status_of(&found, name).await;
@@ -189,9 +183,8 @@ async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_asked_is_answered_by_an_instance_that_stops_meanwhile() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let operator = Operator::of(&server).await;
-    let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
         .working(ROLE, leased_for(ms(5000)), |term| async move {
             term.cancelled().await;

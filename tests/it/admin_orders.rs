@@ -3,16 +3,14 @@
 use async_nats::jetstream::kv;
 use nats_elect::admin::ProblemCode;
 use nats_elect::{FencingToken, Handoff, StepDown};
-use nats_elect_testing::NatsServer;
 use serde_json::json;
 
 use crate::admin::fleet;
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::instance::{guest, never};
-use crate::support::journal::Journal;
-use crate::support::operator::Operator;
-use crate::support::{BUCKET, ROLE, leased_for, ms, recovered};
+use crate::support::operator::{Operator, refusal};
+use crate::support::{BUCKET, ROLE, leased_for, ms, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
@@ -26,12 +24,10 @@ async fn an_instance_steps_down_in_the_term_that_was_meant_and_in_no_other() {
     let refused = admin
         .step_down(&leader.instance, ROLE, StepDown::any().expecting(other))
         .await;
-    let code = refused.expect_err("another term").refusal();
-    assert_eq!(code, Some(ProblemCode::UnexpectedTerm));
+    assert_eq!(refusal(refused), Some(ProblemCode::UnexpectedTerm));
     let b = fleet.operator.instance("b").await;
     let refused = admin.step_down(&b, ROLE, StepDown::any()).await;
-    let code = refused.expect_err("no leader").refusal();
-    assert_eq!(code, Some(ProblemCode::NotLeader));
+    assert_eq!(refusal(refused), Some(ProblemCode::NotLeader));
     assert!(fleet.a.is_leader());
     assert_eq!(fleet.journal.terms(ROLE).len(), 1);
 
@@ -85,8 +81,7 @@ async fn a_leader_that_was_found_steps_down_by_one_request_in_the_term_that_was_
     let mut next = operator.leader(ROLE).await;
     next.fencing_token = leader.fencing_token;
     let late = admin.step_down_leader(&next, StepDown::any()).await;
-    let code = late.expect_err("another term").refusal();
-    assert_eq!(code, Some(ProblemCode::UnexpectedTerm));
+    assert_eq!(refusal(late), Some(ProblemCode::UnexpectedTerm));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,12 +90,10 @@ async fn a_role_is_handed_to_the_instance_that_is_named_or_to_nobody() {
     let admin = &fleet.operator.admin;
     let a = fleet.operator.instance("a").await;
     let absent = admin.step_down(&a, ROLE, StepDown::to("nobody")).await;
-    let code = absent.expect_err("nobody").refusal();
-    assert_eq!(code, Some(ProblemCode::SuccessorAbsent));
+    assert_eq!(refusal(absent), Some(ProblemCode::SuccessorAbsent));
     assert!(fleet.a.is_leader(), "it leads on");
     let unknown = admin.step_down(&a, "nothing", StepDown::any()).await;
-    let code = unknown.expect_err("no role").refusal();
-    assert_eq!(code, Some(ProblemCode::UnknownRole));
+    assert_eq!(refusal(unknown), Some(ProblemCode::UnknownRole));
 
     let down = fleet.operator.hand_over(&a, "b").await;
     assert_eq!(down.handoff, Some(Handoff::Accepted));
@@ -119,8 +112,7 @@ async fn an_instance_is_paused_cordoned_and_resumed_from_elsewhere() {
     let paused = fleet.operator.report(&b).await.roles;
     assert!(paused.values().all(|role| role.paused), "{paused:?}");
     let refused = admin.step_down(&a, ROLE, StepDown::to("b")).await;
-    let code = refused.expect_err("paused").refusal();
-    assert_eq!(code, Some(ProblemCode::SuccessorRefused));
+    assert_eq!(refusal(refused), Some(ProblemCode::SuccessorRefused));
 
     admin.resume(&b, Some(ROLE)).await.expect("resumed");
     let roles = fleet.operator.report(&b).await.roles;
@@ -138,19 +130,17 @@ async fn an_instance_is_paused_cordoned_and_resumed_from_elsewhere() {
     admin.resume(&a, None).await.expect("resumed");
     assert_eq!(fleet.journal.started("metrics", 1).await.instance, "a");
     let unknown = admin.pause(&a, Some("nothing")).await;
-    let code = unknown.expect_err("no role").refusal();
-    assert_eq!(code, Some(ProblemCode::UnknownRole));
+    assert_eq!(refusal(unknown), Some(ProblemCode::UnknownRole));
     drop(fleet.b);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_nobody_holds_ends_when_an_operator_says_so() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let stranger = Stranger::connect(&server.url()).await;
     let made = stranger.make_bucket(kv::Config::default()).await;
     let stray = br#"{"id":"x","ttl_ms":3600000}"#;
     let revision = made.put(ROLE, stray.as_slice().into()).await.expect("put");
-    let journal = Journal::default();
     let ttl = ms(60_000);
     let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
@@ -160,11 +150,9 @@ async fn a_lease_that_nobody_holds_ends_when_an_operator_says_so() {
     let admin = &operator.admin;
 
     let other = admin.end_lease(&found, ROLE, revision + 1).await;
-    let refusal = other.expect_err("another message").refusal();
-    assert_eq!(refusal, Some(ProblemCode::Changed));
+    assert_eq!(refusal(other), Some(ProblemCode::Changed));
     let unknown = admin.end_lease(&found, "nothing", revision).await;
-    let refusal = unknown.expect_err("no such role").refusal();
-    assert_eq!(refusal, Some(ProblemCode::UnknownRole));
+    assert_eq!(refusal(unknown), Some(ProblemCode::UnknownRole));
     let subject = |verb| {
         format!(
             "nats-elect-admin.{BUCKET}.{verb}.{}.{ROLE}",
@@ -198,7 +186,6 @@ async fn a_lease_that_nobody_holds_ends_when_an_operator_says_so() {
     // Who leads is not talked out of it.
     let own = stranger.message().await.sequence;
     let leads = admin.end_lease(&found, ROLE, own).await;
-    let refusal = leads.expect_err("a leader").refusal();
-    assert_eq!(refusal, Some(ProblemCode::Changed));
+    assert_eq!(refusal(leads), Some(ProblemCode::Changed));
     assert!(a.is_leader() && term.term().is_valid());
 }

@@ -1,14 +1,15 @@
 //! Who may ask instances what, by the permissions in `deploy/nats`.
 
-use nats_elect::{AuthConfig, Handoff};
+use nats_elect::Handoff;
 use nats_elect_testing::{NatsServer, eventually};
 
+use crate::privileges::server as deployed;
 use crate::support::bucket::Stranger;
-use crate::support::instance::{Instance, guest, instance};
+use crate::support::instance::{Instance, guest, instance, make_bucket};
 use crate::support::journal::Journal;
 use crate::support::operator::Operator;
-use crate::support::user::{User, all_but, users_of};
-use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
+use crate::support::user::{User, all_but};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, configured, leased_for, logs, ms};
 
 const PASSWORD: &str = "change-me";
 const ANSWERS: &str = "nats-elect-admin.leaders._answer";
@@ -22,20 +23,9 @@ struct Scene {
 
 /// Two candidates by `candidate.conf`; `a` leads.
 async fn scene() -> Scene {
-    let users = users_of(&[
-        include_str!("../../deploy/nats/candidate.conf"),
-        include_str!("../../deploy/nats/observer.conf"),
-        include_str!("../../deploy/nats/admin.conf"),
-        include_str!("../../deploy/nats/operator.conf"),
-    ]);
-    let server = NatsServer::builder().config(&users).start();
-    let server = server.expect("start");
+    let server = deployed();
     let journal = Journal::default();
-    let maker = guest("maker", server.url(), &journal).with(|it| {
-        it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
-            .bucket_auto_create()
-    });
-    maker.start().await.stop().await;
+    make_bucket(&server).await;
     let candidate = async |id: &str| {
         guest(id, server.url(), &journal)
             .user("candidate", PASSWORD)
@@ -163,8 +153,7 @@ async fn nats_tools_are_answered_under_the_prefix_that_is_granted_and_other_inbo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_be_answered_keeps_nobody_else_from_being_answered() {
     let users = all_but(&["_INBOX.strange.>"]);
-    let server = NatsServer::builder().config(&users).start();
-    let server = server.expect("start");
+    let server = configured(&users);
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
         .user("u", "p")
@@ -200,10 +189,7 @@ async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_s
         "subscribe: \">\"",
         "subscribe: { allow: \">\", deny: [\"$SRV.>\", \"nats-elect-admin.leaders.cordon.>\"] }",
     );
-    let mut server = NatsServer::builder()
-        .config(&config)
-        .start()
-        .expect("start");
+    let mut server = configured(&config);
     let journal = Journal::default();
     let a = instance("apart-from-tools", server.url(), &journal)
         .user("u", "p")
@@ -234,9 +220,7 @@ async fn an_instance_that_may_not_be_asked_says_so_once_and_is_elected_all_the_s
     // What is granted works.
     let client = async_nats::ConnectOptions::with_user_and_password("all".into(), "p".into());
     let operator = Operator::with(client.connect(server.url()).await.expect("connect"));
-    let leader = Stranger {
-        jetstream: async_nats::jetstream::new(operator.client.clone()),
-    };
+    let leader = Stranger::of(operator.client.clone());
     let id = leader.record().await["incarnation"]
         .as_str()
         .expect("it")

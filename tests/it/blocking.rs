@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nats_elect::{EndCause, Event, Outcome, StepDown, Term, handler_fn};
+use nats_elect::{EndCause, Event, RoleHandler, StepDown, Term, handler_fn};
 use nats_elect_testing::NatsServer;
 
 use crate::support::apart::Apart;
-use crate::support::instance::{Instance, instance, never};
+use crate::support::instance::{Instance, instance, is_confirmed, never};
 use crate::support::journal::Journal;
+use crate::support::member::waits;
 use crate::support::{ROLE, comes_true, leased_for, ms, served};
 
 const TTL: Duration = ms(5000);
@@ -36,6 +37,18 @@ impl Block {
         }
     }
 
+    /// The handler that it tells.
+    fn handler(&self) -> impl RoleHandler + use<> {
+        let block = self.clone();
+        handler_fn(move |term: Term| {
+            let block = block.clone();
+            async move {
+                block.lead(term).await;
+                Ok(())
+            }
+        })
+    }
+
     async fn begin(&self) {
         self.wanted.store(true, Ordering::SeqCst);
         comes_true("a blocked thread", async || self.is_under_way()).await;
@@ -44,27 +57,6 @@ impl Block {
     fn is_under_way(&self) -> bool {
         self.under_way.load(Ordering::SeqCst)
     }
-}
-
-fn confirmed(a: &Instance, role: &str) -> usize {
-    a.log_of(role).count(|event| {
-        matches!(
-            event,
-            Event::HeartbeatEnded {
-                outcome: Outcome::Confirmed,
-                ..
-            }
-        )
-    })
-}
-
-fn endings(a: &Instance, role: &str) -> Vec<EndCause> {
-    let log = a.log_of(role).all().into_iter();
-    log.filter_map(|(_, event)| match event {
-        Event::TermEnding { cause, .. } => Some(cause),
-        _ => None,
-    })
-    .collect()
 }
 
 async fn all_lead(a: &Instance) {
@@ -78,38 +70,24 @@ async fn all_lead(a: &Instance) {
 async fn costs_no_role_its_term(apart: Apart) {
     let server = NatsServer::start().expect("start");
     let block = Block::default();
-    let leading = block.clone();
-    let mut a = instance("a", server.url(), &Journal::default()).handler(
-        ROLES[0],
-        leased_for(TTL),
-        handler_fn(move |term: Term| {
-            let block = leading.clone();
-            async move {
-                block.lead(term).await;
-                Ok(())
-            }
-        }),
-    );
+    let mut a = instance("a", server.url(), &Journal::default());
+    a = a.handler(ROLES[0], leased_for(TTL), block.handler());
     for role in &ROLES[1..] {
-        let obedient = handler_fn(|term: Term| async move {
-            term.cancelled().await;
-            Ok(())
-        });
-        a = a.handler(role, leased_for(TTL), obedient);
+        a = a.handler(role, leased_for(TTL), waits());
     }
     let a = apart.start(a).await;
     all_lead(&a).await;
     block.begin().await;
-    let before = ROLES.map(|role| confirmed(&a, role));
+    let before = ROLES.map(|role| a.log_of(role).count(is_confirmed));
     never("a lost role", BLOCKED + TTL, || {
         ROLES.iter().any(|role| !a.role(role).is_leader())
     })
     .await;
     assert!(!block.is_under_way());
     for (role, before) in ROLES.iter().zip(before) {
-        assert_eq!(endings(&a, role), [], "{role}");
+        assert_eq!(a.log_of(role).endings(), [], "{role}");
         // One each fifth of the ttl; some may be late on a busy machine.
-        let beats = confirmed(&a, role) - before;
+        let beats = a.log_of(role).count(is_confirmed) - before;
         assert!(beats >= 6, "{role}: {beats} heartbeats");
     }
 }
@@ -149,41 +127,26 @@ async fn a_health_check_that_a_blocked_runtime_holds_up_ends_the_term_of_none_bu
     })
     .await;
     for role in &ROLES[1..] {
-        assert_eq!(endings(&a, role), [], "{role}");
+        assert_eq!(a.log_of(role).endings(), [], "{role}");
         let unanswered = |event: &Event| *event == Event::HealthCheckUnanswered;
         assert!(a.log_of(role).count(unanswered) > 0, "{role}");
     }
-    assert_eq!(endings(&a, ROLES[0]), [EndCause::Unhealthy]);
+    assert_eq!(a.log_of(ROLES[0]).endings(), [EndCause::Unhealthy]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_whose_runtime_stands_still_says_that_it_can_not_lead() {
     let apart = Apart::on_current_thread();
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let block = Block::default();
-    let leading = block.clone();
-    let blocking = handler_fn(move |term: Term| {
-        let block = leading.clone();
-        async move {
-            block.lead(term).await;
-            Ok(())
-        }
-    });
-    let obedient = || {
-        handler_fn(|term: Term| async move {
-            term.cancelled().await;
-            Ok(())
-        })
-    };
-    let journal = Journal::default();
     let leader = instance("leader", server.url(), &journal)
-        .handler(ROLE, leased_for(ms(5000)), obedient())
+        .handler(ROLE, leased_for(ms(5000)), waits())
         .start()
         .await;
     leader.wait_until_leader().await;
     let stuck = instance("stuck", server.url(), &journal)
-        .handler(ROLES[0], leased_for(TTL), blocking)
-        .handler(ROLE, leased_for(ms(5000)), obedient());
+        .handler(ROLES[0], leased_for(TTL), block.handler())
+        .handler(ROLE, leased_for(ms(5000)), waits());
     let stuck = apart.start(stuck).await;
     stuck.wait_until_following("leader").await;
     comes_true("its own role", async || stuck.role(ROLES[0]).is_leader()).await;

@@ -1,8 +1,7 @@
 //! Strange hands in the bucket.
 
-use async_nats::ConnectOptions;
 use async_nats::jetstream::kv;
-use nats_elect::{EndCause, Event, FailureKind, RoleState};
+use nats_elect::{EndCause, Event, FailureKind};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
@@ -12,7 +11,7 @@ use crate::support::instance::{
     ending, failure, first_and_second, guest, instance, leader_and_follower, never,
 };
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, proxied, recovered, served};
+use crate::support::{ROLE, SOON, comes_true, leased_for, ms, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
@@ -46,8 +45,7 @@ async fn a_deleted_bucket_is_made_again_and_its_roles_come_back() {
 async fn a_bucket_that_a_stranger_makes_again_is_used() {
     let (server, journal) = served();
     let ttl = ms(3000);
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ttl));
     let (a, b) = first_and_second(join("a"), join("b")).await;
     let first = journal.started(ROLE, 0).await;
@@ -75,8 +73,7 @@ async fn a_bucket_that_a_stranger_makes_again_is_used() {
 async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
     dashboard::install();
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let join = |id, ttl| {
         guest(id, server.url(), &Journal::default())
             .standing(leased_for(ttl).max_backoff(ms(500)))
@@ -108,49 +105,6 @@ async fn a_bucket_that_stays_missing_or_unfit_is_counted_again_and_again() {
     grows("choosy", "bucket_unfit").await;
     bereft.wait_until_leader().await;
     assert!(!choosy.is_leader());
-}
-
-/// The server tells nobody of a changed setting: whoever can't use the bucket must look again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_that_was_unfit_for_a_while_is_tried_again() {
-    let (server, proxy, journal) = proxied();
-    let stranger = Stranger::connect(&server.url()).await;
-    let lasting = kv::Config {
-        max_age: ms(60_000),
-        ..kv::Config::default()
-    };
-    stranger.make_bucket(lasting).await;
-    let ttl = ms(2000);
-    let ask = ms(1000);
-    let config = leased_for(ttl).max_backoff(ask);
-    let a = guest("a", proxy.url(), &journal).standing(config);
-    let a = a.start().await;
-    journal.started(ROLE, 0).await;
-
-    let stream = stranger.stream().await;
-    let mut settings = stream.cached_info().config.clone();
-    settings.duplicate_window = ttl / 2;
-    settings.max_age = ttl / 2;
-    let edited = stranger.jetstream.update_stream(&settings).await;
-    edited.expect("a shorter age");
-    proxy.cut();
-    proxy.restore();
-    let unfit = failure(FailureKind::BucketUnfit);
-    a.log().wait_for("a word of the unfit bucket", unfit).await;
-    journal.ended(ROLE, 0).await;
-    never("leadership", ask * 2, || a.is_leader()).await;
-
-    let fault = Stamp::now();
-    settings.max_age = ms(60_000);
-    let edited = stranger.jetstream.update_stream(&settings).await;
-    edited.expect("the old age");
-    let second = journal.started(ROLE, 1).await;
-    recovered("bucket_unfit_for_a_while", ttl, fault, &second);
-    // It asks within `max_backoff` and its jitter; what it finds may have to be waited for once
-    // more.
-    let bound = ask * 2 + ttl * 2;
-    let after = second.start.since(fault);
-    assert!(after < bound, "{after:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -286,71 +240,8 @@ async fn a_marker_of_the_servers_expiry_is_no_release() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_the_user_may_not_write_costs_its_role_alone() {
-    let server = NatsServer::builder()
-        .config(
-            r#"authorization { users: [
-                { user: "admin", password: "secret" }
-                { user: "limited", password: "secret", permissions: {
-                    publish: { allow: ">", deny: "$KV.leaders.network" }, subscribe: ">" } }
-            ] }"#,
-        )
-        .start()
-        .expect("start");
-    dashboard::install();
-    let login = |user: &str| ConnectOptions::with_user_and_password(user.into(), "secret".into());
-    let journal = Journal::default();
-    let ttl = ms(6000);
-    let a = instance("limited", server.url(), &journal)
-        .with(|builder| builder.connect_options(login("limited")))
-        .standing(leased_for(ttl))
-        .role("network", leased_for(ttl))
-        .start()
-        .await;
-    journal.started(ROLE, 0).await;
-    let denied = |event: &Event| {
-        matches!(event, Event::Failure { kind: FailureKind::PermissionDenied, detail, .. }
-            if detail.contains("$KV.leaders.network"))
-    };
-    a.log_of("network").wait_for("a word of it", denied).await;
-    never("an effect on the other role", ttl, || {
-        !a.is_leader() || a.role("network").is_leader() || journal.terms(ROLE).len() != 1
-    })
-    .await;
-    assert_eq!(a.log().count(denied), 0);
-    let failures = |role: &str| {
-        let scrape = Scrape::now();
-        let of_a = scrape.of("election_failures_total", "limited");
-        let denied = of_a.into_iter().filter(|sample| {
-            sample.labels["role"] == role && sample.labels["error_type"] == "permission_denied"
-        });
-        denied.map(|sample| sample.value).sum::<f64>()
-    };
-    assert!(failures("network") >= 1.0);
-    assert!(failures(ROLE) < 1.0);
-    let stranger = Stranger::connect_as(&server.url(), login("admin")).await;
-    assert!(stranger.find("network").await.is_none());
-
-    // Somebody who may leads it, and the limited one follows.
-    let b = instance("b", server.url(), &journal)
-        .with(|builder| builder.connect_options(login("admin")))
-        .role("network", leased_for(ttl))
-        .start()
-        .await;
-    let network = journal.started("network", 0).await;
-    assert_eq!(network.instance, "b");
-    eventually(SOON, "the limited one's knowledge", async || {
-        let status = a.role("network").status();
-        (status.state == RoleState::Follower).then_some(())
-    })
-    .await;
-    assert_eq!(stranger.record_of("network").await["id"], "b");
-    assert_eq!(b.manager().status().len(), 1, "in bucket {BUCKET}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_bucket_is_told_as_a_failure_that_lasts_and_used_when_there_is_room() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let stranger = Stranger::connect(&server.url()).await;
     let config = kv::Config {
         max_bytes: 3000,
@@ -359,7 +250,6 @@ async fn a_full_bucket_is_told_as_a_failure_that_lasts_and_used_when_there_is_ro
     let store = stranger.make_bucket(config).await;
     let heap = vec![b'x'; 2700];
     store.put("_data.x.y", heap.into()).await.expect("a put");
-    let journal = Journal::default();
     let a = guest("a", server.url(), &journal)
         .standing(leased_for(ms(3000)))
         .start()

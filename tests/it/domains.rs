@@ -2,11 +2,11 @@
 //! `docs/operations.md` says of them.
 
 use async_nats::jetstream::kv;
-use nats_elect::{Event, FailureKind, Observer};
+use nats_elect::{FailureKind, Observer};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{guest, instance, never, standing};
+use crate::support::instance::{failure, guest, instance, never, standing};
 use crate::support::journal::Journal;
 use crate::support::operator::{Operator, SEARCH};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
@@ -103,10 +103,7 @@ async fn an_instance_whose_bucket_is_gone_is_none_of_the_bucket_of_another_domai
     a.wait_until_leader().await;
     b.wait_until_leader().await;
     at_leaf.delete_bucket().await;
-    let gone = |event: &Event| {
-        let kind = FailureKind::BucketMissing;
-        matches!(event, Event::Failure { kind: it, .. } if *it == kind)
-    };
+    let gone = failure(FailureKind::BucketMissing);
     b.log().wait_for("that its bucket is gone", gone).await;
 
     let observer = Observer::builder().servers(hub.url()).bucket(BUCKET);

@@ -1,11 +1,11 @@
 //! One leader at a time.
 
 use async_nats::jetstream::kv;
-use nats_elect::{Event, RoleState, StepDown};
+use nats_elect::{Event, RoleState};
 
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{instance, leader_and_follower, never};
+use crate::support::instance::{instance, leader_and_follower, never, step_down};
 use crate::support::{BUCKET, ROLE, leased_for, ms, recovered, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,8 +154,7 @@ async fn a_hundred_candidates_on_an_expired_key_elect_one() {
     let leader = instances.iter().find(|one| one.id == first.instance);
     let leader = leader.expect("the leader");
     let fault = Stamp::now();
-    let down = leader.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&leader.role(ROLE)).await;
     let second = journal.started(ROLE, 1).await;
     recovered("step_down_among_a_hundred", ttl, fault, &second);
     never("a third term", ms(1000), || journal.terms(ROLE).len() != 2).await;

@@ -6,15 +6,13 @@ use std::time::Duration;
 use async_nats::jetstream::{self, stream};
 use async_nats::{Client, Subscriber};
 use futures::StreamExt;
-use nats_elect::{
-    Error, EventsConfig, History, LeaderChange, LeaderEvent, StepDown, StopOptions, Storage,
-};
+use nats_elect::{Error, EventsConfig, History, LeaderChange, LeaderEvent, StepDown, StopOptions};
 use nats_elect_testing::{NatsCluster, NatsServer, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, hand_over, instance};
+use crate::support::instance::{Instance, hand_over, instance, replicated};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, arrived, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, arrived, configured, leased_for, ms};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -250,11 +248,7 @@ async fn a_bucket_is_created_anew_beside_its_history_in_a_small_account() {
     let cluster = NatsCluster::builder(3).config(limits).start();
     let cluster = cluster.expect("start");
     let journal = Journal::default();
-    let a = instance("a", cluster.urls(), &journal)
-        .with(|builder| builder.replicas(3).storage(Storage::File))
-        .role(ROLE, leased_for(ms(3000)))
-        .start()
-        .await;
+    let a = replicated("a", cluster.urls(), &journal, leased_for(ms(3000))).await;
     a.wait_until_leader().await;
     let context = jetstream::new(client(cluster.node(0)).await);
     let history = format!("nats-elect-events-{BUCKET}");
@@ -275,7 +269,7 @@ async fn a_bucket_is_created_anew_beside_its_history_in_a_small_account() {
 async fn an_account_with_room_for_the_bucket_alone_elects_without_a_history() {
     let limits = "accounts { A { jetstream: { max_streams: 1 }, users: [ { user: a, password: a } ] } }\n\
         no_auth_user: a";
-    let server = NatsServer::builder().config(limits).start().expect("start");
+    let server = configured(limits);
     let mut heard = listen(&client(&server).await).await;
     for _ in 0..2 {
         let a = start("a", server.url(), EventsConfig::default()).await;

@@ -1,12 +1,12 @@
 //! Many callers at once: each gets through, and of those who want the same, one.
 
-use nats_elect::{FencedError, FencedStore, Storage};
-use nats_elect_testing::{NatsCluster, NatsServer};
+use nats_elect::{FencedError, FencedStore};
+use nats_elect_testing::NatsCluster;
 
 use crate::support::clock::Stamp;
-use crate::support::instance::{instance, standing};
+use crate::support::instance::{replicated, standing};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, SOON, leased_for, ms};
+use crate::support::{ROLE, SOON, leased_for, ms, served};
 
 const BATCHES: (u64, u64, u64) = (2, 12, 0);
 
@@ -54,11 +54,10 @@ async fn crowd(store: &FencedStore, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_callers_write_at_once() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     if server.version() < BATCHES {
         return;
     }
-    let journal = Journal::default();
     let a = standing("a", server.url(), &journal, leased_for(ms(15_000))).await;
     let first = journal.started(ROLE, 0).await;
     let store = first.term().store().timeout(SOON);
@@ -73,11 +72,7 @@ async fn fifty_callers_write_at_once_into_three_replicas() {
         return;
     }
     let journal = Journal::default();
-    let a = instance("a", cluster.urls(), &journal)
-        .with(|builder| builder.replicas(3).storage(Storage::File))
-        .standing(leased_for(ms(15_000)))
-        .start()
-        .await;
+    let a = replicated("a", cluster.urls(), &journal, leased_for(ms(15_000))).await;
     let first = journal.started(ROLE, 0).await;
     let store = first.term().store().timeout(SOON);
     crowd(&store, "three servers").await;

@@ -15,7 +15,7 @@ use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::sentry::Sentry;
-use crate::support::{BUCKET, ROLE, comes_true, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, comes_true, configured, leased_for, ms, recovered};
 
 const TTL: std::time::Duration = ms(5000);
 /// What a loaded machine may add to the bounds of the protocol.
@@ -53,11 +53,9 @@ struct Scene {
 
 impl Scene {
     async fn set(allow_direct: bool) -> Self {
-        let server = NatsServer::builder().config(USERS).start().expect("start");
+        let server = configured(USERS);
         let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-        let all = Stranger {
-            jetstream: async_nats::jetstream::new(connect(&server, "all").await),
-        };
+        let all = Stranger::of(connect(&server, "all").await);
         if allow_direct {
             all.make_bucket(kv::Config::default()).await;
         }
@@ -122,9 +120,7 @@ impl Scene {
         };
         all.create_stream(loot).await.expect("a stream of its own");
         let client = connect(&self.server, user).await;
-        let bucket = Stranger {
-            jetstream: async_nats::jetstream::new(client.clone()),
-        };
+        let bucket = Stranger::of(client.clone());
         bucket.record().await;
         self.proxy.black_hole();
         self.cut = Stamp::now();

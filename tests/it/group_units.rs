@@ -169,20 +169,3 @@ async fn units_are_spread_by_the_load_that_their_handlers_report() {
     stop(a).await;
     stop(b).await;
 }
-
-#[tokio::test]
-async fn settings_of_an_instance_that_break_a_rule_are_named() {
-    let long = "x".repeat(256);
-    for (member, rule) in [
-        (config().label(""), "member.labels"),
-        (config().label(long), "member.labels"),
-    ] {
-        let started = RoleManager::builder()
-            .servers("nats://127.0.0.1:1")
-            .member(member)
-            .group(Group::sharded(GROUP, 1, waits()))
-            .start();
-        let error = started.await.expect_err(rule).to_string();
-        assert!(error.contains(rule), "{error}");
-    }
-}

@@ -1,41 +1,18 @@
 //! Groups: each shard has one owner at a time, whatever becomes of the instances.
 
 use nats_elect::GroupHandle;
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::eventually;
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::journal::Journal;
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, group, member, stop,
 };
-use crate::support::{SOON, comes_true, served};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_share_shards_and_take_over_from_who_stops() {
-    let (server, journal) = served();
-    let shards = 24;
-    let a = member(&server.url(), "a", shards, &journal).await;
-    all_owned(&[&a], shards).await;
-    let b = member(&server.url(), "b", shards, &journal).await;
-    let c = member(&server.url(), "c", shards, &journal).await;
-    evenly_owned(&[&a, &b, &c], shards).await;
-    let left = group(&a);
-    stop(a).await;
-    let waited = tokio::time::timeout(SOON, left.wait_until(|_| false)).await;
-    waited.expect("nothing more happens to who has left");
-    all_owned(&[&b, &c], shards).await;
-    stop(b).await;
-    let owned = all_owned(&[&c], shards).await;
-    assert_eq!(owned["c"], 24);
-    stop(c).await;
-}
+use crate::support::{SOON, comes_true, proxied, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_shards_of_a_member_that_is_cut_off_are_owned_again_after_its_lease() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(format!("127.0.0.1:{}", server.port())).expect("proxy");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let a = member(&proxy.url(), "a", 16, &journal).await;
     let b = member(&server.url(), "b", 16, &journal).await;
     all_owned(&[&a, &b], 16).await;
@@ -51,9 +28,7 @@ async fn the_shards_of_a_member_that_is_cut_off_are_owned_again_after_its_lease(
 /// Otherwise it would be counted among the members for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_key_of_a_member_that_is_cut_off_without_a_shard_is_ended() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(format!("127.0.0.1:{}", server.port())).expect("proxy");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let a = member(&server.url(), "a", 1, &journal).await;
     all_owned(&[&a], 1).await;
     let b = member(&proxy.url(), "b", 1, &journal).await;
@@ -106,7 +81,11 @@ async fn an_instance_that_joins_gets_its_share_and_one_that_leaves_hands_it_over
         .sum();
     // Fifteen to the first that joined, five from each to the next, ten from the one that left.
     assert!(moves <= 35 + 5, "{moves} moves");
+    let left = group(&a);
     stop(a).await;
+    let waited = tokio::time::timeout(SOON, left.wait_until(|_| false)).await;
+    waited.expect("nothing more happens to who has left");
+    all_owned(&[&c], shards).await;
     stop(c).await;
 }
 

@@ -2,35 +2,26 @@
 
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::{
-    AuthConfig, Group, MemberConfig, MoveCause, MoveError, RoleManager, RoleManagerBuilder,
-    UnitExplanation,
+    AuthConfig, Group, MoveCause, MoveError, RoleManager, RoleManagerBuilder, UnitExplanation,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::member::{GROUP, LEASE, group, member_with, stop, waits};
-use crate::support::operator::{Operator, SEARCH};
-use crate::support::user::{User, users_of};
+use crate::privileges::server as deployed;
+use crate::support::instance::make_bucket;
+use crate::support::member::{GROUP, group, joining, member_with, stop, waits};
+use crate::support::operator::{Operator, SEARCH, refusal};
+use crate::support::user::User;
 use crate::support::{BUCKET, SOON};
 
 fn member(url: &str, id: &str, shards: u32) -> RoleManagerBuilder {
-    member_of(url, id, Group::sharded(GROUP, shards, waits()))
-}
-
-fn member_of(url: &str, id: &str, group: Group) -> RoleManagerBuilder {
-    RoleManager::builder()
-        .servers(url)
-        .bucket(BUCKET)
-        .instance_id(id)
-        .member(MemberConfig::default().ttl(LEASE))
-        .group(group)
+    joining(url, id, Group::sharded(GROUP, shards, waits()))
 }
 
 /// Two members, each with half of the shards, and a coordinator that has nothing left to do.
 async fn pair(server: &NatsServer, shards: u32) -> (RoleManager, RoleManager) {
-    let a = member(&server.url(), "a", shards).bucket_auto_create();
-    let a = a.start().await.expect("start");
-    let b = member(&server.url(), "b", shards).start().await;
-    let b = b.expect("start");
+    let sharded = || Group::sharded(GROUP, shards, waits());
+    let join = async |id| member_with(&server.url(), id, sharded()).await;
+    let (a, b) = (join("a").await, join("b").await);
     evenly(&a, &b, shards).await;
     (a, b)
 }
@@ -108,13 +99,11 @@ async fn a_unit_goes_where_it_is_moved_by_hand_whoever_asks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_that_the_plan_would_undo_is_refused() {
     let server = NatsServer::start().expect("start");
-    let heavy = |id| {
+    let heavy = async |id| {
         let group = Group::sharded(GROUP, 3, waits()).weight("0", 2_000);
-        member_of(&server.url(), id, group)
+        member_with(&server.url(), id, group).await
     };
-    let a = heavy("a").bucket_auto_create().start().await;
-    let a = a.expect("start");
-    let b = heavy("b").start().await.expect("start");
+    let (a, b) = (heavy("a").await, heavy("b").await);
     let alone = eventually(
         SOON,
         "the heavy shard on one, two on the other",
@@ -206,26 +195,10 @@ async fn an_explanation_says_what_becomes_of_a_unit_and_what_speaks_against_each
     stop(a).await;
 }
 
-/// The instance's reason for not moving the unit.
-fn refusal<T>(answer: Result<T, AdminError>) -> Option<ProblemCode> {
-    answer.err().and_then(|error| error.refusal())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone() {
-    let users = users_of(&[
-        include_str!("../../deploy/nats/candidate.conf"),
-        include_str!("../../deploy/nats/observer.conf"),
-        include_str!("../../deploy/nats/admin.conf"),
-        include_str!("../../deploy/nats/operator.conf"),
-    ]);
-    let server = NatsServer::builder().config(&users).start().expect("start");
-    let maker = RoleManager::builder()
-        .servers(server.url())
-        .bucket(BUCKET)
-        .bucket_auto_create()
-        .auth(AuthConfig::default().user_and_password("admin", "change-me"));
-    stop(maker.start().await.expect("start")).await;
+    let server = deployed();
+    make_bucket(&server).await;
     let candidate = async |id: &str| {
         let it = member(&server.url(), id, 60)
             .auth(AuthConfig::default().user_and_password("candidate", "change-me"));
@@ -312,8 +285,7 @@ async fn operators_have_units_moved_and_read_plans_with_their_permissions_alone(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_about_groups_are_read_strictly() {
     let server = NatsServer::start().expect("start");
-    let a = member(&server.url(), "a", 2).bucket_auto_create();
-    let a = a.start().await.expect("start");
+    let a = member(&server.url(), "a", 2).start().await.expect("start");
     let without = RoleManager::builder().servers(server.url()).bucket(BUCKET);
     let without = without.instance_id("b").start().await.expect("start");
     let operator = Operator::of(&server).await;

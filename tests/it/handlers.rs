@@ -10,7 +10,8 @@ use nats_elect_testing::{TcpProxy, eventually};
 use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, release_of};
 use crate::support::clock::Stamp;
-use crate::support::instance::{Recorded, instance, never, standing};
+use crate::support::dashboard::{self, Scrape};
+use crate::support::instance::{Recorded, instance, never, standing, step_down};
 use crate::support::{
     ROLE, SOON, comes_true, leased_for, ms, panic_as_wanted, proxied, recovered, served,
 };
@@ -114,8 +115,7 @@ async fn a_handler_that_ignores_its_cancellation_is_aborted_and_the_role_freed()
     b.wait_until_following("a").await;
 
     let fault = Stamp::now();
-    let down = a.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&a.role(ROLE)).await;
     assert!(!first.term().is_valid());
     let second = journal.started(ROLE, 1).await;
     recovered("handler_ignored_cancellation", ttl, fault, &second);
@@ -151,15 +151,16 @@ async fn the_role_is_not_free_before_every_task_of_the_term_has_ended() {
     journal.started(ROLE, 0).await;
     let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
     b.wait_until_following("a").await;
-    let down = a.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&a.role(ROLE)).await;
     let second = journal.started(ROLE, 1).await;
     let ended = ended.lock().expect("no panic").expect("the task's end");
     assert!(ended <= second.start);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
+async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease_and_is_counted() {
+    dashboard::install();
+    let id = "overrunning";
     let (server, journal) = served();
     // The blocked handler runs on while another instance leads: that is what fencing is for.
     journal.allow_overlaps();
@@ -179,14 +180,14 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
             Ok(())
         }
     };
-    let a = instance("a", server.url(), &journal)
+    let a = instance(id, server.url(), &journal)
         .working(ROLE, leased_for(ttl), block)
         .role("metrics", leased_for(ms(10_000)));
     let a = apart.start(a).await;
     let first = journal.started(ROLE, 0).await;
     let metrics = journal.started("metrics", 0).await;
     let b = standing("b", server.url(), &journal, leased_for(ttl)).await;
-    b.wait_until_following("a").await;
+    b.wait_until_following(id).await;
     blocked.store(true, Ordering::SeqCst);
     // Its own lease is kept too: nobody said that it should end.
     never("an effect of the blocked thread", ttl, || {
@@ -203,6 +204,10 @@ async fn a_handler_that_blocks_its_thread_costs_no_other_role_its_lease() {
     .await;
     let overrun = |event: &Event| matches!(event, Event::HandlerOverrun { .. });
     a.log().wait_for("the overrun", overrun).await;
+    comes_true("the count", async || {
+        Scrape::now().value("election_handler_overruns_total", id, Some(("role", ROLE))) >= 1.0
+    })
+    .await;
     assert!(!first.term().is_valid());
     assert_eq!(a.state(), RoleState::Draining);
     let second = journal.started(ROLE, 1).await;
@@ -400,8 +405,7 @@ async fn a_handler_may_write_while_it_winds_down() {
         .await;
     a.wait_until_leader().await;
     let store = journal.started(ROLE, 0).await.term().store();
-    let down = a.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("stepped down").released);
+    step_down(&a.role(ROLE)).await;
     let entry = store.get("cursor").await.expect("read").expect("written");
     assert_eq!(entry.value, b"9");
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::kv;
-use nats_elect::{RoleState, Term};
+use futures::future::join_all;
+use nats_elect::RoleState;
 use nats_elect_testing::eventually;
 
 use crate::support::bucket::Stranger;
@@ -14,8 +14,7 @@ use crate::support::{ROLE, SOON, leased_for, ms, recovered, served};
 /// Whatever stands in the key is respected until its lease has been watched, then claimed over.
 async fn is_respected_for(lease: Duration, ttl: Duration, value: Vec<u8>, leader: &str) {
     let (server, journal) = served();
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, store) = Stranger::with_bucket(&server.url()).await;
     let put = store.put(ROLE, value.into()).await.expect("put");
 
     let begin = Stamp::now();
@@ -35,39 +34,24 @@ async fn is_respected_for(lease: Duration, ttl: Duration, value: Vec<u8>, leader
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_of_a_newer_version_is_respected_for_its_lease() {
-    let value = br#"{"v":99,"id":"new","token":{"of":"another kind"},"ttl_ms":1200,"x":[1]}"#;
-    is_respected_for(ms(1200), ms(500), value.to_vec(), "new").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_of_the_go_library_is_respected_for_our_own_lease() {
-    let value = br#"{"id":"go-1","token":"0b3c","priority":3}"#;
-    is_respected_for(ms(1000), ms(1000), value.to_vec(), "go-1").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_that_is_no_record_is_respected_for_our_own_lease() {
-    is_respected_for(ms(1000), ms(1000), b"\xff{ not json".to_vec(), "").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_value_is_respected_for_our_own_lease() {
-    is_respected_for(ms(1000), ms(1000), Vec::new(), "").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_huge_value_is_respected_for_our_own_lease() {
-    let value = format!(r#"{{"id":"huge","x":"{}"}}"#, "x".repeat(900_000));
-    is_respected_for(ms(1000), ms(1000), value.into_bytes(), "").await;
+async fn whatever_stands_in_the_key_is_respected_for_its_lease_or_our_own() {
+    let newer = br#"{"v":99,"id":"new","token":{"of":"another kind"},"ttl_ms":1200,"x":[1]}"#;
+    let go = br#"{"id":"go-1","token":"0b3c","priority":3}"#;
+    let huge = format!(r#"{{"id":"huge","x":"{}"}}"#, "x".repeat(900_000));
+    let no_record = [b"\xff{ not json".to_vec(), Vec::new(), huge.into_bytes()];
+    let own = |value, leader| is_respected_for(ms(1000), ms(1000), value, leader);
+    tokio::join!(
+        is_respected_for(ms(1200), ms(500), newer.to_vec(), "new"),
+        own(go.to_vec(), "go-1"),
+        join_all(no_record.map(|value| own(value, ""))),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_that_renews_is_never_overwritten() {
     let (server, journal) = served();
     let ttl = ms(5000);
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (_, store) = Stranger::with_bucket(&server.url()).await;
     let renew = async || {
         let value = br#"{"id":"go","token":"t"}"#.as_slice();
         let sent = Stamp::now();
@@ -96,8 +80,7 @@ async fn a_stranger_that_renews_is_never_overwritten() {
 async fn keys_that_are_no_roles_disturb_nobody() {
     let (server, journal) = served();
     let ttl = ms(6000);
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (_, store) = Stranger::with_bucket(&server.url()).await;
     let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;
@@ -113,16 +96,8 @@ async fn keys_that_are_no_roles_disturb_nobody() {
 async fn a_fence_record_of_another_hand_ends_the_term() {
     let (server, journal) = served();
     let ttl = ms(1500);
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
-    let a = guest("a", server.url(), &journal).working(
-        ROLE,
-        leased_for(ttl),
-        |term: Term| async move {
-            term.cancelled().await;
-            Ok(())
-        },
-    );
+    let (_, store) = Stranger::with_bucket(&server.url()).await;
+    let a = guest("a", server.url(), &journal).standing(leased_for(ttl));
     let a = a.start().await;
     let first = journal.started(ROLE, 0).await;
     let higher = br#"{"id":"x","incarnation":"00000000-0000-0000-0000-000000000007","beat":1}"#;

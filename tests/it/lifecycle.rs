@@ -13,9 +13,10 @@ use crate::support::apart::Apart;
 use crate::support::bucket::{Stranger, marker_of, release_of};
 use crate::support::clock::Stamp;
 use crate::support::instance::{
-    Instance, Recorded, ending, first_and_second, hand_over, instance, never, standing,
+    Instance, Recorded, ending, first_and_second, hand_over, instance, never, standing, step_down,
 };
 use crate::support::journal::Journal;
+use crate::support::logs::{self, records};
 use crate::support::{ROLE, SOON, comes_true, leased_for, ms, recovered, served};
 
 /// A server with a leader `a` and a follower `b`.
@@ -34,15 +35,13 @@ async fn a_leader_that_steps_down_is_replaced_at_once_and_stands_again() {
     assert_eq!(refused, Err(Error::NotLeader));
 
     let fault = Stamp::now();
-    let down = a.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&a.role(ROLE)).await;
     let second = journal.started(ROLE, 1).await;
     recovered("step_down", ttl, fault, &second);
     assert_eq!(second.instance, "b");
     assert!(second.start.since(fault) < ttl / 2, "not at once");
     a.wait_until_following("b").await;
-    let down = b.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&b.role(ROLE)).await;
     let third = journal.started(ROLE, 2).await;
     assert_eq!(third.instance, "a");
     let stranger = Stranger::connect(&server.url()).await;
@@ -318,7 +317,8 @@ async fn roles_are_added_and_removed_while_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_instances_of_one_name_are_two() {
+async fn two_instances_of_one_name_are_two_and_the_follower_says_so() {
+    let logs = logs::install();
     let (server, journal) = served();
     let ttl = ms(5000);
     let join = || instance("twin", server.url(), &journal).standing(leased_for(ttl));
@@ -334,6 +334,8 @@ async fn two_instances_of_one_name_are_two() {
         two.is_leader() || !one.is_leader() || journal.terms(ROLE).len() != 1
     })
     .await;
+    let namesake = "another running process has this instance id";
+    assert!(!records(&logs.text(), "twin", namesake).is_empty());
     let stranger = Stranger::connect(&server.url()).await;
     let record = stranger.record().await;
     let incarnation = seen.incarnation.expect("an incarnation").to_string();
@@ -412,8 +414,7 @@ async fn ten_roles_over_three_instances_fail_over_one_by_one() {
         let leader = instances.iter().find(|one| one.id == first.instance);
         let fault = Stamp::now();
         let handle = leader.expect("its leader").role(role);
-        let down = handle.step_down(StepDown::any()).await;
-        assert!(down.expect("a leader").released);
+        step_down(&handle).await;
         let second = journal.started(role, 1).await;
         recovered(&format!("one_of_ten_{role}"), ttl, fault, &second);
         assert_ne!(second.instance, first.instance);

@@ -2,23 +2,22 @@
 
 use async_nats::jetstream::stream;
 use nats_elect::{AuthConfig, Group};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::{Recorded, guest, instance};
 use crate::support::journal::Journal;
-use crate::support::logs::{self, record, records};
+use crate::support::logs::{self, has_all, record, records};
 use crate::support::member::{GROUP, joining, stop};
 use crate::support::user::{all_but, violations};
-use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, configured, leased_for, ms};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_is_logged_once_until_it_is_granted() {
     let logs = logs::install();
     let id = "logged-denied";
     let denied = all_but(&["$KV.leaders.scheduler"]);
-    let server = NatsServer::builder().config(&denied).start();
-    let server = server.expect("start");
+    let server = configured(&denied);
     let mut config = leased_for(ms(3000));
     config.max_backoff = ms(300);
     let journal = Journal::default();
@@ -33,9 +32,10 @@ async fn a_missing_permission_is_logged_once_until_it_is_granted() {
     .await;
     let log = logs.text();
     let failure = record(&log, id, "grant it");
-    for part in ["ERROR", "role=scheduler", "grant it", "permission_denied"] {
-        assert!(failure.contains(part), "{part} in {failure}");
-    }
+    has_all(
+        &failure,
+        &["ERROR", "role=scheduler", "grant it", "permission_denied"],
+    );
     for text in ["succeed again", "in a row"] {
         assert_eq!(records(&log, id, text), [""; 0], "{text}");
     }
@@ -47,8 +47,7 @@ async fn a_user_who_may_not_make_the_stream_of_the_history_is_not_told_to_grant_
     let logs = logs::install();
     let id = "logged-no-history";
     let subject = "$JS.API.STREAM.CREATE.nats-elect-events-leaders";
-    let server = NatsServer::builder().config(&all_but(&[subject])).start();
-    let server = server.expect("start");
+    let server = configured(&all_but(&[subject]));
     let journal = Journal::default();
     let a = instance(id, server.url(), &journal)
         .user("u", "p")
@@ -61,9 +60,7 @@ async fn a_user_who_may_not_make_the_stream_of_the_history_is_not_told_to_grant_
         told.pop()
     })
     .await;
-    for part in [" INFO ", subject, "nats-elect create-bucket"] {
-        assert!(told.contains(part), "{part} in {told}");
-    }
+    has_all(&told, &[" INFO ", subject, "nats-elect create-bucket"]);
     assert_eq!(records(&logs.text(), id, "grant it"), [""; 0]);
     a.stop().await;
 }
@@ -73,8 +70,7 @@ async fn a_follower_that_may_not_watch_does_not_say_that_a_healthy_leader_is_non
     let logs = logs::install();
     let id = "logged-unwatching";
     let denied = all_but(&["$JS.API.CONSUMER.CREATE.>"]);
-    let server = NatsServer::builder().config(&denied).start();
-    let server = server.expect("start");
+    let server = configured(&denied);
     let journal = Journal::default();
     let joining = instance("watched", server.url(), &journal).standing(leased_for(ms(3000)));
     let a = joining.user("all", "p").start().await;
@@ -97,8 +93,7 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
     let logs = logs::install();
     let id = "logged-outside";
     let denied = all_but(&["$KV.leaders._groups.partitions.>"]);
-    let server = NatsServer::builder().config(&denied).start();
-    let server = server.expect("start");
+    let server = configured(&denied);
     let handler = Recorded::obedient(id, &Journal::default());
     let member = joining(&server.url(), id, Group::sharded(GROUP, 1, handler))
         .auth(AuthConfig::default().user_and_password("u", "p"))
@@ -116,9 +111,7 @@ async fn a_member_that_may_not_join_says_so_once_with_the_reason() {
     // A busy machine may add a timeout.
     let trouble = r#"the member's lease is in trouble kind="permission_denied""#;
     let trouble = record(&logs.text(), id, trouble);
-    for part in [" WARN ", "_groups."] {
-        assert!(trouble.contains(part), "{part} in {trouble}");
-    }
+    has_all(&trouble, &[" WARN ", "_groups."]);
     stop(member).await;
 }
 
@@ -128,7 +121,7 @@ async fn a_bucket_that_can_not_be_made_again_in_a_full_account_is_told_of() {
     let logs = logs::install();
     let limits = "accounts { A { jetstream: { max_streams: 1 }, users: [ { user: a, password: a } ] } }\n\
         no_auth_user: a";
-    let server = NatsServer::builder().config(limits).start().expect("start");
+    let server = configured(limits);
     let journal = Journal::default();
     let a = instance("logged-in-full-account", server.url(), &journal);
     let a = a.standing(leased_for(ms(5000))).start().await;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use nats_elect::{Group, RoleHandler, RoleManager, Storage, handler_fn};
+use nats_elect::{Group, RoleHandler, RoleManager, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use rand::random_range;
 
-use crate::support::backup::Backup;
+use crate::replaced_buckets::Replaced;
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::member::{GROUP, LEASE, all_owned, group, joining, stop};
@@ -18,17 +18,6 @@ use crate::support::{SOON, ms};
 const SHARDS: u32 = 8;
 /// Members wait for the longest lease from when they noticed. The last one is cut off for a lease.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// What becomes of the bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// It is deleted, and a member makes it again.
-    Deleted,
-    /// The server that had it in memory restarts.
-    Lost,
-    /// It is deleted, and a backup of before the last moves is restored.
-    Restored,
-}
 
 /// How many handlers of each shard run, and how often one began beside another.
 #[derive(Default)]
@@ -72,30 +61,22 @@ async fn stir(members: &[RoleManager]) {
 }
 
 /// Returns how often two handlers of a shard ran at one time.
-async fn overlaps(kind: Kind, rounds: usize) -> usize {
+async fn overlaps(kind: Replaced, rounds: usize) -> usize {
     let mut server = NatsServer::start().expect("start");
     let stranger = Stranger::connect(&server.url()).await;
-    let storage = match kind {
-        Kind::Lost => Storage::Memory,
-        Kind::Deleted | Kind::Restored => Storage::File,
-    };
     let counts = Arc::<Counts>::default();
     let (mut proxies, mut members) = (Vec::new(), Vec::new());
     for number in 0..3 {
         let proxy = TcpProxy::start(server.url()).expect("start");
         let shards = Group::sharded(GROUP, SHARDS, counted(&counts));
         let member = joining(&proxy.url(), &format!("m{number}"), shards);
-        members.push(member.storage(storage).start().await.expect("start"));
+        members.push(member.storage(kind.storage()).start().await.expect("start"));
         proxies.push(proxy);
     }
     let refs: Vec<_> = members.iter().collect();
     all_owned(&refs, SHARDS).await;
     for round in 0..rounds {
-        // A server keeps no copy of what is in its memory alone.
-        let backup = match kind {
-            Kind::Restored => Some(Backup::of(&stranger).await),
-            Kind::Deleted | Kind::Lost => None,
-        };
+        let backup = kind.backup(&stranger).await;
         stir(&members).await;
         for proxy in &proxies {
             match random_range(0..6) {
@@ -105,14 +86,7 @@ async fn overlaps(kind: Kind, rounds: usize) -> usize {
             }
         }
         let replaced_at = Stamp::now();
-        match kind {
-            Kind::Deleted => stranger.delete_bucket().await,
-            Kind::Restored => {
-                stranger.delete_bucket().await;
-                backup.expect("a backup").restore(&stranger).await;
-            }
-            Kind::Lost => server.restart().expect("started again"),
-        }
+        kind.happen(&mut server, &stranger, backup).await;
         tokio::time::sleep(LEASE.mul_f64(random_range(0.0..1.0))).await;
         proxies.iter().for_each(TcpProxy::restore);
         // By then no handler runs that began before.
@@ -141,7 +115,7 @@ async fn overlaps(kind: Kind, rounds: usize) -> usize {
 async fn members_that_run_throughout_never_share_a_unit_of_a_replaced_bucket() {
     let rounds = std::env::var("NATS_ELECT_REPLACED_ROUNDS");
     let rounds: usize = rounds.map_or(1, |it| it.parse().expect("a number"));
-    let kinds = [Kind::Deleted, Kind::Lost, Kind::Restored].repeat(2);
+    let kinds = [Replaced::Deleted, Replaced::Restarted, Replaced::Restored].repeat(2);
     let found = join_all(kinds.iter().map(|kind| overlaps(*kind, rounds))).await;
     assert_eq!(found.iter().sum::<usize>(), 0, "{kinds:?}: {found:?}");
 }

@@ -2,17 +2,16 @@
 #![expect(clippy::float_cmp, reason = "small whole numbers")]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
 
 use nats_elect::{Group, Handoff, METRICS, Metric, RoleManager, StepDown, Term, handler_fn};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
 use crate::metrics_page::{STAGES, values_of};
-use crate::support::apart::Apart;
 use crate::support::bucket::Stranger;
 use crate::support::dashboard::{self, Scrape};
-use crate::support::instance::{Recorded, hand_over, instance, standing};
+use crate::support::instance::{Recorded, hand_over, standing};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::member::{GROUP, LEASE, member_with, stop, waits};
 use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms, proxied, served};
@@ -64,9 +63,8 @@ async fn sharded(proxy: &TcpProxy, id: &str, journal: &Journal) -> RoleManager {
 async fn the_metrics_of_a_group_tell_who_owns_its_units_and_which_nobody_owns() {
     dashboard::install();
     let logs = logs::install();
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let proxies = [(); 2].map(|()| TcpProxy::start(server.url()).expect("start"));
-    let journal = Journal::default();
     let (one, other) = ("grouped-1", "grouped-2");
     let both = [one, other];
     let all = 12.0;
@@ -307,37 +305,6 @@ async fn every_metric_is_there_after_a_failover_and_says_the_truth() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blocked_handler_is_counted_as_an_overrun() {
-    dashboard::install();
-    let (server, journal) = served();
-    let ttl = ms(500);
-    let id = "overrunning";
-    let apart = Apart::new();
-    let (end, blocked) = mpsc::channel::<()>();
-    let blocked = Arc::new(Mutex::new(blocked));
-    let a = instance(id, server.url(), &journal).working(ROLE, leased_for(ttl), move |_| {
-        let blocked = Arc::clone(&blocked);
-        async move {
-            // Blocks its thread, for as long as the test wants.
-            let _ = blocked.lock().expect("no panic").recv();
-            Ok(())
-        }
-    });
-    let a = apart.start(a).await;
-    journal.started(ROLE, 0).await;
-    let role = a.role(ROLE);
-    tokio::spawn(async move { role.step_down(StepDown::any()).await });
-    eventually(SOON, "the count", async || {
-        let overruns = Scrape::now().value("election_handler_overruns_total", id, None);
-        (overruns == 1.0).then_some(())
-    })
-    .await;
-    assert_eq!(Scrape::now().value("election_is_leader", id, None), 0.0);
-    drop(end);
-    journal.ended(ROLE, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
     dashboard::install();
     let (server, proxy, journal) = proxied();
@@ -393,11 +360,10 @@ async fn a_role_without_a_leader_and_what_becomes_of_handoffs_are_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fenced_writes_are_counted_by_their_ends() {
     dashboard::install();
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     if server.version() < (2, 12, 0) {
         return;
     }
-    let journal = Journal::default();
     let id = "fenced-metered";
     let _a = standing(id, server.url(), &journal, leased_for(ms(10_000))).await;
     let first = journal.started(ROLE, 0).await;

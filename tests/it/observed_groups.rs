@@ -10,13 +10,13 @@ use nats_elect::{
 use nats_elect_core::assignment::{Changes, Epoch, Map, MemberRecord, Units, ended};
 use nats_elect_core::name::InstanceId;
 use nats_elect_core::record::Nonce;
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 use uuid::Uuid;
 
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, SOON, comes_true, ms, served};
+use crate::support::{BUCKET, SOON, comes_true, ms, proxied, served};
 
 const SHARDS: u32 = 12;
 
@@ -82,9 +82,7 @@ async fn all_owned_by(observer: &Observer, ids: &[&str]) -> ObservedGroups {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_sees_the_units_of_each_member_and_whether_it_lives() {
-    let server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(format!("127.0.0.1:{}", server.port())).expect("proxy");
-    let journal = Journal::default();
+    let (server, proxy, journal) = proxied();
     let a = member(&server.url(), "a", &journal).await;
     let b = member(&proxy.url(), "b", &journal).await;
     let observer = observer(&server.url()).await;
@@ -205,8 +203,7 @@ async fn write_map(store: &kv::Store, created: u64, members: &[Epoch]) -> u64 {
 #[tokio::test]
 async fn what_stands_under_the_keys_of_groups_is_told_whatever_it_is() {
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, store) = Stranger::with_bucket(&server.url()).await;
     let observer = observer(&server.url()).await;
     let empty = observer.groups(Duration::ZERO).await.expect("a look");
     assert_eq!(empty, ObservedGroups::default());
@@ -392,8 +389,7 @@ async fn who_follows_says_when_it_sees_nothing_and_goes_on_when_nats_is_back() {
 #[tokio::test]
 async fn who_follows_keeps_nothing_of_a_bucket_that_was_replaced() {
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, store) = Stranger::with_bucket(&server.url()).await;
     let rubbish = || "rubbish".into();
     store.put("_groups.old.map", rubbish()).await.expect("put");
     let observer = observer(&server.url()).await;

@@ -1,17 +1,17 @@
 //! An observer of elections: what it tells of them, and what it costs.
 
-use async_nats::jetstream::kv;
 use futures::StreamExt;
 use nats_elect::{AuthConfig, Change, ChangeCause, Error, Observer, RoleConfig, Standing};
 use nats_elect_testing::{Direction, NatsServer, TcpProxy, eventually};
 
+use crate::privileges::server as deployed;
 use crate::support::bucket::Stranger;
 use crate::support::child::{ChildInstance, Orders};
 use crate::support::clock::Stamp;
-use crate::support::instance::{guest, hand_over, instance, never, standing};
+use crate::support::instance::{guest, hand_over, instance, make_bucket, never, standing};
 use crate::support::journal::Journal;
 use crate::support::onlooker::{Onlooker, looking_at};
-use crate::support::user::{User, users_of};
+use crate::support::user::User;
 use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,8 +129,7 @@ async fn a_leader_that_was_killed_is_told_as_gone_after_its_lease_and_not_before
 async fn two_hundred_roles_are_watched_by_two_consumers() {
     const ROLES: usize = 200;
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, store) = Stranger::with_bucket(&server.url()).await;
     let renew = async || {
         for i in 0..ROLES {
             let value = format!(r#"{{"id":"n{i}","token":"t","ttl_ms":60000}}"#);
@@ -174,18 +173,10 @@ async fn two_hundred_roles_are_watched_by_two_consumers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_permissions_of_an_observer_are_enough() {
-    let files = [
-        include_str!("../../deploy/nats/candidate.conf"),
-        include_str!("../../deploy/nats/observer.conf"),
-        include_str!("../../deploy/nats/admin.conf"),
-    ];
-    let server = NatsServer::builder().config(&users_of(&files)).start();
-    let server = server.expect("start");
+    let server = deployed();
     let journal = Journal::default();
     let ttl = ms(1500);
-    let maker = instance("maker", server.url(), &journal);
-    let maker = maker.user("admin", "change-me");
-    maker.start().await.stop().await;
+    make_bucket(&server).await;
     let a = guest("a", server.url(), &journal)
         .user("candidate", "change-me")
         .standing(leased_for(ttl));
@@ -210,8 +201,7 @@ async fn the_permissions_of_an_observer_are_enough() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_strangers_write_is_told_as_far_as_it_can_be_read_and_stops_nothing() {
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, store) = Stranger::with_bucket(&server.url()).await;
     let builder = looking_at(server.url()).default_ttl(ms(1000));
     let on = Onlooker::start(builder).await;
     store.put(ROLE, "\u{1}{ no json".into()).await.expect("put");
@@ -297,7 +287,7 @@ async fn only_whom_a_trusted_key_signed_for_is_told_as_a_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_bucket_is_waited_for_and_then_said_to_be_missing() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let missing = looking_at(server.url())
         .start_timeout(ms(2500))
         .start()
@@ -305,7 +295,6 @@ async fn a_missing_bucket_is_waited_for_and_then_said_to_be_missing() {
     let missing = missing.expect_err("no bucket");
     assert_eq!(missing, Error::BucketMissing(BUCKET.into()));
 
-    let journal = Journal::default();
     let starting = tokio::spawn(looking_at(server.url()).start());
     never("a start without a bucket", ms(300), || {
         starting.is_finished()
@@ -334,8 +323,7 @@ async fn a_missing_bucket_is_waited_for_and_then_said_to_be_missing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_changes_that_is_too_slow_is_told_how_many_it_missed() {
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
+    let (_, store) = Stranger::with_bucket(&server.url()).await;
     // Nobody's lease runs out meanwhile.
     let observer = looking_at(server.url()).default_ttl(ms(600_000));
     let observer = observer.start().await.expect("an observer");

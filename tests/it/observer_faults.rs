@@ -4,7 +4,7 @@ use nats_elect::{Change, ChangeCause, Standing, Storage, WatchStatus};
 use nats_elect_testing::{NatsCluster, TcpProxy, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{instance, never, standing};
+use crate::support::instance::{instance, never, replicated, standing};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::onlooker::{Onlooker, looking_at};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, proxied, served};
@@ -157,10 +157,13 @@ async fn a_bucket_that_is_deleted_and_made_anew_is_told_and_every_role_begins_an
 async fn it_sees_on_when_the_leader_of_the_stream_dies() {
     let mut cluster = NatsCluster::start(3).expect("start");
     let journal = Journal::default();
-    let a = instance("a", cluster.urls(), &journal)
-        .with(|builder| builder.replicas(3).storage(Storage::File))
-        .standing(leased_for(ms(60_000)).heartbeat_interval(ms(1000)));
-    let a = a.start().await;
+    let a = replicated(
+        "a",
+        cluster.urls(),
+        &journal,
+        leased_for(ms(60_000)).heartbeat_interval(ms(1000)),
+    )
+    .await;
     let first = journal.started(ROLE, 0).await;
     let on = Onlooker::start(looking_at(cluster.urls())).await;
     on.follows("a").await;

@@ -7,7 +7,7 @@ use nats_elect_testing::{NatsCluster, NatsServer, eventually};
 use crate::support::backup::{Backup, DiskCopy};
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, first_and_second, hand_over, instance};
+use crate::support::instance::{Instance, failure, first_and_second, hand_over, instance};
 use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, served};
 
@@ -129,10 +129,6 @@ async fn a_single_server_that_is_restarted_or_killed_ends_no_term_of_a_default_l
     b.wait_until_following("a").await;
 }
 
-fn tells_of_lost_writes(event: &Event) -> bool {
-    matches!(event, Event::Failure { kind, .. } if *kind == FailureKind::Regression)
-}
-
 /// A fleet of short leases, in a bucket on disk.
 struct Fleet {
     url: String,
@@ -213,7 +209,7 @@ async fn what_a_restored_backup_does_to_fencing_tokens_is_up_to_the_server_and_a
     } else {
         assert!(token > last, "{token} after {last}");
     }
-    assert_eq!(c.log().count(tells_of_lost_writes), 0);
+    assert_eq!(c.log().count(failure(FailureKind::Regression)), 0);
     c.stop().await;
     server.restart().expect("started again");
     let again = Stranger::connect(&server.url()).await;
@@ -254,7 +250,9 @@ async fn a_backup_that_is_restored_under_a_running_fleet_is_noticed() {
             )
         };
         let told = b.log().count(ends) > 0
-            && a.log().count(tells_of_lost_writes) + b.log().count(tells_of_lost_writes) > 0;
+            && a.log().count(failure(FailureKind::Regression))
+                + b.log().count(failure(FailureKind::Regression))
+                > 0;
         told.then_some(())
     })
     .await;
@@ -279,7 +277,11 @@ async fn an_old_copy_of_the_disk_takes_the_fencing_tokens_of_a_fresh_fleet_back(
     let token = after.journal.started(ROLE, 0).await.fencing_token;
     assert_eq!(token.epoch, last.epoch);
     assert!(token.sequence < last.sequence, "{token} after {last}");
-    assert_eq!(c.log().count(tells_of_lost_writes), 0, "nobody knows");
+    assert_eq!(
+        c.log().count(failure(FailureKind::Regression)),
+        0,
+        "nobody knows"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -296,7 +298,7 @@ async fn an_old_copy_of_the_disk_under_a_running_fleet_is_noticed_and_tokens_gro
     copy.put_back(&mut server);
     assert!(fleet.term_after(last).await.fencing_token > last);
     eventually(SOON, "a word of the lost writes", async || {
-        let told = [&a, &b].map(|one| one.log().count(tells_of_lost_writes));
+        let told = [&a, &b].map(|one| one.log().count(failure(FailureKind::Regression)));
         (told != [0, 0]).then_some(())
     })
     .await;

@@ -9,6 +9,7 @@ use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 use crate::support::clock::Stamp;
 use crate::support::instance::{Instance, hand_over, instance, never, standing};
 use crate::support::journal::Journal;
+use crate::support::member::waits;
 use crate::support::{ROLE, SOON, comes_true, leased_for, ms, served};
 
 /// Instances of these names, of which the first leads.
@@ -167,11 +168,7 @@ async fn a_paused_manager_pauses_roles_that_come_later_and_the_last_order_counts
     let paused = |role: &str| a.role(role).status().paused;
     assert!(paused("first") && paused("second"));
 
-    let handler = nats_elect::handler_fn(|term: nats_elect::Term| async move {
-        term.cancelled().await;
-        Ok(())
-    });
-    let later = a.manager().add_role("later", config, handler).await;
+    let later = a.manager().add_role("later", config, waits()).await;
     let later = later.expect("added");
     assert!(later.status().paused);
     a.role("second").resume().await.expect("it runs");

@@ -10,19 +10,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::clock::Stamp;
 use crate::support::credentials::Files;
-use crate::support::instance::{Instance, Recorded, guest, instance};
+use crate::support::instance::{Instance, Recorded, failure, guest, instance};
 use crate::support::journal::Journal;
 use crate::support::logs::record;
 use crate::support::member::{GROUP, all_owned, evenly_owned, joining, stop};
 use crate::support::user::{all_but, violations};
-use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, configured, leased_for, logs, ms};
 
 const CLAIM: &str = "$KV.leaders.scheduler";
 const FENCE: &str = "$KV.leaders._fence.scheduler";
-
-fn server(config: &str) -> NatsServer {
-    NatsServer::builder().config(config).start().expect("start")
-}
 
 /// Tries again each second what does not pass by itself.
 fn patient() -> RoleConfig {
@@ -43,7 +39,7 @@ async fn restricted(id: &str, server: &NatsServer, journal: &Journal) -> Instanc
 
 /// An instance whose server forbids it these subjects.
 async fn without(denied: &[&str]) -> (NatsServer, Journal, Instance) {
-    let (server, journal) = (server(&all_but(denied)), Journal::default());
+    let (server, journal) = (configured(&all_but(denied)), Journal::default());
     let a = restricted("a", &server, &journal).await;
     (server, journal, a)
 }
@@ -90,6 +86,13 @@ async fn a_role_that_is_forbidden_says_so_soon_and_others_are_led() {
     assert!((2..=6).contains(&tried), "{tried} attempts");
     assert_eq!(journal.terms("metrics").len(), 1);
     assert!(journal.terms(ROLE).is_empty());
+    assert_eq!(a.log_of("metrics").count(denies(CLAIM)), 0);
+
+    // Somebody who may leads it, and the limited one follows.
+    let b = guest("b", server.url(), &journal).user("all", "p");
+    let _b = b.standing(patient()).start().await;
+    assert_eq!(journal.started(ROLE, 0).await.instance, "b");
+    a.wait_until_following("b").await;
     a.stop().await;
 }
 
@@ -122,7 +125,7 @@ async fn who_may_claim_but_not_fence_leaves_the_role_to_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     let data = "$KV.leaders._data.scheduler.>";
-    let server = server(&all_but(&["$KV.leaders._data.>"]));
+    let server = configured(&all_but(&["$KV.leaders._data.>"]));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
         .user("u", "p")
@@ -146,15 +149,12 @@ async fn who_may_lead_but_not_keep_data_is_told_and_loses_no_role_by_it() {
     server.pause().expect("pause");
     let paused = Stamp::now();
     let late = tokio::spawn(async move { store.put("a", "2").await });
-    let unanswered = |event: &Event| {
-        let kind = FailureKind::Timeout;
-        matches!(event, Event::Failure { kind: told, .. } if *told == kind)
-    };
+    let unanswered = failure(FailureKind::Timeout);
     let log = a.log();
-    log.wait_for_after(paused, "a late heartbeat", unanswered)
+    log.wait_for_after(paused, "a late heartbeat", &unanswered)
         .await;
-    let once = log.count(unanswered);
-    comes_true("another", async || log.count(unanswered) > once).await;
+    let once = log.count(&unanswered);
+    comes_true("another", async || log.count(&unanswered) > once).await;
     server.resume().expect("resume");
     log.wait_for_after(paused, "the refusal of the late write", &concerns)
         .await;
@@ -179,15 +179,13 @@ async fn a_member_that_may_not_write_what_groups_need_says_so_and_owns_units_whe
     ] {
         let files = Files::new();
         files.write("users.conf", &all_but(&[denied]));
-        let server = server(&files.included("users.conf"));
+        let server = configured(&files.included("users.conf"));
         let journal = Journal::default();
         let id = format!("not-granted-{}", denied.len());
         let shards = Recorded::obedient(&id, &journal);
         let a = instance(&id, server.url(), &journal)
-            .with(|it| {
-                it.auth(AuthConfig::default().user_and_password("u", "p"))
-                    .group(Group::sharded("shards", 20, shards))
-            })
+            .user("u", "p")
+            .with(|it| it.group(Group::sharded("shards", 20, shards)))
             .standing(patient())
             .start()
             .await;
@@ -221,7 +219,7 @@ async fn who_may_not_write_the_map_any_more_leaves_it_to_others_and_keeps_its_un
     let logs = logs::install();
     let files = Files::new();
     files.write("users.conf", &all_but(&[]));
-    let server = server(&files.included("users.conf"));
+    let server = configured(&files.included("users.conf"));
     let journal = Journal::default();
     let start = async |id: &str, user: &str| {
         let group = Group::sharded(GROUP, 4, Recorded::obedient(id, &journal));
@@ -254,20 +252,15 @@ async fn who_may_not_write_the_map_any_more_leaves_it_to_others_and_keeps_its_un
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_may_not_keep_data_is_told_and_owns_on() {
-    let server = server(&all_but(&["$KV.leaders._gdata.>", "$KV.leaders._guard.>"]));
+    let server = configured(&all_but(&["$KV.leaders._gdata.>", "$KV.leaders._guard.>"]));
     if server.version() < (2, 12, 0) {
         return;
     }
     let journal = Journal::default();
+    let shards = Group::sharded("shards", 2, Recorded::obedient("a", &journal));
     let a = instance("a", server.url(), &journal)
-        .with(|it| {
-            it.auth(AuthConfig::default().user_and_password("u", "p"))
-                .group(Group::sharded(
-                    "shards",
-                    2,
-                    Recorded::obedient("a", &journal),
-                ))
-        })
+        .user("u", "p")
+        .with(|it| it.group(shards))
         .standing(patient())
         .start()
         .await;
@@ -292,7 +285,7 @@ async fn an_owner_that_may_not_keep_data_is_told_and_owns_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conditional_write_without_its_guard_says_what_is_not_permitted() {
     let guard = "$KV.leaders._guard.scheduler";
-    let server = server(&all_but(&[guard]));
+    let server = configured(&all_but(&[guard]));
     if server.version() < (2, 12, 0) {
         return;
     }
@@ -332,7 +325,7 @@ async fn without_the_watch_roles_are_led_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_the_callers_own_shows_it_as_a_timeout_that_names_the_subject() {
-    let server = server(&all_but(&[CLAIM]));
+    let server = configured(&all_but(&[CLAIM]));
     let login = async_nats::ConnectOptions::with_user_and_password("u".into(), "p".into());
     let client = login.connect(server.url()).await.expect("connect");
     let journal = Journal::default();
@@ -351,7 +344,7 @@ async fn a_client_of_the_callers_own_shows_it_as_a_timeout_that_names_the_subjec
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whose_inbox_is_elsewhere_says_where() {
-    let server = server(
+    let server = configured(
         r#"authorization { users = [
             { user: u, password: p, permissions: { publish: ">", subscribe: "_MINE.elect.>" } } ] }"#,
     );
@@ -383,18 +376,21 @@ async fn whose_inbox_is_elsewhere_says_where() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_that_may_not_be_made_is_told_at_the_start() {
-    let subject = "$JS.API.STREAM.CREATE.KV_leaders";
-    let server = server(&all_but(&[subject]));
-    let joining = instance("a", server.url(), &Journal::default()).user("u", "p");
-    let begin = Stamp::now();
-    let error = joining.try_start().await.err().expect("a refusal");
-    assert!(Stamp::now().since(begin) < ms(5000));
-    let Error::PermissionDenied(reason) = &error else {
-        panic!("{error:?}");
-    };
-    for part in [subject, "the missing bucket", "nats-elect create-bucket"] {
-        assert!(reason.contains(part), "{reason}");
+async fn a_bucket_that_may_not_be_made_or_looked_at_is_told_at_the_start() {
+    let create = ["the missing bucket", "nats-elect create-bucket"];
+    for (verb, parts) in [("CREATE", &create[..]), ("INFO", &[])] {
+        let subject = format!("$JS.API.STREAM.{verb}.KV_leaders");
+        let server = configured(&all_but(&[&subject]));
+        let joining = instance("a", server.url(), &Journal::default()).user("u", "p");
+        let begin = Stamp::now();
+        let error = joining.try_start().await.err().expect("a refusal");
+        assert!(Stamp::now().since(begin) < ms(5000));
+        let Error::PermissionDenied(reason) = &error else {
+            panic!("{error:?}");
+        };
+        for part in parts.iter().chain([&&*subject]) {
+            assert!(reason.contains(part), "{reason}");
+        }
     }
 }
 
@@ -421,7 +417,7 @@ fn reload(server: &NatsServer, files: &Files, users: &str) {
 async fn what_is_granted_later_is_used_and_what_is_taken_away_ends_the_term() {
     let files = Files::new();
     files.write("users.conf", &all_but(&[CLAIM]));
-    let server = server(&files.included("users.conf"));
+    let server = configured(&files.included("users.conf"));
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     a.log().wait_for("a word of it", denies(CLAIM)).await;
@@ -458,7 +454,7 @@ async fn an_inbox_that_is_taken_away_is_told_and_back_when_it_is_granted() {
         )
     };
     files.write("users.conf", &users(">"));
-    let server = server(&files.included("users.conf"));
+    let server = configured(&files.included("users.conf"));
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     journal.started(ROLE, 0).await;
@@ -491,7 +487,7 @@ async fn credentials_that_are_refused_later_are_told_and_tried_on() {
         format!("authorization {{ users = [ {{ user: u, password: {password} }} ] }}\n")
     };
     files.write("users.conf", &users("p"));
-    let server = server(&files.included("users.conf"));
+    let server = configured(&files.included("users.conf"));
     let journal = Journal::default();
     let a = restricted("a", &server, &journal).await;
     journal.started(ROLE, 0).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{self, kv};
+use async_nats::jetstream::kv;
 use futures::StreamExt;
 use nats_elect::{
     AuthConfig, Event, EventsConfig, FailureKind, Group, GroupHandle, Handoff, History,
@@ -12,10 +12,10 @@ use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, Recorded, guest, hand_over};
+use crate::support::instance::{Instance, Recorded, guest, hand_over, make_bucket};
 use crate::support::journal::Journal;
 use crate::support::user::{User, users_of};
-use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, recovered};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, configured, leased_for, ms, recovered};
 
 const FILES: [&str; 5] = [
     include_str!("../../deploy/nats/candidate.conf"),
@@ -26,19 +26,9 @@ const FILES: [&str; 5] = [
 ];
 const PASSWORD: &str = "change-me";
 
-fn server() -> NatsServer {
-    let users = users_of(&FILES);
-    let server = NatsServer::builder().config(&users).start();
-    server.expect("start")
-}
-
-/// An instance of the admin's makes the bucket as the library does, and leaves.
-async fn make_bucket(server: &NatsServer) {
-    let maker = guest("maker", server.url(), &Journal::default()).with(|it| {
-        it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
-            .bucket_auto_create()
-    });
-    maker.start().await.stop().await;
+/// A server with the users of `deploy/nats`.
+pub fn server() -> NatsServer {
+    configured(&users_of(&FILES))
 }
 
 /// A server and its bucket, which a candidate uses.
@@ -69,7 +59,7 @@ async fn is_proven(leader: &Instance) {
 #[tokio::test]
 async fn each_file_is_a_configuration_that_the_server_takes() {
     for file in FILES {
-        NatsServer::builder().config(file).start().expect("start");
+        configured(file);
     }
 }
 
@@ -209,9 +199,7 @@ async fn nothing_is_written_or_permitted_where_a_question_says_that_an_answer_sh
         user.may_not_publish(place).await;
     }
     let admin = User::connect(&server.url(), "admin", PASSWORD).await;
-    let watcher = Stranger {
-        jetstream: jetstream::new(admin.client.clone()),
-    };
+    let watcher = Stranger::of(admin.client.clone());
     for key in ["nobody", "_fence.nobody"] {
         assert!(watcher.find(key).await.is_none(), "{key}");
     }
@@ -225,9 +213,7 @@ async fn an_observer_sees_everything_and_writes_nothing() {
     journal.started(ROLE, 0).await;
 
     let user = User::connect(&server.url(), "observer", PASSWORD).await;
-    let observer = Stranger {
-        jetstream: jetstream::new(user.client.clone()),
-    };
+    let observer = Stranger::of(user.client.clone());
     // The stream's settings, and keys from its leader.
     assert_eq!(observer.record().await["id"], "a");
     observer.fence_sequence(ROLE).await;
@@ -280,11 +266,8 @@ async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
     let server = server();
     let kept = EventsConfig::default().keep(Duration::from_secs(3600));
     let maker = guest("maker", server.url(), &Journal::default())
-        .with(|it| {
-            it.auth(AuthConfig::default().user_and_password("admin", PASSWORD))
-                .bucket_auto_create()
-        })
-        .with(|it| it.events(kept.clone()));
+        .user("admin", PASSWORD)
+        .with(|it| it.bucket_auto_create().events(kept.clone()));
     let maker = maker.start().await;
     let observer = User::connect(&server.url(), "observer", PASSWORD).await;
     // Nobody else may make the stream.
@@ -294,10 +277,8 @@ async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
     .await;
     maker.stop().await;
     let a = guest("a", server.url(), &Journal::default())
-        .with(|it| {
-            it.auth(AuthConfig::default().user_and_password("candidate", PASSWORD))
-                .events(kept)
-        })
+        .user("candidate", PASSWORD)
+        .with(|it| it.events(kept))
         .standing(leased_for(ms(1000)));
     let a = a.start().await;
     a.wait_until_leader().await;
@@ -315,9 +296,7 @@ async fn leader_changes_are_kept_by_those_who_may_and_read_by_an_observer() {
 async fn an_admin_makes_and_edits_the_bucket_and_forces_a_failover() {
     let server = server();
     let user = User::connect(&server.url(), "admin", PASSWORD).await;
-    let admin = Stranger {
-        jetstream: jetstream::new(user.client.clone()),
-    };
+    let admin = Stranger::of(user.client.clone());
     let store = admin.make_bucket(kv::Config::default()).await;
     let mut config = admin.stream().await.cached_info().config.clone();
     config.description = Some("who leads".into());
@@ -377,27 +356,4 @@ async fn whoever_may_ask_jetstream_can_have_its_answer_stand_in_a_key_and_ends_a
     // After the lease of what stands there, whatever it is.
     let next = journal.started(ROLE, 1).await;
     assert!(next.fencing_token > first.fencing_token);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_confirms_a_write_to_whatever_subject_its_writer_names() {
-    let server = server();
-    make_bucket(&server).await;
-    let victim = User::connect(&server.url(), "observer", PASSWORD).await;
-    let inbox = victim.client.new_inbox();
-    let mut answers = victim.client.subscribe(inbox.clone()).await.expect("inbox");
-    // The server takes what one connection sends in its order.
-    let question = format!("$JS.API.STREAM.INFO.KV_{BUCKET}");
-    let answered = victim.client.request(question, "".into()).await;
-    answered.expect("subscribed");
-    let writer = User::connect(&server.url(), "candidate", PASSWORD).await;
-    let written = writer
-        .client
-        .publish_with_reply("$KV.leaders.metrics", inbox, "{}".into());
-    written.await.expect("published");
-    let answer = tokio::time::timeout(SOON, answers.next()).await;
-    let answer = answer.expect("an answer").expect("an answer").payload;
-    let ack: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
-    assert_eq!(ack["stream"], "KV_leaders");
-    assert_eq!(writer.denied(), [""; 0], "it may not publish to inboxes");
 }

@@ -1,10 +1,10 @@
 //! Proofs of leadership.
 
-use nats_elect::{ConnectionStatus, EndCause, Error, Event, StepDown, TermError};
+use nats_elect::{ConnectionStatus, EndCause, Error, Event, TermError};
 use nats_elect_testing::{Direction, eventually};
 
 use crate::support::bucket::Stranger;
-use crate::support::instance::{instance, never, standing};
+use crate::support::instance::{ending, instance, never, standing, step_down};
 use crate::support::{BUCKET, ROLE, SOON, leased_for, ms, patient, proxied, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,8 +129,7 @@ async fn an_old_term_proves_nothing_although_its_instance_leads_again() {
     )
     .await;
     let first = journal.started(ROLE, 0).await;
-    let down = a.role(ROLE).step_down(StepDown::any()).await;
-    assert!(down.expect("a leader").released);
+    step_down(&a.role(ROLE)).await;
     let second = journal.started(ROLE, 1).await;
     a.wait_until_leader().await;
     assert_eq!(first.term().validate().await, Err(TermError::NotLeader));
@@ -173,7 +172,7 @@ async fn a_leader_sends_heartbeats_and_nothing_else_while_its_watch_is_alive() {
     let bucket = stranger.store().await;
     let put = bucket.put(format!("_fence.{ROLE}"), "by hand".into()).await;
     put.expect("stored");
-    let superseded = |event: &Event| matches!(event, Event::TermEnding { cause, .. } if *cause == EndCause::Superseded);
+    let superseded = ending(EndCause::Superseded);
     a.log().wait_for("the end of the term", superseded).await;
     first.term().cancelled().await;
 }

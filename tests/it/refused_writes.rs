@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::{self, StorageType};
 use futures::StreamExt;
-use nats_elect::{Event, FailureKind, Outcome, RoleConfig, RoleManagerBuilder, Storage};
+use nats_elect::{Event, FailureKind, RoleConfig, RoleManagerBuilder, Storage};
 use nats_elect_testing::{NatsServer, eventually};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -21,28 +21,14 @@ use crate::full_account::{fill_account, small_account};
 
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{EventLog, Instance, Joining, guest, instance, never};
+use crate::support::instance::{
+    EventLog, Instance, Joining, failure, guest, instance, is_confirmed, never,
+};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, logs, ms};
-
-fn is_full(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Failure {
-            kind: FailureKind::BucketFull,
-            ..
-        }
-    )
-}
+use crate::support::{BUCKET, ROLE, SOON, comes_true, configured, leased_for, logs, ms};
 
 async fn confirmed_after(log: &EventLog, time: Stamp) {
-    let confirmed = |event: &Event| {
-        let Event::HeartbeatEnded { outcome, .. } = event else {
-            return false;
-        };
-        *outcome == Outcome::Confirmed
-    };
-    log.wait_for_after(time, "a confirmed heartbeat", confirmed)
+    log.wait_for_after(time, "a confirmed heartbeat", is_confirmed)
         .await;
 }
 
@@ -62,7 +48,7 @@ async fn an_account_that_is_full_for_two_seconds_ends_no_term() {
     let heap = fill_account(&stranger.jetstream, StorageType::Memory).await;
     for role in [ROLE, "network"] {
         a.log_of(role)
-            .wait_for("a refused heartbeat", is_full)
+            .wait_for("a refused heartbeat", failure(FailureKind::BucketFull))
             .await;
     }
     never("the end of a term", ms(2000), || {
@@ -327,16 +313,13 @@ async fn thirty_roles_on_a_full_disk_are_claimed_thirty_times_a_second_at_most()
 async fn an_account_without_room_for_a_watch_leaves_its_roles_led() {
     logs::install();
     logs::install();
-    let server = NatsServer::builder()
-        .config(
-            r#"accounts { small: {
+    let server = configured(
+        r#"accounts { small: {
                 jetstream: { max_mem: 16M, max_file: 16M, max_consumers: 1 },
                 users: [{ user: "any", password: "any" }]
             } }
             no_auth_user: any"#,
-        )
-        .start()
-        .expect("start");
+    );
     let stranger = Stranger::connect(&server.url()).await;
     let other = stream::Config {
         name: "other".into(),

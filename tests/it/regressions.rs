@@ -2,23 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use nats_elect::{
-    BoxError, Error, RoleConfig, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions, Term,
-    handler_fn,
+    BoxError, Error, RoleHandler, RoleManager, RoleManagerBuilder, StopOptions, Term, handler_fn,
 };
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::bucket::publish_headers;
-use crate::support::{comes_true, logs};
-
-const SOON: Duration = Duration::from_secs(30);
-const ROLE: &str = "scheduler";
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::support::member::waits;
+use crate::support::{ROLE, SOON, comes_true, leased_for, logs, ms};
 
 fn builder(id: &str, server: &NatsServer) -> RoleManagerBuilder {
     RoleManager::builder()
@@ -27,15 +19,11 @@ fn builder(id: &str, server: &NatsServer) -> RoleManagerBuilder {
         .instance_id(id)
 }
 
-fn leased_for(ttl: Duration) -> RoleConfig {
-    RoleConfig::default().ttl(ttl)
-}
-
-fn obedient() -> impl RoleHandler {
-    handler_fn(|term: Term| async move {
-        term.cancelled().await;
-        Ok(())
-    })
+/// An instance that leads the role of most tests.
+async fn leading(builder: RoleManagerBuilder) -> RoleManager {
+    let manager = builder.start().await.expect("start");
+    leads(&manager, ROLE).await;
+    manager
 }
 
 async fn leads(manager: &RoleManager, role: &str) {
@@ -46,13 +34,10 @@ async fn leads(manager: &RoleManager, role: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_of_reconnects_does_not_end_the_elections() {
     let mut server = NatsServer::start().expect("start");
-    let manager = builder("a", &server)
+    let builder = builder("a", &server)
         .connect_options(async_nats::ConnectOptions::new().max_reconnects(3))
-        .role(ROLE, leased_for(ms(1000)), obedient())
-        .start()
-        .await
-        .expect("start");
-    leads(&manager, ROLE).await;
+        .role(ROLE, leased_for(ms(1000)), waits());
+    let manager = leading(builder).await;
     server.kill();
     tokio::time::sleep(ms(3000)).await;
     server.restart().expect("restart");
@@ -63,12 +48,8 @@ async fn a_limit_of_reconnects_does_not_end_the_elections() {
 async fn fencing_tokens_grow_also_in_instances_that_did_not_see_the_bucket_go() {
     let server = NatsServer::start().expect("start");
     let ttl = ms(6000);
-    let old = builder("old", &server)
-        .role(ROLE, leased_for(ttl), obedient())
-        .start()
-        .await
-        .expect("start");
-    leads(&old, ROLE).await;
+    let old = builder("old", &server).role(ROLE, leased_for(ttl), waits());
+    let old = leading(old).await;
 
     let client = async_nats::connect(server.url()).await.expect("connect");
     let jetstream = async_nats::jetstream::new(client);
@@ -85,12 +66,8 @@ async fn fencing_tokens_grow_also_in_instances_that_did_not_see_the_bucket_go() 
     })
     .await;
 
-    let new = builder("new", &server)
-        .role(ROLE, leased_for(ttl), obedient())
-        .start()
-        .await
-        .expect("start");
-    leads(&new, ROLE).await;
+    let new = builder("new", &server).role(ROLE, leased_for(ttl), waits());
+    let new = leading(new).await;
     let first = new.role(ROLE).expect("role").status().fencing_token;
     eventually(SOON, "old follows", async || {
         let leader = old.role(ROLE).expect("role").leader()?;
@@ -135,12 +112,8 @@ async fn what_a_handler_spawned_ends_also_if_the_handler_panics_when_it_is_dropp
             std::future::pending().await
         }
     });
-    let manager = builder("a", &server)
-        .role(ROLE, leased_for(ms(1000)), handler)
-        .start()
-        .await
-        .expect("start");
-    leads(&manager, ROLE).await;
+    let manager = builder("a", &server).role(ROLE, leased_for(ms(1000)), handler);
+    let manager = leading(manager).await;
     let down = manager
         .role(ROLE)
         .expect("role")
@@ -175,12 +148,9 @@ impl Drop for Bomb {
 async fn a_handler_that_panics_when_it_is_dropped_does_not_take_other_roles_with_it() {
     let server = NatsServer::start().expect("start");
     let manager = builder("a", &server)
-        .role(ROLE, leased_for(ms(1000)), obedient())
-        .role("bomb", leased_for(ms(1000)), Bomb)
-        .start()
-        .await
-        .expect("start");
-    leads(&manager, ROLE).await;
+        .role(ROLE, leased_for(ms(1000)), waits())
+        .role("bomb", leased_for(ms(1000)), Bomb);
+    let manager = leading(manager).await;
     leads(&manager, "bomb").await;
     {
         // Given up after the request was sent: the last to hold the handler is not this task.
@@ -199,36 +169,27 @@ async fn a_role_added_by_a_call_that_was_given_up_is_known() {
     let server = NatsServer::start().expect("start");
     let manager = builder("a", &server).start().await.expect("start");
     {
-        let adding = manager.add_role(ROLE, leased_for(ms(1000)), obedient());
+        let adding = manager.add_role(ROLE, leased_for(ms(1000)), waits());
         let adding = std::pin::pin!(adding);
         // One poll: the request is sent, its answer not awaited, though it may be there already.
         let _ = futures::poll!(adding);
     }
-    leads_eventually(&manager, ROLE).await;
-    manager.remove_role(ROLE).await.expect("remove");
-    manager
-        .add_role(ROLE, leased_for(ms(1000)), obedient())
-        .await
-        .expect("add");
-}
-
-async fn leads_eventually(manager: &RoleManager, role: &str) {
-    eventually(SOON, "a known role that leads", async || {
-        let role = manager.role(role).ok()?;
-        role.is_leader().then_some(())
+    comes_true("a known role that leads", async || {
+        manager.role(ROLE).is_ok_and(|role| role.is_leader())
     })
     .await;
+    manager.remove_role(ROLE).await.expect("remove");
+    manager
+        .add_role(ROLE, leased_for(ms(1000)), waits())
+        .await
+        .expect("add");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_for_a_leader_hears_that_the_role_was_removed() {
     let server = NatsServer::start().expect("start");
-    let manager = builder("a", &server)
-        .role(ROLE, leased_for(ms(1000)), obedient())
-        .start()
-        .await
-        .expect("start");
-    leads(&manager, ROLE).await;
+    let manager = builder("a", &server).role(ROLE, leased_for(ms(1000)), waits());
+    let manager = leading(manager).await;
     let role = manager.role(ROLE).expect("role");
     {
         let removing = manager.remove_role(ROLE);
@@ -270,13 +231,9 @@ async fn what_is_spawned_after_the_term_does_not_run() {
 async fn a_leader_rides_through_a_server_without_jetstream() {
     let mut server = NatsServer::start().expect("start");
     let port = server.port();
-    let manager = builder("a", &server)
-        // Two more servers start before it is back.
-        .role(ROLE, leased_for(ms(60_000)), obedient())
-        .start()
-        .await
-        .expect("start");
-    leads(&manager, ROLE).await;
+    // Two more servers start before it is back.
+    let manager = builder("a", &server).role(ROLE, leased_for(ms(60_000)), waits());
+    let manager = leading(manager).await;
     let role = manager.role(ROLE).expect("role");
     let token = role.status().fencing_token;
     server.kill();
@@ -322,13 +279,9 @@ async fn a_removed_role_leaves_nothing_of_its_handler_behind() {
 async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
     let logs = logs::install();
     let server = NatsServer::start().expect("start");
-    let manager = builder("poisoned", &server)
-        .role(ROLE, leased_for(ms(2000)), obedient())
-        .start()
-        .await
-        .expect("start");
-    leads(&manager, ROLE).await;
-    publish_headers(&server.url(), "$KV.leaders.other", headers);
+    let manager = builder("poisoned", &server).role(ROLE, leased_for(ms(2000)), waits());
+    let manager = leading(manager).await;
+    publish_headers(&server.url(), "$KV.leaders.other", headers, b"");
     // Until the watch has given in.
     tokio::time::sleep(ms(4000)).await;
     leads(&manager, ROLE).await;
@@ -346,7 +299,7 @@ async fn unreadable_headers_cost_no_role_for_long(headers: &[u8]) {
 
     // One that starts with them in the bucket gets the role when it is free.
     let other = builder("b", &server)
-        .role(ROLE, leased_for(ms(2000)), obedient())
+        .role(ROLE, leased_for(ms(2000)), waits())
         .start()
         .await
         .expect("start");

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use futures::StreamExt;
 use nats_elect::{Group, RoleManagerBuilder, Storage};
-use nats_elect_testing::{NatsServer, TcpProxy, eventually};
+use nats_elect_testing::{NatsServer, eventually};
 
 use crate::support::backup::Backup;
 use crate::support::bucket::Stranger;
@@ -16,7 +16,7 @@ use crate::support::journal::{Journal, RecordedTerm};
 use crate::support::member::{
     GROUP, LEASE, all_owned, epoch_of, evenly_owned, joining, member, stop,
 };
-use crate::support::{BUCKET, SOON, logs, ms, served};
+use crate::support::{BUCKET, SOON, logs, ms, proxied, served};
 
 const SHARDS: u32 = 4;
 /// Rounds that run at one time.
@@ -24,13 +24,47 @@ const ROUNDS_AT_ONCE: usize = 4;
 
 /// What becomes of the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Replaced {
+pub enum Replaced {
     /// It is deleted, and an instance makes it again.
     Deleted,
     /// The server that had it in memory restarts.
     Restarted,
     /// It is deleted, and a backup from before the other member joined is restored.
     Restored,
+}
+
+impl Replaced {
+    /// A server keeps no copy of what is in its memory alone.
+    pub fn storage(self) -> Storage {
+        match self {
+            Self::Restored => Storage::File,
+            Self::Deleted | Self::Restarted => Storage::Memory,
+        }
+    }
+
+    pub async fn backup(self, stranger: &Stranger) -> Option<Backup> {
+        match self {
+            Self::Restored => Some(Backup::of(stranger).await),
+            Self::Deleted | Self::Restarted => None,
+        }
+    }
+
+    /// Has it happen.
+    pub async fn happen(
+        self,
+        server: &mut NatsServer,
+        stranger: &Stranger,
+        backup: Option<Backup>,
+    ) {
+        if self == Self::Restarted {
+            server.terminate().expect("ended");
+            return server.restart().expect("started again");
+        }
+        stranger.delete_bucket().await;
+        if let Some(backup) = backup {
+            backup.restore(stranger).await;
+        }
+    }
 }
 
 /// What one of the members suffers meanwhile.
@@ -61,23 +95,14 @@ async fn takes_part_again(stranger: &Stranger, former: &str) {
 /// Two members share the units, one suffers the fault, and the bucket is replaced. Returns how many
 /// units had two owners at one time before the terms of that one were over.
 async fn overlaps(replaced: Replaced, fault: Fault) -> usize {
-    let mut server = NatsServer::start().expect("start");
-    let proxy = TcpProxy::start(server.url()).expect("start");
+    let (mut server, proxy, journal) = proxied();
     let stranger = Stranger::connect(&server.url()).await;
-    let journal = Journal::default();
     journal.allow_overlaps();
-    // A server keeps no copy of what is in its memory alone.
-    let storage = match replaced {
-        Replaced::Restored => Storage::File,
-        Replaced::Deleted | Replaced::Restarted => Storage::Memory,
-    };
+    let storage = replaced.storage();
     let b = joins(&server.url(), "b", storage, &journal).start().await;
     let b = b.expect("start");
     all_owned(&[&b], SHARDS).await;
-    let backup = match replaced {
-        Replaced::Restored => Some(Backup::of(&stranger).await),
-        Replaced::Deleted | Replaced::Restarted => None,
-    };
+    let backup = replaced.backup(&stranger).await;
     let a = joins(&proxy.url(), "a", storage, &journal).start().await;
     let a = a.expect("start");
     evenly_owned(&[&a, &b], SHARDS).await;
@@ -88,17 +113,7 @@ async fn overlaps(replaced: Replaced, fault: Fault) -> usize {
         Fault::Reconnects => proxy.cut(),
     }
     let replaced_at = Stamp::now();
-    match replaced {
-        Replaced::Deleted => stranger.delete_bucket().await,
-        Replaced::Restored => {
-            stranger.delete_bucket().await;
-            backup.expect("a backup").restore(&stranger).await;
-        }
-        Replaced::Restarted => {
-            server.terminate().expect("ended");
-            server.restart().expect("started again");
-        }
-    }
+    replaced.happen(&mut server, &stranger, backup).await;
     // It takes part in the new bucket before the other one learns of that.
     takes_part_again(&stranger, &former).await;
     if matches!(fault, Fault::Reconnects) {
@@ -130,9 +145,8 @@ async fn overlaps(replaced: Replaced, fault: Fault) -> usize {
 
 /// The same with a member that is stopped for a while like a process in a debugger.
 async fn overlaps_when_paused() -> usize {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let stranger = Stranger::connect(&server.url()).await;
-    let journal = Journal::default();
     journal.allow_overlaps();
     let mut orders = Orders::new("a", server.url(), LEASE);
     orders.is_member = true;

@@ -7,21 +7,17 @@ use async_nats::ConnectOptions;
 use nats_elect::{
     AuthConfig, Error, ManagerConfig, RoleManager, RoleManagerBuilder, Storage, TlsConfig,
 };
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 use nkeys::KeyPair;
 
 use crate::support::clock::Stamp;
 use crate::support::credentials::{Files, Operator};
 use crate::support::instance::{Recorded, instance};
 use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, logs, ms};
+use crate::support::{BUCKET, ROLE, SOON, configured, leased_for, logs, ms};
 
 /// What no error may show.
 const SECRET: &str = "s3cret";
-
-fn server(config: &str) -> NatsServer {
-    NatsServer::builder().config(config).start().expect("start")
-}
 
 fn builder(url: &str) -> RoleManagerBuilder {
     let handler = Recorded::obedient("a", &Journal::default());
@@ -78,7 +74,7 @@ pub async fn misconfigured(
 
 #[tokio::test]
 async fn a_user_and_a_password() {
-    let server = server("authorization { user: ada, password: s3cret }");
+    let server = configured("authorization { user: ada, password: s3cret }");
     let url = server.url();
     accepted(&url, |it| {
         it.auth(AuthConfig::default().user_and_password("ada", SECRET))
@@ -100,7 +96,7 @@ async fn a_user_and_a_password() {
 
 #[tokio::test]
 async fn a_token() {
-    let server = server("authorization { token: s3cret }");
+    let server = configured("authorization { token: s3cret }");
     let url = server.url();
     accepted(&url, |it| it.auth(AuthConfig::default().token(SECRET))).await;
     unauthenticated(&url, |it| it.auth(AuthConfig::default().token("s3cret2"))).await;
@@ -108,7 +104,7 @@ async fn a_token() {
 
 #[tokio::test]
 async fn credentials_in_an_address() {
-    let server_of_user = server("authorization { user: ada, password: \"s3cret@home\" }");
+    let server_of_user = configured("authorization { user: ada, password: \"s3cret@home\" }");
     let with = |who: &str, url: &str| url.replace("nats://", &format!("nats://{who}@"));
     let url = server_of_user.url();
     let right = with("ada:s3cret%40home", &url);
@@ -116,7 +112,7 @@ async fn credentials_in_an_address() {
     let wrong = with("ada:s3cret2", &url);
     unauthenticated(&url, |it| it.servers(&wrong)).await;
 
-    let server_of_token = server("authorization { token: s3cret }");
+    let server_of_token = configured("authorization { token: s3cret }");
     let url = server_of_token.url();
     let right = with(SECRET, &url);
     accepted(&url, |it| it.servers(&right)).await;
@@ -134,7 +130,7 @@ async fn an_nkey_by_its_seed_or_a_file() {
         "authorization {{ users [ {{ nkey: {} }} ] }}",
         user.public_key()
     );
-    let server = server(&config);
+    let server = configured(&config);
     let url = server.url();
     let seed = user.seed().expect("its seed");
     accepted(&url, |it| it.auth(AuthConfig::default().nkey(&*seed))).await;
@@ -154,7 +150,7 @@ async fn an_nkey_by_its_seed_or_a_file() {
 #[tokio::test]
 async fn credentials_of_an_operators_user() {
     let operator = Operator::new();
-    let server = server(&operator.server_config());
+    let server = configured(&operator.server_config());
     let url = server.url();
     let creds = operator.creds();
     accepted(&url, |it| it.auth(AuthConfig::default().creds(&*creds))).await;
@@ -176,68 +172,32 @@ async fn credentials_of_an_operators_user() {
     unauthenticated(&url, |it| it.auth(AuthConfig::default().creds(forged))).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restarted_server_is_told_again_who_connects() {
-    let operator = Operator::new();
-    let mut server = server(&operator.server_config());
-    let journal = Journal::default();
-    let files = Files::new();
-    let file = files.write("user.creds", &operator.creds());
-    let a = instance("a", server.url(), &journal)
-        .with(|it| {
-            it.auth(AuthConfig::default().creds_file(file))
-                .storage(Storage::File)
-        })
-        .standing(leased_for(ms(20_000)))
-        .start()
-        .await;
-    journal.started(ROLE, 0).await;
-    server.restart().expect("restart");
-    eventually(SOON, "a proof", async || a.role(ROLE).validate().await.ok()).await;
-    assert_eq!(journal.terms(ROLE).len(), 1, "the term goes on");
-    a.stop().await;
-}
-
 #[tokio::test]
 async fn what_can_not_be_used_is_told_by_its_field_before_anything_connects() {
     let files = Files::new();
     let missing = Path::new("/nowhere/at-all");
-    misconfigured("auth.creds_file", "can't be read", |it| {
-        it.auth(AuthConfig::default().creds_file(missing))
-    })
-    .await;
-    misconfigured("auth.nkey_file", "can't be read", |it| {
-        it.auth(AuthConfig::default().nkey_file(missing))
-    })
-    .await;
     let empty = files.write("empty", "");
-    misconfigured("auth.creds_file", "a user's JWT and seed", |it| {
-        it.auth(AuthConfig::default().creds_file(&empty))
-    })
-    .await;
-    misconfigured("auth.nkey_file", "begin with SU", |it| {
-        it.auth(AuthConfig::default().nkey_file(&empty))
-    })
-    .await;
-    misconfigured("auth.creds", "a user's JWT and seed", |it| {
-        it.auth(AuthConfig::default().creds(SECRET))
-    })
-    .await;
-    misconfigured("auth.nkey", "begin with SU", |it| {
-        it.auth(AuthConfig::default().nkey(SECRET))
-    })
-    .await;
     let seed = KeyPair::new_user().seed().expect("its seed");
     let damaged = format!("{}A{SECRET}", &seed[..40]);
-    misconfigured("auth.nkey", "begin with SU", |it| {
-        it.auth(AuthConfig::default().nkey(damaged))
-    })
-    .await;
     let accounts = KeyPair::new_account().seed().expect("its seed");
-    misconfigured("auth.nkey", "begin with SU", |it| {
-        it.auth(AuthConfig::default().nkey(accounts))
-    })
-    .await;
+    let auth = AuthConfig::default;
+    let (no_creds, no_seed) = ("a user's JWT and seed", "begin with SU");
+    for (field, rule, auth) in [
+        (
+            "auth.creds_file",
+            "can't be read",
+            auth().creds_file(missing),
+        ),
+        ("auth.nkey_file", "can't be read", auth().nkey_file(missing)),
+        ("auth.creds_file", no_creds, auth().creds_file(&empty)),
+        ("auth.nkey_file", no_seed, auth().nkey_file(&empty)),
+        ("auth.creds", no_creds, auth().creds(SECRET)),
+        ("auth.nkey", no_seed, auth().nkey(SECRET)),
+        ("auth.nkey", no_seed, auth().nkey(damaged)),
+        ("auth.nkey", no_seed, auth().nkey(accounts)),
+    ] {
+        misconfigured(field, rule, |it| it.auth(auth)).await;
+    }
     misconfigured("inbox_prefix", "without wildcards", |it| {
         it.inbox_prefix("a.>")
     })
@@ -245,28 +205,8 @@ async fn what_can_not_be_used_is_told_by_its_field_before_anything_connects() {
 }
 
 #[tokio::test]
-async fn two_ways_at_once_are_told_before_anything_connects() {
-    let both = |it: RoleManagerBuilder| {
-        it.auth(
-            AuthConfig::default()
-                .token(SECRET)
-                .user_and_password("ada", SECRET),
-        )
-    };
-    misconfigured("auth.token", "`auth.user` is set too", both).await;
-    let address = |it: RoleManagerBuilder| {
-        it.servers("nats://ada:s3cret@host")
-            .auth(AuthConfig::default().token(SECRET))
-    };
-    misconfigured("auth.token", "`servers[0]` has a login", address).await;
-    let mut half = ManagerConfig::default();
-    half.auth.password = Some(SECRET.into());
-    misconfigured("auth.password", "no `auth.user`", |it| it.config(half)).await;
-}
-
-#[tokio::test]
 async fn what_the_program_says_goes_before_what_its_file_says() {
-    let server = server("authorization { user: ada, password: s3cret }");
+    let server = configured("authorization { user: ada, password: s3cret }");
     let url = server.url();
     let mut file = ManagerConfig::default();
     file.servers = vec![url.clone()];
@@ -281,7 +221,7 @@ async fn what_the_program_says_goes_before_what_its_file_says() {
 
 #[tokio::test]
 async fn a_client_of_the_callers_own_has_its_own_credentials() {
-    let server = server("");
+    let server = configured("");
     let client = async_nats::connect(server.url()).await.expect("connect");
     for (field, access) in [
         (
@@ -313,7 +253,7 @@ async fn a_key_that_is_replaced_in_its_file_is_used_from_the_next_connection_on(
     let file = keep(&old);
     let path = file.clone();
     let logs = logs::install();
-    let mut server = server(&files.included("users.conf"));
+    let mut server = configured(&files.included("users.conf"));
     let journal = Journal::default();
     let a = instance("a", server.url(), &journal)
         .with(|it| {

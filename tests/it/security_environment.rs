@@ -3,10 +3,9 @@
 use std::process::{Command, Output};
 
 use nats_elect::{AuthConfig, ElectionsConfig, RoleConfig, RoleManager, handler_fn};
-use nats_elect_testing::NatsServer;
 
-use crate::support::BUCKET;
 use crate::support::bucket::Stranger;
+use crate::support::{BUCKET, configured};
 
 const ASKED: &str = "NATS_ELECT_TEST_ENVIRONMENT";
 
@@ -75,10 +74,7 @@ async fn as_the_environment_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_says_how_to_connect_where_it_is_asked() {
-    let server = NatsServer::builder()
-        .config("authorization { user: ada, password: s3cret }")
-        .start()
-        .expect("start");
+    let server = configured("authorization { user: ada, password: s3cret }");
     let login = async_nats::ConnectOptions::with_user_and_password("ada".into(), "s3cret".into());
     let maker = Stranger::connect_as(&server.url(), login).await;
     maker

@@ -2,14 +2,10 @@
 //! from the first byte on.
 
 use nats_elect::{Error, TlsConfig};
-use nats_elect_testing::NatsServer;
 
 use crate::security::{accepted, misconfigured, refused};
+use crate::support::configured;
 use crate::support::credentials::{Authority, Files};
-
-fn server(config: &str) -> NatsServer {
-    NatsServer::builder().config(config).start().expect("start")
-}
 
 fn told(error: &Error, words: &str) {
     let Error::Tls(reason) = error else {
@@ -25,7 +21,7 @@ fn trusting(authority: &Authority) -> TlsConfig {
 #[tokio::test]
 async fn a_server_is_trusted_if_the_right_authority_vouches_for_it() {
     let (ours, others) = (Authority::new(), Authority::new());
-    let server = server(&ours.server_block(""));
+    let server = configured(&ours.server_block(""));
     let url = server.url();
     accepted(&url, |it| it.tls(trusting(&ours))).await;
     let encrypted = url.replace("nats://", "tls://");
@@ -43,7 +39,7 @@ async fn a_server_is_trusted_if_the_right_authority_vouches_for_it() {
 #[tokio::test]
 async fn both_sides_show_a_certificate_where_the_server_asks_for_it() {
     let (ours, others) = (Authority::new(), Authority::new());
-    let server = server(&ours.server_block("verify: true"));
+    let server = configured(&ours.server_block("verify: true"));
     let url = server.url();
     let mine = ours.certify("client", &["candidate"]);
     accepted(&url, |it| {
@@ -63,7 +59,7 @@ async fn both_sides_show_a_certificate_where_the_server_asks_for_it() {
 #[tokio::test]
 async fn a_server_that_wants_it_gets_tls_before_its_greeting() {
     let ours = Authority::new();
-    let server = server(&ours.server_block("handshake_first: true"));
+    let server = configured(&ours.server_block("handshake_first: true"));
     let url = server.url();
     accepted(&url, |it| it.tls(trusting(&ours).first())).await;
     // Without it both sides wait for the other.
@@ -81,7 +77,7 @@ async fn a_server_that_wants_it_gets_tls_before_its_greeting() {
 #[tokio::test]
 async fn a_server_without_tls_is_not_used_where_tls_is_asked_for() {
     let ours = Authority::new();
-    let plain = server("");
+    let plain = configured("");
     let url = plain.url();
     accepted(&url, |it| it).await;
     for error in [
@@ -101,24 +97,26 @@ async fn files_that_are_no_certificates_are_told_before_anything_connects() {
     let nowhere = files.path("nowhere");
     let mine = ours.certify("client", &["candidate"]);
     let other = ours.certify("other", &["candidate"]);
-    misconfigured("tls.ca_file", "can't be read", |it| {
-        it.tls(TlsConfig::default().ca_file(&nowhere))
-    })
-    .await;
-    misconfigured("tls.ca_file", "a certificate in PEM", |it| {
-        it.tls(TlsConfig::default().ca_file(&text))
-    })
-    .await;
-    misconfigured("tls.cert_file", "a certificate in PEM", |it| {
-        it.tls(TlsConfig::default().client_certificate(&text, &mine.key))
-    })
-    .await;
-    misconfigured("tls.key_file", "a private key in PEM", |it| {
-        it.tls(TlsConfig::default().client_certificate(&mine.cert, &text))
-    })
-    .await;
-    misconfigured("tls.key_file", "does not match", |it| {
-        it.tls(TlsConfig::default().client_certificate(&mine.cert, &other.key))
-    })
-    .await;
+    let tls = TlsConfig::default;
+    for (field, rule, tls) in [
+        ("tls.ca_file", "can't be read", tls().ca_file(&nowhere)),
+        ("tls.ca_file", "a certificate in PEM", tls().ca_file(&text)),
+        (
+            "tls.cert_file",
+            "a certificate in PEM",
+            tls().client_certificate(&text, &mine.key),
+        ),
+        (
+            "tls.key_file",
+            "a private key in PEM",
+            tls().client_certificate(&mine.cert, &text),
+        ),
+        (
+            "tls.key_file",
+            "does not match",
+            tls().client_certificate(&mine.cert, &other.key),
+        ),
+    ] {
+        misconfigured(field, rule, |it| it.tls(tls)).await;
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nats_elect::Event;
 use nats_elect_testing::{Direction, TcpProxy, eventually};
 
 use crate::support::clock::Stamp;
@@ -45,14 +44,6 @@ async fn steadily(lasts: Duration, mut look: impl FnMut() -> Result<(), String>)
     panic!("this process stands still all the time");
 }
 
-fn endings(instance: &Instance, role: &str) -> Vec<Event> {
-    let events = instance.log_of(role).all().into_iter();
-    let events = events.map(|(_, event)| event);
-    events
-        .filter(|event| matches!(event, Event::TermEnding { .. }))
-        .collect()
-}
-
 /// Heartbeats too, which tell how it came to the end.
 fn last_events(instance: &Instance, role: &str) -> String {
     let events = instance.log_of(role).all();
@@ -85,14 +76,14 @@ async fn keeps_its_leader(ttl: Duration, round_trip: Duration) {
     let found = Stamp::now().since(begun);
     eprintln!("LED ttl={ttl:?} round_trip={round_trip:?} after={found:?}");
     assert!(found < bound, "a leader after {found:?}");
-    let before = [&a, &b].map(|it| endings(it, ROLE).len());
+    let before = [&a, &b].map(|it| it.log().endings().len());
     let leads = || {
         let events = || [&a, &b].map(|it| last_events(it, ROLE)).join("\n");
         let is_led = leads().then_some(());
         is_led.ok_or_else(|| format!("a moment without a leader: {}", events()))
     };
     if steadily((ttl * 3).max(ms(10_000)), leads).await {
-        let after = [&a, &b].map(|it| endings(it, ROLE).len());
+        let after = [&a, &b].map(|it| it.log().endings().len());
         assert_eq!(before, after, "a demotion");
     }
 }
@@ -139,7 +130,7 @@ async fn a_network_that_stalls_every_fifth_message_ends_no_term() {
     };
     if steadily(Duration::from_secs(seconds), all_led).await {
         for role in ROLES {
-            assert_eq!(endings(&a, role), [], "{role}");
+            assert_eq!(a.log_of(role).endings(), [], "{role}");
         }
     }
 }

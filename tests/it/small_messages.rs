@@ -1,6 +1,6 @@
 //! Servers and buckets that take only small messages.
 
-use async_nats::jetstream::{kv, stream};
+use async_nats::jetstream::stream;
 use nats_elect::{
     Event, FailureKind, FencedError, Group, MemberConfig, ResizeError, Term, handler_fn,
 };
@@ -11,10 +11,10 @@ use crate::support::bucket::Stranger;
 use crate::support::instance::{guest, instance, never, standing};
 use crate::support::journal::Journal;
 use crate::support::member::{
-    GROUP, LEASE, all_owned, epoch_of, group, joining, member_with, stop,
+    GROUP, LEASE, all_owned, epoch_of, group, joining, member_with, stop, waits,
 };
 use crate::support::operator::Operator;
-use crate::support::{ROLE, SOON, comes_true, leased_for, ms};
+use crate::support::{ROLE, SOON, comes_true, configured, leased_for, ms, served};
 
 /// What the server counts beside a record: the headers of a heartbeat.
 const HEADERS: usize =
@@ -37,10 +37,8 @@ async fn heirs(stranger: &Stranger) -> usize {
 /// Before, each leader's first heartbeat with heirs was refused: 48 terms in twelve seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heirs_that_have_no_room_in_a_record_are_left_out_and_cost_no_term() {
-    let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
-    let journal = Journal::default();
+    let (server, journal) = served();
+    let (stranger, store) = Stranger::with_bucket(&server.url()).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ms(3000)));
     let a = join("a").start().await;
     a.wait_until_leader().await;
@@ -68,10 +66,8 @@ async fn heirs_that_have_no_room_in_a_record_are_left_out_and_cost_no_term() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_whose_heartbeats_would_have_no_room_is_not_sent() {
-    let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
-    let journal = Journal::default();
+    let (server, journal) = served();
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ms(3000)));
     let a = join("a").start().await;
     a.wait_until_leader().await;
@@ -92,7 +88,7 @@ async fn a_claim_whose_heartbeats_would_have_no_room_is_not_sent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_that_fit_are_written_and_others_are_refused_with_what_would_fit() {
     let config = "max_payload: 1024\n";
-    let server = NatsServer::builder().config(config).start().expect("start");
+    let server = configured(config);
     let journal = Journal::default();
     let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
     let store = journal.started(ROLE, 0).await.term().store();
@@ -117,13 +113,11 @@ async fn values_that_fit_are_written_and_others_are_refused_with_what_would_fit(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_are_used_soon_after_the_bucket_allows_them() {
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     if server.version() < (2, 12, 0) {
         return;
     }
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
-    let journal = Journal::default();
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let a = guest("a", server.url(), &journal).standing(leased_for(ms(10_000)));
     let _a = a.start().await;
     let store = journal.started(ROLE, 0).await.term().store();
@@ -149,7 +143,7 @@ async fn batches_are_used_soon_after_the_bucket_allows_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_is_found_where_its_whole_description_has_no_room() {
     let config = "max_payload: 1024\n";
-    let server = NatsServer::builder().config(config).start().expect("start");
+    let server = configured(config);
     let journal = Journal::default();
     let mut a = instance("a", server.url(), &journal);
     for number in 0..8 {
@@ -169,8 +163,7 @@ async fn an_instance_is_found_where_its_whole_description_has_no_room() {
 async fn loads_that_have_no_room_in_a_members_record_are_left_out_and_cost_no_term() {
     const SHARDS: u32 = 16;
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let handler = || {
         handler_fn(|term: Term| async move {
             term.report_load(1_000_000);
@@ -223,15 +216,8 @@ async fn loads_that_have_no_room_in_a_members_record_are_left_out_and_cost_no_te
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
     let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     limit_messages(&stranger, 4096).await;
-    let waits = || {
-        handler_fn(|term: Term| async move {
-            term.cancelled().await;
-            Ok(())
-        })
-    };
     let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
     all_owned(&[&a], 4).await;
     let refused = group(&a).resize(65_536).await;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::ConnectOptions;
 use futures::future::join_all;
 use nats_elect::{EndCause, Event, RoleConfig, Takeover};
-use nats_elect_testing::NatsServer;
 
-use crate::support::instance::{Instance, Recorded, guest, hand_over, instance, never, standing};
+use crate::support::instance::{
+    Instance, Recorded, ending, guest, hand_over, instance, never, standing,
+};
 use crate::support::journal::Journal;
-use crate::support::{ROLE, comes_true, leased_for, ms, served};
+use crate::support::{ROLE, comes_true, configured, leased_for, ms, served};
 
 const TAKEOVER_ROLES: usize = 60;
 /// Each takes a lease.
@@ -25,11 +25,6 @@ fn config(priority: i64, takeover: Takeover) -> RoleConfig {
     let config = leased_for(LEASE).heartbeat_interval(ms(200));
     let config = config.stop_budget(ms(200));
     config.priority(priority).takeover(takeover)
-}
-
-fn is_preempted(event: &Event) -> bool {
-    let cause = EndCause::Preempted;
-    matches!(event, Event::TermEnding { cause: told, .. } if *told == cause)
 }
 
 /// Joins the role with a priority above the leader's.
@@ -60,7 +55,7 @@ async fn cooperative_takeovers_never_overlap() {
             let leads = challenger.role(role);
             comes_true(&what, async || leads.is_leader()).await;
             if round > 0 {
-                preempted += holder.log_of(role).count(is_preempted);
+                preempted += holder.log_of(role).count(ending(EndCause::Preempted));
             }
         }
         preempted
@@ -131,11 +126,11 @@ async fn who_keeps_failing_leaves_a_healthy_leader_alone_until_it_is_resumed() {
     let failing = b.role(ROLE).status().failing.expect("it says so");
     assert!(failing > ms(200_000), "{failing:?}");
     a.wait_until_leader().await;
-    let preempted = a.log().count(is_preempted);
+    let preempted = a.log().count(ending(EndCause::Preempted));
     // It may also have found the role free in between.
     assert!(preempted <= 2, "{preempted}");
     never("a healthy term ends", LONG, || {
-        a.log().count(is_preempted) > preempted
+        a.log().count(ending(EndCause::Preempted)) > preempted
     })
     .await;
 
@@ -156,7 +151,10 @@ async fn what_was_handed_over_by_name_is_not_taken_back_by_priority() {
     hand_over(&a.role(ROLE), "b").await;
     b.wait_until_leader().await;
     a.wait_until_following("b").await;
-    never("it is taken back", LONG, || b.log().count(is_preempted) > 0).await;
+    never("it is taken back", LONG, || {
+        b.log().count(ending(EndCause::Preempted)) > 0
+    })
+    .await;
     b.role(ROLE).resume().await.expect("resumed");
     a.wait_until_leader().await;
 }
@@ -179,7 +177,9 @@ async fn who_is_not_well_does_not_take_over_until_it_is() {
     ill.set_healthy(true);
     let next = journal.started(ROLE, 1).await;
     assert_eq!(next.instance, "b");
-    a.log().wait_for("that it agreed", is_preempted).await;
+    a.log()
+        .wait_for("that it agreed", ending(EndCause::Preempted))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,19 +214,15 @@ authorization {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_ignores_requests_keeps_the_role() {
-    let server = NatsServer::builder()
-        .config(DEAF_LEADER)
-        .start()
-        .expect("start");
+    let server = configured(DEAF_LEADER);
     let journal = Journal::default();
-    let user = |name: &str| ConnectOptions::with_user_and_password(name.into(), "p".into());
     let a = instance("a", server.url(), &journal)
-        .with(|builder| builder.connect_options(user("deaf")))
+        .user("deaf", "p")
         .standing(config(0, Takeover::Never));
     let a = a.start().await;
     a.wait_until_leader().await;
     let b = guest("b", server.url(), &journal)
-        .with(|builder| builder.connect_options(user("well")))
+        .user("well", "p")
         .standing(config(1, Takeover::Cooperative));
     let b = b.start().await;
     b.wait_until_following("a").await;

@@ -1,6 +1,6 @@
 //! Settings of a bucket that break elections, at the start and while instances run.
 
-use async_nats::jetstream::{kv, stream};
+use async_nats::jetstream::stream;
 use nats_elect::{EndCause, Error, Event, FailureKind};
 use nats_elect_testing::{NatsServer, TcpProxy, eventually};
 
@@ -61,8 +61,7 @@ impl Dropped {
     ) -> Self {
         let server = NatsServer::start().expect("start");
         let proxy = TcpProxy::start(server.url()).expect("start a proxy");
-        let stranger = Stranger::connect(&server.url()).await;
-        stranger.make_bucket(kv::Config::default()).await;
+        let (stranger, _) = Stranger::with_bucket(&server.url()).await;
         let journal = Journal::default();
         let leader = guest("a", proxy.url(), &journal).standing(leased_for(ms(5000)));
         let leader = leader.start().await;
@@ -156,10 +155,8 @@ async fn who_runs_does_not_take_up_a_role_whose_keys_were_dropped_for_others() {
 /// The server tells nobody that a setting was changed.
 async fn ends_terms(change: fn(&mut stream::Config), words: &str) {
     dashboard::install();
-    let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
-    let journal = Journal::default();
+    let (server, journal) = served();
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let a = guest("a", server.url(), &journal).standing(leased_for(ms(5000)));
     let a = a.start().await;
     a.wait_until_leader().await;
@@ -209,10 +206,8 @@ async fn a_max_age_below_the_lease_that_is_set_on_a_living_bucket_ends_the_terms
 /// Where keys live longer than leases, elections go on as in any bucket with a max age.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_longer_max_age_that_is_set_on_a_living_bucket_costs_no_term() {
-    let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    stranger.make_bucket(kv::Config::default()).await;
-    let journal = Journal::default();
+    let (server, journal) = served();
+    let (stranger, _) = Stranger::with_bucket(&server.url()).await;
     let join = |id| guest(id, server.url(), &journal).standing(leased_for(ms(3000)));
     let (a, _b) = first_and_second(join("a"), join("b")).await;
     edit(&stranger, |settings| {

@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 use crate::companions::another_companion;
 use crate::ends::Test;
 use crate::stage::Stage;
-use crate::took::{LONG, at_once, tell};
+use crate::took::{LONG, at_once, dies, released, tell};
 use crate::victim::{Orders, Victim};
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -30,14 +30,10 @@ fn program() -> std::path::PathBuf {
     std::env::current_exe().expect("this program")
 }
 
-/// The process gets another companion, dies, and its role is led at once.
-async fn released(what: &str, stage: &Stage, mut victim: Victim) {
+/// The process gets another companion before.
+async fn released_by_another(what: &str, stage: &Stage, victim: Victim) {
     another_companion(&victim, stage).await;
-    let mut next = stage.next("r", LONG).await;
-    let at = victim.kill();
-    let started = next.started().await;
-    tell(what, vec![at_once(&victim, at, started)]);
-    stage.leave("r").await;
+    released(what, stage, victim).await;
 }
 
 /// A copy of this program. Another process makes it: what is open for writing here would stay so for a
@@ -65,7 +61,7 @@ async fn replaced() {
         copied_to(&path);
         let victim = Victim::run(&mut Command::new(&path), &orders).await;
         change(&path);
-        released("replaced", &stage, victim).await;
+        released_by_another("replaced", &stage, victim).await;
     }
 }
 
@@ -78,11 +74,11 @@ async fn little() {
     nowhere.current_dir(&gone);
     let victim = Victim::run(&mut nowhere, &orders).await;
     fs::remove_dir(&gone).expect("no folder");
-    released("no working directory", &stage, victim).await;
+    released_by_another("no working directory", &stage, victim).await;
 
     let mut bare = Command::new(program());
     let victim = Victim::run(bare.env_clear(), &orders).await;
-    released("no environment", &stage, victim).await;
+    released_by_another("no environment", &stage, victim).await;
 
     let by_shell = |script: &str| {
         let mut shell = Command::new("/bin/sh");
@@ -95,11 +91,11 @@ async fn little() {
     };
     let closed = r#"exec "$0" <&- >&- 2>&-"#;
     let victim = Victim::run(&mut by_shell(closed), &deaf).await;
-    released("no input and output", &stage, victim).await;
+    released_by_another("no input and output", &stage, victim).await;
 
     let few = r#"ulimit -n 32; exec "$0""#;
     let victim = Victim::run(&mut by_shell(few), &orders).await;
-    released("few files", &stage, victim).await;
+    released_by_another("few files", &stage, victim).await;
 }
 
 /// A process that forbids others to look into it, and that can get no privileges.
@@ -122,9 +118,7 @@ async fn private() {
         let memory = fs::metadata(format!("/proc/{companion}/mem")).expect("its own process");
         assert_eq!(memory.uid() == 0, is_private);
         let mut next = stage.next("r", LONG).await;
-        let at = victim.kill();
-        let started = next.started().await;
-        at_once(&victim, at, started);
+        dies(&mut victim, &mut next).await;
         stage.leave("r").await;
         fs::remove_file(folder.join("r")).expect("its notes");
         fs::remove_file(folder.join("r.leads")).expect("its notes");

@@ -10,7 +10,7 @@ use crate::clock::Stamp;
 use crate::ends::Test;
 use crate::sockets::connected;
 use crate::stage::{SOON, Stage};
-use crate::took::{LONG, at_once, rounds, tell};
+use crate::took::{LONG, at_once, dies, rounds, tell};
 use crate::victim::Victim;
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -128,9 +128,7 @@ async fn node_lost_before() {
     stage.server.node_mut(lost).kill();
     connected(companion, &doors.others_than(lost)).await;
     assert!(!next.has_started(), "the leader lives");
-    let at = victim.kill();
-    let started = next.started().await;
-    let took = at_once(&victim, at, started);
+    let took = dies(&mut victim, &mut next).await;
     tell("node lost before, SIGKILL", vec![took]);
 }
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::clock::Stamp;
 use crate::ends::Test;
 use crate::stage::{SOON, Stage};
-use crate::took::{LONG, SHORT, at_once, rounds, tell, with_the_lease};
+use crate::took::{LONG, SHORT, dies, rounds, tell, with_the_lease};
 use crate::victim::{Birth, Victim, children};
 
 pub const TESTS: &[(&str, Test)] = &[
@@ -38,9 +38,7 @@ async fn replaced() {
         let mut next = stage.next(&role, LONG).await;
         let second = another_companion(&victim, &stage).await;
         assert!(!next.has_started(), "the leader lives");
-        let at = victim.kill();
-        let started = next.started().await;
-        took.push(at_once(&victim, at, started));
+        took.push(dies(&mut victim, &mut next).await);
         is_gone(second).await;
         stage.leave(&role).await;
     }
@@ -58,9 +56,7 @@ async fn stood_still() {
         let mut next = stage.next(&role, LONG).await;
         let companion = victim.companion(None).await;
         stand_still(companion).await;
-        let at = victim.kill();
-        let started = next.started().await;
-        took.push(at_once(&victim, at, started));
+        took.push(dies(&mut victim, &mut next).await);
         is_gone(companion).await;
         stage.leave(&role).await;
     }

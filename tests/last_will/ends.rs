@@ -10,7 +10,7 @@ use rustix::process::{Signal, test_kill_process};
 use crate::cgroup::Cgroup;
 use crate::clock::Stamp;
 use crate::stage::Stage;
-use crate::took::{LONG, SHORT, at_once, rounds, tell, with_the_lease};
+use crate::took::{LONG, SHORT, at_once, dies, rounds, tell, with_the_lease};
 use crate::victim::Birth;
 
 pub type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
@@ -54,9 +54,7 @@ async fn killed() {
         };
         let mut victim = stage.victim(birth, &role, LONG).await;
         let mut next = stage.next(&role, LONG).await;
-        let at = victim.kill();
-        let started = next.started().await;
-        took.push(at_once(&victim, at, started));
+        took.push(dies(&mut victim, &mut next).await);
         stage.leave(&role).await;
     }
     tell("SIGKILL", took);

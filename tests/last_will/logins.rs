@@ -8,8 +8,8 @@ use crate::credentials::{Authority, Files, Operator};
 use crate::ends::Test;
 use crate::sockets::connected;
 use crate::stage::Stage;
-use crate::took::{LONG, at_once, tell};
-use crate::victim::Victim;
+use crate::took::{LONG, dies, released};
+use crate::victim::{Birth, Orders, Victim};
 
 pub const TESTS: &[(&str, Test)] = &[
     ("a_companion_logs_in_as_its_parent_does", || {
@@ -118,18 +118,9 @@ async fn each_way() {
             &server.url(),
         );
         let stage = Stage::with(server, config).await;
-        released(way, &stage, &stage.config).await;
+        let victim = stage.victim(Birth::default(), "r", LONG).await;
+        released(way, &stage, victim).await;
     }
-}
-
-/// A process with this configuration dies, and its role is led at once.
-async fn released(way: &str, stage: &Stage, config: &ManagerConfig) {
-    let mut victim = Victim::start(config, "r", LONG, stage.folder.path()).await;
-    let mut next = stage.next("r", LONG).await;
-    let at = victim.kill();
-    let started = next.started().await;
-    tell(way, vec![at_once(&victim, at, started)]);
-    stage.leave("r").await;
 }
 
 /// The server accepts other credentials after a restart, and the files have these.
@@ -162,14 +153,11 @@ async fn replaced_credentials() {
     stage.server.restart().expect("a restart");
     connected(companion, &[stage.server.port()]).await;
     let mut next = stage.next("r", LONG).await;
-    let at = victim.kill();
-    let started = next.started().await;
-    at_once(&victim, at, started);
+    dies(&mut victim, &mut next).await;
 }
 
 /// The companion has no key, and needs none.
 async fn signed() {
-    use crate::victim::Orders;
     use nats_elect_signing::{SigningKey, TrustingBuilder};
 
     let stage = Stage::set().await;
@@ -199,7 +187,5 @@ async fn signed() {
     );
     watching.remove_role("r").await.expect("its end");
     let mut next = stage.next("r", LONG).await;
-    let at = victim.kill();
-    let started = next.started().await;
-    at_once(&victim, at, started);
+    dies(&mut victim, &mut next).await;
 }

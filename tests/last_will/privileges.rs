@@ -5,7 +5,7 @@ use nats_elect_testing::NatsServer;
 
 use crate::ends::Test;
 use crate::stage::Stage;
-use crate::took::{LONG, at_once, tell};
+use crate::took::{LONG, dies, tell};
 use crate::user::users_of;
 use crate::victim::Victim;
 
@@ -62,9 +62,7 @@ async fn least_privileges() {
 
         let mut victim = Victim::start(&stage.config, ROLE, LONG, stage.folder.path()).await;
         let mut next = stage.next(ROLE, LONG).await;
-        let at = victim.kill();
-        let started = next.started().await;
-        tell(what, vec![at_once(&victim, at, started)]);
+        tell(what, vec![dies(&mut victim, &mut next).await]);
         let log = stage.server.log();
         // Servers before 2.12 name the user in the other way.
         let is_ours = |line: &&str| {

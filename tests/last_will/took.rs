@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Stamp;
+use crate::stage::{Next, Stage};
 use crate::victim::Victim;
 
 /// A lease that is long beside everything that a release takes.
@@ -30,6 +31,20 @@ pub fn at_once(victim: &Victim, end: Stamp, started: Stamp) -> Duration {
     let took = started.since(end);
     assert!(took < LONG / 2, "{took:?}");
     took
+}
+
+/// Kills the victim. Its role is led next as [`at_once`] says.
+pub async fn dies(victim: &mut Victim, next: &mut Next) -> Duration {
+    let at = victim.kill();
+    let started = next.started().await;
+    at_once(victim, at, started)
+}
+
+/// A process dies, and its role `r` is led at once.
+pub async fn released(what: &str, stage: &Stage, mut victim: Victim) {
+    let mut next = stage.next("r", LONG).await;
+    tell(what, vec![dies(&mut victim, &mut next).await]);
+    stage.leave("r").await;
 }
 
 /// Checks that the lease, which is `SHORT`, was waited for, and not much longer. Returns how long

@@ -1,25 +1,19 @@
 //! The admin service under floods of requests.
 
 use futures::StreamExt;
-use nats_elect::{Event, Outcome};
-use nats_elect_testing::{NatsServer, eventually};
+use nats_elect_testing::eventually;
 
 use crate::MACHINE;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Recorded, instance};
-use crate::support::journal::Journal;
+use crate::support::instance::{Recorded, is_confirmed, standing};
 use crate::support::operator::Operator;
-use crate::support::{BUCKET, ROLE, SOON, leased_for, ms};
+use crate::support::{BUCKET, ROLE, SOON, comes_true, leased_for, ms, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_requests_costs_no_lease() {
     let _machine = MACHINE.lock().await;
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal)
-        .standing(leased_for(ms(3000)))
-        .start()
-        .await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(3000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let id = operator.instance("a").await.incarnation;
@@ -43,10 +37,10 @@ async fn a_flood_of_requests_costs_no_lease() {
         }
         client.flush().await.expect("flush");
     });
-    let beats = a.log().count(is_beat);
+    let beats = a.log().count(is_confirmed);
     flooding.await.expect("no panic");
-    eventually(SOON, "heartbeats after the flood", async || {
-        (a.log().count(is_beat) > beats + 3).then_some(())
+    comes_true("heartbeats after the flood", async || {
+        a.log().count(is_confirmed) > beats + 3
     })
     .await;
     assert!(a.is_leader());
@@ -62,14 +56,10 @@ async fn a_flood_of_requests_costs_no_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_requests_for_a_report_of_many_roles_costs_no_lease() {
     let _machine = MACHINE.lock().await;
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
+    let (server, journal) = served();
     // A busy machine takes seconds for the orders of a thousand roles.
     let config = || leased_for(ms(10_000)).heartbeat_interval(ms(500));
-    let a = instance("a", server.url(), &journal)
-        .standing(config())
-        .start()
-        .await;
+    let a = standing("a", server.url(), &journal, config()).await;
     journal.started(ROLE, 0).await;
     // They have a place in the report, and cost nothing else.
     a.manager().pause().await.expect("it runs");
@@ -89,7 +79,7 @@ async fn a_flood_of_requests_for_a_report_of_many_roles_costs_no_lease() {
     let inbox = client.new_inbox();
     let mut answers = client.subscribe(inbox.clone()).await.expect("inbox");
     let begun = Stamp::now();
-    let beats = a.log().count(is_beat);
+    let beats = a.log().count(is_confirmed);
     let (mut whole, mut busy, mut bytes) = (0, 0, 0);
     // Nearly as often as a kind of request is taken up at all.
     let mut tick = tokio::time::interval(ms(6));
@@ -107,7 +97,10 @@ async fn a_flood_of_requests_for_a_report_of_many_roles_costs_no_lease() {
         }
     }
     eprintln!("{whole} reports of {report} bytes and {busy} refusals in 4 s");
-    assert!(a.log().count(is_beat) > beats + 3, "heartbeats meanwhile");
+    assert!(
+        a.log().count(is_confirmed) > beats + 3,
+        "heartbeats meanwhile"
+    );
     assert!(a.is_leader());
     assert_eq!(journal.terms(ROLE).len(), 1, "one term all along");
     assert!(whole > 0 && busy > whole, "{whole} {busy}");
@@ -116,14 +109,4 @@ async fn a_flood_of_requests_for_a_report_of_many_roles_costs_no_lease() {
     // Who means to act is not kept from it.
     let ended = operator.admin.cordon(&found, None).await;
     assert!(ended.expect("cordoned")[ROLE].released);
-}
-
-fn is_beat(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::HeartbeatEnded {
-            outcome: Outcome::Confirmed,
-            ..
-        }
-    )
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use nats_elect::{Event, Outcome, Storage};
+use nats_elect::{Event, Outcome};
 use nats_elect_testing::NatsCluster;
 use tokio::task::JoinSet;
 
 use crate::MACHINE;
 use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
-use crate::support::instance::{Instance, instance};
+use crate::support::instance::{Instance, replicated};
 use crate::support::journal::Journal;
 use crate::support::{BUCKET, ROLE, leased_for, ms};
 
@@ -95,11 +95,7 @@ fn told(instance: &Instance, since: Stamp) -> (usize, usize, Duration) {
 async fn leads_through_a_flood(ttl: Duration) {
     let cluster = NatsCluster::start(3).expect("start");
     let journal = Journal::default();
-    let a = instance("a", cluster.urls(), &journal)
-        .with(|builder| builder.replicas(3).storage(Storage::File))
-        .standing(leased_for(ttl))
-        .start()
-        .await;
+    let a = replicated("a", cluster.urls(), &journal, leased_for(ttl)).await;
     journal.started(ROLE, 0).await;
     let flood = Flood::begin(&cluster.node(0).url()).await;
     let begun = Stamp::now();

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use nats_elect::{RoleConfig, RoleHandle, RoleManager, RoleState, StopOptions, Term, handler_fn};
+use nats_elect::{RoleConfig, RoleHandle, RoleManager, RoleState, StopOptions};
 use nats_elect_testing::{NatsServer, eventually};
 
 use crate::MACHINE;
 use crate::support::BUCKET;
+use crate::support::member::waits;
 
 /// How many roles there are to be, for a longer look than every build can have.
 const MORE: &str = "NATS_ELECT_ROLES";
@@ -27,15 +28,9 @@ impl Instance {
             .bucket(BUCKET)
             .bucket_auto_create()
             .instance_id(id);
-        let lead = || {
-            handler_fn(|term: Term| async move {
-                term.cancelled().await;
-                Ok(())
-            })
-        };
         let name = |n: usize| format!("role-{n}");
         let builder = (0..roles).fold(builder, |builder, n| {
-            builder.role(name(n), RoleConfig::default(), lead())
+            builder.role(name(n), RoleConfig::default(), waits())
         });
         let manager = builder.start().await.expect("start");
         let roles = (0..roles).map(|n| manager.role(&name(n)).expect("a role"));

@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
-use nats_elect_testing::NatsServer;
 
 use crate::MACHINE;
-use crate::support::instance::{instance, never};
-use crate::support::journal::Journal;
-use crate::support::{BUCKET, ROLE, leased_for, ms};
+use crate::support::instance::{never, standing};
+use crate::support::{BUCKET, ROLE, leased_for, ms, served};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_questions_costs_a_leader_nothing() {
     let _machine = MACHINE.lock().await;
-    let server = NatsServer::start().expect("start");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(3000)));
-    let a = a.start().await;
+    let (server, journal) = served();
+    let a = standing("a", server.url(), &journal, leased_for(ms(3000))).await;
     a.wait_until_leader().await;
     journal.started(ROLE, 0).await;
     let client = async_nats::connect(server.url()).await.expect("connect");
@@ -40,13 +36,11 @@ async fn a_flood_of_questions_costs_a_leader_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_answers_costs_a_leader_nothing() {
     let _machine = MACHINE.lock().await;
-    let server = NatsServer::start().expect("start");
+    let (server, journal) = served();
     let client = async_nats::connect(server.url()).await.expect("connect");
     let questions = client.subscribe(format!("nats-elect.{BUCKET}.{ROLE}"));
     let mut questions = questions.await.expect("subscribe");
-    let journal = Journal::default();
-    let a = instance("a", server.url(), &journal).standing(leased_for(ms(3000)));
-    let a = a.start().await;
+    let a = standing("a", server.url(), &journal, leased_for(ms(3000))).await;
     a.wait_until_leader().await;
     journal.started(ROLE, 0).await;
     let told = Arc::new(AtomicU64::new(0));

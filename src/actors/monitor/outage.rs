@@ -107,34 +107,17 @@ impl Outage {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::support::logs::Logs;
 
     /// Returns what is logged meanwhile.
     fn logged(of: impl FnOnce()) -> Vec<String> {
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        let log = Logs::default();
+        let subscriber = tracing_subscriber::fmt().with_writer(log.clone());
         tracing::subscriber::with_default(subscriber.with_ansi(false).finish(), of);
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(str::to_owned).collect()
+        log.text().lines().map(str::to_owned).collect()
     }
 
     const fn ms(millis: u64) -> Moment {

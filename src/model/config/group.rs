@@ -312,66 +312,34 @@ mod tests {
         toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
+    /// The settings, and the field, the value and the rule that the error names.
+    const RULES: &str = r#"
+shards = 0 | shards | 0 | must be from 1 to 65536
+shards = 70000 | shards | 70000 | must be from 1 to 65536
+weights = { a = 0 } | weights.a | 0 | from 1 to 1000000
+weights = { a = 1000001 } | weights.a | 1000001 | to 1000000
+weights = { '' = 1 } | weights | "" | it is empty
+apart = [['a', '']] | apart | "" | it is empty
+apart = [[], ['a', 'b', 'a']] | apart[1] | "a" | must not be twice
+across_zones = [['a.b']] | across_zones | "a.b" | '.'
+across_zones = [['a', 'b'], ['b']] | across_zones | "b" | in one list
+requires = { 'a b' = ['gpu'] } | requires | "a b" | ' '
+requires = { a = [''] } | requires | "" | 1 to 255 printable
+shards = 8; prefers = { a = ['x'] } | prefers | "a" | the number of a shard
+shards = 8; apart = [['7', '07']] | apart | "07" | the number of a shard
+data_limit = 1023 | data_limit | 1023 | at least 1024
+"#;
+
     #[test]
     fn values_that_break_a_rule_are_refused_by_their_names() {
-        let long = format!("shards = 1\nweights = {{ {} = 1 }}", "9".repeat(256));
-        for (text, field, value, rule) in [
-            ("shards = 0", "shards", "0", "must be from 1 to 65536"),
-            (
-                "shards = 70000",
-                "shards",
-                "70000",
-                "must be from 1 to 65536",
-            ),
-            ("weights = { a = 0 }", "weights.a", "0", "from 1 to 1000000"),
-            (
-                "weights = { a = 1000001 }",
-                "weights.a",
-                "1000001",
-                "to 1000000",
-            ),
-            ("weights = { '' = 1 }", "weights", "\"\"", "it is empty"),
-            (&long, "weights", "\"999", "256 bytes long"),
-            ("apart = [['a', '']]", "apart", "\"\"", "it is empty"),
-            (
-                "apart = [[], ['a', 'b', 'a']]",
-                "apart[1]",
-                "\"a\"",
-                "must not be twice",
-            ),
-            ("across_zones = [['a.b']]", "across_zones", "\"a.b\"", "'.'"),
-            (
-                "across_zones = [['a', 'b'], ['b']]",
-                "across_zones",
-                "\"b\"",
-                "in one list",
-            ),
-            (
-                "requires = { 'a b' = ['gpu'] }",
-                "requires",
-                "\"a b\"",
-                "' '",
-            ),
-            (
-                "requires = { a = [''] }",
-                "requires",
-                "\"\"",
-                "1 to 255 printable",
-            ),
-            (
-                "shards = 8\nprefers = { a = ['x'] }",
-                "prefers",
-                "\"a\"",
-                "the number of a shard",
-            ),
-            (
-                "shards = 8\napart = [['7', '07']]",
-                "apart",
-                "\"07\"",
-                "the number of a shard",
-            ),
-            ("data_limit = 1023", "data_limit", "1023", "at least 1024"),
-        ] {
+        let long = format!("shards = 1; weights = {{ {} = 1 }}", "9".repeat(256));
+        let all = format!("{RULES}{long} | weights | \"999 | 256 bytes long");
+        for row in all.trim().lines() {
+            let columns: Vec<_> = row.split(" | ").collect();
+            let [text, field, value, rule] = columns[..] else {
+                panic!("{row}");
+            };
+            let text = &text.replace("; ", "\n");
             let error = read(text).validate().expect_err(text);
             assert_eq!(error.field, field, "{text}");
             assert!(error.value.starts_with(value), "{text}: {error}");

@@ -73,9 +73,7 @@ fn another_bucket_of_the_name_resets_every_role() {
         ["r", "never"],
         "not what nobody asked for"
     );
-    stage
-        .tracked_roles
-        .fence(&role("r"), fence(1, 12), None, stage.now());
+    stage.show_fence(1, 12);
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!((token.epoch, token.sequence), (EPOCH, 12));
     stage.tracked_roles.watch_ended("gone".into());
@@ -182,13 +180,9 @@ fn a_leader_that_is_seen_again_is_not_reported_as_a_new_claim() {
 fn a_lagging_server_takes_no_fence_record_back() {
     let mut stage = Stage::watching();
     stage.show(record(1, 10));
-    stage
-        .tracked_roles
-        .fence(&role("r"), fence(1, 12), None, stage.now());
+    stage.show_fence(1, 12);
     stage.begin(EPOCH);
-    stage
-        .tracked_roles
-        .fence(&role("r"), fence(1, 9), None, stage.now());
+    stage.show_fence(1, 9);
     let token = stage.observed().fencing_token.expect("a token");
     assert_eq!(token.sequence, 12);
 }

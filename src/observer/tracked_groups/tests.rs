@@ -86,6 +86,7 @@ fn told(groups: &TrackedGroups, now: Moment) -> ObservedGroup {
 
 #[test]
 fn a_unit_stands_as_the_keys_of_its_owner_and_of_its_former_owners_say() {
+    use UnitStanding::{Changing, Free, Owned, OwnerMissing, OwnerOver};
     let excepting = |generation, shard| {
         let excepts = [(generation, Unit::Shard(shard))].into_iter().collect();
         let record = MemberRecord {
@@ -96,45 +97,20 @@ fn a_unit_stands_as_the_keys_of_its_owner_and_of_its_former_owners_say() {
     };
     let owner = || Some(member(B, 20));
     for (former, owner, standing, waits) in [
-        (
-            Some(member(A, 19)),
-            owner(),
-            UnitStanding::Changing,
-            &[A][..],
-        ),
-        (Some(member(A, 20)), owner(), UnitStanding::Owned, &[]),
-        (Some(excepting(1, 0)), owner(), UnitStanding::Changing, &[A]),
-        (Some(excepting(1, 1)), owner(), UnitStanding::Owned, &[]),
-        (Some(excepting(2, 1)), owner(), UnitStanding::Changing, &[A]),
-        (Some(Value::Ended), owner(), UnitStanding::Owned, &[]),
-        (Some(Value::Expiring), owner(), UnitStanding::Owned, &[]),
-        (Some(Value::Foreign), owner(), UnitStanding::Changing, &[A]),
-        (
-            Some(Value::LaterMember),
-            owner(),
-            UnitStanding::Changing,
-            &[A],
-        ),
-        (None, owner(), UnitStanding::Changing, &[A]),
-        (
-            Some(member(A, 20)),
-            Some(Value::Ended),
-            UnitStanding::OwnerOver,
-            &[],
-        ),
-        (
-            Some(member(A, 20)),
-            Some(Value::Foreign),
-            UnitStanding::OwnerMissing,
-            &[],
-        ),
-        (
-            None,
-            Some(Value::LaterMember),
-            UnitStanding::OwnerMissing,
-            &[A],
-        ),
-        (Some(Value::Ended), None, UnitStanding::OwnerMissing, &[]),
+        (Some(member(A, 19)), owner(), Changing, &[A][..]),
+        (Some(member(A, 20)), owner(), Owned, &[]),
+        (Some(excepting(1, 0)), owner(), Changing, &[A]),
+        (Some(excepting(1, 1)), owner(), Owned, &[]),
+        (Some(excepting(2, 1)), owner(), Changing, &[A]),
+        (Some(Value::Ended), owner(), Owned, &[]),
+        (Some(Value::Expiring), owner(), Owned, &[]),
+        (Some(Value::Foreign), owner(), Changing, &[A]),
+        (Some(Value::LaterMember), owner(), Changing, &[A]),
+        (None, owner(), Changing, &[A]),
+        (Some(member(A, 20)), Some(Value::Ended), OwnerOver, &[]),
+        (Some(member(A, 20)), Some(Value::Foreign), OwnerMissing, &[]),
+        (None, Some(Value::LaterMember), OwnerMissing, &[A]),
+        (Some(Value::Ended), None, OwnerMissing, &[]),
     ] {
         let keys = [(A, former.clone()), (B, owner.clone())];
         let keys = keys.into_iter().zip(21..);
@@ -158,7 +134,7 @@ fn a_unit_stands_as_the_keys_of_its_owner_and_of_its_former_owners_say() {
     }
     let free = watched(vec![(None, 10, stored(map(10, None)))], 30);
     let free = told(&free, NOW);
-    assert_eq!(free.count(UnitStanding::Free), 2);
+    assert_eq!(free.count(Free), 2);
     assert_eq!((free.shards, free.generation), (Some(2), 1));
     assert_eq!((free.kind, free.map), (Some(UnitKind::Sharded), Some(10)));
 }

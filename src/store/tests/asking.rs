@@ -1,6 +1,5 @@
 //! The requests to JetStream, their order, and the interpretation of the answers.
 
-use async_nats::ConnectOptions;
 use serde_json::json;
 
 use super::*;
@@ -202,17 +201,6 @@ async fn a_write_is_sent_once() {
         asked.extend((!next.starts_with("$JS.API.")).then_some(next));
     }
     assert_eq!(asked, ["$KV.leaders.r", "$mark"]);
-}
-
-#[tokio::test]
-async fn answers_come_in_below_the_inbox_prefix_of_the_client() {
-    let server = NatsServer::builder()
-        .config("authorization { users [ { user: u, password: p, permissions: { subscribe: \"_mine.>\" } } ] }")
-        .start()
-        .unwrap();
-    let options = ConnectOptions::with_user_and_password("u".into(), "p".into());
-    let client = options.custom_inbox_prefix("_mine").connect(server.url());
-    open(&client.await.unwrap(), CREATE).await.unwrap();
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use data_encoding::BASE64;
 use serde_json::json;
 
-use super::poison::publish_raw;
 use super::*;
 use crate::store::assignment::{AssignmentDelivery, AssignmentWatch};
 use crate::store::stand_in::StandIn;
+use crate::support::bucket::publish_headers;
 use AssignmentDelivery::{CaughtUp, Shown};
 use nats_elect_core::assignment::{Epoch, Key, Map, MemberRecord, Units, Value, ended};
 use nats_elect_core::event::FailureKind;
@@ -169,7 +169,12 @@ impl Lab {
             By::Purging => kv.purge(&name).await.unwrap(),
             By::Updating(value) => drop(kv.update(&name, value.into(), before).await.unwrap()),
             By::Publishing(headers, value) => {
-                publish_raw(self, &self.bucket.subject(key), headers, &value);
+                publish_headers(
+                    &self.server.url(),
+                    &self.bucket.subject(key),
+                    headers,
+                    &value,
+                );
             }
         }
         // Where nobody waits for it, no confirmation shows when a message is stored.

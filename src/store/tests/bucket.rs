@@ -7,32 +7,6 @@ use crate::clock;
 use crate::store::settings::tests::KNOWN;
 
 #[tokio::test]
-async fn a_missing_bucket_is_named_and_not_created_unasked() {
-    let server = NatsServer::start().unwrap();
-    let client = connect(&server).await;
-    for _ in 0..2 {
-        let error = open(&client, IfMissing::Fail).await.unwrap_err();
-        let bucket = "leaders".into();
-        assert_eq!(error, StoreError::BucketMissing { bucket });
-        assert!(!error.is_transient());
-    }
-}
-
-#[tokio::test]
-async fn a_server_without_jetstream_is_reported_at_once() {
-    let server = NatsServer::builder().without_jetstream().start().unwrap();
-    let client = connect(&server).await;
-    let started = clock::now();
-    let error = open(&client, CREATE).await.unwrap_err();
-    assert!(
-        matches!(error, StoreError::JetStreamDisabled(_)),
-        "{error:?}"
-    );
-    // Not after what it waits for an answer.
-    assert!(clock::now().since(started) < TIMEOUT);
-}
-
-#[tokio::test]
 async fn an_account_without_jetstream_is_reported_at_once() {
     let accounts = "accounts {
         A { jetstream: enabled, users [{ user: a, password: x }] }
@@ -95,26 +69,6 @@ async fn a_bucket_of_ours_can_do_what_the_server_can() {
     assert_eq!(kv.get("x").await.unwrap().as_deref(), Some(&b"y"[..]));
     let again = open(&lab.client, IfMissing::Fail).await.unwrap().1;
     assert_eq!(again, found(&lab.info));
-}
-
-#[tokio::test]
-async fn a_restart_of_the_server_empties_no_bucket_of_ours() {
-    let mut lab = Lab::new().await;
-    let (a, b) = (role("a"), role("b"));
-    let keys = (
-        lab.put_record(&a, 0, 1).await.unwrap(),
-        lab.put_record(&b, 0, 2).await.unwrap(),
-    );
-    lab.server.kill();
-    lab.server.restart().unwrap();
-    let client = connect(&lab.server).await;
-    let (bucket, info) = open(&client, IfMissing::Fail).await.unwrap();
-    assert_eq!(info, found(&lab.info));
-    lab.bucket = bucket;
-    assert_eq!(
-        (lab.keys(&a).await, lab.keys(&b).await),
-        ((keys.0, 0), (keys.1, 0))
-    );
 }
 
 #[tokio::test]

@@ -1,26 +1,5 @@
-use async_nats::jetstream;
-
 use super::*;
 use nats_elect_core::record::{FenceEntry, SeenFence};
-
-#[tokio::test]
-async fn a_strangers_bucket_takes_claims_and_fences_too() {
-    let lab = Lab::new().await;
-    let context = jetstream::new(lab.client.clone());
-    let config = jetstream::kv::Config {
-        bucket: "plain".into(),
-        ..Default::default()
-    };
-    context.create_key_value(config).await.unwrap();
-    let name = BucketName::new("plain").unwrap();
-    let opened = Bucket::open(lab.client.clone(), Arc::default(), &name, CREATE, TIMEOUT).await;
-    let (plain, info) = opened.unwrap();
-    assert!(!info.atomic && !info.unique_sequences);
-    let (claim, fence) = (record(1), fence_record(1));
-    let r = role("r");
-    plain.put_record(&r, 0, &claim, TIMEOUT).await.unwrap();
-    plain.fence(&r, 0, &fence, TIMEOUT).await.unwrap();
-}
 
 #[tokio::test]
 async fn a_fence_is_stored_only_over_its_predecessor_whatever_the_state_of_the_role() {
@@ -51,12 +30,4 @@ async fn a_fence_is_read_back_with_the_hash_of_its_terms_secret() {
     });
     let keys = lab.read(&r).await;
     assert_eq!(keys.fence, Some(FenceEntry { revision, record }));
-}
-
-#[tokio::test]
-async fn a_role_without_a_claim_can_have_a_fence() {
-    let lab = Lab::new().await;
-    let r = role("r");
-    let fenced = lab.fence(&r, 0, 1).await.unwrap();
-    assert_eq!(lab.keys(&r).await, (0, fenced));
 }

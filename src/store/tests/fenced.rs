@@ -1,5 +1,3 @@
-use async_nats::jetstream::stream::LastRawMessageErrorKind;
-
 use super::*;
 use crate::store::{DataEntry, DataWrite, MOST_WRITES};
 use nats_elect_core::name::DataKey;
@@ -144,11 +142,7 @@ async fn a_batch_is_written_whole_or_not_at_all() {
         .map(|n| put(&format!("many.{n}"), "x"))
         .collect();
     lab.batch(newer, &all).await.unwrap();
-    let keys = lab
-        .bucket
-        .data_keys(&r.clone().into(), TIMEOUT)
-        .await
-        .unwrap();
+    let keys = lab.data_keys(&r).await;
     assert_eq!(keys.len(), MOST_WRITES + 3);
     // There is one guard in all.
     let context = jetstream::new(lab.client.clone());
@@ -164,13 +158,7 @@ async fn the_keys_of_a_role_are_listed_without_those_that_were_deleted() {
     let lab = Lab::new().await;
     let kv = lab.kv().await;
     let r = role("r");
-    assert_eq!(
-        lab.bucket
-            .data_keys(&r.clone().into(), TIMEOUT)
-            .await
-            .unwrap(),
-        [""; 0]
-    );
+    assert_eq!(lab.data_keys(&r).await, [""; 0]);
     for key in [
         "_data.r.b",
         "_data.r.a.x",
@@ -181,38 +169,6 @@ async fn the_keys_of_a_role_are_listed_without_those_that_were_deleted() {
         kv.put(key, "x".into()).await.unwrap();
     }
     kv.delete("_data.r.gone").await.unwrap();
-    let keys = lab
-        .bucket
-        .data_keys(&r.clone().into(), TIMEOUT)
-        .await
-        .unwrap();
+    let keys = lab.data_keys(&r).await;
     assert_eq!(keys, ["a.x", "b"]);
-}
-
-#[tokio::test]
-async fn a_bucket_without_atomic_batches_says_so_and_stores_nothing() {
-    let lab = Lab::new().await;
-    let context = jetstream::new(lab.client.clone());
-    let config = jetstream::kv::Config {
-        bucket: "plain".into(),
-        ..Default::default()
-    };
-    context.create_key_value(config).await.unwrap();
-    let name = BucketName::new("plain").unwrap();
-    let opened = Bucket::open(lab.client.clone(), Arc::default(), &name, CREATE, TIMEOUT).await;
-    let (plain, _) = opened.unwrap();
-    assert!(!plain.traits().unwrap().atomic);
-    let r = role("r");
-    let fence = plain.fence(&r, 0, &fence_record(1), TIMEOUT).await.unwrap();
-    let refused = plain
-        .write_batch(&r.clone().into(), fence, &[put("a", "1")], TIMEOUT)
-        .await;
-    assert!(
-        matches!(refused, Err(StoreError::Unsupported(_))),
-        "{refused:?}"
-    );
-    let stream = context.get_stream("KV_plain").await.unwrap();
-    let found = stream.get_last_raw_message_by_subject("$KV.plain._data.r.a");
-    let found = found.await.unwrap_err();
-    assert_eq!(found.kind(), LastRawMessageErrorKind::NoMessageFound);
 }

@@ -120,15 +120,6 @@ async fn each_question_hears_its_own_answers_at_one_subscription() {
 }
 
 #[tokio::test]
-async fn a_question_is_over_at_once_where_nobody_is_there() {
-    let lab = Lab::new().await;
-    let (r, question) = (role("r"), to_one());
-    let asking = lab.bucket.inquire_of_one(&r, &question, TIMEOUT * 100);
-    let answer = tokio::time::timeout(TIMEOUT, asking).await;
-    assert_eq!(answer.expect("the server tells"), None);
-}
-
-#[tokio::test]
 async fn a_question_to_some_is_over_when_each_has_answered_or_is_not_there() {
     let lab = Lab::new().await;
     let other = connect(&lab.server).await;

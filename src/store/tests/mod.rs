@@ -106,6 +106,12 @@ impl Lab {
         self.bucket.snapshot(name, TIMEOUT).await.unwrap()
     }
 
+    /// Returns the names of a role's data.
+    async fn data_keys(&self, name: &RoleName) -> Vec<String> {
+        let owner = name.clone().into();
+        self.bucket.data_keys(&owner, TIMEOUT).await.unwrap()
+    }
+
     /// Returns the sequences of the role's key and of its fence key; 0 where there is none.
     async fn keys(&self, name: &RoleName) -> (u64, u64) {
         let keys = self.read(name).await;

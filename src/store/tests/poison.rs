@@ -1,35 +1,11 @@
 //! Messages that no Key-Value client writes, but that any client with permission to publish to the
 //! bucket can write.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-
 use super::*;
+use crate::support::bucket::publish_headers;
 use nats_elect_core::name::DataKey;
 use nats_elect_core::record::Content;
 use nats_elect_testing::eventually;
-
-/// Publishes exactly these header bytes.
-pub(super) fn publish_raw(lab: &Lab, subject: &str, headers: &[u8], payload: &[u8]) {
-    let url = lab.server.url();
-    let mut stream = TcpStream::connect(url.trim_start_matches("nats://")).unwrap();
-    let mut lines = BufReader::new(stream.try_clone().unwrap());
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    let total = headers.len() + payload.len();
-    write!(
-        stream,
-        "CONNECT {{\"verbose\":false,\"headers\":true,\"protocol\":1}}\r\nHPUB {subject} {} {total}\r\n",
-        headers.len()
-    )
-    .unwrap();
-    stream.write_all(headers).unwrap();
-    stream.write_all(payload).unwrap();
-    stream.write_all(b"\r\nPING\r\n").unwrap();
-    line.clear();
-    lines.read_line(&mut line).unwrap();
-    assert_eq!(line, "PONG\r\n");
-}
 
 #[tokio::test]
 async fn unreadable_headers_make_an_opaque_leader() {
@@ -46,7 +22,7 @@ async fn unreadable_headers_make_an_opaque_leader() {
     ] {
         let before = lab.keys(&r).await;
         for subject in ["$KV.leaders.r", "$KV.leaders._fence.r"] {
-            publish_raw(&lab, subject, headers, b"x");
+            publish_headers(&lab.server.url(), subject, headers, b"x");
         }
         eventually(TIMEOUT, "both messages", async || {
             let now = lab.keys(&r).await;
@@ -78,7 +54,12 @@ async fn unreadable_data_is_listed_without_delivering_it_to_the_client() {
         ("a", &b"NATS/1.0\r\nno colon\r\n\r\n"[..]),
         ("b", b"NATS/1.0\r\nA: b\rc\r\n\r\n"),
     ] {
-        publish_raw(&lab, &format!("$KV.leaders._data.r.{key}"), headers, b"x");
+        publish_headers(
+            &lab.server.url(),
+            &format!("$KV.leaders._data.r.{key}"),
+            headers,
+            b"x",
+        );
         let key = DataKey::new(key).unwrap();
         // Without a waiting publisher, no confirmation shows when a message is stored.
         let read = eventually(TIMEOUT, "the message", async || {
@@ -88,11 +69,7 @@ async fn unreadable_data_is_listed_without_delivering_it_to_the_client() {
         .await;
         assert!(matches!(read, Err(StoreError::Rejected { .. })), "{read:?}");
     }
-    let keys = lab
-        .bucket
-        .data_keys(&r.clone().into(), TIMEOUT)
-        .await
-        .unwrap();
+    let keys = lab.data_keys(&r).await;
     assert_eq!(keys, ["a", "b", "fine"]);
     assert_eq!(connects(), before);
 }

@@ -74,25 +74,6 @@ async fn a_watch_begins_with_stored_messages_and_continues_with_new_ones() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_fence_records_as_they_come() {
-    let lab = Lab::new().await;
-    let r = role("r");
-    let mut watch = lab.bucket.watch(TIMEOUT).await.unwrap();
-    let mut over = 0;
-    for beat in 1..=3 {
-        over = lab.fence(&r, over, beat).await.unwrap();
-        let told = loop {
-            match watch.next().await.unwrap() {
-                Delivery::Fence(name, fence) => break (name, fence.revision, fence.nonce()),
-                Delivery::Entry(..) => panic!("nobody has claimed"),
-                Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {}
-            }
-        };
-        assert_eq!(told, (r.clone(), over, Some(nonce(beat))));
-    }
-}
-
-#[tokio::test]
 async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
     let lab = Lab::new().await;
     let Survey {
@@ -249,21 +230,4 @@ async fn a_watch_ends_when_the_server_was_restarted() {
     let r = role("r");
     lab.put_record(&r, 0, 1).await.unwrap();
     assert_eq!(watch.next_entry().await.0, r);
-}
-
-#[tokio::test]
-async fn a_dropped_watch_leaves_no_consumer_behind() {
-    let lab = Lab::new().await;
-    let context = jetstream::new(lab.client.clone());
-    let consumers = async || {
-        let mut stream = context.get_stream("KV_leaders").await.ok()?;
-        Some(stream.info().await.ok()?.state.consumer_count)
-    };
-    let watch = lab.bucket.watch(TIMEOUT).await.unwrap();
-    assert_eq!(consumers().await, Some(2), "one for each kind of keys");
-    drop(watch);
-    eventually(Duration::from_secs(20), "the consumer's end", async || {
-        (consumers().await == Some(0)).then_some(())
-    })
-    .await;
 }

@@ -4,14 +4,15 @@ use std::io::{BufRead, Write};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use nats_elect::health::HealthServer;
 use nats_elect::{
-    BoxError, Group, METRICS, MemberConfig, RoleConfig, RoleManager, StepDown, Storage, Term,
-    handler_fn,
+    BoxError, Group, MemberConfig, RoleConfig, RoleManager, StepDown, Storage, Term, handler_fn,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
+
+use crate::support::dashboard::exporter;
+use crate::support::member::waits;
 
 pub const ORDERS: &str = "NATS_ELECT_TEST_INSTANCE";
 pub const BUCKET: &str = "leaders";
@@ -44,7 +45,7 @@ fn an_instance() {
 }
 
 async fn obey(orders: Orders) {
-    let metrics = record_metrics();
+    let metrics = exporter().install_recorder().expect("the only recorder");
     let mut builder = RoleManager::builder()
         .servers(&orders.url)
         .bucket(BUCKET)
@@ -54,7 +55,7 @@ async fn obey(orders: Orders) {
     for role in ROLES {
         builder = builder.role(role, RoleConfig::default().ttl(TTL), handler_fn(lead));
     }
-    let units = Group::sharded("partitions", 6, handler_fn(own));
+    let units = Group::sharded("partitions", 6, waits());
     let builder = builder
         .member(MemberConfig::default().ttl(MEMBER_TTL))
         .group(units);
@@ -96,24 +97,6 @@ async fn lead(term: Term) -> Result<(), BoxError> {
         let _ = store.put("progress", n.to_string()).await;
     }
     Ok(())
-}
-
-/// Owns a unit until it goes.
-async fn own(term: Term) -> Result<(), BoxError> {
-    term.cancelled().await;
-    Ok(())
-}
-
-/// Records this process's metrics from now on.
-fn record_metrics() -> PrometheusHandle {
-    let histograms = METRICS.iter().filter(|metric| !metric.buckets.is_empty());
-    let exporter = histograms.fold(PrometheusBuilder::new(), |exporter, metric| {
-        let name = Matcher::Full(metric.name.to_owned());
-        exporter
-            .set_buckets_for_metric(name, metric.buckets)
-            .expect("buckets")
-    });
-    exporter.install_recorder().expect("the only recorder")
 }
 
 fn tell(line: &str) {

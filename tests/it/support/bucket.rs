@@ -7,7 +7,7 @@ use async_nats::jetstream::context::CreateStreamErrorKind;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType, Stream};
 use async_nats::jetstream::{self, ErrorCode, kv};
-use async_nats::{ConnectOptions, HeaderMap, Message, Subscriber};
+use async_nats::{Client, ConnectOptions, HeaderMap, Message, Subscriber};
 use futures::StreamExt;
 use nats_elect_testing::eventually;
 use serde_json::Value;
@@ -31,9 +31,12 @@ impl Stranger {
             .connect(url.split(',').collect::<Vec<_>>())
             .await
             .expect("connect");
-        Self {
-            jetstream: jetstream::new(client),
-        }
+        Self::of(client)
+    }
+
+    pub fn of(client: Client) -> Self {
+        let jetstream = jetstream::new(client);
+        Self { jetstream }
     }
 
     /// Makes the bucket as the Key-Value API does, with history 1 and in memory.
@@ -46,6 +49,13 @@ impl Stranger {
         };
         let made = self.jetstream.create_key_value(config).await;
         made.expect("make the bucket")
+    }
+
+    /// The same where it connects, without further settings.
+    pub async fn with_bucket(url: &str) -> (Self, kv::Store) {
+        let stranger = Self::connect(url).await;
+        let store = stranger.make_bucket(kv::Config::default()).await;
+        (stranger, store)
     }
 
     pub async fn delete_bucket(&self) {
@@ -239,22 +249,23 @@ pub fn marker_of(headers: &HeaderMap) -> Option<&str> {
     headers.get("KV-Operation").map(AsRef::as_ref)
 }
 
-/// Publishes these very header bytes, as no client would.
-pub fn publish_headers(url: &str, subject: &str, headers: &[u8]) {
+/// Publishes these very header bytes, as no client would, and a value.
+pub fn publish_headers(url: &str, subject: &str, headers: &[u8], value: &[u8]) {
     use std::io::{BufRead, BufReader, Write};
     let address = url.replace("nats://", "");
     let mut stream = std::net::TcpStream::connect(address).expect("connect");
     let mut lines = BufReader::new(stream.try_clone().expect("clone"));
     let mut line = String::new();
     lines.read_line(&mut line).expect("INFO");
-    let bytes = headers.len();
+    let (bytes, all) = (headers.len(), headers.len() + value.len());
     let options = r#"{"verbose":false,"headers":true,"protocol":1}"#;
     write!(
         stream,
-        "CONNECT {options}\r\nHPUB {subject} {bytes} {bytes}\r\n"
+        "CONNECT {options}\r\nHPUB {subject} {bytes} {all}\r\n"
     )
     .expect("write");
     stream.write_all(headers).expect("write");
+    stream.write_all(value).expect("write");
     stream.write_all(b"\r\nPING\r\n").expect("write");
     line.clear();
     lines.read_line(&mut line).expect("PONG");

@@ -10,9 +10,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nats_elect::{
-    AuthConfig, BoxError, EndCause, Error, Event, FailureKind, LeaderInfo, Refusal, RoleConfig,
-    RoleHandle, RoleHandler, RoleManager, RoleManagerBuilder, RoleState, StepDown, SteppedDown,
-    StopOptions, Storage, Term,
+    AuthConfig, BoxError, EndCause, Error, Event, FailureKind, LeaderInfo, Outcome, Refusal,
+    RoleConfig, RoleHandle, RoleHandler, RoleManager, RoleManagerBuilder, RoleState, StepDown,
+    SteppedDown, StopOptions, Storage, Term,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use tokio::task::JoinHandle;
@@ -115,6 +115,13 @@ pub fn guest(id: &str, url: impl AsRef<str>, journal: &Journal) -> Joining {
     }
 }
 
+/// An instance of the admin of `deploy/nats` makes the bucket as the library does, and leaves.
+pub async fn make_bucket(server: &NatsServer) {
+    let maker = guest("maker", server.url(), &Journal::default()).user("admin", "change-me");
+    let maker = maker.with(RoleManagerBuilder::bucket_auto_create);
+    maker.start().await.stop().await;
+}
+
 /// Starts an instance that stands for the role of most tests.
 pub async fn standing(
     id: &str,
@@ -123,6 +130,13 @@ pub async fn standing(
     config: RoleConfig,
 ) -> Instance {
     instance(id, url, journal).standing(config).start().await
+}
+
+/// Starts one whose bucket has a replica on the disk of each of three servers.
+pub async fn replicated(id: &str, urls: String, journal: &Journal, config: RoleConfig) -> Instance {
+    let joining = instance(id, urls, journal).standing(config);
+    let joining = joining.with(|builder| builder.replicas(3).storage(Storage::File));
+    joining.start().await
 }
 
 /// Starts two instances. The first leads, and the second knows it.
@@ -147,6 +161,12 @@ pub async fn leader_and_follower(
 /// Whether an event reports a failure of this kind.
 pub fn failure(of: FailureKind) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::Failure { kind, .. } if *kind == of)
+}
+
+/// Whether an event reports a heartbeat that was confirmed.
+pub fn is_confirmed(event: &Event) -> bool {
+    let confirmed = Outcome::Confirmed;
+    matches!(event, Event::HeartbeatEnded { outcome, .. } if *outcome == confirmed)
 }
 
 /// Whether an event reports that a term ends for this reason.
@@ -313,6 +333,16 @@ impl EventLog {
         self.0.events.lock().expect("no panic").clone()
     }
 
+    /// Why the terms ended, as they began to end.
+    pub fn endings(&self) -> Vec<EndCause> {
+        let events = self.all().into_iter();
+        let causes = events.filter_map(|(_, event)| match event {
+            Event::TermEnding { cause, .. } => Some(cause),
+            _ => None,
+        });
+        causes.collect()
+    }
+
     pub fn count(&self, is_it: impl Fn(&Event) -> bool) -> usize {
         self.all().iter().filter(|(_, event)| is_it(event)).count()
     }
@@ -380,6 +410,12 @@ pub async fn never(what: &str, window: Duration, mut happens: impl FnMut() -> bo
         assert!(!happens(), "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Has it step down in favour of anybody.
+pub async fn step_down(role: &RoleHandle) {
+    let down = role.step_down(StepDown::any()).await;
+    assert!(down.expect("a leader").released);
 }
 
 /// Hands the role over by name, as soon as the successor is ready. At first it may not have read the

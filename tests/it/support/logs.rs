@@ -51,6 +51,13 @@ impl<'a> MakeWriter<'a> for Logs {
     }
 }
 
+/// Checks that a record has all of these parts.
+pub fn has_all(record: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(record.contains(part), "{part} in {record}");
+    }
+}
+
 /// The log records of one instance that contain this text.
 pub fn records(log: &str, id: &str, text: &str) -> Vec<String> {
     let of_instance = format!("instance_id={id} ");

@@ -42,6 +42,12 @@ pub async fn arrived(client: &async_nats::Client) {
     answered.expect("an answer");
 }
 
+/// A server with this configuration.
+pub fn configured(config: &str) -> NatsServer {
+    let server = NatsServer::builder().config(config).start();
+    server.expect("a server")
+}
+
 /// A server of its own for one test, and an empty journal.
 pub fn served() -> (NatsServer, Journal) {
     let server = NatsServer::start().expect("a server");

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use async_nats::{Client, Message};
 use futures::StreamExt;
-use nats_elect::admin::{AdminClient, Instance, InstanceReport, LeaderFound};
+use nats_elect::admin::{
+    AdminClient, AdminError, Instance, InstanceReport, LeaderFound, ProblemCode,
+};
 use nats_elect::{StepDown, SteppedDown};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
@@ -13,6 +15,11 @@ use super::{BUCKET, ROLE, SOON, ms};
 
 /// How long a search may take; it ends sooner.
 pub const SEARCH: Duration = ms(5000);
+
+/// The reason why an instance does not do what it was told to.
+pub fn refusal<T>(answer: Result<T, AdminError>) -> Option<ProblemCode> {
+    answer.err().and_then(|error| error.refusal())
+}
 
 pub struct Operator {
     pub client: Client,

@@ -170,87 +170,34 @@ fn a_variable_that_names_two_roles_is_refused() {
     assert!(error.rule.contains("`a-b` and `a_b`"), "{error}");
 }
 
+/// A variable, its value, and what the error says.
+const ERRORS: &str = r#"
+ROLES__R__TTL | soon | is "soon", but must be a duration with a unit, like 500ms or 15s
+ROLES__R__TTL | 1ms | is 1ms, but must be from 100ms to 1h
+ROLES__R__PRIORITY | high | is "high", but must be a whole number
+ROLES__R__MAX_BACKOFF | 2h | is 2h, but must be from 50ms to 1h
+ROLES__R__DELETE_ON_STOP | maybe | is "maybe", but must be true or false
+ROLES__R__OVERRUN | panic | is "panic", but must be `abort` or `exit`
+REPLICAS | -1 | is "-1", but must be a whole number, 0 or more
+REPLICAS | 9 | is 9, but must be from 1 to 5
+GROUPS__HOT_CACHE__SHARDS | 70000 | is 70000, but must be from 1 to 65536
+GROUPS__HOT_CACHE__SHARDS | -1 | is "-1", but must be a whole number, 0 or more
+GROUPS__HOT_CACHE__APART | 0,1 | is "0,1", but must be a list, as JSON
+GROUPS__HOT_CACHE__REQUIRES | gpu | is "gpu", but must be a table, as JSON
+GROUPS__HOT_CACHE__WEIGHTS | {"17":0} | is 0, but must be from 1 to 1000000
+GROUPS__HOT_CACHE__UNITS | 1 | but there is no setting `groups.hot-cache.units`
+SERVERS | nats://a,http://b | is "http://b", but must be an address
+TLS__CA | x | but there is no setting `manager.tls.ca`
+ROLES__R__RETRY__MAX_BACKOFF | 1s | but there is no setting `roles.r.retry.max_backoff`
+"#;
+
 #[test]
 fn errors_name_the_variable_its_value_and_what_is_allowed() {
-    for (variable, value, expected) in [
-        (
-            "ROLES__R__TTL",
-            "soon",
-            "is \"soon\", but must be a duration with a unit, like 500ms or 15s",
-        ),
-        (
-            "ROLES__R__TTL",
-            "1ms",
-            "is 1ms, but must be from 100ms to 1h",
-        ),
-        (
-            "ROLES__R__PRIORITY",
-            "high",
-            "is \"high\", but must be a whole number",
-        ),
-        (
-            "ROLES__R__MAX_BACKOFF",
-            "2h",
-            "is 2h, but must be from 50ms to 1h",
-        ),
-        (
-            "ROLES__R__DELETE_ON_STOP",
-            "maybe",
-            "is \"maybe\", but must be true or false",
-        ),
-        (
-            "ROLES__R__OVERRUN",
-            "panic",
-            "is \"panic\", but must be `abort` or `exit`",
-        ),
-        (
-            "REPLICAS",
-            "-1",
-            "is \"-1\", but must be a whole number, 0 or more",
-        ),
-        ("REPLICAS", "9", "is 9, but must be from 1 to 5"),
-        (
-            "GROUPS__HOT_CACHE__SHARDS",
-            "70000",
-            "is 70000, but must be from 1 to 65536",
-        ),
-        (
-            "GROUPS__HOT_CACHE__SHARDS",
-            "-1",
-            "is \"-1\", but must be a whole number, 0 or more",
-        ),
-        (
-            "GROUPS__HOT_CACHE__APART",
-            "0,1",
-            "is \"0,1\", but must be a list, as JSON",
-        ),
-        (
-            "GROUPS__HOT_CACHE__REQUIRES",
-            "gpu",
-            "is \"gpu\", but must be a table, as JSON",
-        ),
-        (
-            "GROUPS__HOT_CACHE__WEIGHTS",
-            r#"{"17":0}"#,
-            "is 0, but must be from 1 to 1000000",
-        ),
-        (
-            "GROUPS__HOT_CACHE__UNITS",
-            "1",
-            "but there is no setting `groups.hot-cache.units`",
-        ),
-        (
-            "SERVERS",
-            "nats://a,http://b",
-            "is \"http://b\", but must be an address",
-        ),
-        ("TLS__CA", "x", "but there is no setting `manager.tls.ca`"),
-        (
-            "ROLES__R__RETRY__MAX_BACKOFF",
-            "1s",
-            "but there is no setting `roles.r.retry.max_backoff`",
-        ),
-    ] {
+    for row in ERRORS.trim().lines() {
+        let columns: Vec<_> = row.split(" | ").collect();
+        let [variable, value, expected] = columns[..] else {
+            panic!("{row}");
+        };
         let variable = format!("NATS_ELECT_{variable}");
         let error = with(&[(&*variable, value)], &["r"]).expect_err(&variable);
         assert_eq!(error.field, variable);
