@@ -15,7 +15,6 @@ mod test_store;
 mod tests;
 mod writing;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +127,7 @@ const LANES: u32 = 16;
 /// }
 /// # let _ = lead;
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FencedStore {
     term: Term,
     timeout: Duration,
@@ -253,7 +252,7 @@ impl FencedStore {
     }
 
     /// Writes a value if the key still stands at `revision`, as [`get`](Self::get) or a write
-    /// returned it. Returns the new revision.
+    /// returned it. Returns the new revision. Revision 0 is that of a key that is missing or deleted.
     ///
     /// # Errors
     ///
@@ -357,15 +356,6 @@ impl FencedStore {
         bucket.ok_or_else(|| FencedError::Unavailable {
             reason: "not connected".into(),
         })
-    }
-}
-
-impl fmt::Debug for FencedStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FencedStore")
-            .field("term", &self.term)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
     }
 }
 
