@@ -1,13 +1,11 @@
 //! Instances whose settings differ from the group, or break a rule.
 
-use async_nats::jetstream::kv;
 use nats_elect::{ElectionsConfig, Error, Group, MemberConfig, RoleManager, RoleManagerBuilder};
 use nats_elect_testing::{NatsServer, eventually};
 
-use crate::support::bucket::Stranger;
 use crate::support::logs::{self, records};
-use crate::support::member::{GROUP, LEASE, all_owned, group, joining, member_with, stop, waits};
-use crate::support::{BUCKET, SOON, comes_true, ms};
+use crate::support::member::{GROUP, LEASE, all_owned, group, member_with, stop, waits};
+use crate::support::{SOON, comes_true, ms};
 
 fn spread(names: &[&str]) -> Group {
     let group = Group::spread(GROUP);
@@ -103,35 +101,6 @@ async fn an_instance_with_another_kind_of_units_owns_nothing_and_says_why_and_is
     tokio::time::sleep(LEASE).await;
     assert!(group(&b).mine().is_empty());
     stop(b).await;
-}
-
-/// Instances that wrote these keys may run yet.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_with_groups_in_the_former_format_is_refused_with_what_to_do() {
-    let server = NatsServer::start().expect("start");
-    let stranger = Stranger::connect(&server.url()).await;
-    let store = stranger.make_bucket(kv::Config::default()).await;
-    let key = format!("_group.g.{GROUP}");
-    store.put(&key, "{}".into()).await.expect("put");
-    let sharded = || Group::sharded(GROUP, 1, waits());
-    let refused = joining(&server.url(), "a", sharded()).start().await;
-    let Err(Error::BucketUnfit(why)) = refused else {
-        panic!("{refused:?}");
-    };
-    let purge = format!("nats stream purge KV_{BUCKET} --subject '$KV.{BUCKET}._group.>'");
-    assert!(why.contains(&key) && why.contains(&purge), "{why}");
-    assert!(
-        stranger.find("_groups.>").await.is_none(),
-        "it did not join"
-    );
-    let roles = RoleManager::builder().servers(server.url()).bucket(BUCKET);
-    stop(roles.start().await.expect("roles alone")).await;
-    let stream = stranger.stream().await;
-    let subject = format!("$KV.{BUCKET}._group.>");
-    stream.purge().filter(subject).await.expect("purge");
-    let a = member_with(&server.url(), "a", sharded()).await;
-    all_owned(&[&a], 1).await;
-    stop(a).await;
 }
 
 fn file(text: &str) -> ElectionsConfig {
