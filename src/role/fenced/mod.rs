@@ -9,8 +9,6 @@ mod error;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod opening;
-#[cfg(any(test, feature = "testing"))]
-mod test_store;
 #[cfg(all(test, unix))]
 mod tests;
 mod writing;
@@ -29,11 +27,7 @@ pub(super) use self::data_bucket::DataSource;
 pub use self::entry::FencedEntry;
 pub use self::error::FencedError;
 #[cfg(any(test, feature = "testing"))]
-pub(super) use self::memory::MemoryBucket;
-#[cfg(any(test, feature = "testing"))]
-pub use self::memory::WriteFault;
-#[cfg(any(test, feature = "testing"))]
-pub use self::test_store::TestStore;
+pub use self::memory::{TestStore, WriteFault};
 use self::writing::wound_down;
 use super::term::Term;
 use crate::metrics::Labels;
