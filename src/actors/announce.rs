@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tracing::Span;
+use tracing::field::display;
 
 use crate::clock;
 use crate::lock::lock;
@@ -52,58 +53,43 @@ pub(super) fn log_no_leader(scope: &RoleScope, last: &LeaderInfo, vacancy: Vacan
         return;
     }
     let server = scope.server();
-    if *scope.connection.borrow() != ConnectionStatus::Connected {
-        tracing::warn!(
-            last_leader,
-            server,
+    let still = *lock(&scope.stood_still);
+    let text = match vacancy {
+        _ if *scope.connection.borrow() != ConnectionStatus::Connected => {
             "no leader known: NATS is out of reach, and the last lease seen has run out; \
              this instance looks again once NATS answers"
-        );
-        return;
-    }
-    if let Some(still) = *lock(&scope.stood_still) {
-        tracing::warn!(
-            last_leader,
-            server,
-            stood_still = %rounded(still),
+        }
+        _ if still.is_some() => {
             "no leader known: this process stood still, and the last lease seen ran out \
              meanwhile; this instance looks again"
-        );
-        return;
-    }
-    match vacancy {
+        }
         Vacancy::Released | Vacancy::HandedOver => {
             tracing::info!(last_leader, "no leader: the last one released the role");
+            return;
         }
-        Vacancy::Deleted => tracing::warn!(
-            last_leader,
-            server,
+        Vacancy::Deleted => {
             "no leader: the role's key was deleted by another client or expired; \
              candidates claim the role when its leader has freed it, or its lease has run out"
-        ),
-        _ => tracing::warn!(
-            last_leader,
-            server,
+        }
+        _ => {
             "no leader known: no heartbeat was seen for a whole lease; this instance asks NATS, and \
              claims the role if nobody leads it"
-        ),
-    }
+        }
+    };
+    let stood_still = still.map(|still| display(rounded(still)));
+    tracing::warn!(last_leader, server, stood_still, "{text}");
 }
 
 /// Logs that a term ends, as a warning if leadership was lost.
 fn log_term_ending(scope: &RoleScope, cause: EndCause) {
     let timed_out = matches!(cause, EndCause::LeaseExpired | EndCause::ConnectionLost);
-    if let Some(still) = lock(&scope.stood_still).filter(|_| timed_out) {
-        tracing::warn!(
-            cause = cause.as_str(),
-            server = scope.server(),
-            stood_still = %rounded(still),
-            "leadership lost: this process stood still, so it confirmed no heartbeat in time; \
-             another instance may lead by now; the handler is being stopped"
-        );
-        return;
-    }
+    let still = lock(&scope.stood_still).filter(|_| timed_out);
+    let bucket_lost;
     let lost = match cause {
+        _ if still.is_some() => {
+            "this process stood still, so it confirmed no heartbeat in time; \
+             another instance may lead by now"
+        }
         EndCause::LeaseExpired => {
             "no heartbeat was confirmed in time; candidates claim the role once NATS answers"
         }
@@ -125,13 +111,9 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
         EndCause::BucketLost => {
             let problem = lasting_problem(scope);
             let problem = problem.as_deref().unwrap_or("the bucket was recreated");
-            tracing::warn!(
-                cause = cause.as_str(),
-                server = scope.server(),
-                "leadership lost: {problem}; candidates claim the role in the bucket that they \
-                 find; the handler is being stopped"
-            );
-            return;
+            bucket_lost =
+                format!("{problem}; candidates claim the role in the bucket that they find");
+            &bucket_lost
         }
         EndCause::Crashed => "the election's actor crashed, and starts again",
         _ => {
@@ -139,9 +121,11 @@ fn log_term_ending(scope: &RoleScope, cause: EndCause) {
             return;
         }
     };
+    let stood_still = still.map(|still| display(rounded(still)));
     tracing::warn!(
         cause = cause.as_str(),
         server = scope.server(),
+        stood_still,
         "leadership lost: {lost}; the handler is being stopped"
     );
 }

@@ -128,7 +128,7 @@ async fn hear_all(
 
 fn note(terms: &mut Terms, message: ToCompanion) {
     match message {
-        ToCompanion::Will(lease, will) => drop(will.read().map(|it| terms.insert(lease, it))),
+        ToCompanion::Will(lease, will) => drop(terms.insert(lease, will)),
         ToCompanion::Forget(lease) => drop(terms.remove(&lease)),
         ToCompanion::Setup(_) => {}
     }

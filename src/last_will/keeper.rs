@@ -18,13 +18,13 @@ use tracing::Span;
 
 use super::handed::{Handed, NO_SIGNAL, hand_over};
 use super::surroundings;
-use super::told::{FromCompanion, SetUp, ToCompanion, Will, line_of};
+use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use super::{ARGUMENT, is_initialised};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::limits;
 use crate::metrics::InstanceLabels;
-use crate::model::bequests::{self, Bequests, LastWillStatus, Lease};
+use crate::model::bequests::{Bequests, LastWillStatus, Lease, Will};
 use crate::model::config::ManagerConfig;
 use crate::role::Instance;
 use nats_elect_core::text::printable;
@@ -370,10 +370,10 @@ impl Keeping {
 
 impl Companion {
     /// Tells it what has changed.
-    fn learn(&mut self, changes: Vec<(Lease, Option<bequests::Will>)>) -> io::Result<()> {
+    fn learn(&mut self, changes: Vec<(Lease, Option<Will>)>) -> io::Result<()> {
         let told = changes.into_iter().map(|(lease, will)| {
             line_of(&match will {
-                Some(will) => ToCompanion::Will(lease, Box::new(Will::new(&will))),
+                Some(will) => ToCompanion::Will(lease, will),
                 None => ToCompanion::Forget(lease),
             })
         });

@@ -3,7 +3,6 @@
 mod builder;
 mod group;
 mod handle;
-mod patience;
 mod probe;
 mod start;
 mod stop_options;

@@ -9,8 +9,8 @@ use super::{
     ACQUIRE, CIRCUIT_OPEN, CONNECTION, FAILING, FAILOVER_GAP, FAILOVER_STAGE, FAILURES,
     FENCED_WRITES, FENCING_SEQUENCE, HANDOFFS, HANDOFFS_REFUSED, HEALTH_FAILURES, HEARTBEAT,
     HEARTBEAT_BUDGET, HEARTBEAT_INTERVAL, INFO, IS_LEADER, LAST_WILL, LAST_WILL_ENDED,
-    LEADER_DURATION, LEADER_KNOWN, LEADERLESS, LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, Metric,
-    OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING, TERMS_ENDED, TERMS_STARTED, TIMER_LAG,
+    LEADER_DURATION, LEADER_KNOWN, LEADERLESS, LEASE_REMAINING, LEASE_SLACK, LEASE_TTL, METRICS,
+    Metric, OVERRUNS, PAUSED, REQUEST_TIMEOUT, STANDING, TERMS_ENDED, TERMS_STARTED, TIMER_LAG,
     TRANSITIONS, UNTRUSTED, VALIDATION_FAILURES, WATCH_RESTARTS,
 };
 use crate::model::config::RoleSettings;
@@ -85,36 +85,23 @@ impl Labels {
     /// Creates the gauges and counters before anything happens. So dashboards show zeros instead of
     /// gaps, and a rule sees the first increase too.
     pub fn register(&self, settings: &RoleSettings) {
-        for gauge in [
-            IS_LEADER,
-            PAUSED,
-            FAILING,
-            LEASE_REMAINING,
-            LEADER_KNOWN,
-            LEADERLESS,
-            CIRCUIT_OPEN,
-        ] {
-            self.set(gauge, 0.0);
+        let bare = METRICS
+            .iter()
+            .filter(|it| it.scope == "role" && it.labels.is_empty());
+        for metric in bare.filter(|it| it.name != FENCING_SEQUENCE.name) {
+            match metric.kind {
+                "gauge" => self.set(*metric, 0.0),
+                "counter" => self.add(*metric, &[], 0),
+                _ => drop(self.histogram(*metric, &[])),
+            }
         }
         self.set(STANDING, 1.0);
         self.set(CONNECTION, connection(ConnectionStatus::Suspended));
         self.set(LEASE_TTL, settings.ttl.as_secs_f64());
         self.set(HEARTBEAT_INTERVAL, settings.heartbeat.as_secs_f64());
         self.set(REQUEST_TIMEOUT, settings.request_timeout.as_secs_f64());
-        for counter in [VALIDATION_FAILURES, OVERRUNS] {
-            self.add(counter, &[], 0);
-        }
         for reason in ["unhealthy", "runtime_blocked"] {
             self.health_failed(reason, 0);
-        }
-        for histogram in [
-            HEARTBEAT_BUDGET,
-            LEADER_DURATION,
-            LEASE_SLACK,
-            FAILOVER_GAP,
-            TIMER_LAG,
-        ] {
-            let _ = self.histogram(histogram, &[]);
         }
         let _ = self.histogram(HEARTBEAT, &[("status", Outcome::Confirmed.as_str())]);
         for &from in RoleState::ALL {

@@ -22,7 +22,7 @@ pub(crate) enum Lease {
 }
 
 /// What frees a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Will {
     /// The term of a role.
     Term(Bequest),

@@ -1,7 +1,6 @@
 //! The reports of an observer about groups.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -152,21 +151,26 @@ pub struct ObservedMember {
 }
 
 /// Something in a bucket's groups that an operator should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "problem")]
 #[non_exhaustive]
 pub enum GroupProblem {
     /// A group has no map that is understood. Nobody owns anything by it.
+    #[error("group {group:?} has no map that is understood. Its members write one")]
     NoMap {
         /// The group.
         group: String,
     },
     /// All epochs of a group are over: nobody takes a unit of it.
+    #[error("group {group:?} has no member")]
     NoMember {
         /// The group.
         group: String,
     },
     /// Units have an owner under whose key no record is found that is understood.
+    #[error(
+        "group {group:?}: units of a member that has no record: {units}. They have no other owner for a minute"
+    )]
     OwnerMissing {
         /// The group.
         group: String,
@@ -174,6 +178,7 @@ pub enum GroupProblem {
         units: usize,
     },
     /// The value under a member's key is not understood.
+    #[error("group {group:?}: the value under the key of member {epoch} is not understood")]
     MemberUnknown {
         /// The group.
         group: String,
@@ -182,36 +187,15 @@ pub enum GroupProblem {
     },
     /// A member's writes of the map keep failing: a permission is missing, or the map is larger than
     /// its connection takes. Other members plan, as far as theirs do not.
+    #[error(
+        "group {group:?}: {instance_id:?} can't write the map, so others plan: its log says why"
+    )]
     MapRefused {
         /// The group.
         group: String,
         /// The member's instance id.
         instance_id: String,
     },
-}
-
-impl fmt::Display for GroupProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoMap { group } => write!(
-                f,
-                "group {group:?} has no map that is understood. Its members write one"
-            ),
-            Self::NoMember { group } => write!(f, "group {group:?} has no member"),
-            Self::OwnerMissing { group, units } => write!(
-                f,
-                "group {group:?}: units of a member that has no record: {units}. They have no other owner for a minute"
-            ),
-            Self::MemberUnknown { group, epoch } => write!(
-                f,
-                "group {group:?}: the value under the key of member {epoch} is not understood"
-            ),
-            Self::MapRefused { group, instance_id } => write!(
-                f,
-                "group {group:?}: {instance_id:?} can't write the map, so others plan: its log says why"
-            ),
-        }
-    }
 }
 
 impl ObservedGroups {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use super::fenced::{DataSource, MemoryBucket, TestStore};
+use super::fenced::{DataSource, TestStore};
 use super::handler::{BoxError, RoleHandler, handler_fn};
 use super::instance::Instance;
 use super::running::{Leading, RunningTerm};
@@ -49,14 +49,13 @@ pub struct TestTerm {
     running: RunningTerm,
     leading: Mutex<Option<Leading>>,
     election: Arc<Election>,
-    store: TestStore,
 }
 
 /// Answers the term in place of an election.
 struct Election {
     /// Taken at the end of the test, because the term holds this too.
     running: Mutex<Option<RunningTerm>>,
-    store: MemoryBucket,
+    store: TestStore,
     proof: Mutex<Result<(), TermError>>,
 }
 
@@ -80,14 +79,14 @@ impl TestTerm {
         let settings = settings.unwrap_or_else(|error| panic!("{error}"));
         let (epoch, sequence) = (1, 1);
         let token = FencingToken { epoch, sequence };
-        Self::begin(role, settings, token, MemoryBucket::of(token))
+        Self::begin(role, settings, token, TestStore::of(token))
     }
 
     fn begin(
         role: RoleName,
         settings: RoleSettings,
         fencing_token: FencingToken,
-        store: MemoryBucket,
+        store: TestStore,
     ) -> Self {
         let instance = Arc::new(Instance {
             id: InstanceId::new("test").expect("a valid name"),
@@ -125,7 +124,7 @@ impl TestTerm {
             proved: now,
         };
         let (running, leading) = RunningTerm::begin(
-            scope.term_setup(DataSource::Memory(store.clone())),
+            scope.term_setup(DataSource::Memory(store)),
             &start,
             id,
             |_| {},
@@ -138,7 +137,6 @@ impl TestTerm {
             running,
             leading: Mutex::new(Some(leading)),
             election,
-            store: TestStore::new(store),
         }
     }
 
@@ -148,8 +146,8 @@ impl TestTerm {
     }
 
     /// Returns the keys and values behind [`Term::store`].
-    pub const fn store(&self) -> &TestStore {
-        &self.store
+    pub fn store(&self) -> &TestStore {
+        &self.election.store
     }
 
     /// Runs [`lead`](RoleHandler::lead) of this handler in the term, as an instance does, and waits
@@ -309,7 +307,7 @@ impl fmt::Debug for TestTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TestTerm")
             .field("term", &self.running.term)
-            .field("store", &self.store)
+            .field("store", &self.election.store)
             .finish_non_exhaustive()
     }
 }

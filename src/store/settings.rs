@@ -9,8 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::table::Verdict::{Fit, Risky, Unfit};
-use self::table::{SETTINGS, Setting};
+use self::table::Row;
 use nats_elect_core::name::BucketName;
 
 /// Sequences from here on were taken from a clock in microseconds. This value is July 2017, and no
@@ -104,24 +103,13 @@ impl StreamConfig {
     /// Returns the reason why the bucket is not fit for elections, if there is one, with what mends
     /// it.
     pub fn problem(&self, bucket: &BucketName) -> Option<String> {
-        SETTINGS
-            .iter()
-            .find_map(|setting| match (setting.judge)(self, bucket) {
-                Unfit(why) => Some(format!("{why}: {}", setting.remedy(bucket))),
-                Fit | Risky(_) => None,
-            })
+        let found = told(self.unfit(bucket), bucket).next()?;
+        Some(format!("{}: {}", found.risk, found.remedy))
     }
 
     pub fn notes(&self, bucket: &BucketName) -> Vec<BucketNote> {
-        let note = |setting: &Setting| match (setting.judge)(self, bucket) {
-            Risky(risk) => Some(BucketNote {
-                setting: setting.name,
-                risk,
-                remedy: setting.remedy(bucket),
-            }),
-            Fit | Unfit(_) => None,
-        };
-        SETTINGS.iter().filter_map(note).collect()
+        let (risks, ways_past) = (self.risks(), self.ways_past());
+        told(risks.into_iter().chain(ways_past), bucket).collect()
     }
 
     pub fn unique_sequences(&self) -> bool {
@@ -151,6 +139,20 @@ impl StreamConfig {
         }
         (LEAST_MESSAGES, LEAST_BYTES)
     }
+}
+
+/// Returns those rows that apply to the bucket.
+fn told(
+    rows: impl IntoIterator<Item = Row>,
+    bucket: &BucketName,
+) -> impl Iterator<Item = BucketNote> {
+    let edit = format!("nats stream edit KV_{bucket}");
+    let rows = rows.into_iter().filter(|row| row.applies);
+    rows.map(move |row| BucketNote {
+        setting: row.setting,
+        risk: row.why,
+        remedy: (row.remedy.replace("EDIT", &edit)).replace("BUCKET", bucket.as_str()),
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
 /// The most heirs in a line.
@@ -18,7 +18,8 @@ pub const TURN: Duration = Duration::from_millis(10);
 /// The order is a courtesy: it keeps candidates from claiming all at once. A role is free for the
 /// others as well, and every claim is a compare-and-set. So heirs that are made up or gone cost a
 /// [`TURN`] each, and three of them half a heartbeat more at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "Vec<Uuid>")]
 pub struct Heirs([Option<Uuid>; MOST_HEIRS]);
 
 impl Heirs {
@@ -63,6 +64,12 @@ impl Heirs {
 impl Serialize for Heirs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
+    }
+}
+
+impl From<Vec<Uuid>> for Heirs {
+    fn from(incarnations: Vec<Uuid>) -> Self {
+        incarnations.into_iter().collect()
     }
 }
 

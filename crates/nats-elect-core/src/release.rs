@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 /// The secret of one acquisition of a role. The release of the role tells it, and nothing does so
-/// before.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// before, but to the companion of the process that holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReleaseSecret(u128);
 
 /// The SHA-256 of a [`ReleaseSecret`], which the records of a term show.

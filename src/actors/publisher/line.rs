@@ -1,22 +1,18 @@
 //! The line of leader changes that wait to be published.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::model::leader_event::LeaderEvent;
 
-/// The number of changes that may wait, however few roles they concern.
-const FEW: usize = 1000;
-/// The number of changes that may wait for each of the roles, if the total is greater. An instance
-/// may win all of its roles at once, and lose them again.
-const OF_A_ROLE: usize = 4;
+/// The number of changes that may wait. An instance may win thousands of roles at once, and lose them
+/// again.
+const MOST: usize = 20_000;
 
 /// Leader changes in their order. Where too many wait, the oldest is dropped, except for the one
 /// that is being published.
 #[derive(Default)]
 pub(super) struct Line {
     news: VecDeque<LeaderEvent>,
-    /// The roles of all changes since the line was last empty.
-    roles: HashSet<String>,
     /// Whether the first change is being published.
     telling: bool,
     /// The number of dropped changes since the line was last empty.
@@ -25,15 +21,11 @@ pub(super) struct Line {
 
 impl Line {
     pub fn join(&mut self, event: LeaderEvent) {
-        if !self.roles.contains(&event.role) {
-            self.roles.insert(event.role.clone());
-        }
-        let most = FEW.max(OF_A_ROLE * self.roles.len());
-        if self.news.len() >= most {
+        if self.news.len() >= MOST {
             self.news.remove(usize::from(self.telling));
             if self.dropped == 0 {
                 tracing::warn!(
-                    most,
+                    most = MOST,
                     "too many leader changes wait to be published: the oldest are dropped"
                 );
             }
@@ -55,7 +47,6 @@ impl Line {
             self.news.pop_front();
         }
         if self.news.is_empty() {
-            self.roles.clear();
             let dropped = std::mem::take(&mut self.dropped);
             if dropped > 0 {
                 tracing::warn!(dropped, "leader changes were dropped, and not published");
@@ -106,17 +97,17 @@ mod tests {
     #[test]
     fn each_of_thousands_of_simultaneous_wins_is_published() {
         let mut line = Line::default();
-        let wins = 0..3 * FEW as u64;
+        let wins = 0..MOST as u64;
         for at in wins.clone() {
             line.join(event(&format!("role-{at}"), at));
         }
         assert_eq!(tell_all(&mut line), wins.collect::<Vec<_>>());
-        assert!(line.is_empty() && line.roles.is_empty());
+        assert!(line.is_empty());
     }
 
     #[test]
     fn a_full_line_drops_its_oldest_change_that_is_not_being_published() {
-        let most = FEW as u64;
+        let most = MOST as u64;
         for telling in [false, true] {
             let mut line = Line::default();
             for at in 0..most {

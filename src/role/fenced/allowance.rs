@@ -1,62 +1,50 @@
 //! The amount of data that a role keeps by fenced writes, and the limit on it.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, MutexGuard};
 
-use super::batch::Change;
 use super::data_bucket::DataBucket;
 use super::error::FencedError;
 use super::unread;
-use crate::lock::lock;
-use crate::store::DataOwner;
+use crate::store::{DataOwner, DataWrite};
 
 /// The bytes that a key counts beside its name and its value. For names of ordinary length this is
 /// more than the server stores with them, headers included.
 pub(super) const BESIDE: u64 = 512;
 
-/// A limit, and what a term knows about the data that counts against it.
+/// A limit, and what a term knows about the data that counts against it. Writes that count go one
+/// after another.
 #[derive(Debug)]
 pub(super) struct Allowance {
     limit: u64,
-    /// Read before the term's first write. From then on no write of an earlier term lands, so all
-    /// new data is the term's own.
-    usage: OnceCell<Mutex<Usage>>,
+    /// The most that each key may take. Read before the term's first write. From then on no write
+    /// of an earlier term lands, so all new data is the term's own.
+    usage: Mutex<Option<HashMap<String, Held>>>,
 }
 
-#[derive(Debug, Default)]
-struct Usage {
-    total: u64,
-    keys: HashMap<String, Held>,
-}
-
-/// The most that a key may take.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Held {
     bytes: u64,
-    /// The writes of the key that are under way.
-    under_way: u32,
-    /// The stored value is not known to be one of these alone.
+    /// A write of the key may still land.
     unclear: bool,
 }
 
-/// Room for a call's writes, until the result of the call is known.
+/// Room for a call's writes. They keep it if the result of the call never comes.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Reserved<'a> {
-    usage: &'a Mutex<Usage>,
-    /// Each key with the bytes that it took before, and the bytes that it takes once it is written.
-    writes: Vec<(String, u64, u64)>,
-    written: Option<bool>,
+    usage: MutexGuard<'a, Option<HashMap<String, Held>>>,
+    /// Each key as it was before, and the bytes that it takes once it is written.
+    writes: Vec<(String, Option<Held>, u64)>,
 }
 
 impl Allowance {
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
-            usage: OnceCell::new(),
+            usage: Mutex::default(),
         }
     }
 
@@ -66,95 +54,66 @@ impl Allowance {
         &self,
         bucket: &DataBucket,
         owner: &DataOwner,
-        changes: &[Change],
+        changes: &[DataWrite],
         timeout: Duration,
     ) -> Result<Reserved<'_>, FencedError> {
-        let reading = self.usage.get_or_try_init(async || {
+        let usage = tokio::time::timeout(timeout, self.usage.lock()).await;
+        let mut usage = usage.map_err(|_| FencedError::Unavailable {
+            reason: "other writes of this term are under way".into(),
+        })?;
+        if usage.is_none() {
             let stored = bucket.data_sizes(owner, timeout).await;
             let stored = stored.map_err(|error| unread(&error))?;
-            let mut usage = Usage::default();
-            for (key, bytes) in stored {
+            let held = stored.into_iter().map(|(key, bytes)| {
                 let bytes = counted(&key, bytes);
-                usage.total += bytes;
-                let held = Held {
-                    bytes,
-                    ..Held::default()
-                };
-                usage.keys.insert(key, held);
-            }
-            Ok::<_, FencedError>(Mutex::new(usage))
-        });
-        let usage = reading.await?;
-        let mut all = lock(usage);
-        let mut total = all.total;
+                let unclear = false;
+                (key, Held { bytes, unclear })
+            });
+            *usage = Some(held.collect());
+        }
+        let all = usage.get_or_insert_default();
+        let before: u64 = all.values().map(|held| held.bytes).sum();
+        let mut total = before;
         let mut writes = Vec::with_capacity(changes.len());
         for change in changes {
             let key = change.key.to_string();
             let bytes = change.value.as_ref().map_or(0, Vec::len) as u64;
-            let (before, after) = (
-                all.keys.get(&key).map_or(0, |held| held.bytes),
-                counted(&key, bytes),
-            );
-            total += after.saturating_sub(before);
-            writes.push((key, before, after));
+            let (held, after) = (all.get(&key).copied(), counted(&key, bytes));
+            total += after.saturating_sub(held.map_or(0, |held| held.bytes));
+            writes.push((key, held, after));
         }
-        if total > self.limit && total > all.total {
+        if total > self.limit && total > before {
             let limit = self.limit;
             return Err(FencedError::OverLimit {
                 bytes: total,
                 limit,
             });
         }
-        all.total = total;
-        for (key, _, after) in &writes {
-            let held = all.keys.entry(key.clone()).or_default();
-            held.unclear |= held.under_way > 0;
-            held.under_way += 1;
-            held.bytes = held.bytes.max(*after);
+        for (key, held, after) in &writes {
+            let bytes = held.map_or(0, |held| held.bytes).max(*after);
+            let unclear = true;
+            all.insert(key.clone(), Held { bytes, unclear });
         }
-        drop(all);
-        Ok(Reserved {
-            usage,
-            writes,
-            written: None,
-        })
+        Ok(Reserved { usage, writes })
     }
 }
 
 impl Reserved<'_> {
     /// Takes the result of the call. A write that may still land keeps its room.
     pub fn settle<T>(mut self, ended: &Result<T, FencedError>) {
-        self.written = match ended {
-            Ok(_) => Some(true),
-            Err(FencedError::Superseded { .. } | FencedError::Unconfirmed { .. }) => None,
-            Err(_) => Some(false),
-        };
-    }
-}
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        let mut all = lock(self.usage);
-        for (key, before, after) in self.writes.drain(..) {
-            let Some(held) = all.keys.get_mut(&key) else {
-                continue;
+        let all = self.usage.get_or_insert_default();
+        for (key, before, bytes) in self.writes {
+            let unclear = false;
+            let held = match ended {
+                Err(FencedError::Superseded { .. } | FencedError::Unconfirmed { .. }) => continue,
+                Ok(_) if before.is_some_and(|held| held.unclear) => continue,
+                Ok(_) => Some(Held { bytes, unclear }),
+                Err(_) => before,
             };
-            held.under_way -= 1;
-            if held.unclear || held.under_way > 0 || self.written.is_none() {
-                held.unclear = true;
-                continue;
-            }
-            let settled = if self.written == Some(true) {
-                after
-            } else {
-                before
+            match held {
+                Some(held) => all.insert(key, held),
+                None => all.remove(&key),
             };
-            let freed = held.bytes - settled;
-            held.bytes = settled;
-            if settled == 0 {
-                all.keys.remove(&key);
-            }
-            all.total -= freed;
         }
     }
 }

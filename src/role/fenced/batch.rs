@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::FencedStore;
 use super::error::FencedError;
-use crate::store::MOST_WRITES;
+use crate::store::{DataWrite, MOST_WRITES};
 use nats_elect_core::name::DataKey;
 
 /// Writes to different keys of a role's data that all take effect at once, or not at all.
@@ -32,73 +32,46 @@ use nats_elect_core::name::DataKey;
 #[must_use = "nothing is written before `commit`"]
 pub struct FencedBatch {
     store: FencedStore,
-    changes: Vec<Change>,
+    writes: Vec<DataWrite>,
     /// The first problem that was found.
     problem: Option<FencedError>,
-}
-
-/// One write.
-#[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub key: DataKey,
-    /// `None` deletes the key.
-    pub value: Option<Vec<u8>>,
-    pub requires: Requires,
-}
-
-/// The required state of the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Requires {
-    Nothing,
-    /// The key is missing or deleted.
-    Missing,
-    Revision(u64),
-}
-
-impl Change {
-    pub fn new(key: &str, value: Option<&[u8]>, requires: Requires) -> Result<Self, FencedError> {
-        Ok(Self {
-            key: DataKey::new(key)?,
-            value: value.map(<[u8]>::to_vec),
-            requires,
-        })
-    }
 }
 
 impl FencedBatch {
     pub(super) const fn new(store: FencedStore) -> Self {
         Self {
             store,
-            changes: Vec::new(),
+            writes: Vec::new(),
             problem: None,
         }
     }
 
     /// Adds a [`put`](FencedStore::put).
     pub fn put(self, key: &str, value: impl AsRef<[u8]>) -> Self {
-        self.add(key, Some(value.as_ref()), Requires::Nothing)
+        self.add(key, Some(value.as_ref()), None)
     }
 
     /// Adds a [`delete`](FencedStore::delete).
     pub fn delete(self, key: &str) -> Self {
-        self.add(key, None, Requires::Nothing)
+        self.add(key, None, None)
     }
 
     /// Adds a [`create`](FencedStore::create).
     pub fn create(self, key: &str, value: impl AsRef<[u8]>) -> Self {
-        self.add(key, Some(value.as_ref()), Requires::Missing)
+        self.add(key, Some(value.as_ref()), Some(0))
     }
 
     /// Adds an [`update`](FencedStore::update).
     pub fn update(self, key: &str, value: impl AsRef<[u8]>, revision: u64) -> Self {
-        self.add(key, Some(value.as_ref()), Requires::Revision(revision))
+        self.add(key, Some(value.as_ref()), Some(revision))
     }
 
-    fn add(mut self, key: &str, value: Option<&[u8]>, requires: Requires) -> Self {
-        match Change::new(key, value, requires) {
-            Ok(change) => self.changes.push(change),
+    fn add(mut self, key: &str, value: Option<&[u8]>, over: Option<u64>) -> Self {
+        let value = value.map(<[u8]>::to_vec);
+        match DataKey::new(key) {
+            Ok(key) => self.writes.push(DataWrite { key, value, over }),
             Err(problem) => {
-                self.problem.get_or_insert(problem);
+                self.problem.get_or_insert(problem.into());
             }
         }
         self
@@ -119,7 +92,7 @@ impl FencedBatch {
     /// may never be written.
     pub async fn commit(self) -> Result<Vec<u64>, FencedError> {
         let written = match self.checked() {
-            Ok(()) => self.store.write(&self.changes).await,
+            Ok(()) => self.store.write(&self.writes).await,
             Err(problem) => Err(problem),
         };
         self.store.count(written)
@@ -135,16 +108,16 @@ impl FencedBatch {
             return Err(problem.clone());
         }
         let mut keys = HashSet::new();
-        let twice = self.changes.iter().find(|change| !keys.insert(&change.key));
-        let problem = if self.changes.is_empty() {
+        let twice = self.writes.iter().find(|write| !keys.insert(&write.key));
+        let problem = if self.writes.is_empty() {
             "it is empty".to_owned()
-        } else if self.changes.len() > MOST_WRITES {
-            let count = self.changes.len();
+        } else if self.writes.len() > MOST_WRITES {
+            let count = self.writes.len();
             format!(
                 "{count} writes are more than the {MOST_WRITES} that one batch can have; split it"
             )
-        } else if let Some(change) = twice {
-            format!("it writes `{}` more than once", change.key)
+        } else if let Some(write) = twice {
+            format!("it writes `{}` more than once", write.key)
         } else {
             return Ok(());
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 #[cfg(any(test, feature = "testing"))]
-use super::memory::MemoryBucket;
+use super::memory::TestStore;
 use crate::store::{Bucket, DataEntry, DataOwner, DataWrite, StoreError, Traits};
 use nats_elect_core::name::DataKey;
 
@@ -14,7 +14,7 @@ pub(in crate::role) enum DataSource {
     /// The bucket on the current connection.
     Link(watch::Receiver<Option<Bucket>>),
     #[cfg(any(test, feature = "testing"))]
-    Memory(MemoryBucket),
+    Memory(TestStore),
 }
 
 /// A bucket that can be asked.
@@ -22,7 +22,7 @@ pub(in crate::role) enum DataSource {
 pub(super) enum DataBucket {
     Nats(Bucket),
     #[cfg(any(test, feature = "testing"))]
-    Memory(MemoryBucket),
+    Memory(TestStore),
 }
 
 impl DataSource {
@@ -100,7 +100,7 @@ impl DataBucket {
         match self {
             Self::Nats(bucket) => bucket.largest_value(owner, fence, batched),
             #[cfg(any(test, feature = "testing"))]
-            Self::Memory(_) => MemoryBucket::LARGEST_VALUE,
+            Self::Memory(_) => TestStore::LARGEST_VALUE,
         }
     }
 }

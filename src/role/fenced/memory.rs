@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::entry::FencedEntry;
 use crate::lock::lock;
 use crate::store::{DataEntry, DataWrite, StoreError, Traits};
 use nats_elect_core::name::DataKey;
@@ -37,9 +38,18 @@ pub enum WriteFault {
     Refused(String),
 }
 
-/// The data of one role. Clones share it.
+/// The keys and values behind the [`FencedStore`](crate::FencedStore) of a
+/// [`TestTerm`](crate::testing::TestTerm), as the test sees and changes them.
+///
+/// They are in memory. The handler's calls go through the code that it runs in production, with its
+/// conditions, retries, limits and errors. Only the requests to the server are answered here. The
+/// bucket is that of a single server with atomic batches.
+///
+/// # Panics
+///
+/// The methods panic if a key breaks the rule for keys.
 #[derive(Clone, Debug)]
-pub(in crate::role) struct MemoryBucket(Arc<Mutex<Memory>>);
+pub struct TestStore(Arc<Mutex<Memory>>);
 
 #[derive(Debug)]
 struct Memory {
@@ -54,12 +64,51 @@ struct Memory {
     faults: VecDeque<WriteFault>,
 }
 
-impl MemoryBucket {
+impl TestStore {
+    /// Reads a key. Returns `None` if the key is missing or deleted.
+    pub fn get(&self, key: &str) -> Option<FencedEntry> {
+        let key = named(key);
+        let entry = self.data(&key).ok().flatten()?;
+        FencedEntry::of(&key, entry)
+    }
+
+    /// Returns the keys, sorted, without deleted ones.
+    pub fn list(&self) -> Vec<String> {
+        self.data_keys().unwrap_or_default()
+    }
+
+    /// Writes a value without a condition, as an earlier term left it or another client wrote it.
+    /// Returns its revision.
+    pub fn put(&self, key: &str, value: impl AsRef<[u8]>) -> u64 {
+        let value = Some(value.as_ref().to_vec());
+        self.memory().store(&named(key), value)
+    }
+
+    /// Deletes a key in the same way. Returns the revision of the delete marker.
+    pub fn delete(&self, key: &str) -> u64 {
+        self.memory().store(&named(key), None)
+    }
+
+    /// Has the handler's next write fail. Several faults apply in their order, each to one write. A
+    /// write that fails by itself, for instance because its condition does not hold, leaves the
+    /// fault to the next one.
+    pub fn fail_next(&self, fault: WriteFault) {
+        self.memory().faults.push_back(fault);
+    }
+
+    /// Has the bucket refuse batches from now on, like a bucket without `allow_atomic`:
+    /// [`create`](crate::FencedStore::create), [`update`](crate::FencedStore::update) and
+    /// [`batch`](crate::FencedStore::batch) end with
+    /// [`FencedError::Unsupported`](crate::FencedError::Unsupported).
+    pub fn without_batches(&self) {
+        self.memory().batches = false;
+    }
+
     /// The largest value that has room in a message of 1 MiB, what a server takes by default.
-    pub const LARGEST_VALUE: usize = (1 << 20) - 1024;
+    pub(super) const LARGEST_VALUE: usize = (1 << 20) - 1024;
 
     /// An empty bucket, in which the term of this token has just begun.
-    pub fn of(token: FencingToken) -> Self {
+    pub(in crate::role) fn of(token: FencingToken) -> Self {
         Self(Arc::new(Mutex::new(Memory {
             epoch: token.epoch,
             fence: token.sequence,
@@ -72,24 +121,16 @@ impl MemoryBucket {
     }
 
     /// Returns the bucket, while it can be reached.
-    pub fn reached(&self) -> Option<Self> {
+    pub(in crate::role) fn reached(&self) -> Option<Self> {
         self.memory().reached.then(|| self.clone())
     }
 
-    pub fn set_reached(&self, reached: bool) {
+    pub(in crate::role) fn set_reached(&self, reached: bool) {
         self.memory().reached = reached;
     }
 
-    pub fn refuse_batches(&self) {
-        self.memory().batches = false;
-    }
-
-    pub fn fail_next(&self, fault: WriteFault) {
-        self.memory().faults.push_back(fault);
-    }
-
     /// Moves the fence, as a newer term does. Returns the token of that term.
-    pub fn move_fence(&self) -> FencingToken {
+    pub(in crate::role) fn move_fence(&self) -> FencingToken {
         let mut memory = self.memory();
         memory.last += 1;
         memory.fence = memory.last;
@@ -99,12 +140,7 @@ impl MemoryBucket {
         }
     }
 
-    /// Stores a value or a delete marker without a condition. Returns its revision.
-    pub fn store(&self, key: &DataKey, value: Option<Vec<u8>>) -> u64 {
-        self.memory().store(key, value)
-    }
-
-    pub fn traits(&self) -> Traits {
+    pub(in crate::role) fn traits(&self) -> Traits {
         let memory = self.memory();
         Traits {
             epoch: memory.epoch,
@@ -115,17 +151,21 @@ impl MemoryBucket {
         }
     }
 
-    pub fn prove_fence(&self, sequence: u64) -> Result<(), StoreError> {
+    pub(in crate::role) fn prove_fence(&self, sequence: u64) -> Result<(), StoreError> {
         let fence = self.memory().fence;
         expect(sequence, fence)
     }
 
-    pub fn prove_data(&self, key: &DataKey, sequence: u64) -> Result<(), StoreError> {
+    pub(in crate::role) fn prove_data(
+        &self,
+        key: &DataKey,
+        sequence: u64,
+    ) -> Result<(), StoreError> {
         let revision = self.memory().revision(key);
         expect(sequence, revision)
     }
 
-    pub fn write_fenced(
+    pub(in crate::role) fn write_fenced(
         &self,
         fence: u64,
         key: &DataKey,
@@ -139,7 +179,11 @@ impl MemoryBucket {
         self.memory().write(fence, &[write])
     }
 
-    pub fn write_batch(&self, fence: u64, writes: &[DataWrite]) -> Result<u64, StoreError> {
+    pub(in crate::role) fn write_batch(
+        &self,
+        fence: u64,
+        writes: &[DataWrite],
+    ) -> Result<u64, StoreError> {
         let mut memory = self.memory();
         // The guard is the first message of a batch.
         memory.last += 1;
@@ -152,18 +196,18 @@ impl MemoryBucket {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "in NATS these requests can fail")]
-impl MemoryBucket {
-    pub fn data(&self, key: &DataKey) -> Result<Option<DataEntry>, StoreError> {
+impl TestStore {
+    pub(in crate::role) fn data(&self, key: &DataKey) -> Result<Option<DataEntry>, StoreError> {
         Ok(self.memory().entries.get(key.as_str()).cloned())
     }
 
-    pub fn data_keys(&self) -> Result<Vec<String>, StoreError> {
+    pub(in crate::role) fn data_keys(&self) -> Result<Vec<String>, StoreError> {
         let memory = self.memory();
         let standing = memory.entries.iter().filter(|(_, it)| it.value.is_some());
         Ok(standing.map(|(key, _)| key.clone()).collect())
     }
 
-    pub fn data_sizes(&self) -> Result<Vec<(String, u64)>, StoreError> {
+    pub(in crate::role) fn data_sizes(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let bytes = |entry: &DataEntry| entry.value.as_ref().map_or(0, Vec::len) as u64;
         let memory = self.memory();
         let sizes = memory.entries.iter();
@@ -172,7 +216,7 @@ impl MemoryBucket {
             .collect())
     }
 
-    pub fn fence_sequence(&self) -> Result<u64, StoreError> {
+    pub(in crate::role) fn fence_sequence(&self) -> Result<u64, StoreError> {
         Ok(self.memory().fence)
     }
 }
@@ -241,4 +285,8 @@ fn expect(expected: u64, current: u64) -> Result<(), StoreError> {
         let current = Some(current);
         Err(StoreError::Conflict { current })
     }
+}
+
+fn named(key: &str) -> DataKey {
+    DataKey::new(key).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -9,13 +9,10 @@ mod error;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod opening;
-#[cfg(any(test, feature = "testing"))]
-mod test_store;
 #[cfg(all(test, unix))]
 mod tests;
 mod writing;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +27,7 @@ pub(super) use self::data_bucket::DataSource;
 pub use self::entry::FencedEntry;
 pub use self::error::FencedError;
 #[cfg(any(test, feature = "testing"))]
-pub(super) use self::memory::MemoryBucket;
-#[cfg(any(test, feature = "testing"))]
-pub use self::memory::WriteFault;
-#[cfg(any(test, feature = "testing"))]
-pub use self::test_store::TestStore;
+pub use self::memory::{TestStore, WriteFault};
 use self::writing::wound_down;
 use super::term::Term;
 use crate::metrics::Labels;
@@ -128,7 +121,7 @@ const LANES: u32 = 16;
 /// }
 /// # let _ = lead;
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FencedStore {
     term: Term,
     timeout: Duration,
@@ -253,7 +246,7 @@ impl FencedStore {
     }
 
     /// Writes a value if the key still stands at `revision`, as [`get`](Self::get) or a write
-    /// returned it. Returns the new revision.
+    /// returned it. Returns the new revision. Revision 0 is that of a key that is missing or deleted.
     ///
     /// # Errors
     ///
@@ -357,15 +350,6 @@ impl FencedStore {
         bucket.ok_or_else(|| FencedError::Unavailable {
             reason: "not connected".into(),
         })
-    }
-}
-
-impl fmt::Debug for FencedStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FencedStore")
-            .field("term", &self.term)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
     }
 }
 

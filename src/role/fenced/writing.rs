@@ -5,7 +5,6 @@ use std::pin::{Pin, pin};
 use futures::future::BoxFuture;
 
 use super::attempts::Attempts;
-use super::batch::{Change, Requires};
 use super::data_bucket::DataBucket;
 use super::entry::FencedEntry;
 use super::error::FencedError;
@@ -37,12 +36,12 @@ impl FencedStore {
     /// program.
     pub(super) fn write<'a>(
         &'a self,
-        changes: &'a [Change],
+        changes: &'a [DataWrite],
     ) -> BoxFuture<'a, Result<Vec<u64>, FencedError>> {
         Box::pin(self.call(changes))
     }
 
-    async fn call(&self, changes: &[Change]) -> Result<Vec<u64>, FencedError> {
+    async fn call(&self, changes: &[DataWrite]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
         let access = self.access();
         let opening = pin!(self.open(until));
@@ -61,7 +60,7 @@ impl FencedStore {
             store: self,
             fence,
             changes,
-            writes: changes.iter().map(as_write).collect(),
+            writes: changes.to_vec(),
             attempts: Attempts::new(self, until),
             doubt: None,
             is_sent: false,
@@ -135,7 +134,7 @@ struct Call<'a> {
     store: &'a FencedStore,
     /// The sequence at which the term's fence stands.
     fence: u64,
-    changes: &'a [Change],
+    changes: &'a [DataWrite],
     /// The changes as they are sent, in the same order.
     writes: Vec<DataWrite>,
     attempts: Attempts<'a>,
@@ -329,9 +328,9 @@ impl Call<'_> {
         let may_be_stale = is_replicated(bucket) && self.may_be_stale(told);
         let mut mended = false;
         for (change, write) in self.changes.iter().zip(&mut self.writes) {
-            if change.requires == Requires::Nothing {
+            let Some(required) = change.over else {
                 continue;
-            }
+            };
             let standing = bucket
                 .data(owner, &change.key, self.attempts.reading())
                 .await?;
@@ -346,12 +345,13 @@ impl Call<'_> {
                     Err(_) => return Ok(Next::Doubt(BEHIND.into())),
                 }
             }
-            match change.requires {
-                Requires::Missing if current.is_none() => {
+            match required {
+                // A deleted key has the revision of its marker.
+                0 if current.is_none() => {
                     mended |= write.over != Some(revision);
                     write.over = Some(revision);
                 }
-                Requires::Revision(required) if required == revision => {}
+                required if required == revision => {}
                 // The refusal may have referred to another sequence: the fence's, if the value that
                 // was just read is stale.
                 _ if told.is_some_and(|told| told != revision) => {}
@@ -401,19 +401,6 @@ fn is_replicated(bucket: &DataBucket) -> bool {
 
 fn is_single(writes: &[DataWrite]) -> bool {
     matches!(writes, [write] if write.over.is_none())
-}
-
-fn as_write(change: &Change) -> DataWrite {
-    DataWrite {
-        key: change.key.clone(),
-        value: change.value.clone(),
-        over: match change.requires {
-            Requires::Nothing => None,
-            // The refusal shows a deleted key's marker.
-            Requires::Missing => Some(0),
-            Requires::Revision(revision) => Some(revision),
-        },
-    }
 }
 
 fn unsupported(what: &str) -> FencedError {

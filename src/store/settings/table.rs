@@ -1,8 +1,7 @@
-//! What each setting of a bucket's stream means for elections: one table.
+//! What the settings of a bucket's stream mean for elections: two tables.
 
 use std::time::Duration;
 
-use self::Verdict::{Fit, Risky, Unfit};
 use super::{StreamConfig, StreamState};
 use crate::store::watch::KEPT;
 use nats_elect_core::duration::exact;
@@ -11,297 +10,244 @@ use nats_elect_core::name::BucketName;
 /// The size of a record with a good deal of metadata.
 const SMALLEST_MESSAGE: i64 = 4096;
 
-/// What a setting means for elections.
-pub(super) enum Verdict {
-    Fit,
-    /// Elections can be held, but the operator should know of it.
-    Risky(String),
-    /// Two instances could lead, or nobody, although NATS does what it is set to.
-    Unfit(String),
-}
-
-/// One row of the table.
-pub(super) struct Setting {
+/// What is to be said of a setting.
+pub(super) struct Row {
     /// Its name in the server's JSON.
-    pub name: &'static str,
-    pub judge: fn(&StreamConfig, &BucketName) -> Verdict,
+    pub setting: &'static str,
+    /// Whether it is said of this bucket.
+    pub applies: bool,
+    pub why: String,
     /// How to change it. `EDIT` stands for the command that edits the stream, `BUCKET` for the
     /// bucket's name.
-    remedy: &'static str,
+    pub remedy: &'static str,
+}
+
+fn row(setting: &'static str, applies: bool, why: impl Into<String>, remedy: &'static str) -> Row {
+    Row {
+        setting,
+        applies,
+        why: why.into(),
+        remedy,
+    }
 }
 
 const ANEW: &str = "it can't be changed: use another bucket, or create this one again while no role is led (`nats-elect create-bucket`)";
 const NO_LIMITS: &str = "`EDIT --max-msgs=-1 --max-bytes=-1`";
 
-/// Every setting of a stream that elections depend on. What makes a bucket unfit comes in the order in which it is told.
-pub(super) const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "mirror",
-        judge: |it, _| {
-            unfit_if(
-                it.mirror.is_some(),
-                "it mirrors another stream and takes no writes",
-            )
-        },
-        remedy: "`EDIT --no-mirror --subjects '$KV.BUCKET.>'`, once the other stream is given up",
-    },
-    Setting {
-        name: "sealed",
-        judge: |it, _| unfit_if(it.sealed, "it is sealed, and takes no writes any more"),
-        remedy: ANEW,
-    },
-    Setting {
-        name: "subjects",
-        judge: |it, bucket| {
-            let keys = format!("$KV.{bucket}.>");
-            let listens = it.subjects.iter().any(|subject| covers(subject, &keys));
-            unfit_if(!listens, format!("its stream does not listen to {keys}"))
-        },
-        remedy: "`EDIT --subjects '$KV.BUCKET.>'`",
-    },
-    Setting {
-        name: "subject_transform",
-        judge: |it, _| {
-            let renames = it.subject_transform.is_some();
-            unfit_if(
-                renames,
-                "its stream stores values under other keys (`subject_transform`)",
-            )
-        },
-        remedy: "`EDIT --no-transform`",
-    },
-    Setting {
-        name: "retention",
-        judge: |it, _| {
-            let why = format!(
-                "its retention {:?} drops values that somebody has read, or that nobody reads",
-                it.retention
-            );
-            unfit_if(!matches!(&*it.retention, "limits" | ""), why)
-        },
-        remedy: "`EDIT --retention limits`, or another bucket: it can't be changed from `workqueue`",
-    },
-    Setting {
-        name: "no_ack",
-        judge: |it, _| unfit_if(it.no_ack, "it confirms no writes (`no_ack`)"),
-        remedy: "`EDIT --ack`",
-    },
-    Setting {
-        name: "allow_msg_counter",
-        judge: |it, _| {
-            unfit_if(
-                it.allow_msg_counter,
-                "it takes counters alone (`allow_msg_counter`)",
-            )
-        },
-        remedy: ANEW,
-    },
-    Setting {
-        name: "persist_mode",
-        judge: |it, _| {
-            let why = "it confirms writes before they are stored (`persist_mode`): a crash of its server alone loses leaders' claims, and two lead";
-            unfit_if(it.persist_mode == "async", why)
-        },
-        remedy: ANEW,
-    },
-    Setting {
-        name: "discard_new_per_subject",
-        judge: |it, _| {
-            let refuses = it.discard_new_per_subject && it.max_msgs_per_subject > 0;
-            unfit_if(
-                refuses,
-                "it refuses a new value while there is an old one (`discard_new_per_subject`)",
-            )
-        },
-        remedy: "`EDIT --no-discard-per-subject`",
-    },
-    Setting {
-        name: "max_msgs",
-        judge: |it, _| it.limit(it.max_msgs, "max_msgs"),
-        remedy: NO_LIMITS,
-    },
-    Setting {
-        name: "max_bytes",
-        judge: |it, _| it.limit(it.max_bytes, "max_bytes"),
-        remedy: NO_LIMITS,
-    },
-    // It matters where there are limits.
-    Setting {
-        name: "first_seq",
-        judge: |it, _| {
-            let risk = "its sequences start low: after the bucket is deleted and created again, a stale writer's may hold \
-                        there by accident (`first_seq` in Unix microseconds prevents that)";
-            risky_if(!it.unique_sequences(), risk)
-        },
-        remedy: "it can only be set when a bucket is created: let nats-elect create it (`bucket_auto_create`), while no role is led",
-    },
-    Setting {
-        name: "max_age",
-        judge: |it, _| {
-            let age = exact(Duration::from_nanos(it.max_age));
-            let risk = format!(
-                "keys expire after {age}: the server's clock takes part in elections, and fence records expire too"
-            );
-            risky_if(it.max_age > 0, risk)
-        },
-        remedy: "unless candidates of other libraries need it (docs/mixed-fleets.md): `EDIT --max-age 0s`",
-    },
-    Setting {
-        name: "max_msgs_per_subject",
-        judge: |it, _| {
-            let risk = "it keeps more than the last value of a key: every heartbeat adds one";
-            risky_if(it.max_msgs_per_subject != 1, risk)
-        },
-        remedy: "`EDIT --max-msgs-per-subject 1`",
-    },
-    Setting {
-        name: "max_msg_size",
-        judge: |it, _| {
-            let small = (1..SMALLEST_MESSAGE).contains(&it.max_msg_size);
-            risky_if(
-                small,
-                format!("records larger than {} bytes are refused", it.max_msg_size),
-            )
-        },
-        remedy: "`EDIT --max-msg-size=-1`",
-    },
-    Setting {
-        name: "num_replicas",
-        judge: |it, _| {
-            let risk = "one replica: while its server is down no role can be renewed or claimed";
-            risky_if(it.num_replicas < 2, risk)
-        },
-        remedy: "on a cluster: `EDIT --replicas 3`",
-    },
-    Setting {
-        name: "storage",
-        judge: |it, _| {
-            let risk = "kept in memory: a restart of all its servers loses the leaders and the last fencing tokens";
-            risky_if(it.storage == "memory", risk)
-        },
-        remedy: "create the bucket again with file storage, while no role is led",
-    },
-    Setting {
-        name: "allow_rollup_hdrs",
-        judge: |it, _| {
-            let risk = "any client that may write a single key can empty the bucket with one message (rollup)";
-            risky_if(it.allow_rollup_hdrs, risk)
-        },
-        remedy: "unless you need `nats kv purge`: `EDIT --no-allow-rollup`",
-    },
-    Setting {
-        name: "allow_msg_schedules",
-        judge: |it, _| {
-            let risk = "any client that may write a single key can have the server write any other (`allow_msg_schedules`)";
-            risky_if(it.allow_msg_schedules, risk)
-        },
-        remedy: ANEW,
-    },
-    Setting {
-        name: "sources",
-        judge: |it, _| {
-            let sourced = it
-                .sources
-                .as_ref()
-                .is_some_and(|sources| !sources.is_empty());
-            risky_if(
-                sourced,
-                "other streams write into it (`sources`), past every expected sequence",
-            )
-        },
-        remedy: "remove `sources`: `EDIT --interactive`",
-    },
-    Setting {
-        name: "republish",
-        judge: |it, _| {
-            let risk = "its values are published again elsewhere (`republish`): whoever may subscribe there reads all records";
-            risky_if(it.republish.is_some(), risk)
-        },
-        remedy: "`EDIT --no-republish`",
-    },
-    Setting {
-        name: "allow_direct",
-        judge: |it, _| {
-            let risk = "direct gets are on: whoever may ask for one can have any message of the bucket, with its headers, stored \
-                        under another key";
-            risky_if(it.allow_direct, risk)
-        },
-        remedy: "`EDIT --no-allow-direct`, and grant no user `$JS.API.DIRECT.GET.>` (docs/security.md)",
-    },
-    Setting {
-        name: "max_consumers",
-        judge: |it, _| {
-            let risk = format!(
-                "it allows {} consumers at a time (`max_consumers`), and each instance needs two, or three with groups: an instance \
-                 without them notices releases late, and owns no units",
-                it.max_consumers
-            );
-            risky_if(it.max_consumers > 0, risk)
-        },
-        remedy: "remove `max_consumers`: `EDIT --interactive` (before nats-server 2.12 only a new bucket can be without)",
-    },
-    Setting {
-        name: "consumer_limits",
-        judge: |it, _| {
-            let most = Duration::from_nanos(it.consumer_limits.inactive_threshold);
-            let risk = format!(
-                "it keeps a watch without a listener for {} at most, and a watch asks for {} (`consumer_limits`): no instance \
-                 has a watch, so that releases are noticed late and units have no owners",
-                exact(most),
-                exact(KEPT)
-            );
-            risky_if(!most.is_zero() && most < KEPT, risk)
-        },
-        remedy: "`EDIT --limit-consumer-inactive 1m`",
-    },
-    Setting {
-        name: "subject_delete_marker_ttl",
-        judge: |it, _| {
-            let risk = "the server leaves a marker where a key expired: candidates of some other libraries do not claim such a role";
-            risky_if(it.subject_delete_marker_ttl > 0, risk)
-        },
-        remedy: "if there are such candidates (docs/mixed-fleets.md): `EDIT --subject-del-markers-ttl 0s`",
-    },
-];
-
-impl Setting {
-    pub fn remedy(&self, bucket: &BucketName) -> String {
-        let edit = format!("nats stream edit KV_{bucket}");
-        let remedy = self.remedy.replace("EDIT", &edit);
-        remedy.replace("BUCKET", bucket.as_str())
-    }
-}
-
 impl StreamConfig {
-    /// Judges a limit of the whole bucket.
-    fn limit(&self, limit: i64, name: &str) -> Verdict {
-        if limit <= 0 {
-            return Fit;
-        }
-        if self.room_beside(&StreamState::default()) == Some(0) {
-            let (messages, bytes) = self.least();
-            return Unfit(format!(
-                "its limits have no room for one role, {messages} messages with {bytes} bytes (`max_msgs`, `max_bytes`)"
-            ));
-        }
-        if self.discard != "new" {
-            return Unfit(format!(
+    /// Returns what can make a bucket unfit, in the order in which it is told: two instances could
+    /// lead, or nobody, although NATS does what it is set to.
+    pub(super) fn unfit(&self, bucket: &BucketName) -> Vec<Row> {
+        let keys = format!("$KV.{bucket}.>");
+        let listens = self.subjects.iter().any(|subject| covers(subject, &keys));
+        let (messages, bytes) = self.least();
+        vec![
+            row(
+                "mirror",
+                self.mirror.is_some(),
+                "it mirrors another stream and takes no writes",
+                "`EDIT --no-mirror --subjects '$KV.BUCKET.>'`, once the other stream is given up",
+            ),
+            row(
+                "sealed",
+                self.sealed,
+                "it is sealed, and takes no writes any more",
+                ANEW,
+            ),
+            row(
+                "subjects",
+                !listens,
+                format!("its stream does not listen to {keys}"),
+                "`EDIT --subjects '$KV.BUCKET.>'`",
+            ),
+            row(
+                "subject_transform",
+                self.subject_transform.is_some(),
+                "its stream stores values under other keys (`subject_transform`)",
+                "`EDIT --no-transform`",
+            ),
+            row(
+                "retention",
+                !matches!(&*self.retention, "limits" | ""),
+                format!(
+                    "its retention {:?} drops values that somebody has read, or that nobody reads",
+                    self.retention
+                ),
+                "`EDIT --retention limits`, or another bucket: it can't be changed from `workqueue`",
+            ),
+            row(
+                "no_ack",
+                self.no_ack,
+                "it confirms no writes (`no_ack`)",
+                "`EDIT --ack`",
+            ),
+            row(
+                "allow_msg_counter",
+                self.allow_msg_counter,
+                "it takes counters alone (`allow_msg_counter`)",
+                ANEW,
+            ),
+            row(
+                "persist_mode",
+                self.persist_mode == "async",
+                "it confirms writes before they are stored (`persist_mode`): a crash of its server alone loses leaders' claims, and two lead",
+                ANEW,
+            ),
+            row(
+                "discard_new_per_subject",
+                self.discard_new_per_subject && self.max_msgs_per_subject > 0,
+                "it refuses a new value while there is an old one (`discard_new_per_subject`)",
+                "`EDIT --no-discard-per-subject`",
+            ),
+            row(
+                "max_msgs",
+                self.has_no_room(),
+                format!(
+                    "its limits have no room for one role, {messages} messages with {bytes} bytes (`max_msgs`, `max_bytes`)"
+                ),
+                NO_LIMITS,
+            ),
+            row(
+                "discard",
+                self.drops_keys(),
                 "when it is full it drops the oldest keys, so that a role with a leader looks as if nobody had ever led \
-                 it, and two lead (`{name}` with `discard: old`)"
-            ));
-        }
-        Risky(format!(
-            "its size is limited: when it is full it refuses heartbeats (`{name}`)"
-        ))
+                 it, and two lead (`max_msgs` or `max_bytes` with `discard: old`)",
+                NO_LIMITS,
+            ),
+        ]
     }
-}
 
-fn unfit_if(applies: bool, why: impl Into<String>) -> Verdict {
-    if applies { Unfit(why.into()) } else { Fit }
-}
+    fn has_no_room(&self) -> bool {
+        self.room_beside(&StreamState::default()) == Some(0)
+    }
 
-fn risky_if(applies: bool, risk: impl Into<String>) -> Verdict {
-    if applies { Risky(risk.into()) } else { Fit }
+    fn drops_keys(&self) -> bool {
+        self.discard != "new" && (self.max_msgs > 0 || self.max_bytes > 0)
+    }
+
+    /// Returns the risks of a bucket that is fit: elections can be held, but the operator should
+    /// know of them.
+    pub(super) fn risks(&self) -> Vec<Row> {
+        let has_room = !self.has_no_room() && !self.drops_keys();
+        let limit = |name, limit| {
+            let risk =
+                format!("its size is limited: when it is full it refuses heartbeats (`{name}`)");
+            row(name, limit > 0 && has_room, risk, NO_LIMITS)
+        };
+        let kept = Duration::from_nanos(self.consumer_limits.inactive_threshold);
+        vec![
+            limit("max_msgs", self.max_msgs),
+            limit("max_bytes", self.max_bytes),
+            row(
+                "first_seq",
+                !self.unique_sequences(),
+                "its sequences start low: after the bucket is deleted and created again, a stale writer's may hold \
+                 there by accident (`first_seq` in Unix microseconds prevents that)",
+                "it can only be set when a bucket is created: let nats-elect create it (`bucket_auto_create`), while no role is led",
+            ),
+            row(
+                "max_age",
+                self.max_age > 0,
+                format!(
+                    "keys expire after {}: the server's clock takes part in elections, and fence records expire too",
+                    exact(Duration::from_nanos(self.max_age))
+                ),
+                "unless candidates of other libraries need it (docs/mixed-fleets.md): `EDIT --max-age 0s`",
+            ),
+            row(
+                "max_msgs_per_subject",
+                self.max_msgs_per_subject != 1,
+                "it keeps more than the last value of a key: every heartbeat adds one",
+                "`EDIT --max-msgs-per-subject 1`",
+            ),
+            row(
+                "max_msg_size",
+                (1..SMALLEST_MESSAGE).contains(&self.max_msg_size),
+                format!(
+                    "records larger than {} bytes are refused",
+                    self.max_msg_size
+                ),
+                "`EDIT --max-msg-size=-1`",
+            ),
+            row(
+                "num_replicas",
+                self.num_replicas < 2,
+                "one replica: while its server is down no role can be renewed or claimed",
+                "on a cluster: `EDIT --replicas 3`",
+            ),
+            row(
+                "storage",
+                self.storage == "memory",
+                "kept in memory: a restart of all its servers loses the leaders and the last fencing tokens",
+                "create the bucket again with file storage, while no role is led",
+            ),
+            row(
+                "max_consumers",
+                self.max_consumers > 0,
+                format!(
+                    "it allows {} consumers at a time (`max_consumers`), and each instance needs two, or three with groups: an instance \
+                 without them notices releases late, and owns no units",
+                    self.max_consumers
+                ),
+                "remove `max_consumers`: `EDIT --interactive` (before nats-server 2.12 only a new bucket can be without)",
+            ),
+            row(
+                "consumer_limits",
+                !kept.is_zero() && kept < KEPT,
+                format!(
+                    "it keeps a watch without a listener for {} at most, and a watch asks for {} (`consumer_limits`): no instance \
+                 has a watch, so that releases are noticed late and units have no owners",
+                    exact(kept),
+                    exact(KEPT)
+                ),
+                "`EDIT --limit-consumer-inactive 1m`",
+            ),
+            row(
+                "subject_delete_marker_ttl",
+                self.subject_delete_marker_ttl > 0,
+                "the server leaves a marker where a key expired: candidates of some other libraries do not claim such a role",
+                "if there are such candidates (docs/mixed-fleets.md): `EDIT --subject-del-markers-ttl 0s`",
+            ),
+        ]
+    }
+
+    /// Returns the ways past the permissions of a single key.
+    pub(super) fn ways_past(&self) -> Vec<Row> {
+        let sources = self.sources.iter().flatten();
+        vec![
+            row(
+                "allow_rollup_hdrs",
+                self.allow_rollup_hdrs,
+                "any client that may write a single key can empty the bucket with one message (rollup)",
+                "unless you need `nats kv purge`: `EDIT --no-allow-rollup`",
+            ),
+            row(
+                "allow_msg_schedules",
+                self.allow_msg_schedules,
+                "any client that may write a single key can have the server write any other (`allow_msg_schedules`)",
+                ANEW,
+            ),
+            row(
+                "sources",
+                sources.count() > 0,
+                "other streams write into it (`sources`), past every expected sequence",
+                "remove `sources`: `EDIT --interactive`",
+            ),
+            row(
+                "republish",
+                self.republish.is_some(),
+                "its values are published again elsewhere (`republish`): whoever may subscribe there reads all records",
+                "`EDIT --no-republish`",
+            ),
+            row(
+                "allow_direct",
+                self.allow_direct,
+                "direct gets are on: whoever may ask for one can have any message of the bucket, with its headers, stored \
+                 under another key",
+                "`EDIT --no-allow-direct`, and grant no user `$JS.API.DIRECT.GET.>` (docs/security.md)",
+            ),
+        ]
+    }
 }
 
 /// Returns whether `pattern` matches everything that `subject` matches.

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::input::{Failure, WriteOutcome};
@@ -25,7 +26,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a companion must know to release one term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bequest {
     /// The start of the process that leads.
     pub incarnation: Uuid,
