@@ -3,6 +3,7 @@
 mod builder;
 mod group;
 mod handle;
+mod patience;
 mod probe;
 mod start;
 mod stop_options;

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::builder::{GivenRole, RoleManagerBuilder};
+use super::patience::patiently;
 use super::{Fleet, RoleManager};
 use crate::access::Access;
 use crate::actors::{
@@ -31,6 +32,9 @@ use nats_elect_core::application::Application;
 use nats_elect_core::assignment::Map;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
+
+/// The keys of groups in the format before a group was one map.
+const OLD_GROUPS: &str = "_group.>";
 
 impl RoleManagerBuilder {
     pub(super) async fn launch(self) -> Result<RoleManager, Error> {
@@ -115,6 +119,7 @@ impl RoleManagerBuilder {
         };
         let application = &manager.fleet.instance.application;
         refuse_others(&opened.bucket, application, &scopes, config.start_timeout).await?;
+        refuse_old_groups(&opened.bucket, &manager.groups, config.start_timeout).await?;
         let info = &opened.info;
         require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
         require_room_for_maps(&opened.bucket, &manager.groups)?;
@@ -219,6 +224,28 @@ async fn refuse_others(
     // The reads take turns, so the time is that of all of them.
     let found = tokio::time::timeout(within, found).await;
     found.ok().flatten().map_or(Ok(()), Err)
+}
+
+/// Refuses to take part in groups where keys of another protocol are. Instances that follow that one
+/// may run yet, so that a unit could have two owners.
+async fn refuse_old_groups(
+    bucket: &Bucket,
+    groups: &Groups,
+    within: Duration,
+) -> Result<(), Error> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let found = patiently(within, |left| bucket.first_of(OLD_GROUPS, left)).await;
+    let Some(key) = found.map_err(|error| Error::of_reading(error, within))? else {
+        return Ok(());
+    };
+    let name = bucket.name();
+    Err(Error::BucketUnfit(format!(
+        "bucket {name:?} has keys of groups in a former format, such as `{key}`: stop all instances of the \
+         version that wrote them, remove these keys (`nats stream purge KV_{name} --subject \
+         '$KV.{name}.{OLD_GROUPS}'`), and start again (docs/operations.md)"
+    )))
 }
 
 /// The name of the program's file.

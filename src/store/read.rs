@@ -104,6 +104,17 @@ impl Bucket {
         message_in(answer)
     }
 
+    /// Returns the first key that these filters within the bucket select, if there is one.
+    pub async fn first_of(
+        &self,
+        keys: &str,
+        timeout: Duration,
+    ) -> Result<Option<String>, StoreError> {
+        let first = self.next_after(0, &self.subject(keys), timeout).await?;
+        let key = |it: RawMessage| Some(it.subject.strip_prefix(self.prefix())?.to_owned());
+        Ok(first.and_then(key))
+    }
+
     /// Returns the first message after this sequence whose subject the filter selects.
     pub(super) async fn next_after(
         &self,
