@@ -95,9 +95,21 @@ macro_rules! name {
             }
         }
 
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                *self.0 == *other
             }
         }
 
@@ -111,6 +123,14 @@ macro_rules! name {
             type Err = NameError;
 
             fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = NameError;
+
+            fn try_from(name: &str) -> Result<Self, NameError> {
                 Self::new(name)
             }
         }
