@@ -178,7 +178,7 @@ const fn of_all(why: Reason) -> &'static str {
 }
 
 /// Why the unit is not with a member.
-pub(crate) const fn of_member(why: Reason) -> &'static str {
+const fn of_member(why: Reason) -> &'static str {
     match why {
         Reason::Labels => "it lacks a label that the unit requires",
         Reason::Leaves => "it leaves",
@@ -190,7 +190,6 @@ pub(crate) const fn of_member(why: Reason) -> &'static str {
         Reason::Zones => "more units of its set are in that zone",
         Reason::Apart => "more units are there that it should be apart from",
         Reason::Preference => "it lacks a label that the unit prefers",
-        Reason::Room => "its room is for a unit that no other instance may take",
         Reason::Version => "it has an older version of the application",
         Reason::Balance => "it would have more load",
         _ => "it is as good, or not better by enough for a move",

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::group_requests::{GroupRequest, GroupView, Taker};
 use super::group_scope::{GroupScope, UnitOwner};
 use crate::model::config::MOST_SHARDS;
-use crate::model::unit_explanation::{ALL_WAIT, of_member};
+use crate::model::unit_explanation::ALL_WAIT;
 use nats_elect_core::assignment::{Epoch, Map, Units};
 use nats_elect_core::duration::rounded;
 use nats_elect_core::member::{Order, Reply};
@@ -58,8 +58,8 @@ pub enum MoveError {
     },
     /// The group's plan would take the unit away again. Nothing was done.
     #[error(
-        "the group's plan would take unit {unit:?} away from {instance:?} again ({cause}): {}; `nats-elect group explain` shows more",
-        of_member(*.cause)
+        "the group's plan would take unit {unit:?} away from {instance:?} again ({cause}): {}",
+        remedy(*.cause)
     )]
     TakenBack {
         /// The unit.
@@ -132,6 +132,38 @@ pub enum ResizeError {
 
 const IN_CHANGE: &str = "too many former owners may still act on it: `nats-elect group explain` shows for whom it waits";
 const NO_ANSWER: &str = "this instance knows no map of the group, or has just lost its lease";
+
+/// What to do about a move that a plan would undo.
+const fn remedy(cause: Reason) -> &'static str {
+    match cause {
+        Reason::Room => {
+            "the room there is for a unit that no other instance may take: give others what that \
+             unit requires, or raise `max_units`"
+        }
+        Reason::Cordoned => "the instance is cordoned: resume it",
+        Reason::Labels => {
+            "the instance lacks a label that the unit requires: `nats-elect group explain` shows which"
+        }
+        Reason::Full => {
+            "the instance has as many units as its `max_units`: raise that, or move another unit away"
+        }
+        Reason::Failing => {
+            "it keeps failing there: see the instance's log, and try again in five minutes"
+        }
+        Reason::Zones => {
+            "that zone has as many units of its set as another one, or more: move one of them out first"
+        }
+        Reason::Apart => "a unit is there from which it should be apart: move that one first",
+        Reason::Preference => {
+            "another instance has more of the labels that it prefers: change `prefers` or the labels"
+        }
+        Reason::Balance => {
+            "the instance would have more than its share of load: give the unit a weight, or move \
+             another unit away first"
+        }
+        _ => "`nats-elect group explain` shows what speaks against the instance",
+    }
+}
 
 impl GroupScope {
     /// Has an order carried out. `None` if the actor ends before that.
