@@ -236,16 +236,18 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
     for number in 0..4 {
         journal.ended(&shard(number), 0).await;
     }
-    let (told, why_not) = eventually(SOON, "a unit that nobody may take", async || {
-        let told = group(&a).explain("0").await?;
-        let why_not = told.choices.first()?.why_not.clone()?;
-        (told.verdict == "unplaced").then_some((told, why_not))
-    })
+    eventually(
+        SOON,
+        "a unit that nobody may take yet, and why",
+        async || {
+            let told = group(&a).explain("0").await?;
+            let (why, why_not) = (told.why?, told.choices.first()?.why_not.clone()?);
+            let says = why.contains("the bucket was made anew")
+                && why_not.contains("it waits until leases are over");
+            (told.verdict == "unplaced" && says).then_some(())
+        },
+    )
     .await;
-    let why = told.why.expect("a reason");
-    assert!(why.contains("the bucket was made anew"), "{why}");
-    let until = "it waits until leases are over";
-    assert!(why_not.contains(until), "{why_not}");
     for refused in [
         group(&a)
             .move_unit("0", id)
