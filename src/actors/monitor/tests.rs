@@ -51,6 +51,8 @@ struct Scene {
     links: mpsc::UnboundedReceiver<Link>,
     told: mpsc::UnboundedReceiver<Told>,
     monitor: ActorRef<MonitorMsg>,
+    /// When the monitor was started.
+    since: Moment,
     _server: NatsServer,
 }
 
@@ -62,15 +64,15 @@ fn role(name: &str) -> RoleName {
 }
 
 impl Scene {
-    /// The monitor begins to count at `lost_at`, when the proxy is cut already.
-    async fn new(lost_at: Option<Moment>) -> Self {
+    /// With `is_lost` the proxy is cut already, and the monitor counts from `since`.
+    async fn new(is_lost: bool) -> Self {
         let server = NatsServer::start().expect("start a server");
         let proxy = TcpProxy::start(server.url()).expect("start a proxy");
         let client = tuned(async_nats::ConnectOptions::new(), "monitored")
             .connect(proxy.url())
             .await
             .expect("connect");
-        if lost_at.is_some() {
+        if is_lost {
             proxy.cut();
             let down = async || {
                 let state = client.connection_state();
@@ -91,9 +93,10 @@ impl Scene {
         let tell = move |link| {
             let _ = tell.send(link);
         };
+        let since = clock::now();
         let setup = MonitorSetup {
             routes,
-            lost_at,
+            lost_at: is_lost.then_some(since),
             ..MonitorSetup::without_elections(connection, bucket, SOON, tell)
         };
         let spawned = Actor::spawn(None, MonitorActor, setup).await;
@@ -103,6 +106,7 @@ impl Scene {
             links,
             told,
             monitor,
+            since,
             _server: server,
         }
     }
@@ -136,7 +140,7 @@ impl Drop for Scene {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_election_hears_once_an_outage_that_its_own_grace_period_has_passed() {
-    let mut scene = Scene::new(None).await;
+    let mut scene = Scene::new(false).await;
     scene.back().await;
     let mut before = Moment::default();
     for _ in 0..2 {
@@ -155,8 +159,8 @@ async fn each_election_hears_once_an_outage_that_its_own_grace_period_has_passed
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_monitor_that_takes_the_place_of_another_counts_on() {
-    let since = clock::now();
-    let mut scene = Scene::new(Some(since)).await;
+    let mut scene = Scene::new(true).await;
+    let since = scene.since;
     scene.hears("short", since, SHORT).await;
     scene.hears("long", since, LONG).await;
 }
