@@ -7,27 +7,22 @@ mod ration;
 mod refusals;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
 
 pub(super) use self::handler::AdminHandler;
 use super::Link;
-use super::linked::{CaughtUp, Linked, subscription_ended};
+use super::linked::{Linked, Reached, subscription_ended};
 use super::rate_limit::RateLimit;
 use crate::clock;
-use crate::store::{self, StoreError};
+use crate::store::StoreError;
 
 impl Linked for AdminHandler {
     const ENDS_WITH_LINK: bool = false;
 
-    async fn run(
-        self: Arc<Self>,
-        bucket: store::Bucket,
-        _epoch: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
         let calls = bucket
             .calls(
                 self.subjects(),
@@ -35,7 +30,7 @@ impl Linked for AdminHandler {
                 self.instance.incarnation,
             )
             .await?;
-        caught_up.store(true, Ordering::Relaxed);
+        reached.caught_up();
         #[cfg(test)]
         let calls = futures::stream::select(calls, self.crashes());
         let mut calls = calls;

@@ -106,6 +106,8 @@ impl Actor for ElectionActor {
         setup: ElectionSetup,
     ) -> Result<ElectionState, ActorProcessingErr> {
         let (scope, candidate) = (setup.scope, setup.candidate);
+        // The first step is taken outside the start. If it fails, this election is restarted, and
+        // the supervisor is not.
         myself.send_message(ElectionMsg::LinkChanged(setup.link))?;
         Ok(ElectionState {
             signatures: Signatures::new(

@@ -24,8 +24,26 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) const RESTART: Backoff =
     Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 
-/// Set once the work receives what it asked for: the connection bears it.
-pub(crate) type CaughtUp = Arc<AtomicBool>;
+/// The bucket that is in reach.
+pub(crate) struct Reached {
+    pub bucket: Bucket,
+    /// Its creation time.
+    pub epoch: u64,
+    caught_up: Arc<AtomicBool>,
+}
+
+impl Reached {
+    /// Notes that the work receives what it asked for: the connection bears it. Returns whether that
+    /// is new.
+    pub fn caught_up(&self) -> bool {
+        !self.caught_up.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the work receives what it asked for.
+    pub fn has_caught_up(&self) -> bool {
+        self.caught_up.load(Ordering::Relaxed)
+    }
+}
 
 /// Work on the bucket.
 pub(crate) trait Linked: Send + Sync + 'static {
@@ -35,9 +53,7 @@ pub(crate) trait Linked: Send + Sync + 'static {
     /// Works until the work cannot go on.
     fn run(
         self: Arc<Self>,
-        bucket: Bucket,
-        epoch: u64,
-        caught_up: CaughtUp,
+        reached: Reached,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static;
 
     /// Takes a change of the link, whether or not the work is in progress.
@@ -66,7 +82,7 @@ pub(crate) async fn attend<W: Linked>(work: Arc<W>, mut links: watch::Receiver<L
 
 async fn follow<W: Linked>(work: &Arc<W>, links: &mut watch::Receiver<Link>) {
     let mut backoff = WatchBackoff::new(clock::now());
-    let mut caught_up = CaughtUp::default();
+    let mut caught_up: Arc<AtomicBool> = Arc::default();
     let (mut known, mut starting, mut under_way) = (None, None, None);
     loop {
         tokio::select! {
@@ -111,9 +127,13 @@ async fn follow<W: Linked>(work: &Arc<W>, links: &mut watch::Receiver<Link>) {
                 starting = None;
                 if let Some((bucket, epoch)) = known.clone() {
                     backoff.begun(clock::now());
-                    caught_up = CaughtUp::default();
-                    let run = Arc::clone(work).run(bucket, epoch, Arc::clone(&caught_up));
-                    under_way = Some(Box::pin(run));
+                    caught_up = Arc::default();
+                    let reached = Reached {
+                        bucket,
+                        epoch,
+                        caught_up: Arc::clone(&caught_up),
+                    };
+                    under_way = Some(Box::pin(Arc::clone(work).run(reached)));
                 }
             }
         }

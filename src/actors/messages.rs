@@ -85,7 +85,7 @@ pub(crate) enum SupervisorMsg {
     },
     /// Restart the crashed actor of this membership: all of its handlers have ended.
     RestartMember(usize),
-    /// Restart a child that crashed a while ago.
+    /// Restart the monitor, which crashed a while ago.
     ReplaceMonitor,
     /// Answer with a handler that outlives its lease, if there is one.
     Ping(oneshot::Sender<Option<String>>),

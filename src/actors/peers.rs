@@ -1,13 +1,12 @@
 //! Peer messaging: passes peer requests to the elections that they are for.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
 
 use super::Routes;
-use super::linked::{CaughtUp, Linked, subscription_ended};
+use super::linked::{Linked, Reached, subscription_ended};
 use super::messages::ElectionMsg;
 use super::rate_limit::RateLimit;
 use crate::clock;
@@ -23,16 +22,12 @@ pub(super) struct Peers {
 impl Linked for Peers {
     const ENDS_WITH_LINK: bool = false;
 
-    async fn run(
-        self: Arc<Self>,
-        bucket: store::Bucket,
-        _epoch: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
         let mut peers = bucket
             .peers(&self.instance.id, self.instance.incarnation)
             .await?;
-        caught_up.store(true, Ordering::Relaxed);
+        reached.caught_up();
         let mut gate = RateLimit::new(clock::now());
         while let Some(request) = peers.next().await {
             let store::PeerMessage {

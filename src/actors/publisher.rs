@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use self::line::Line;
-use super::linked::{CaughtUp, Linked};
+use super::linked::{Linked, Reached};
 use crate::lock::lock;
 use crate::model::config::{EventsConfig, Storage};
 use crate::model::leader_event::LeaderEvent;
@@ -201,22 +201,18 @@ impl Publisher {
 
 impl Linked for Publisher {
     /// Creates the stream even if there is no event yet.
-    async fn run(
-        self: Arc<Self>,
-        bucket: store::Bucket,
-        _epoch: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
-        caught_up.store(true, Ordering::Relaxed);
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
+        reached.caught_up();
         // Once for each link: an event does not wait for another attempt.
         let unmade = if self.setup.makes_stream() {
-            self.make_stream(&bucket).await.err()
+            self.make_stream(bucket).await.err()
         } else {
             None
         };
         let mut confirm = true;
         loop {
-            self.publish_line(&bucket, unmade.as_ref(), &mut confirm)
+            self.publish_line(bucket, unmade.as_ref(), &mut confirm)
                 .await?;
             self.told();
             self.joined.notified().await;

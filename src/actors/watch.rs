@@ -1,20 +1,19 @@
 //! The bucket watch: one watch over all role keys. Its messages are hints for the elections.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::ActorRef;
 
 use super::Routes;
-use super::linked::{CaughtUp, Linked};
+use super::linked::{Linked, Reached};
 use super::messages::{ElectionMsg, SupervisorMsg};
 use crate::clock;
 use crate::lock::lock;
 use crate::metrics::InstanceLabels;
 use crate::repeated::Repeated;
-use crate::store::{self, Delivery, StoreError};
+use crate::store::{Delivery, StoreError};
 use nats_elect_core::duration::rounded;
 
 /// The maximum time for the watch to begin.
@@ -45,12 +44,8 @@ impl Watch {
 
 /// A watch that begins again shows everything that was missed, in a recreated bucket too.
 impl Linked for Watch {
-    async fn run(
-        self: Arc<Self>,
-        bucket: store::Bucket,
-        _epoch: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
         let mut watch = bucket.watch(START_TIMEOUT).await?;
         // The first message of a key may have stood there before.
         let mut shown = HashSet::new();
@@ -59,7 +54,7 @@ impl Linked for Watch {
             // A key that is shown again was written after the watch had begun.
             let live = matches!(&told, Delivery::Entry(role, _) if shown.contains(role));
             if live || told == Delivery::Idle {
-                caught_up.store(true, Ordering::Relaxed);
+                reached.caught_up();
             }
             match told {
                 Delivery::Entry(role, entry) => {

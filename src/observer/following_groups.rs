@@ -2,14 +2,13 @@
 //! place now and then.
 
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::tracked_groups::TrackedGroups;
-use crate::actors::{CaughtUp, Link, Linked};
+use crate::actors::{Link, Linked, Reached};
 use crate::clock;
 use crate::lock::lock;
 use crate::store::{AssignmentWatch, Bucket, OUT_OF_REACH, StoreError};
@@ -93,16 +92,12 @@ impl Shared {
 impl Linked for Shared {
     /// Watches until a watch ends, and takes what it shows. Now and then another watch takes its
     /// place.
-    async fn run(
-        self: Arc<Self>,
-        bucket: Bucket,
-        epoch: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
         loop {
-            let (groups, mut watch) = begin(&bucket, epoch).await?;
+            let (groups, mut watch) = begin(bucket, reached.epoch).await?;
             self.show(groups);
-            caught_up.store(true, Ordering::Relaxed);
+            reached.caught_up();
             let mut is_old = pin!(tokio::time::sleep(self.anew));
             loop {
                 let told = tokio::select! {

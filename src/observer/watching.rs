@@ -1,7 +1,6 @@
 //! The work behind an observer: one watch, which the skeleton of tasks with a link begins again
 //! whenever it ends, and a look at the key of each role whose lease has passed.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::observed::Change;
 use super::tracked_role::Now;
 use super::tracked_roles::TrackedRoles;
-use crate::actors::{CaughtUp, Link, Linked, MonitorMsg};
+use crate::actors::{Link, Linked, MonitorMsg, Reached};
 use crate::clock;
 use crate::lock::lock;
 use crate::store::{Bucket, Delivery, StoreError, Written};
@@ -121,15 +120,11 @@ impl Watching {
 }
 
 impl Linked for Watching {
-    async fn run(
-        self: Arc<Self>,
-        bucket: Bucket,
-        epoch: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
         let number = self.shared.apply(TrackedRoles::watch_begins);
         let survey = bucket.survey(TIMEOUT).await?;
-        if survey.epoch != epoch {
+        if survey.epoch != reached.epoch {
             return Err(StoreError::another_bucket());
         }
         let mut watch = survey.watch;
@@ -139,7 +134,7 @@ impl Linked for Watching {
             });
         }
         loop {
-            if watch.has_caught_up() && !caught_up.swap(true, Ordering::Relaxed) {
+            if watch.has_caught_up() && reached.caught_up() {
                 self.shared
                     .update_in(number, |tracked_roles| tracked_roles.caught_up(now()));
             }
@@ -147,7 +142,7 @@ impl Linked for Watching {
                 StoreError::Timeout { .. } => StoreError::Unavailable(SILENT.into()),
                 error => error,
             })?;
-            if shown == Delivery::Idle && !caught_up.load(Ordering::Relaxed) {
+            if shown == Delivery::Idle && !reached.has_caught_up() {
                 return Err(StoreError::Unavailable(LAGS.into()));
             }
             let (received, written) = (now(), watch.written());

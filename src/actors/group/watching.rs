@@ -1,18 +1,17 @@
 //! The watch over a group's keys.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::ActorRef;
 use tokio::sync::Semaphore;
 
-use crate::actors::linked::{CaughtUp, Linked};
+use crate::actors::linked::{Linked, Reached};
 use crate::actors::messages::{GroupMsg, SupervisorMsg};
 use crate::clock;
 use crate::lock::lock;
 use crate::repeated::Repeated;
-use crate::store::{AssignmentDelivery, Bucket, StoreError};
+use crate::store::{AssignmentDelivery, StoreError};
 use nats_elect_core::assignment::Key;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::GroupName;
@@ -47,14 +46,10 @@ impl GroupWatch {
 }
 
 impl Linked for GroupWatch {
-    async fn run(
-        self: Arc<Self>,
-        bucket: Bucket,
-        created: u64,
-        caught_up: CaughtUp,
-    ) -> Result<(), StoreError> {
+    async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
+        let bucket = &reached.bucket;
         let mut watch = bucket
-            .watch_assignment(&Key::all_of(&self.group), created, START_TIMEOUT)
+            .watch_assignment(&Key::all_of(&self.group), reached.epoch, START_TIMEOUT)
             .await?;
         // Answers to heartbeats do not queue behind a long backlog.
         let batches = Arc::new(Semaphore::new(BATCHES));
@@ -63,13 +58,13 @@ impl Linked for GroupWatch {
             let is_caught_up =
                 |it: &AssignmentDelivery| matches!(it, AssignmentDelivery::CaughtUp(_));
             if told.iter().any(is_caught_up) {
-                caught_up.store(true, Ordering::Relaxed);
+                reached.caught_up();
             }
             let Ok(taken) = Arc::clone(&batches).acquire_owned().await else {
                 return Ok(());
             };
             let told = GroupMsg::Watched {
-                bucket: created,
+                bucket: reached.epoch,
                 told,
                 taken,
             };

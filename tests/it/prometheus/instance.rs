@@ -11,6 +11,7 @@ use nats_elect::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::support::child;
 use crate::support::dashboard::exporter;
 use crate::support::member::waits;
 
@@ -32,16 +33,7 @@ pub struct Orders {
 #[test]
 #[ignore = "run by other tests in a process of its own"]
 fn an_instance() {
-    let Ok(orders) = std::env::var(ORDERS) else {
-        return;
-    };
-    let orders: Orders = serde_json::from_str(&orders).expect("orders");
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(obey(orders));
+    child::run_by(ORDERS, obey);
 }
 
 async fn obey(orders: Orders) {

@@ -12,6 +12,7 @@ use nats_elect::{
 };
 use nats_elect_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Stamp;
@@ -248,16 +249,25 @@ where
     F: Fn(Term, Work) -> Fut + Copy + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    let Ok(orders) = std::env::var(ORDERS) else {
+    run_by(ORDERS, |orders| obey(orders, handler));
+}
+
+/// Obeys the parent's orders in the variable of this name. Does nothing if the test harness started
+/// this process.
+pub fn run_by<O: DeserializeOwned, Fut: Future<Output = ()>>(
+    variable: &str,
+    obey: impl FnOnce(O) -> Fut,
+) {
+    let Ok(orders) = std::env::var(variable) else {
         return;
     };
-    let orders: Orders = serde_json::from_str(&orders).expect("orders");
+    let orders = serde_json::from_str(&orders).expect("orders");
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime")
-        .block_on(obey(orders, handler));
+        .block_on(obey(orders));
 }
 
 async fn obey<F, Fut>(orders: Orders, handler: F)
