@@ -191,7 +191,7 @@ impl From<&AdminError> for Failure {
     }
 }
 
-/// What to grant where the server forbids something.
+/// The advice on what to grant where the server forbids something.
 pub fn grant(denied: &Denied) -> String {
     let kind = if denied.publish {
         "publish"

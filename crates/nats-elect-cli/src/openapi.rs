@@ -76,7 +76,7 @@ impl Document {
         self.operation(what).ok::<A>()
     }
 
-    /// What is read with a query: its path, its name, and what it does.
+    /// An operation that reads, with a query. The text has its path, its name, and what it does.
     pub fn get<Q: JsonSchema, A: JsonSchema>(&mut self, what: &str) -> Operation<'_> {
         self.ok::<A>(&format!("get {what}")).query::<Q>()
     }

@@ -28,8 +28,8 @@ impl fmt::Display for Gap {
     }
 }
 
-/// What is kept, of a role or of all, the oldest first: no older events than those of that time, and
-/// of these so many at most, the latest ones.
+/// Reads the kept events of a role or of all, the oldest first: none from before that time, and of
+/// the others so many at most, the latest ones.
 pub async fn past_events(
     shared: &Shared,
     role: Option<&str>,

@@ -7,7 +7,7 @@ use std::{io, os::fd::AsFd, time::Duration};
 #[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// What the kernel knows of the other end of a stream.
+/// The other end of a stream, as the kernel knows it.
 #[cfg(unix)]
 pub fn other_end(of: &impl AsFd) -> PollFlags {
     let mut polled = [PollFd::new(of, PollFlags::empty())];

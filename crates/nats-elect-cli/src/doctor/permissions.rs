@@ -33,7 +33,7 @@ fn parsed<N: FromStr>(names: &[String]) -> Vec<N> {
 struct Trial<'a> {
     check: &'static str,
     lost: &'a str,
-    /// What that is. A warning, if elections are held without it all the same.
+    /// The verdict if it is denied: a warning, if elections are held without it all the same.
     denied: Verdict,
 }
 

@@ -57,7 +57,7 @@ pub struct Conduct {
     pub restart_delay: Duration,
     pub on_exit: OnExit,
     pub on_loss: OnLoss,
-    /// What the command is told to stop by.
+    /// The signal that tells the command to stop.
     pub signal: Signal,
     /// How long before the end of its lease a term is wound down.
     pub stop_budget: Duration,

@@ -94,7 +94,7 @@ impl Left {
         self.units_left.is_empty() && self.still_running.is_empty()
     }
 
-    /// What it has, in words.
+    /// Its units and handlers, in words.
     fn words(&self) -> String {
         let of_group = self.units_left.iter();
         let of_group: Vec<_> = of_group

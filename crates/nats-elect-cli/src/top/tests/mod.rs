@@ -188,7 +188,7 @@ fn each_state_of_an_instance_has_its_sign_and_word() {
 }
 
 #[test]
-fn what_is_not_known_of_instances_and_of_the_bucket_is_said() {
+fn gaps_in_what_is_known_of_instances_and_of_the_bucket_are_told() {
     type Change = fn(&mut Facts);
     let changes: [(Change, &[&str]); 3] = [
         (|facts| facts.silent = 1, &["2 instances answer, 1 silent"]),
