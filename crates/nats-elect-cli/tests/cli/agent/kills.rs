@@ -12,7 +12,7 @@ use crate::agent::worker::{History, Worker};
 #[tokio::test]
 async fn a_role_outlives_its_killed_applications_without_a_lease_to_wait_for() {
     let kills = std::env::var("NATS_ELECT_AGENT_KILLS");
-    let kills: usize = kills.map_or(20, |kills| kills.parse().expect("a number"));
+    let kills: usize = kills.map_or(10, |kills| kills.parse().expect("a number"));
     let server = NatsServer::start().expect("a server");
     let agents = [
         Agent::start(&server, "a", "10m").await,
