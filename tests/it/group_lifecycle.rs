@@ -12,6 +12,7 @@ use nats_elect_testing::{NatsServer, eventually};
 use tokio::sync::watch;
 
 use crate::support::bucket::Stranger;
+use crate::support::clock::Stamp;
 use crate::support::instance::never;
 use crate::support::logs::{self, records};
 use crate::support::member::{
@@ -20,8 +21,7 @@ use crate::support::member::{
 };
 use crate::support::{BUCKET, SOON, comes_true, ms, served};
 
-/// Shorter by what a test may be late in seeing the end of a term.
-const NEARLY_A_MINUTE: Duration = ms(55_000);
+const LONGEST_LEASE: Duration = ms(60_000);
 
 /// The name by which a journal has the terms of a shard.
 fn shard(number: u32) -> String {
@@ -232,6 +232,7 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
     let id = "logged-replaced";
     let a = member(&server.url(), id, 4, &journal).await;
     all_owned(&[&a], 4).await;
+    let deleted = Stamp::now();
     Stranger::connect(&server.url()).await.delete_bucket().await;
     for number in 0..4 {
         journal.ended(&shard(number), 0).await;
@@ -259,13 +260,18 @@ async fn a_member_whose_bucket_is_replaced_owns_its_units_in_the_new_one_a_minut
         let why = refused.expect_err("nobody may own it");
         assert!(why.contains("the bucket was made anew"), "{why}");
     }
-    never("a term within the longest lease", NEARLY_A_MINUTE, || {
-        (0..4).any(|number| journal.terms(&shard(number)).len() > 1)
-    })
+    let again = eventually(
+        LONGEST_LEASE + SOON,
+        "units in the new bucket",
+        async || {
+            let second = |number| journal.terms(&shard(number)).into_iter().nth(1);
+            (0..4).map(second).collect::<Option<Vec<_>>>()
+        },
+    )
     .await;
-    let mut again = Vec::new();
-    for number in 0..4 {
-        again.push(journal.started(&shard(number), 1).await);
+    for term in &again {
+        let waited = term.start.since(deleted);
+        assert!(waited >= LONGEST_LEASE, "a term after {waited:?}");
     }
     all_owned(&[&a], 4).await;
     let owner = group(&a).owner("0").expect("an owner");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use nats_elect::{
-    BoxError, Group, GroupEvent, MemberConfig, ResizeError, RoleManager, Term, UnitOwner, shard_of,
+    BoxError, Group, GroupEvent, ResizeError, RoleManager, Term, UnitOwner, shard_of,
 };
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
@@ -15,9 +15,7 @@ use tokio::sync::watch;
 use crate::support::bucket::Stranger;
 use crate::support::instance::Recorded;
 use crate::support::journal::Journal;
-use crate::support::member::{
-    GROUP, all_owned, epoch_of, evenly_owned, group, joining, member_with, stop, waits,
-};
+use crate::support::member::{GROUP, all_owned, evenly_owned, group, member_with, stop, waits};
 use crate::support::{SOON, comes_true, ms};
 
 const KEYS: u32 = 300;
@@ -207,22 +205,5 @@ async fn a_group_that_can_not_have_that_number_is_left_as_it_is() {
     let server = NatsServer::start().expect("start");
     let a = member_with(&server.url(), "a", named).await;
     assert_eq!(group(&a).resize(8).await, Err(ResizeError::NotSharded));
-    stop(a).await;
-}
-
-/// Before, each of so many ends was compared with all others, which took longer than a lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_growth_ends_ten_thousand_handlers_of_one_member_and_costs_no_lease() {
-    const SHARDS: u32 = 10_000;
-    let server = NatsServer::start().expect("start");
-    let a = joining(&server.url(), "a", Group::sharded(GROUP, SHARDS, waits()));
-    let a = a.member(MemberConfig::default()).start().await;
-    let a = a.expect("start");
-    all_owned(&[&a], SHARDS).await;
-    let stranger = Stranger::connect(&server.url()).await;
-    let before = epoch_of(&stranger, "a").await;
-    group(&a).resize(SHARDS + 1).await.expect("resized");
-    all_owned(&[&a], SHARDS + 1).await;
-    assert_eq!(epoch_of(&stranger, "a").await, before);
     stop(a).await;
 }

@@ -5,6 +5,7 @@
 mod admin_flood;
 mod flood;
 mod many_roles;
+mod many_units;
 mod peer_flood;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, reason = "a part of it serves the tests here")]
