@@ -15,7 +15,6 @@ mod bucket;
 mod cluster;
 mod configuration;
 mod crash;
-mod diversions;
 mod domains;
 mod election;
 mod events;
