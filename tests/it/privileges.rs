@@ -325,35 +325,3 @@ async fn an_admin_makes_and_edits_the_bucket_and_forces_a_failover() {
     }
     drop((a, b));
 }
-
-/// Has the server's answer to a question about the bucket's settings sent to these subjects.
-async fn divert_answers(user: &User, subjects: &[&str]) {
-    for subject in subjects {
-        let question = format!("$JS.API.STREAM.INFO.KV_{BUCKET}");
-        let asked = user
-            .client
-            .publish_with_reply(question, subject.to_string(), "".into());
-        asked.await.expect("published");
-    }
-    user.client.flush().await.expect("flush");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_may_ask_jetstream_can_have_its_answer_stand_in_a_key_and_ends_a_term_by_it() {
-    let (server, journal, a) = led().await;
-    let first = journal.started(ROLE, 0).await;
-    let user = User::connect(&server.url(), "observer", PASSWORD).await;
-    let api = [
-        "$JS.API.STREAM.PURGE.KV_leaders",
-        "$JS.API.STREAM.DELETE.KV_leaders",
-    ];
-    divert_answers(&user, &api).await;
-    is_proven(&a).await;
-    assert_eq!(journal.terms(ROLE).len(), 1, "answers are no requests");
-    divert_answers(&user, &["$KV.leaders.scheduler"]).await;
-    journal.ended(ROLE, 0).await;
-    assert_eq!(user.denied(), [""; 0], "the server does not mind");
-    // After the lease of what stands there, whatever it is.
-    let next = journal.started(ROLE, 1).await;
-    assert!(next.fencing_token > first.fencing_token);
-}

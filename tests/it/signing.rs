@@ -260,53 +260,39 @@ struct Forgery {
     stranger: Stranger,
     /// The leader's last record: a copy for the forger.
     record: Value,
-    /// A good proof for another role in this bucket.
-    of_metrics: String,
-    /// The record of a leader whose key nobody trusts.
-    untrusted: Value,
 }
 
 impl Forgery {
     /// The proofs are good for no longer than that.
     async fn prepare(ttl: Duration) -> Self {
         let (server, journal) = served();
-        let (key, rogue) = (new_key(), new_key());
+        let key = new_key();
         let trusted = trust([&key]);
         let a = signing(instance("a", server.url(), &journal), &key)
             .standing(leased_for(ttl).meta("address", "good"))
-            .role("metrics", leased_for(ttl))
             .start()
             .await;
-        let c = signing(instance("c", server.url(), &journal), &rogue);
-        let c = c.role("network", leased_for(ttl)).start().await;
         let follower = trusting(instance("b", server.url(), &journal), &trusted);
         let follower = follower.standing(leased_for(ms(60_000))).start().await;
         // It looks on.
         follower.role(ROLE).pause().await.expect("it runs");
         let told = wait_until_told(&follower, "a", key.public_key()).await;
         let stranger = Stranger::connect(&server.url()).await;
-        let copy = async |role| {
-            eventually(SOON, "a signed record", async || {
-                let record = stranger.record_of(role).await;
-                record["proof"].is_string().then_some(record)
-            })
-            .await
-        };
-        let (record, metrics) = (copy(ROLE).await, copy("metrics").await);
-        let untrusted = copy("network").await;
+        let record = eventually(SOON, "a signed record", async || {
+            let record = stranger.record_of(ROLE).await;
+            record["proof"].is_string().then_some(record)
+        })
+        .await;
         let keep = StopOptions::default().release(Release::Keep);
         a.stop_with(keep).await.expect("stop");
-        c.stop_with(keep).await.expect("stop");
         Self {
             _server: server,
             journal,
             trusted,
             follower,
             told,
-            of_metrics: proof_in(&metrics).to_owned(),
             stranger,
             record,
-            untrusted,
         }
     }
 
@@ -343,11 +329,7 @@ async fn a_forged_record_is_not_told_whatever_proof_it_carries() {
     let forgery = Forgery::prepare(ms(60_000)).await;
     let nobody = json!("00000000-0000-0000-0000-00000000000e");
     let own = proof_in(&forgery.record);
-    let of_untrusted = proof_in(&forgery.untrusted);
-    let (a, c) = (
-        &forgery.record["incarnation"],
-        &forgery.untrusted["incarnation"],
-    );
+    let a = &forgery.record["incarnation"];
     let last = own.len() - 10;
     let other = if own.as_bytes()[last] == b'A' {
         "B"
@@ -356,7 +338,6 @@ async fn a_forged_record_is_not_told_whatever_proof_it_carries() {
     };
     let mut turned = own.to_owned();
     turned.replace_range(last..=last, other);
-    let metrics = forgery.of_metrics.as_str();
     for (beat, id, incarnation, proof, why) in [
         (1, "evil", &nobody, None, Distrust::Unsigned),
         (2, "evil", &nobody, Some("x"), Distrust::Malformed),
@@ -364,8 +345,6 @@ async fn a_forged_record_is_not_told_whatever_proof_it_carries() {
         (4, "a", &nobody, Some(own), Distrust::Mismatch),
         (5, "evil", a, Some(own), Distrust::Mismatch),
         (6, "evil", a, Some(&*turned), Distrust::BadSignature),
-        (7, "evil", a, Some(metrics), Distrust::Mismatch),
-        (8, "c", c, Some(of_untrusted), Distrust::UntrustedKey),
     ] {
         let record = forged(id, incarnation, beat, proof);
         let since = forgery.write(&record).await;

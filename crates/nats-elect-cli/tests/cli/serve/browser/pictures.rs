@@ -11,38 +11,7 @@ use serde_json::json;
 use super::super::{Answer, serving};
 use super::devtools::Browser;
 use super::{is, page};
-use crate::day::{self, BUCKET, NODES, Past};
-
-/// Some hours of this fleet.
-const AFTERNOON: Past = [
-    (
-        "metrics",
-        &[
-            (390, 2, "released", 0.004),
-            (212, 0, "handed_over", 0.003),
-            (209, 1, "handed_over", 0.004),
-        ],
-    ),
-    (
-        "network",
-        &[
-            (395, 1, "released", 0.005),
-            (245, 2, "expired", 3.214),
-            (243, 0, "expired", 3.107),
-            (240, 2, "expired", 3.188),
-            (131, 1, "handed_over", 0.003),
-        ],
-    ),
-    (
-        "scheduler",
-        &[
-            (312, 0, "released", 0.004),
-            (242, 2, "expired", 3.121),
-            (118, 1, "expired", 1260.0),
-            (36, 0, "handed_over", 0.003),
-        ],
-    ),
-];
+use crate::day::{self, BUCKET, DAY, NODES};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes docs/serve*.webp; first: cargo build --example control_plane"]
@@ -63,7 +32,7 @@ async fn the_pictures_for_the_docs() {
     let client = async_nats::connect(server.url())
         .await
         .expect("a connection");
-    day::live_through(&AFTERNOON, &client).await;
+    day::live_through(&DAY, &client).await;
     drop(serve);
     let admin = AdminClient::new(client.clone(), BUCKET).expect("a client");
     for (role, heir) in [("network", "node-2"), ("metrics", "node-3")] {
