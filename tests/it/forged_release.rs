@@ -187,19 +187,14 @@ impl Attacker {
     /// get under the key that was named as the reply.
     async fn write(&self, key: &str, headers: HeaderMap, value: &[u8]) {
         let key = format!("$KV.{BUCKET}.{key}");
-        self.divert(&key, headers, value).await;
-    }
-
-    /// Has the server send this message to a subject where the attacker may send nothing.
-    async fn divert(&self, to: &str, headers: HeaderMap, value: &[u8]) {
         let value = value.to_vec().into();
         let jetstream = &self.bucket.jetstream;
         let stored = jetstream.publish_with_headers("loot.x", headers, value);
         let stored = stored.await.expect("published").await.expect("stored");
         let get = json!({ "seq": stored.sequence }).to_string();
-        let asked =
-            self.client
-                .publish_with_reply("$JS.API.DIRECT.GET.loot", to.to_owned(), get.into());
+        let asked = self
+            .client
+            .publish_with_reply("$JS.API.DIRECT.GET.loot", key, get.into());
         asked.await.expect("published");
     }
 
@@ -285,19 +280,6 @@ async fn a_term_that_was_made_up_frees_no_other() {
         let incarnation = record["incarnation"].as_str().expect("it");
         headers.insert("Nats-Elect-Release", format!("{incarnation}:{beat}"));
         attacker.write_release(headers).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_that_a_diverted_answer_purged_has_no_second_leader() {
-    makes_no_second_leader("purge", async |attacker| {
-        let purge = format!("$JS.API.STREAM.PURGE.KV_{BUCKET}");
-        attacker.divert(&purge, HeaderMap::new(), b"").await;
-        comes_true("an empty bucket", async || {
-            attacker.bucket.find(ROLE).await.is_none()
-        })
-        .await;
     })
     .await;
 }

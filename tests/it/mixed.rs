@@ -5,12 +5,10 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::kv;
-use async_nats::jetstream::stream::Config;
 use nats_elect::{EndCause, Event};
 use serde_json::json;
 
-use crate::support::bucket::{Piece, Stranger, marker_of};
+use crate::support::bucket::Stranger;
 use crate::support::clock::Stamp;
 use crate::support::foreign::POLL;
 use crate::support::instance::{ending, first_and_second, instance, never};
@@ -332,66 +330,14 @@ async fn a_fleet_is_migrated_one_instance_after_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_its_bucket_keys_expire_without_a_marker() {
-    let stage = Stage::set().await;
-    let config = config_of(&stage.stranger).await;
-    assert_eq!(config.max_age, LEASE);
-    assert_eq!(
-        (config.max_messages_per_subject, config.allow_direct),
-        (1, true)
-    );
-    assert!(!config.allow_message_ttl && config.subject_delete_marker_ttl.is_none());
-    let a = stage.ours("a").standing(leased_for(LEASE)).start().await;
-    stage.journal.started(ROLE, 0).await;
-    drop(a);
-    comes_true("the expiry", async || {
-        stage.stranger.find(ROLE).await.is_none()
-    })
-    .await;
-    assert!(stage.tape.all().iter().all(is_ours), "a marker");
-    // Nothing is in its way then.
-    let go = stage.foreign(candidate("go")).await;
-    go.reigned(0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_marker_of_the_servers_expiry_keeps_foreign_candidates_out_while_it_stands() {
-    let stage = Stage::with(|_| kv::Config {
-        max_age: LEASE,
-        limit_markers: Some(ms(60_000)),
-        ..Default::default()
-    })
-    .await;
-    let go = stage.foreign(candidate("go-1")).await;
-    go.reigned(0).await;
-    let fault = go.crash();
-    let of_expiry = |piece: &Piece| piece.headers.get("Nats-Marker-Reason").is_some();
-    let marker = stage.tape.wait_for("a marker", of_expiry).await;
-    assert_eq!(marker_of(&marker.headers), None);
-    let left = stage.stranger.message().await;
-    assert_eq!(left.sequence, marker.sequence);
-    // The marker, too, grows no older than the bucket's max age.
-    let other = stage.foreign(candidate("go-2")).await;
-    let start = other.reigned(0).await.start;
-    let (after, stood) = (start.since(fault), start.since(marker.at));
-    tell(
-        "foreign-crash-to-foreign-with-a-marker",
-        &[("after", after), ("marker", stood)],
-    );
-    // By the server's clock: whoever reads them may do so late.
-    let record = stage.stranger.message().await;
-    let apart = (record.time - left.time).unsigned_abs();
-    assert!(apart >= LEASE, "over the marker: {apart:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_bucket_of_ours_a_foreign_candidate_takes_over_what_is_released_alone() {
     let (server, journal) = served();
     let join = |id| instance(id, server.url(), &journal).standing(leased_for(LEASE));
     let a = join("a").start().await;
     journal.started(ROLE, 0).await;
     let stranger = Stranger::connect(&server.url()).await;
-    let config = config_of(&stranger).await;
+    let stream = stranger.stream().await;
+    let config = &stream.cached_info().config;
     assert_eq!(
         (config.max_age, config.subject_delete_marker_ttl),
         (Duration::ZERO, None)
@@ -420,9 +366,4 @@ async fn in_a_bucket_of_ours_a_foreign_candidate_takes_over_what_is_released_alo
     let _c = join("c").start().await;
     journal.started(ROLE, 2).await;
     assert_eq!(go.overlap(&journal.terms(ROLE)), Duration::ZERO);
-}
-
-async fn config_of(stranger: &Stranger) -> Config {
-    let stream = stranger.stream().await;
-    stream.cached_info().config.clone()
 }

@@ -32,17 +32,13 @@ pub struct Stage {
 
 impl Stage {
     pub async fn set() -> Self {
-        Self::with(|_| kv::Config {
-            max_age: LEASE,
-            ..Default::default()
-        })
-        .await
-    }
-
-    pub async fn with(config: impl FnOnce(&NatsServer) -> kv::Config) -> Self {
         let server = NatsServer::start().expect("start");
         let stranger = Stranger::connect(&server.url()).await;
-        stranger.make_bucket(config(&server)).await;
+        let config = kv::Config {
+            max_age: LEASE,
+            ..Default::default()
+        };
+        stranger.make_bucket(config).await;
         Self {
             journal: Journal::default(),
             tape: stranger.tape(ROLE).await,
