@@ -61,7 +61,7 @@ pub struct RoleConfig {
 
     /// Whether this instance takes the role over from a living leader of lower priority: `never`, the
     /// default, or `cooperative`. A leader agrees to the request of any instance of higher priority,
-    /// whatever is set here. Between equal priorities no role changes hands.
+    /// whatever is set here, unless it leads by an order or that instance keeps failing. Between equal priorities no role changes hands.
     ///
     /// Before it asks, it must have been a candidate that sees the same leader of lower priority for a
     /// ttl. That keeps two instances from taking the role from each other again and again. After the
