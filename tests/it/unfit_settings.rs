@@ -137,7 +137,9 @@ async fn who_runs_does_not_take_up_a_role_whose_keys_were_dropped_for_others() {
         added.await.expect("added");
         other.record(&other.role(ROLE));
         let unfit = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains("--max-msgs=-1"));
-        other.log().wait_for("a word of the bucket", unfit).await;
+        // The added role may have been told before anybody could listen.
+        let log = other.log_of("metrics");
+        log.wait_for("a word of the bucket", unfit).await;
         assert!(!other.is_leader());
         // The bucket is mended when the former leader has surely ended.
         comes_true("the end of the former leader", async || {
