@@ -31,15 +31,6 @@ pub const SUBSCRIPTION_ENDED: &str = "the subscription has ended";
 pub const REPLACED: &str = "the connection was replaced";
 /// The error text of what waits for the bucket.
 pub const OUT_OF_REACH: &str = "the bucket is out of reach";
-/// The ends of the texts that say that the connection is gone. A server that answers that something
-/// is not available just now, as each does while it restarts, is none of these.
-pub(super) const CUT_OFF: [&str; 5] = [
-    NOT_CONNECTED,
-    CLOSED,
-    SUBSCRIPTION_ENDED,
-    REPLACED,
-    OUT_OF_REACH,
-];
 
 impl Bucket {
     /// Sends a request and reads the JSON answer. The timeout counts from the call. It includes the
