@@ -52,7 +52,7 @@ pub use error::StoreError;
 pub use events::events_stream;
 pub use feed::Delivery;
 #[cfg(any(test, fuzzing))]
-pub use feed::Feed;
+pub use feed::{Counted, Feed};
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};
