@@ -42,7 +42,7 @@ mod write;
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use asking::Asking;
 pub use assignment::{AssignmentDelivery, AssignmentWatch};
-pub use bucket::{Bucket, IfMissing, Traits, server_of};
+pub use bucket::{Bucket, IfMissing, server_of};
 pub use data::DataEntry;
 pub use data_owner::DataOwner;
 pub use denied::Denied;

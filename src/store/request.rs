@@ -41,18 +41,8 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<T, StoreError> {
-        let answer = self.ask_plainly(subject, request, timeout).await?;
+        let answer = self.send(subject, request, None, timeout).await?;
         understood(answer.as_ref(), self.name())
-    }
-
-    /// Sends a request and returns the answer as it is. A dropped future leaves nothing behind.
-    pub(super) async fn ask_plainly(
-        &self,
-        subject: String,
-        request: Request,
-        timeout: Duration,
-    ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
-        self.send(subject, request, None, timeout).await
     }
 
     /// Sends a request to the `JetStream` API.
@@ -92,9 +82,9 @@ impl Bucket {
         understood(answer.as_ref(), self.name())
     }
 
-    /// Sends a request and returns the first answer. If it seems to be lost after one of these times,
-    /// it is sent again; or never.
-    async fn send(
+    /// Sends a request and returns the first answer, as it is. If it seems to be lost after one of
+    /// these times, it is sent again; or never. A dropped future leaves nothing behind.
+    pub(super) async fn send(
         &self,
         subject: String,
         request: Request,
