@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use nats_elect_core::assignment::{MOST_NAMES, Units};
 use nats_elect_core::name::{GroupName, NameError, UnitName};
 
 use crate::error::Error;
-use crate::model::config::{ConfigError, GroupConfig};
-use crate::role::{ErasedHandler, RoleHandler, UnitHandlers};
+use crate::model::config::{ConfigError, GroupConfig, RoleSettings};
+use crate::role::{ErasedHandler, GroupScope, Instance, RoleHandler, UnitHandlers};
 
 /// A group that an instance takes part in. [`RoleManagerBuilder::group`] takes it, and
 /// [`configured_group`] does with the settings of a configuration file.
@@ -117,8 +119,14 @@ impl Group {
         self
     }
 
-    /// Checks the names and the numbers.
-    pub(crate) fn settle(self) -> Result<Settled, Error> {
+    /// Checks the names and the numbers. Returns the group as this instance has it, which keeps a
+    /// lease with these settings.
+    pub(crate) fn on(
+        self,
+        instance: &Instance,
+        lease: &RoleSettings,
+        runtime: &Handle,
+    ) -> Result<Arc<GroupScope>, Error> {
         let name = GroupName::new(&self.name)?;
         let breaks = |error| Error::GroupConfig {
             group: self.name.clone(),
@@ -158,12 +166,12 @@ impl Group {
             Units::Names(names) => names.contains(name),
         };
         self.config.require_units(has).map_err(breaks)?;
-        Ok(Settled {
-            name,
-            units,
-            handlers,
-            config: self.config,
-        })
+        let mut settings = lease.clone();
+        settings.data_limit = self.config.data_limit;
+        let (config, runtime) = (self.config, runtime.clone());
+        Ok(GroupScope::new(
+            name, units, config, handlers, settings, runtime, instance,
+        ))
     }
 }
 
@@ -177,14 +185,6 @@ fn add<U: Into<String>>(
     for unit in units {
         labels.entry(unit.into()).or_default().insert(label.clone());
     }
-}
-
-/// A group whose settings keep all rules.
-pub(crate) struct Settled {
-    pub name: GroupName,
-    pub units: Units,
-    pub handlers: UnitHandlers,
-    pub config: GroupConfig,
 }
 
 impl fmt::Debug for Group {

@@ -183,8 +183,7 @@ pub use crate::observer::{
 };
 pub use crate::role::{
     BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore, GroupEvent,
-    MoveError, ResizeError, RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn,
-    try_handler_fn,
+    RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn, try_handler_fn,
 };
 pub use crate::store::Denied;
 // For this project's command.
@@ -208,7 +207,6 @@ pub use nats_elect_core::handoff::Handoff;
 pub use nats_elect_core::name::{BucketName, InstanceId};
 pub use nats_elect_core::name::{GroupName, NameError, RoleName, UnitName};
 pub use nats_elect_core::peer::Refusal;
-pub use nats_elect_core::plan::Reason as MoveCause;
 pub use nats_elect_core::shard::shard_of;
 pub use nats_elect_core::status::{ConnectionStatus, LeaderInfo, RoleState};
 pub use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};

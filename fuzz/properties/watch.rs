@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use async_nats::{Message, StatusCode};
 
-use crate::store::{Delivery, Feed, fence_entry, role_entry};
+use crate::store::{Counted, Delivery, Feed, fence_entry, role_entry};
 use nats_elect_core::Moment;
 
 use super::{message, names, record};
@@ -86,43 +86,19 @@ fn any_message(u: &mut Unstructured<'_>, next: u64) -> Result<Message> {
 
 /// Takes one message; whether the watch goes on.
 fn take(feed: &mut Feed, message: &Message) -> bool {
-    match feed.take(message, NOW) {
-        Ok(Delivery::Entry(role, entry)) => {
-            let key = message
-                .subject
-                .strip_prefix(PREFIX)
-                .expect("a key of the bucket");
-            assert_eq!(role, key);
-            names::hold_for(key);
-            assert_eq!(
-                Some(entry.revision),
-                at(message),
-                "the sequence it stands at"
-            );
-            let headers = message.headers.as_ref();
-            assert_eq!(entry, role_entry(entry.revision, headers, &message.payload));
-            record::is_sound(headers, &entry.content);
+    match feed.count(message, NOW) {
+        Ok(Counted::Stored(sequence)) => {
+            assert_eq!(Some(sequence), at(message), "the sequence it stands at");
+            read(feed.read(message, sequence), message, sequence);
             true
         }
-        Ok(Delivery::Fence(role, fence)) => {
-            let key = message.subject.strip_prefix(PREFIX);
-            assert_eq!(Some(format!("_fence.{role}").as_str()), key);
-            names::hold_for(role.as_str());
-            assert_eq!(Some(fence.revision), at(message));
-            let headers = message.headers.as_ref();
-            assert_eq!(
-                fence,
-                fence_entry(fence.revision, headers, &message.payload)
-            );
-            true
-        }
-        Ok(Delivery::Nothing) => true,
-        Ok(Delivery::Idle) => {
+        Ok(Counted::Nothing) => true,
+        Ok(Counted::Idle) => {
             assert_eq!(message.status, Some(StatusCode::IDLE_HEARTBEAT));
             assert!(at(message).is_none(), "a stored message is no heartbeat");
             true
         }
-        Ok(Delivery::Waiting(subject)) => {
+        Ok(Counted::Waiting(subject)) => {
             assert_eq!(message.status, Some(StatusCode::IDLE_HEARTBEAT));
             assert!(at(message).is_none(), "a stored message is no heartbeat");
             let asked = message.reply.as_deref() == Some(&subject)
@@ -139,6 +115,27 @@ fn take(feed: &mut Feed, message: &Message) -> bool {
             assert!(error.is_transient(), "{error}");
             false
         }
+    }
+}
+
+/// What was read is what the message says.
+fn read(told: Delivery, message: &Message, sequence: u64) {
+    let key = message.subject.strip_prefix(PREFIX);
+    let headers = message.headers.as_ref();
+    match told {
+        Delivery::Entry(role, entry) => {
+            let key = key.expect("a key of the bucket");
+            assert_eq!(role, key);
+            names::hold_for(key);
+            assert_eq!(entry, role_entry(sequence, headers, &message.payload));
+            record::is_sound(headers, &entry.content);
+        }
+        Delivery::Fence(role, fence) => {
+            assert_eq!(Some(format!("_fence.{role}").as_str()), key);
+            names::hold_for(role.as_str());
+            assert_eq!(fence, fence_entry(sequence, headers, &message.payload));
+        }
+        Delivery::Nothing | Delivery::Idle => {}
     }
 }
 

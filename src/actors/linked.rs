@@ -82,7 +82,6 @@ pub(crate) async fn attend<W: Linked>(work: Arc<W>, mut links: watch::Receiver<L
 
 async fn follow<W: Linked>(work: &Arc<W>, links: &mut watch::Receiver<Link>) {
     let mut backoff = WatchBackoff::new(clock::now());
-    let mut caught_up: Arc<AtomicBool> = Arc::default();
     let (mut known, mut starting, mut under_way) = (None, None, None);
     loop {
         tokio::select! {
@@ -94,10 +93,8 @@ async fn follow<W: Linked>(work: &Arc<W>, links: &mut watch::Receiver<Link>) {
                 let link = links.borrow_and_update().clone();
                 let up = link.up();
                 if up.is_some() || W::ENDS_WITH_LINK {
-                    starting = None;
-                    if under_way.take().is_some() {
-                        backoff.connection_lost(caught_up.load(Ordering::Relaxed));
-                    }
+                    (starting, under_way) = (None, None);
+                    backoff.connection_lost();
                 }
                 work.link_changed(&link);
                 if up.is_some() {
@@ -116,22 +113,17 @@ async fn follow<W: Linked>(work: &Arc<W>, links: &mut watch::Receiver<Link>) {
             Some(ended) = OptionFuture::from(under_way.as_mut()) => {
                 under_way = None;
                 let ended: Result<(), StoreError> = ended;
-                let error = ended.err();
-                if error.as_ref().is_some_and(StoreError::cuts_off) {
-                    backoff.connection_lost(caught_up.load(Ordering::Relaxed));
-                }
-                let wait = work.ended(error.as_ref(), backoff.ended(clock::now()));
+                let wait = work.ended(ended.err().as_ref(), backoff.ended(clock::now()));
                 starting = Some(Box::pin(tokio::time::sleep(wait)));
             }
             Some(()) = OptionFuture::from(starting.as_mut()) => {
                 starting = None;
                 if let Some((bucket, epoch)) = known.clone() {
-                    backoff.begun(clock::now());
-                    caught_up = Arc::default();
+                    let caught_up = backoff.begun(clock::now());
                     let reached = Reached {
                         bucket,
                         epoch,
-                        caught_up: Arc::clone(&caught_up),
+                        caught_up,
                     };
                     under_way = Some(Box::pin(Arc::clone(work).run(reached)));
                 }

@@ -67,7 +67,7 @@ impl Linked for Watch {
                 Delivery::Fence(role, fence) => {
                     self.routes.send(&role, ElectionMsg::ObservedFence(fence));
                 }
-                Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {}
+                Delivery::Nothing | Delivery::Idle => {}
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The pause before another watch, after a watch has ended.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backoff::Backoff;
@@ -22,6 +24,8 @@ pub(super) struct WatchBackoff {
     /// The number of watches in a row that ended with their connection before they had caught up.
     broken: u32,
     started: Moment,
+    /// Whether the last watch on this connection has caught up, if there was one.
+    caught_up: Option<Arc<AtomicBool>>,
 }
 
 impl WatchBackoff {
@@ -30,25 +34,30 @@ impl WatchBackoff {
             failures: 0,
             broken: 0,
             started: now,
+            caught_up: None,
         }
     }
 
-    /// Records that a watch began.
-    pub const fn begun(&mut self, now: Moment) {
+    /// Records that a watch began. Returns what is set once it has caught up.
+    pub fn begun(&mut self, now: Moment) -> Arc<AtomicBool> {
         self.started = now;
+        Arc::clone(self.caught_up.insert(Arc::default()))
     }
 
-    /// Records that the connection was lost, together with the watch. A watch that had caught up had
-    /// shown what was stored when it began: the client can read it.
-    pub const fn connection_lost(&mut self, caught_up: bool) {
-        self.broken = if caught_up { 0 } else { self.broken + 1 };
+    /// Records that the connection was lost, if it had a watch. One that had caught up had shown what
+    /// was stored when it began: the client can read it.
+    pub fn connection_lost(&mut self) {
+        if let Some(caught_up) = self.caught_up.take() {
+            let was_read = caught_up.load(Ordering::Relaxed);
+            self.broken = if was_read { 0 } else { self.broken + 1 };
+        }
     }
 
     /// Records that the connection is back. Returns the pause before the next watch, if the
     /// connection broke with each of the last watches.
     pub fn reconnected(&mut self) -> Option<Duration> {
         self.failures = 0;
-        self.rest()
+        Some(REST.after(self.broken.checked_sub(BROKEN)?))
     }
 
     /// Records that the watch ended by itself. Returns the pause before the next one.
@@ -59,11 +68,7 @@ impl WatchBackoff {
         }
         let wait = RETRY.after(self.failures);
         self.failures += 1;
-        wait.max(self.rest().unwrap_or_default())
-    }
-
-    fn rest(&self) -> Option<Duration> {
-        Some(REST.after(self.broken.checked_sub(BROKEN)?))
+        wait
     }
 }
 
@@ -91,11 +96,17 @@ mod tests {
         let mut watch_backoff = WatchBackoff::new(ms(0));
         for (broken, rest) in [(1, None), (2, None), (3, Some(2)), (4, Some(4))] {
             watch_backoff.begun(ms(broken * 10_000));
-            watch_backoff.connection_lost(false);
+            if broken % 2 == 0 {
+                // What ends first, the watch or the connection, is by chance.
+                watch_backoff.ended(ms(broken * 10_000));
+            }
+            watch_backoff.connection_lost();
+            watch_backoff.connection_lost();
             assert_eq!(watch_backoff.reconnected(), rest.map(Duration::from_secs));
         }
-        watch_backoff.begun(ms(90_000));
-        watch_backoff.connection_lost(true);
+        let caught_up = watch_backoff.begun(ms(90_000));
+        caught_up.store(true, Ordering::Relaxed);
+        watch_backoff.connection_lost();
         assert_eq!(watch_backoff.reconnected(), None, "it could be read");
     }
 
@@ -103,8 +114,9 @@ mod tests {
     fn servers_that_restart_one_after_another_cost_no_pause() {
         let mut watch_backoff = WatchBackoff::new(ms(0));
         for restart in 0..10 {
-            watch_backoff.begun(ms(restart * 500));
-            watch_backoff.connection_lost(true);
+            let caught_up = watch_backoff.begun(ms(restart * 500));
+            caught_up.store(true, Ordering::Relaxed);
+            watch_backoff.connection_lost();
             assert_eq!(watch_backoff.reconnected(), None);
         }
     }

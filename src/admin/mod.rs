@@ -44,5 +44,5 @@ pub use self::client::{AdminClient, LeaderFound};
 pub use self::error::AdminError;
 pub use self::instance::Instance;
 pub use crate::model::admin::{
-    BucketId, GroupReport, InstanceReport, LeaderReport, ProblemCode, RoleReport,
+    BucketId, GroupReport, InstanceReport, LeaderReport, Problem, ProblemCode, RoleReport,
 };

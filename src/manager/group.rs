@@ -8,8 +8,9 @@ use std::sync::Arc;
 use futures::Stream;
 
 use crate::broadcasts::until_ended;
+use crate::model::admin::Problem;
 use crate::model::unit_explanation::UnitExplanation;
-use crate::role::{GroupEvent, GroupScope, MoveError, ResizeError, Taker, UnitOwner};
+use crate::role::{GroupEvent, GroupScope, Taker, UnitOwner};
 use nats_elect_core::name::UnitName;
 use nats_elect_core::shard::shard_of;
 
@@ -127,11 +128,12 @@ impl GroupHandle {
     /// The method waits for the stop budget, the lease and three heartbeats at most.
     ///
     /// # Errors
-    /// See [`MoveError`]. Nothing was done, except after [`MoveError::TimedOut`].
+    /// See the problem's [code](crate::admin::ProblemCode), and `docs/admin.md`. Nothing was done,
+    /// except after [`Unfinished`](crate::admin::ProblemCode::Unfinished): the unit may still move.
     ///
     /// # Cancel safety
     /// If the future is dropped, the unit may move all the same.
-    pub async fn move_unit(&self, unit: &str, instance_id: &str) -> Result<UnitOwner, MoveError> {
+    pub async fn move_unit(&self, unit: &str, instance_id: &str) -> Result<UnitOwner, Problem> {
         self.scope
             .move_unit(unit, Taker::Instance(instance_id))
             .await
@@ -148,11 +150,12 @@ impl GroupHandle {
     /// lease and three heartbeats at most.
     ///
     /// # Errors
-    /// See [`ResizeError`]. Nothing was done, except after [`ResizeError::TimedOut`].
+    /// See the problem's [code](crate::admin::ProblemCode). Nothing was done, except after
+    /// [`Unfinished`](crate::admin::ProblemCode::Unfinished): the new number may still come.
     ///
     /// # Cancel safety
     /// If the future is dropped, the group may be resized all the same.
-    pub async fn resize(&self, shards: u32) -> Result<(), ResizeError> {
+    pub async fn resize(&self, shards: u32) -> Result<(), Problem> {
         self.scope.resize(shards).await
     }
 

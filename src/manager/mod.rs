@@ -30,8 +30,7 @@ use crate::model::config::{MemberConfig, RoleConfig};
 use crate::model::statement::Keyring;
 use crate::model::status::RoleStatus;
 use crate::role::{
-    Ask, ErasedHandler, GroupScope, Instance, Order, RoleHandler, RoleRegistry, RoleScope,
-    SteppedDown,
+    Ask, ErasedHandler, Instance, Order, RoleHandler, RoleRegistry, RoleScope, SteppedDown,
 };
 use nats_elect_core::CoreStatus;
 use nats_elect_core::name::{GroupName, RoleName};
@@ -117,21 +116,10 @@ impl Fleet {
         let settings = member.settings()?;
         let mut scopes = Groups::new();
         for group in groups {
-            let group = group.settle()?;
-            let mut settings = settings.clone();
-            settings.data_limit = group.config.data_limit;
-            let runtime = self.runtime.clone();
-            let scope = GroupScope::new(
-                group.name.clone(),
-                group.units,
-                group.config,
-                group.handlers,
-                settings,
-                runtime,
-                &self.instance,
-            );
-            if scopes.insert(group.name.clone(), scope).is_some() {
-                return Err(Error::DuplicateGroup(group.name));
+            let scope = group.on(&self.instance, &settings, &self.runtime)?;
+            let name = scope.name.clone();
+            if scopes.insert(name.clone(), scope).is_some() {
+                return Err(Error::DuplicateGroup(name));
             }
         }
         let groups = Arc::new(scopes);

@@ -35,7 +35,7 @@ pub struct UnitExplanation {
     /// The next owner, if the unit is under way or moves. `None` if it is to have none.
     #[serde(default)]
     pub to: Option<String>,
-    /// The reason of a move, as [`MoveCause`](crate::MoveCause) names it.
+    /// The reason of a move, in a word.
     #[serde(default)]
     pub cause: Option<String>,
     /// In words: whom a unit under way waits for, or why nobody may take the unit.

@@ -151,9 +151,7 @@ impl Linked for Watching {
                 Delivery::Fence(role, fence) => {
                     tracked_roles.fence(&role, fence, written, received);
                 }
-                Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {
-                    tracked_roles.heard(received.clock);
-                }
+                Delivery::Nothing | Delivery::Idle => tracked_roles.heard(received.clock),
             });
         }
     }

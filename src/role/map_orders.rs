@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thiserror::Error;
 use tokio::sync::oneshot;
 
 use super::group_requests::{GroupRequest, GroupView, Taker};
 use super::group_scope::{GroupScope, UnitOwner};
+use crate::model::admin::{Problem, ProblemCode};
 use crate::model::config::MOST_SHARDS;
 use crate::model::unit_explanation::ALL_WAIT;
 use nats_elect_core::assignment::{Epoch, Map, Units};
@@ -16,122 +16,21 @@ use nats_elect_core::member::{Order, Reply};
 use nats_elect_core::name::UnitName;
 use nats_elect_core::plan::{Reason, Standing};
 
-/// The reason why a unit was not moved.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum MoveError {
-    /// The group has no unit of this name.
-    #[error("group {group:?} has no unit {unit:?}")]
-    UnknownUnit {
-        /// The group.
-        group: String,
-        /// The unit.
-        unit: String,
-    },
-    /// The unit can't have another owner now.
-    #[error("unit {unit:?} can't have another owner now: {why}")]
-    NotReady {
-        /// The unit.
-        unit: String,
-        /// The reason, and what to do about it, in words.
-        why: &'static str,
-    },
-    /// No living instance of this id takes part in the group.
-    #[error("{instance:?} takes no part in the group, or sends no heartbeats")]
-    NotAMember {
-        /// The instance.
-        instance: String,
-    },
-    /// The instance takes no units: it is cordoned, stops, or has not joined yet.
-    #[error("{instance:?} takes no units: it is cordoned, stops, or has only just started")]
-    TakesNone {
-        /// The instance.
-        instance: String,
-    },
-    /// The instance owns the unit already.
-    #[error("{instance:?} owns unit {unit:?} already")]
-    AlreadyThere {
-        /// The unit.
-        unit: String,
-        /// The instance.
-        instance: String,
-    },
-    /// The group's plan would take the unit away again. Nothing was done.
-    #[error(
-        "the group's plan would take unit {unit:?} away from {instance:?} again ({cause}): {}",
-        remedy(*.cause)
-    )]
-    TakenBack {
-        /// The unit.
-        unit: String,
-        /// The instance.
-        instance: String,
-        /// The reason for which the plan would do so.
-        cause: Reason,
-    },
-    /// The move was not seen in time. It may still come about.
-    #[error(
-        "the move of unit {unit:?} was not seen within {}: an instance may be cut off, or a handler may still run", rounded(*.after)
-    )]
-    TimedOut {
-        /// The unit.
-        unit: String,
-        /// How long the caller waited.
-        after: Duration,
-    },
-    /// This instance is not a member of the group now, or follows no map of it.
-    #[error(
-        "this instance is not a member of the group now, or knows no map of it that it can follow: \
-         ask another one (`nats-elect group show` lists the members)"
-    )]
-    NotHere,
-}
-
-/// The reason why a group did not get another number of shards.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ResizeError {
-    /// The group has named units.
-    #[error("the group has named units, and no shards")]
-    NotSharded,
-    /// A group has 1 to 65,536 shards.
-    #[error("a group has 1 to {MOST_SHARDS} shards, and not {0}")]
-    Shards(u32),
-    /// A map with so many shards may need a message that is larger than the bucket takes.
-    #[error(
-        "a map of {shards} shards may need a message of {size} bytes, and the bucket takes {most} \
-         (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or have fewer shards"
-    )]
-    TooLarge {
-        /// The number of shards.
-        shards: u32,
-        /// The size of the message in bytes.
-        size: usize,
-        /// The largest message that the bucket takes, in bytes.
-        most: usize,
-    },
-    /// The group was resized a million times, or the bucket takes smaller messages since a moment ago.
-    #[error("the group can't have another number of shards: its members refuse it")]
-    Refused,
-    /// No unit may get an owner in this bucket yet. Nothing was done.
-    #[error("{ALL_WAIT}")]
-    OwnersWait,
-    /// The new number was not seen in time. It may still come about.
-    #[error("no map has the new number after {}: this instance may be cut off", rounded(*.after))]
-    TimedOut {
-        /// How long the caller waited.
-        after: Duration,
-    },
-    /// This instance is not a member of the group now, or follows no map of it.
-    #[error(
-        "this instance is not a member of the group now, or knows no map of it that it can follow: \
-         ask another one (`nats-elect group show` lists the members)"
-    )]
-    NotHere,
-}
-
 const IN_CHANGE: &str = "too many former owners may still act on it: `nats-elect group explain` shows for whom it waits";
 const NO_ANSWER: &str = "this instance knows no map of the group, or has just lost its lease";
+
+/// This instance is not a member of the group now, or follows no map of it.
+pub(crate) fn not_here() -> Problem {
+    let why = "this instance is not a member of the group now, or knows no map of it that it can \
+               follow: ask another one (`nats-elect group show` lists the members)";
+    Problem::new(ProblemCode::NotReady, why)
+}
+
+fn takes_none(instance: &str) -> Problem {
+    let why =
+        format!("{instance:?} takes no units: it is cordoned, stops, or has only just started");
+    Problem::new(ProblemCode::TakesNone, why)
+}
 
 /// What to do about a move that a plan would undo.
 const fn remedy(cause: Reason) -> &'static str {
@@ -175,7 +74,7 @@ impl GroupScope {
 
     /// Has a unit given to a member, and waits until the map says so; if it is this one, until its
     /// handler may act.
-    pub async fn move_unit(&self, unit: &str, taker: Taker<'_>) -> Result<UnitOwner, MoveError> {
+    pub async fn move_unit(&self, unit: &str, taker: Taker<'_>) -> Result<UnitOwner, Problem> {
         let (name, to) = self.judge(unit, taker).await?;
         let after = self.moves_within();
         let moving = async {
@@ -184,10 +83,11 @@ impl GroupScope {
         };
         let moved = tokio::time::timeout(after, moving).await;
         moved.unwrap_or_else(|_| {
-            Err(MoveError::TimedOut {
-                unit: unit.to_owned(),
-                after,
-            })
+            let why = format!(
+                "the move of unit {unit:?} was not seen within {}: an instance may be cut off, or a handler may still run",
+                rounded(after)
+            );
+            Err(Problem::new(ProblemCode::Unfinished, why))
         })
     }
 
@@ -196,25 +96,26 @@ impl GroupScope {
         unit: &UnitName,
         to: Epoch,
         taker: Taker<'_>,
-    ) -> Result<(), MoveError> {
-        let not_ready = |why| MoveError::NotReady {
-            unit: unit.to_string(),
-            why,
+    ) -> Result<(), Problem> {
+        let why = match self.order(Order::Move(unit.clone(), to)).await {
+            None => return Err(not_here()),
+            Some(Reply::Done) => return Ok(()),
+            Some(Reply::NoUnit) => return Err(self.unknown(unit.as_str())),
+            Some(Reply::NoMember) => {
+                return Err(takes_none(match taker {
+                    Taker::Instance(id) => id,
+                    Taker::This => self.instance.as_str(),
+                }));
+            }
+            Some(Reply::InChange) => IN_CHANGE,
+            Some(Reply::OwnersWait) => ALL_WAIT,
+            Some(_) => NO_ANSWER,
         };
-        match self.order(Order::Move(unit.clone(), to)).await {
-            None => Err(MoveError::NotHere),
-            Some(Reply::Done) => Ok(()),
-            Some(Reply::NoUnit) => Err(self.unknown(unit.as_str())),
-            Some(Reply::NoMember) => Err(MoveError::TakesNone {
-                instance: match taker {
-                    Taker::Instance(id) => id.to_owned(),
-                    Taker::This => self.instance.to_string(),
-                },
-            }),
-            Some(Reply::InChange) => Err(not_ready(IN_CHANGE)),
-            Some(Reply::OwnersWait) => Err(not_ready(ALL_WAIT)),
-            Some(_) => Err(not_ready(NO_ANSWER)),
-        }
+        let why = format!(
+            "unit {:?} can't have another owner now: {why}",
+            unit.as_str()
+        );
+        Err(Problem::new(ProblemCode::NotReady, why))
     }
 
     /// Waits until the board shows it.
@@ -236,61 +137,79 @@ impl GroupScope {
     }
 
     /// Whether the unit may go there, and would stay. Returns its name, and the epoch.
-    async fn judge(&self, unit: &str, taker: Taker<'_>) -> Result<(UnitName, Epoch), MoveError> {
+    async fn judge(&self, unit: &str, taker: Taker<'_>) -> Result<(UnitName, Epoch), Problem> {
         let name = UnitName::new(unit).map_err(|_| self.unknown(unit))?;
-        let view = self.view().await.ok_or(MoveError::NotHere)?;
+        let view = self.view().await.ok_or_else(not_here)?;
         let to = view.taker(taker).ok_or_else(|| match taker {
-            Taker::This => MoveError::NotHere,
-            Taker::Instance(id) => MoveError::NotAMember {
-                instance: id.to_owned(),
-            },
+            Taker::This => not_here(),
+            Taker::Instance(id) => {
+                let why = format!("{id:?} takes no part in the group, or sends no heartbeats");
+                Problem::new(ProblemCode::NotReady, why)
+            }
         })?;
         let (epoch, instance) = (to.epoch, view.instance(to.epoch));
         if matches!(to.standing, Standing::Cordoned | Standing::Leaves) {
-            return Err(MoveError::TakesNone { instance });
+            return Err(takes_none(&instance));
         }
         let place = view.place_of(&name).ok_or_else(|| self.unknown(unit))?;
-        let unit = unit.to_owned();
         if owner_of(&view, place) == Some(epoch) {
-            return Err(MoveError::AlreadyThere { unit, instance });
+            let why = format!("{instance:?} owns unit {unit:?} already");
+            return Err(Problem::new(ProblemCode::AlreadyThere, why));
         }
         let config = Arc::clone(&self.config);
         let _turn = self.planning.acquire().await;
         let judging = tokio::task::spawn_blocking(move || view.takes_back(&config, place, epoch));
-        match judging.await.map_err(|_| MoveError::NotHere)? {
-            None => Ok((name, epoch)),
-            Some(cause) => Err(MoveError::TakenBack {
-                unit,
-                instance,
-                cause,
-            }),
-        }
+        let Some(cause) = judging.await.map_err(|_| not_here())? else {
+            return Ok((name, epoch));
+        };
+        let why = format!(
+            "the group's plan would take unit {unit:?} away from {instance:?} again ({cause}): {}",
+            remedy(cause)
+        );
+        Err(Problem::new(ProblemCode::TakenBack, why))
     }
 
     /// Gives the group another number of shards, and waits until the map says so.
-    pub async fn resize(&self, shards: u32) -> Result<(), ResizeError> {
+    pub async fn resize(&self, shards: u32) -> Result<(), Problem> {
+        let refused = |why| Err(Problem::new(ProblemCode::BadRequest, why));
         if self.has_own_handlers() {
-            return Err(ResizeError::NotSharded);
+            return refused("the group has named units, and no shards".to_owned());
         }
         if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(ResizeError::Shards(shards));
+            return refused(format!(
+                "a group has 1 to {MOST_SHARDS} shards, and not {shards}"
+            ));
         }
-        let view = self.view().await.ok_or(ResizeError::NotHere)?;
+        let view = self.view().await.ok_or_else(not_here)?;
         let units = Units::Shards(shards);
         let members = u16::try_from(view.request.candidates.len()).unwrap_or(u16::MAX);
         let most = Map::most_bytes(units.clone(), members);
         let misfit = self.bucket.borrow().as_ref().and_then(|it| it.misfit(most));
         if let Some((size, most)) = misfit {
-            return Err(ResizeError::TooLarge { shards, size, most });
+            return refused(format!(
+                "a map of {shards} shards may need a message of {size} bytes, and the bucket takes \
+                 {most} (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or \
+                 have fewer shards"
+            ));
         }
         let after = self.moves_within();
         let order = self.order(Order::Resize(units));
         match tokio::time::timeout(after, order).await {
-            Err(_) => Err(ResizeError::TimedOut { after }),
+            Err(_) => {
+                let why = format!(
+                    "no map has the new number after {}: this instance may be cut off",
+                    rounded(after)
+                );
+                Err(Problem::new(ProblemCode::Unfinished, why))
+            }
             Ok(Some(Reply::Done)) => Ok(()),
-            Ok(Some(Reply::BadUnits)) => Err(ResizeError::Refused),
-            Ok(Some(Reply::OwnersWait)) => Err(ResizeError::OwnersWait),
-            Ok(_) => Err(ResizeError::NotHere),
+            // The group was resized a million times, or the bucket takes smaller messages since a
+            // moment ago.
+            Ok(Some(Reply::BadUnits)) => refused(
+                "the group can't have another number of shards: its members refuse it".to_owned(),
+            ),
+            Ok(Some(Reply::OwnersWait)) => Err(Problem::new(ProblemCode::NotReady, ALL_WAIT)),
+            Ok(_) => Err(not_here()),
         }
     }
 
@@ -300,11 +219,9 @@ impl GroupScope {
         settings.stop_budget + settings.ttl + settings.heartbeat * 3
     }
 
-    fn unknown(&self, unit: &str) -> MoveError {
-        MoveError::UnknownUnit {
-            group: self.name.to_string(),
-            unit: unit.to_owned(),
-        }
+    pub fn unknown(&self, unit: &str) -> Problem {
+        let why = format!("group {:?} has no unit {unit:?}", self.name.as_str());
+        Problem::new(ProblemCode::UnknownUnit, why)
     }
 }
 

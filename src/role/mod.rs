@@ -30,7 +30,7 @@ pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};
 pub(crate) use health_check::Health;
 pub(crate) use instance::Instance;
-pub use map_orders::{MoveError, ResizeError};
+pub(crate) use map_orders::not_here;
 pub(crate) use orders::Order;
 pub use orders::SteppedDown;
 pub(crate) use registry::RoleRegistry;

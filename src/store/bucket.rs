@@ -63,7 +63,7 @@ struct Shared {
     mailbox: Arc<Mailbox>,
     /// The `JetStream` domain, as of the last look at the bucket.
     domain: Mutex<Option<String>>,
-    traits: Mutex<Option<Traits>>,
+    info: Mutex<Option<Arc<BucketInfo>>>,
     /// The turns of reads that may wait.
     reads: Arc<Semaphore>,
     /// The last answer for [`Bucket::standing_since`], and when it was requested.
@@ -78,21 +78,6 @@ pub(super) struct Standing {
     /// The bucket's creation time, in nanoseconds since the Unix epoch.
     pub epoch: u64,
     pub last_sequence: u64,
-}
-
-/// The properties that fenced writes need, as of the last look at the bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traits {
-    /// The bucket's creation time, in nanoseconds since the Unix epoch.
-    pub epoch: u64,
-    /// The maximum lifetime of its keys, fence records among them.
-    pub max_age: Option<Duration>,
-    /// The server can write several messages as one.
-    pub atomic: bool,
-    /// The largest message that the bucket takes, headers included, in bytes.
-    pub max_msg_size: Option<usize>,
-    /// More than one server keeps the bucket.
-    pub replicated: bool,
 }
 
 impl Bucket {
@@ -122,7 +107,7 @@ impl Bucket {
                 prefix: format!("$KV.{name}."),
                 mailbox,
                 domain: Mutex::new(None),
-                traits: Mutex::new(None),
+                info: Mutex::default(),
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 standing: tokio::sync::Mutex::default(),
                 questions: Questions::default(),
@@ -215,7 +200,7 @@ impl Bucket {
     async fn standing(&self, timeout: Duration) -> Result<Standing, StoreError> {
         let stream = self.stream_info(timeout).await?;
         let info = stream.assess(self.name())?;
-        if (self.traits()).is_some_and(|known| known.max_age != info.max_age) {
+        if (self.info()).is_some_and(|known| known.max_age != info.max_age) {
             let changed = "the bucket's max age was changed: looking at it again";
             return Err(StoreError::Unavailable(changed.into()));
         }
@@ -244,14 +229,7 @@ impl Bucket {
 
     fn learn(&self, stream: &StreamInfo) -> Result<BucketInfo, StoreError> {
         let info = stream.assess(self.name())?;
-        let traits = Traits {
-            epoch: info.epoch,
-            max_age: info.max_age,
-            atomic: info.atomic,
-            max_msg_size: info.max_msg_size,
-            replicated: info.replicas > 1,
-        };
-        *lock(&self.shared.traits) = Some(traits);
+        *lock(&self.shared.info) = Some(Arc::new(info.clone()));
         stream.domain.clone_into(&mut *self.domain());
         Ok(info)
     }
@@ -378,14 +356,14 @@ impl Bucket {
 
     /// Returns the largest message that the server takes for the bucket, headers included, in bytes.
     pub fn largest_message(&self) -> usize {
-        let limit = self.traits().and_then(|traits| traits.max_msg_size);
+        let limit = self.info().and_then(|info| info.max_msg_size);
         limit.unwrap_or(usize::MAX).min(self.max_payload())
     }
 
     /// Returns the properties as of the last look at the bucket. Each new connection brings a look,
     /// and so does the passing of time.
-    pub fn traits(&self) -> Option<Traits> {
-        *lock(&self.shared.traits)
+    pub fn info(&self) -> Option<Arc<BucketInfo>> {
+        lock(&self.shared.info).clone()
     }
 }
 

@@ -3,7 +3,6 @@
 use async_nats::jetstream::{self, ErrorCode};
 
 use super::error_codes::error_of;
-use super::request::CUT_OFF;
 use nats_elect_core::event::FailureKind;
 
 /// A request to the bucket that did not succeed.
@@ -133,14 +132,6 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the connection was lost.
-    pub fn cuts_off(&self) -> bool {
-        let Self::Unavailable(detail) = self else {
-            return false;
-        };
-        CUT_OFF.iter().any(|text| detail.ends_with(text))
-    }
-
     /// Returns whether the same request may succeed a moment later without any intervention.
     pub const fn is_transient(&self) -> bool {
         matches!(
@@ -195,7 +186,6 @@ impl StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::request::NO_RESPONDERS;
 
     fn sorted(code: usize, err_code: u64, description: &str) -> StoreError {
         let json =
@@ -254,24 +244,6 @@ mod tests {
         ] {
             let error = sorted(code, err_code, "no");
             assert!(!error.is_transient(), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn a_server_that_answers_has_not_cut_the_connection() {
-        for (code, err_code, text) in [
-            (503, 10008, "JetStream system temporarily unavailable"),
-            (500, 10118, "stream is offline"),
-            (429, 10167, "too many requests"),
-        ] {
-            assert!(!sorted(code, err_code, text).cuts_off(), "{text}");
-        }
-        for text in [NO_RESPONDERS, "the watch is broken: a message is missing"] {
-            assert!(!StoreError::Unavailable(text.into()).cuts_off(), "{text}");
-        }
-        for text in CUT_OFF {
-            let broken = format!("the watch is broken: {text}");
-            assert!(StoreError::Unavailable(broken).cuts_off(), "{text}");
         }
     }
 

@@ -51,7 +51,7 @@ enum CaughtUp {
     Unknown,
 }
 
-/// The content of one message.
+/// What a watch tells.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The last message of a role's key.
@@ -60,23 +60,21 @@ pub enum Delivery {
     Fence(RoleName, FenceEntry),
     /// A message that concerns no role.
     Nothing,
-    /// The watch's server has sent all that it has, or all of a kind of keys without having caught
-    /// up.
+    /// As [`Counted::Idle`].
     Idle,
-    /// The server waits for an empty message on this subject.
-    Waiting(String),
 }
 
 /// A message that was counted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+pub enum Counted {
     /// A message of the bucket, by its stream sequence.
     Stored(u64),
     /// A consumer has sent all that it has, and others have not.
     Nothing,
-    /// As [`Delivery::Idle`].
+    /// The watch's server has sent all that it has, or all of a kind of keys without having caught
+    /// up.
     Idle,
-    /// As [`Delivery::Waiting`].
+    /// The server waits for an empty message on this subject.
     Waiting(String),
 }
 
@@ -126,27 +124,13 @@ impl Feed {
         self.written
     }
 
-    /// Takes the next message.
+    /// Counts the next message, whatever it says.
     ///
     /// # Errors
     ///
     /// Any irregularity ends the watch: a message is missing, or the server sends another status
     /// than its heartbeat.
-    pub fn take(&mut self, message: &Message, now: Moment) -> Result<Delivery, StoreError> {
-        Ok(match self.count(message, now)? {
-            Counted::Stored(sequence) => self.read(message, sequence),
-            Counted::Nothing => Delivery::Nothing,
-            Counted::Idle => Delivery::Idle,
-            Counted::Waiting(subject) => Delivery::Waiting(subject),
-        })
-    }
-
-    /// Counts the next message, whatever it says.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`take`](Self::take).
-    pub(super) fn count(&mut self, message: &Message, now: Moment) -> Result<Counted, StoreError> {
+    pub fn count(&mut self, message: &Message, now: Moment) -> Result<Counted, StoreError> {
         // Only messages that the bucket holds have a position. The writer of such a message chooses
         // its headers, a status among them.
         if let Some(position) = message.reply.as_deref().and_then(Position::parse) {
@@ -185,7 +169,8 @@ impl Feed {
         }
     }
 
-    fn read(&self, message: &Message, sequence: u64) -> Delivery {
+    /// Interprets a message that the bucket holds at this sequence.
+    pub fn read(&self, message: &Message, sequence: u64) -> Delivery {
         let headers = message.headers.as_ref();
         let key = message.subject.strip_prefix(&*self.prefix);
         if let Some(role) = key.and_then(|key| key.strip_prefix(FENCES)) {
@@ -316,8 +301,10 @@ mod tests {
             .enumerate()
         {
             let position = format!("$JS.ACK.KV_b.c.1.7.{}.1700000000.0", n + 1);
-            let told = feed.take(&message(Some(&position), Some(status)), NOW);
-            assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
+            let message = message(Some(&position), Some(status));
+            assert_eq!(feed.count(&message, NOW), Ok(Counted::Stored(7)));
+            let told = feed.read(&message, 7);
+            assert!(matches!(told, Delivery::Entry(..)), "{told:?}");
         }
     }
 
@@ -326,13 +313,13 @@ mod tests {
         let mut feed = feed(&["c"]);
         feed.catches_up_at([Some(20)]);
         // That server has no other messages.
-        let told = feed.take(&stored("c", 11, 1), NOW);
-        assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
+        let told = feed.count(&stored("c", 11, 1), NOW);
+        assert_eq!(told, Ok(Counted::Stored(11)));
         assert!(!feed.has_caught_up());
-        assert_eq!(feed.take(&idle("c"), NOW), Ok(Delivery::Idle));
+        assert_eq!(feed.count(&idle("c"), NOW), Ok(Counted::Idle));
         assert!(!feed.has_caught_up());
-        let told = feed.take(&stored("c", 20, 2), NOW);
-        assert!(matches!(told, Ok(Delivery::Entry(..))), "{told:?}");
+        let told = feed.count(&stored("c", 20, 2), NOW);
+        assert_eq!(told, Ok(Counted::Stored(20)));
         assert!(feed.has_caught_up());
         feed.catches_up_at([None]);
         assert!(feed.has_caught_up(), "there is nothing");
@@ -342,32 +329,33 @@ mod tests {
     fn a_watch_has_caught_up_with_each_kind_of_keys() {
         let mut feed = feed(&["roles", "fences"]);
         feed.catches_up_at([Some(20), Some(7)]);
-        feed.take(&stored("fences", 7, 1), NOW).expect("a message");
-        let told = feed.take(&idle("fences"), NOW);
-        assert_eq!(told, Ok(Delivery::Nothing), "roles are still to come");
+        feed.count(&stored("fences", 7, 1), NOW).expect("a message");
+        let told = feed.count(&idle("fences"), NOW);
+        assert_eq!(told, Ok(Counted::Nothing), "roles are still to come");
         assert!(!feed.has_caught_up());
-        feed.take(&stored("roles", 20, 1), NOW).expect("a message");
+        feed.count(&stored("roles", 20, 1), NOW).expect("a message");
         assert!(feed.has_caught_up());
-        assert_eq!(feed.take(&idle("roles"), NOW), Ok(Delivery::Idle));
+        assert_eq!(feed.count(&idle("roles"), NOW), Ok(Counted::Idle));
     }
 
     #[test]
     fn a_kind_of_keys_that_lacks_some_will_not_catch_up() {
         let mut feed = feed(&["roles", "fences"]);
         feed.catches_up_at([Some(20), Some(7)]);
-        feed.take(&stored("roles", 11, 1), NOW).expect("a message");
-        assert_eq!(feed.take(&idle("fences"), NOW), Ok(Delivery::Idle));
-        feed.take(&stored("fences", 7, 1), NOW).expect("a message");
-        assert_eq!(feed.take(&idle("fences"), NOW), Ok(Delivery::Nothing));
+        feed.count(&stored("roles", 11, 1), NOW).expect("a message");
+        assert_eq!(feed.count(&idle("fences"), NOW), Ok(Counted::Idle));
+        feed.count(&stored("fences", 7, 1), NOW).expect("a message");
+        assert_eq!(feed.count(&idle("fences"), NOW), Ok(Counted::Nothing));
     }
 
     #[test]
     fn a_consumer_is_silent_though_another_one_is_not() {
         let mut feed = feed(&["roles", "fences"]);
         let later = Moment::from_nanos(2_000);
-        feed.take(&stored("roles", 1, 1), later).expect("a message");
+        feed.count(&stored("roles", 1, 1), later)
+            .expect("a message");
         assert_eq!(feed.silent_since(), NOW);
-        feed.take(&idle("fences"), later).expect("a heartbeat");
+        feed.count(&idle("fences"), later).expect("a heartbeat");
         assert_eq!(feed.silent_since(), later);
     }
 
@@ -376,7 +364,7 @@ mod tests {
         let mut feed = feed(&["roles", "fences"]);
         for number in 1..=2 {
             for consumer in ["roles", "fences"] {
-                let told = feed.take(&stored(consumer, number, number), NOW);
+                let told = feed.count(&stored(consumer, number, number), NOW);
                 assert!(told.is_ok(), "{told:?}");
             }
         }
@@ -385,7 +373,7 @@ mod tests {
             (stored("other", 9, 1), "a message is of another consumer"),
             (idle("other"), "a message is of another consumer"),
         ] {
-            let error = feed.take(&broken, NOW).expect_err(what).to_string();
+            let error = feed.count(&broken, NOW).expect_err(what).to_string();
             assert!(error.contains(what), "{error}");
         }
     }

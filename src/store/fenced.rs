@@ -159,39 +159,19 @@ impl Bucket {
         Ok(ack.seq)
     }
 
-    /// Proves that the role's fence key is at `sequence`, or missing if `sequence` is 0. It writes
-    /// the guard on that condition. Reads and refusals prove no such thing, because a server that
-    /// was replaced as the stream's leader gives them too.
-    pub async fn prove_fence(
+    /// Proves that a key of the role's data, or else the role's fence key, is at `sequence`, or
+    /// missing if `sequence` is 0. It writes the guard on that condition. Reads and refusals prove no
+    /// such thing, because a server that was replaced as the stream's leader gives them too.
+    pub async fn prove(
         &self,
         owner: &DataOwner,
+        key: Option<&DataKey>,
         sequence: u64,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let subject = self.fence_of(owner);
-        self.prove(owner, &subject, sequence, timeout).await
-    }
-
-    /// Proves the same of a key of the role's data.
-    pub async fn prove_data(
-        &self,
-        owner: &DataOwner,
-        key: &DataKey,
-        sequence: u64,
-        timeout: Duration,
-    ) -> Result<(), StoreError> {
-        let subject = self.data_subject(owner, key);
-        self.prove(owner, &subject, sequence, timeout).await
-    }
-
-    async fn prove(
-        &self,
-        owner: &DataOwner,
-        subject: &str,
-        sequence: u64,
-        timeout: Duration,
-    ) -> Result<(), StoreError> {
-        let request = Request::new().headers(guarding(subject, sequence));
+        let data = key.map(|key| self.data_subject(owner, key));
+        let subject = data.unwrap_or_else(|| self.fence_of(owner));
+        let request = Request::new().headers(guarding(&subject, sequence));
         let guard = self.guard_subject(owner);
         self.publish(guard, request, timeout).await.map(drop)
     }
@@ -209,7 +189,7 @@ impl Bucket {
     ) -> Result<(), StoreError> {
         let headers = self.guard(owner, fence, id, 1);
         let request = Request::new().headers(headers);
-        let asked = self.ask_plainly(self.guard_subject(owner), request, timeout);
+        let asked = self.send(self.guard_subject(owner), request, None, timeout);
         let answer = match asked.await {
             Err(unanswered @ StoreError::Timeout { .. }) => {
                 return Err(StoreError::Unavailable(format!("{LATE}: {unanswered}")));

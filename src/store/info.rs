@@ -15,7 +15,7 @@ use nats_elect_core::name::{BucketName, NameError};
 const SERVER_VERSION: &str = "_nats.ver";
 
 /// The identity and the capabilities of a bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketInfo {
     /// The bucket's creation time by the server's clock, in nanoseconds since the Unix epoch. A
     /// recreated bucket has another one.

@@ -42,7 +42,7 @@ mod write;
 pub use answers::{bucket_answer, fence_answer, role_answer};
 pub use asking::Asking;
 pub use assignment::{AssignmentDelivery, AssignmentWatch};
-pub use bucket::{Bucket, IfMissing, Traits, server_of};
+pub use bucket::{Bucket, IfMissing, server_of};
 pub use data::DataEntry;
 pub use data_owner::DataOwner;
 pub use denied::Denied;
@@ -52,7 +52,7 @@ pub use error::StoreError;
 pub use events::events_stream;
 pub use feed::Delivery;
 #[cfg(any(test, fuzzing))]
-pub use feed::Feed;
+pub use feed::{Counted, Feed};
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};

@@ -31,15 +31,6 @@ pub const SUBSCRIPTION_ENDED: &str = "the subscription has ended";
 pub const REPLACED: &str = "the connection was replaced";
 /// The error text of what waits for the bucket.
 pub const OUT_OF_REACH: &str = "the bucket is out of reach";
-/// The ends of the texts that say that the connection is gone. A server that answers that something
-/// is not available just now, as each does while it restarts, is none of these.
-pub(super) const CUT_OFF: [&str; 5] = [
-    NOT_CONNECTED,
-    CLOSED,
-    SUBSCRIPTION_ENDED,
-    REPLACED,
-    OUT_OF_REACH,
-];
 
 impl Bucket {
     /// Sends a request and reads the JSON answer. The timeout counts from the call. It includes the
@@ -50,18 +41,8 @@ impl Bucket {
         request: Request,
         timeout: Duration,
     ) -> Result<T, StoreError> {
-        let answer = self.ask_plainly(subject, request, timeout).await?;
+        let answer = self.send(subject, request, None, timeout).await?;
         understood(answer.as_ref(), self.name())
-    }
-
-    /// Sends a request and returns the answer as it is. A dropped future leaves nothing behind.
-    pub(super) async fn ask_plainly(
-        &self,
-        subject: String,
-        request: Request,
-        timeout: Duration,
-    ) -> Result<impl AsRef<[u8]> + use<>, StoreError> {
-        self.send(subject, request, None, timeout).await
     }
 
     /// Sends a request to the `JetStream` API.
@@ -101,9 +82,9 @@ impl Bucket {
         understood(answer.as_ref(), self.name())
     }
 
-    /// Sends a request and returns the first answer. If it seems to be lost after one of these times,
-    /// it is sent again; or never.
-    async fn send(
+    /// Sends a request and returns the first answer, as it is. If it seems to be lost after one of
+    /// these times, it is sent again; or never. A dropped future leaves nothing behind.
+    pub(super) async fn send(
         &self,
         subject: String,
         request: Request,

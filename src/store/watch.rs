@@ -180,15 +180,13 @@ impl Bucket {
 }
 
 impl Watch {
-    /// Returns the content of the next message, even if it concerns no role. The watch is over with
-    /// the first error.
+    /// Returns what the watch tells next, even if it concerns no role. The watch is over with the
+    /// first error.
     pub async fn next(&mut self) -> Result<Delivery, StoreError> {
-        let message = self.receive().await?;
-        let told = self.feed.take(&message, clock::now())?;
-        if let Delivery::Waiting(subject) = &told {
-            self.go_on(subject.clone()).await?;
-        }
-        Ok(told)
+        let next = self.next_stored().await?;
+        Ok(next.map_or(Delivery::Idle, |(sequence, message)| {
+            self.feed.read(&message, sequence)
+        }))
     }
 
     /// Returns the next message that the bucket holds, with its sequence, or nothing if the server

@@ -5,9 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use nats_elect::{
-    BoxError, Group, GroupEvent, ResizeError, RoleManager, Term, UnitOwner, shard_of,
-};
+use nats_elect::admin::ProblemCode;
+use nats_elect::{BoxError, Group, GroupEvent, RoleManager, Term, UnitOwner, shard_of};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -192,18 +191,19 @@ async fn a_group_that_can_not_have_that_number_is_left_as_it_is() {
     let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
     all_owned(&[&a], 4).await;
     for shards in [0, 65_537] {
-        assert_eq!(
-            group(&a).resize(shards).await,
-            Err(ResizeError::Shards(shards))
-        );
+        let refused = group(&a).resize(shards).await.expect_err("refused");
+        assert_eq!(refused.code, ProblemCode::BadRequest);
+        assert!(refused.reason.contains("1 to 65536 shards"), "{refused}");
     }
     assert_eq!((group(&a).shards(), group(&a).mine().len()), (Some(4), 4));
     let left = group(&a);
     stop(a).await;
-    assert_eq!(left.resize(8).await, Err(ResizeError::NotHere));
+    let refused = left.resize(8).await.expect_err("refused");
+    assert_eq!(refused.code, ProblemCode::NotReady);
     let named = Group::spread(GROUP).unit("a", waits());
     let server = NatsServer::start().expect("start");
     let a = member_with(&server.url(), "a", named).await;
-    assert_eq!(group(&a).resize(8).await, Err(ResizeError::NotSharded));
+    let refused = group(&a).resize(8).await.expect_err("refused");
+    assert_eq!(refused.code, ProblemCode::BadRequest);
     stop(a).await;
 }

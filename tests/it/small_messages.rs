@@ -1,9 +1,8 @@
 //! Servers and buckets that take only small messages.
 
 use async_nats::jetstream::stream;
-use nats_elect::{
-    Event, FailureKind, FencedError, Group, MemberConfig, ResizeError, Term, handler_fn,
-};
+use nats_elect::admin::ProblemCode;
+use nats_elect::{Event, FailureKind, FencedError, Group, MemberConfig, Term, handler_fn};
 use nats_elect_testing::{NatsServer, eventually};
 use serde_json::Value;
 
@@ -221,10 +220,12 @@ async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
     let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
     all_owned(&[&a], 4).await;
     let refused = group(&a).resize(65_536).await;
-    let Err(ResizeError::TooLarge { size, most, .. }) = refused else {
-        panic!("{refused:?}");
-    };
-    assert!(size > most && most == 4096, "{size}, {most}");
+    let refused = refused.expect_err("too many");
+    assert_eq!(refused.code, ProblemCode::BadRequest);
+    assert!(
+        refused.reason.contains("the bucket takes 4096"),
+        "{refused}"
+    );
     assert_eq!(group(&a).mine().len(), 4);
     group(&a).resize(8).await.expect("resized");
     all_owned(&[&a], 8).await;

@@ -18,9 +18,7 @@ use crate::model::admin::{
 };
 use crate::model::config::RoleSettings;
 use crate::model::unit_explanation::UnitExplanation;
-use crate::role::{
-    GroupScope, Health, MoveError, Order, Request, ResizeError, RoleScope, SteppedDown, Taker,
-};
+use crate::role::{GroupScope, Health, Order, Request, RoleScope, SteppedDown, Taker, not_here};
 use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
@@ -161,8 +159,7 @@ impl AdminHandler {
     pub(super) async fn group_plan(&self, group: &RoleName) -> Result<PlanReply, Problem> {
         let scope = self.group(group)?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
-        let plan = scope.plan().await.ok_or(MoveError::NotHere);
-        let mut units = plan.map_err(|error| problem_of(&error))?;
+        let mut units = scope.plan().await.ok_or_else(not_here)?;
         units.truncate(MOST_LISTED);
         Ok(PlanReply { units })
     }
@@ -174,19 +171,15 @@ impl AdminHandler {
         unit: &str,
     ) -> Result<UnitExplanation, Problem> {
         let scope = self.group(group)?;
-        let unknown = || {
-            let why = format!("group {group} has no unit {unit:?}");
-            Problem::new(ProblemCode::UnknownUnit, why)
-        };
-        let name = UnitName::new(unit).map_err(|_| unknown())?;
+        let name = UnitName::new(unit).map_err(|_| scope.unknown(unit))?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
         if let Some(explanation) = scope.explain(&name).await {
             return Ok(explanation.cut(MOST_LISTED));
         }
         if scope.read(|board| board.joined && !board.units.contains_key(&name)) {
-            return Err(unknown());
+            return Err(scope.unknown(unit));
         }
-        Err(problem_of(&MoveError::NotHere))
+        Err(not_here())
     }
 
     /// Has a unit of a group given to this instance.
@@ -194,9 +187,8 @@ impl AdminHandler {
         let scope = self.group(group)?;
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
         self.may_order(1)?;
-        let moved = scope.move_unit(unit, Taker::This).await;
-        let acting = moved.and_then(|owner| owner.fencing_token.ok_or(MoveError::NotHere));
-        let fencing_token = acting.map_err(|error| problem_of(&error))?;
+        let owner = scope.move_unit(unit, Taker::This).await?;
+        let fencing_token = owner.fencing_token.ok_or_else(not_here)?;
         Ok(Taken { fencing_token })
     }
 
@@ -210,15 +202,7 @@ impl AdminHandler {
         let _turn = self.group_turns.try_acquire().map_err(busy)?;
         // Of these a second has one.
         self.may_order(ORDERS)?;
-        let resized = scope.resize(shards).await;
-        resized.map_err(|error| {
-            let code = match error {
-                ResizeError::TimedOut { .. } => ProblemCode::Unfinished,
-                ResizeError::NotHere | ResizeError::OwnersWait => ProblemCode::NotReady,
-                _ => ProblemCode::BadRequest,
-            };
-            Problem::new(code, error)
-        })?;
+        scope.resize(shards).await?;
         Ok(Done::default())
     }
 
@@ -246,20 +230,6 @@ fn busy(_: TryAcquireError) -> Problem {
         ProblemCode::Busy,
         "it has as many requests about groups under way as it takes: ask later",
     )
-}
-
-fn problem_of(error: &MoveError) -> Problem {
-    let code = match error {
-        MoveError::UnknownUnit { .. } => ProblemCode::UnknownUnit,
-        MoveError::TakesNone { .. } => ProblemCode::TakesNone,
-        MoveError::AlreadyThere { .. } => ProblemCode::AlreadyThere,
-        MoveError::TakenBack { .. } => ProblemCode::TakenBack,
-        MoveError::TimedOut { .. } => ProblemCode::Unfinished,
-        MoveError::NotReady { .. } | MoveError::NotAMember { .. } | MoveError::NotHere => {
-            ProblemCode::NotReady
-        }
-    };
-    Problem::new(code, error)
 }
 
 /// Handlers belong to the application. The admin service must not drop the last reference to one.

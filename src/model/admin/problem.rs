@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::AdminReply;
 use nats_elect_core::labels;
@@ -100,9 +101,12 @@ impl ProblemCode {
     }
 }
 
-/// The body of an answer that is an error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The reason why an order was not carried out, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{reason}")]
+#[non_exhaustive]
 pub struct Problem {
+    /// The reason, for programs.
     pub code: ProblemCode,
     /// The reason, in words.
     #[serde(default)]
@@ -110,7 +114,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn new(code: ProblemCode, reason: impl fmt::Display) -> Self {
+    pub(crate) fn new(code: ProblemCode, reason: impl fmt::Display) -> Self {
         Self {
             code,
             // The reason is also sent in a header.

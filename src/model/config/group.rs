@@ -195,16 +195,6 @@ pub struct GroupConfig {
     pub data_limit: Option<u64>,
 }
 
-setters!(GroupConfig {
-    shards: u32 => Some(shards);
-    weights: BTreeMap<String, u32> => weights;
-    apart: Vec<Vec<String>> => apart;
-    requires: BTreeMap<String, BTreeSet<String>> => requires;
-    prefers: BTreeMap<String, BTreeSet<String>> => prefers;
-    across_zones: Vec<Vec<String>> => across_zones;
-    data_limit: u64 => Some(data_limit);
-});
-
 impl GroupConfig {
     /// Checks every rule, except that the group has the units.
     ///

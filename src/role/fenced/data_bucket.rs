@@ -1,12 +1,13 @@
 //! The bucket that keeps a role's data: the one in NATS, or memory in a test of a handler.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 #[cfg(any(test, feature = "testing"))]
 use super::memory::TestStore;
-use crate::store::{Bucket, DataEntry, DataOwner, DataWrite, StoreError, Traits};
+use crate::store::{Bucket, BucketInfo, DataEntry, DataOwner, DataWrite, StoreError};
 use nats_elect_core::name::DataKey;
 
 /// Where to find the bucket just now.
@@ -65,8 +66,7 @@ requests! {
     fence_sequence() -> u64;
     write_fenced(fence: u64, key: &DataKey, value: Option<&[u8]>) -> u64;
     write_batch(fence: u64, writes: &[DataWrite]) -> u64;
-    prove_fence(sequence: u64) -> ();
-    prove_data(key: &DataKey, sequence: u64) -> ();
+    prove(key: Option<&DataKey>, sequence: u64) -> ();
 }
 
 impl DataBucket {
@@ -87,11 +87,11 @@ impl DataBucket {
     }
 
     /// Returns the properties as of the last look at the bucket.
-    pub fn traits(&self) -> Option<Traits> {
+    pub fn info(&self) -> Option<Arc<BucketInfo>> {
         match self {
-            Self::Nats(bucket) => bucket.traits(),
+            Self::Nats(bucket) => bucket.info(),
             #[cfg(any(test, feature = "testing"))]
-            Self::Memory(memory) => Some(memory.traits()),
+            Self::Memory(memory) => Some(Arc::new(memory.info())),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entry::FencedEntry;
 use crate::lock::lock;
-use crate::store::{DataEntry, DataWrite, StoreError, Traits};
+use crate::store::{BucketInfo, DataEntry, DataWrite, StoreError};
 use nats_elect_core::name::DataKey;
 use nats_elect_core::token::FencingToken;
 
@@ -140,29 +140,25 @@ impl TestStore {
         }
     }
 
-    pub(in crate::role) fn traits(&self) -> Traits {
+    pub(in crate::role) fn info(&self) -> BucketInfo {
         let memory = self.memory();
-        Traits {
+        BucketInfo {
             epoch: memory.epoch,
-            max_age: None,
             atomic: memory.batches,
-            max_msg_size: None,
-            replicated: false,
+            ..BucketInfo::default()
         }
     }
 
-    pub(in crate::role) fn prove_fence(&self, sequence: u64) -> Result<(), StoreError> {
-        let fence = self.memory().fence;
-        expect(sequence, fence)
-    }
-
-    pub(in crate::role) fn prove_data(
+    pub(in crate::role) fn prove(
         &self,
-        key: &DataKey,
+        key: Option<&DataKey>,
         sequence: u64,
     ) -> Result<(), StoreError> {
-        let revision = self.memory().revision(key);
-        expect(sequence, revision)
+        let memory = self.memory();
+        expect(
+            sequence,
+            key.map_or(memory.fence, |key| memory.revision(key)),
+        )
     }
 
     pub(in crate::role) fn write_fenced(

@@ -57,7 +57,7 @@ impl Scene {
     async fn of(owner: DataOwner) -> Self {
         let mut stand_in = StandIn::new().await;
         let bucket = stand_in.bucket().await;
-        let epoch = bucket.traits().unwrap().epoch;
+        let epoch = bucket.info().unwrap().epoch;
         let ended = Arc::new(AtomicU64::new(0));
         let lease = clock::now() + Duration::from_secs(60);
         let asked = Arc::clone(&ended);

@@ -106,10 +106,10 @@ impl FencedStore {
         let Some(bucket) = self.access().data.bucket() else {
             return Ok(None);
         };
-        let Some(traits) = bucket.traits() else {
+        let Some(info) = bucket.info() else {
             return Ok(None);
         };
-        if traits.epoch != self.term.0.fencing_token.epoch {
+        if info.epoch != self.term.0.fencing_token.epoch {
             // The election learns of it too. In this bucket the term's fence means nothing.
             return Err(FencedError::NotLeader);
         }
@@ -176,16 +176,16 @@ impl Call<'_> {
         let Some(bucket) = self.store.usable()? else {
             return Ok(None);
         };
-        let Some(traits) = bucket.traits() else {
+        let Some(info) = bucket.info() else {
             return Ok(None);
         };
-        if traits.max_age.is_some() {
+        if info.max_age.is_some() {
             return Err(unsupported(
                 "keys of this bucket expire (max age), fence records among them: use a bucket without a max age, as \
                  `bucket_auto_create` makes it",
             ));
         }
-        if !traits.atomic && !is_single(&self.writes) {
+        if !info.atomic && !is_single(&self.writes) {
             return Err(unsupported(
                 "this bucket has no atomic batches, which `create`, `update` and `batch` need: on nats-server 2.12 set \
                  `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
@@ -287,10 +287,8 @@ impl Call<'_> {
             if told != Some(fence) {
                 return stale();
             }
-            let proved = bucket
-                .prove_fence(owner, fence, self.attempts.reading())
-                .await;
-            return match proved {
+            let proving = bucket.prove(owner, None, fence, self.attempts.reading());
+            return match proving.await {
                 Ok(()) => Next::GiveUp(self.store.superseded(fence)),
                 Err(error @ StoreError::PermissionDenied(_)) => {
                     self.unexplained(bucket, told, &error)
@@ -337,8 +335,8 @@ impl Call<'_> {
             let revision = standing.as_ref().map_or(0, |entry| entry.revision);
             let current = standing.and_then(|entry| FencedEntry::of(&change.key, entry));
             if may_be_stale && write.over.is_some_and(|over| revision < over) {
-                let proving =
-                    bucket.prove_data(owner, &change.key, revision, self.attempts.reading());
+                let (key, reading) = (Some(&change.key), self.attempts.reading());
+                let proving = bucket.prove(owner, key, revision, reading);
                 match proving.await {
                     Ok(()) => {}
                     Err(error @ StoreError::PermissionDenied(_)) => return Err(error),
@@ -396,7 +394,7 @@ fn in_doubt(error: FencedError, doubt: Option<String>) -> FencedError {
 }
 
 fn is_replicated(bucket: &DataBucket) -> bool {
-    bucket.traits().is_some_and(|traits| traits.replicated)
+    bucket.info().is_some_and(|info| info.replicas > 1)
 }
 
 fn is_single(writes: &[DataWrite]) -> bool {

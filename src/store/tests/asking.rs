@@ -14,7 +14,7 @@ const NEW: &str = "2026-11-05T10:20:31Z";
 async fn the_bucket_is_asked_for_after_both_keys_were_answered() {
     let mut stand_in = StandIn::new().await;
     let bucket = stand_in.bucket().await;
-    let old = bucket.traits().unwrap().epoch;
+    let old = bucket.info().unwrap().epoch;
     let r = role("r");
     let answering = async {
         // Both keys at once: neither request waits for the other.

@@ -96,7 +96,7 @@ async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
         match survey.next().await.unwrap() {
             Delivery::Entry(role, entry) => drop(roles.insert(role, entry.revision)),
             Delivery::Fence(role, fence) => drop(fences.insert(role, fence.revision)),
-            Delivery::Nothing | Delivery::Idle | Delivery::Waiting(_) => {}
+            Delivery::Nothing | Delivery::Idle => {}
         }
     }
     let names = |map: &BTreeMap<RoleName, u64>| map.keys().cloned().collect::<Vec<_>>();
@@ -149,7 +149,7 @@ async fn a_survey_catches_up_with_every_role_despite_removals_and_other_keys() {
             match survey.next().await.unwrap() {
                 Delivery::Entry(..) => roles += 1,
                 Delivery::Fence(..) => fences += 1,
-                Delivery::Nothing | Delivery::Waiting(_) => {}
+                Delivery::Nothing => {}
                 Delivery::Idle => panic!("{storage:?}: it waits for what is not there"),
             }
         }

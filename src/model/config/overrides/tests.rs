@@ -149,10 +149,12 @@ fn groups_have_settings_of_their_own() {
         ("NATS_ELECT_ROLES__HOT_CACHE__TTL", "7s"),
     ];
     let group = &with(&set, &[]).expect("valid").groups["hot-cache"];
-    let expected = GroupConfig::default()
-        .shards(256)
-        .weights(BTreeMap::from([("17".to_owned(), 4000)]))
-        .apart(vec![vec!["0".into(), "1".into()]]);
+    let expected = GroupConfig {
+        shards: Some(256),
+        weights: BTreeMap::from([("17".to_owned(), 4000)]),
+        apart: vec![vec!["0".into(), "1".into()]],
+        ..GroupConfig::default()
+    };
     assert_eq!(*group, expected);
     let environment: Environment = set.into_iter().collect();
     let others = environment.of_others::<GroupConfig>(&["hot-cache"]);

@@ -135,7 +135,7 @@ impl StandIn {
                 self.give(answer, &mut after).await;
             }
         };
-        let (group, made) = (group(), bucket.traits().unwrap().epoch);
+        let (group, made) = (group(), bucket.info().unwrap().epoch);
         let reading = bucket.read_members(&group, made, since, TIMEOUT);
         let (read, ()) = tokio::join!(reading, answering);
         let read = read.map_err(|error| error.kind())?.into_iter();
