@@ -104,7 +104,8 @@ impl Bucket {
         self.respond(to, HeaderMap::new(), body).await;
     }
 
-    /// Sends an error as the answer, by the conventions for services.
+    /// Sends an error as the answer, by the conventions for services. It must be
+    /// [printable](Problem::printable).
     pub async fn reply_problem(&self, to: Subject, problem: &Problem) {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Service-Error", problem.reason.as_str());

@@ -257,6 +257,7 @@ impl AdminHandler {
                 let begun = clock::now();
                 let answer = self.obey(endpoint.verb, call.role.as_ref(), call.payload());
                 let answer = answer.await.and_then(|body| fitting(body, bucket));
+                let answer = answer.map_err(Problem::printable);
                 let took = clock::now().since(begun);
                 self.counters.note(endpoint, took, answer.as_ref().err());
                 log(endpoint.verb, call.role.as_ref(), answer.as_ref().err());

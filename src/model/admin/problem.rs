@@ -117,9 +117,15 @@ impl Problem {
     pub(crate) fn new(code: ProblemCode, reason: impl fmt::Display) -> Self {
         Self {
             code,
-            // The reason is also sent in a header.
-            reason: printable(&reason.to_string()),
+            reason: reason.to_string(),
         }
+    }
+
+    /// The problem as an answer has it, which is on one line, and not longer than a name: the reason
+    /// is also sent in a header.
+    pub(crate) fn printable(self) -> Self {
+        let reason = printable(&self.reason);
+        Self { reason, ..self }
     }
 }
 
@@ -148,7 +154,11 @@ mod tests {
 
     #[test]
     fn a_reason_in_a_header_has_one_line() {
-        let problem = Problem::new(ProblemCode::BadRequest, "a\r\nNats-Rollup: all");
+        let problem = Problem::new(ProblemCode::BadRequest, "a\r\nNats-Rollup: all").printable();
         assert_eq!(problem.reason, "aNats-Rollup: all");
+        // A caller of the library reads all of it: what to do stands at its end.
+        let long = Problem::new(ProblemCode::TakenBack, "x".repeat(300));
+        assert_eq!(long.reason.len(), 300);
+        assert_eq!(long.printable().reason.len(), 255);
     }
 }
