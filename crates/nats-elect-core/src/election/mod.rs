@@ -7,7 +7,6 @@ mod asked;
 mod breakages;
 mod effect;
 mod failing;
-mod hashing;
 mod input;
 mod intent;
 mod keeping;

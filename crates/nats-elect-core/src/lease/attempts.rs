@@ -206,26 +206,18 @@ impl Attempts {
         })
     }
 
+    /// Forgets when confirmed writes were sent.
+    pub fn forget_sending(&mut self) {
+        for attempt in self.kept.iter_mut().filter(|it| it.settled.is_some()) {
+            attempt.sent = Moment::default();
+        }
+    }
+
     /// Whether an unanswered write of this term may still turn up.
     pub fn in_doubt(&self, term: TermId) -> bool {
         self.kept
             .iter()
             .any(|a| a.term == term && a.settled.is_none())
-    }
-
-    /// For model checkers: see `Election::hash_state`.
-    pub fn normalised(&self) -> Self {
-        let mut it = Self {
-            // These only need to be different from the ones in use.
-            first_beat: 0,
-            next_beat: 0,
-            ..self.clone()
-        };
-        // A confirmed write starts no other lease, so its send time no longer matters.
-        for attempt in it.kept.iter_mut().filter(|it| it.settled.is_some()) {
-            attempt.sent = Moment::default();
-        }
-        it
     }
 }
 

@@ -1,7 +1,6 @@
 //! When to try again: jittered exponential backoff, and a circuit breaker that slows attempts down
 //! but never ends them.
 
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use crate::config::RetrySettings;
@@ -166,17 +165,6 @@ impl Retry {
         let mut kinds = self.kinds.iter();
         kinds.any(|kind| kind.lasting || kind.failures >= most)
     }
-
-    /// For model checkers: see `Election::hash_state`.
-    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let mut kinds = self.kinds;
-        for kind in &mut kinds {
-            kind.failures = kind.failures.min(self.config.max_attempts);
-            kind.contended = kind.contended.min(MOST_CONTENDED);
-            kind.at = kind.at.max(now);
-        }
-        (kinds, self.any_at.max(now)).hash(hasher);
-    }
 }
 
 /// The pause after so many failures in a row, without jitter.
@@ -226,10 +214,6 @@ impl AdaptiveTimeout {
             None => return,
         };
         self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
-    }
-
-    pub const fn slow(&self) -> Option<Duration> {
-        self.slow
     }
 }
 
