@@ -28,7 +28,7 @@ pub(super) struct Keeping {
     /// The number of the last claim.
     claims: TermId,
     /// Whether a heartbeat is to be sent before it is due.
-    is_wanted: bool,
+    pub is_wanted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
@@ -115,11 +115,6 @@ impl Keeping {
         self.wire.attempts.next_beat()
     }
 
-    /// Asks for a heartbeat at once.
-    pub const fn want(&mut self) {
-        self.is_wanted = true;
-    }
-
     /// Has the own key and the map read at a moment.
     pub const fn look_by(&mut self, at: Moment) {
         if let Phase::In { look_at, .. } | Phase::Claiming { look_at, .. } = &mut self.phase {
@@ -153,28 +148,20 @@ impl Keeping {
     fn due(&self, may_claim: bool) -> Option<(Moment, Task)> {
         let retry = &self.wire.retry;
         let may_send = self.wire.may_send();
+        let beat_at = retry.at(BucketRequest::Heartbeat);
         let (look_at, other) = match &self.phase {
-            Phase::Out => (
-                None,
-                may_claim.then(|| (retry.at(BucketRequest::Heartbeat), Task::Claim)),
-            ),
+            Phase::Out => (None, may_claim.then_some((beat_at, Task::Claim))),
             Phase::Claiming {
                 look_at, give_up, ..
             } => (*look_at, Some((*give_up, Task::GiveUp))),
             Phase::In { held, .. } if held.is_in_doubt() => (Some(Moment::default()), None),
             Phase::In { held, look_at, .. } => {
                 let renew_at = if self.is_wanted {
-                    Moment::default()
+                    beat_at
                 } else {
-                    held.renew_at
+                    beat_at.max(held.renew_at)
                 };
-                (
-                    *look_at,
-                    Some((
-                        renew_at.max(retry.at(BucketRequest::Heartbeat)),
-                        Task::Renew,
-                    )),
-                )
+                (*look_at, Some((renew_at, Task::Renew)))
             }
         };
         let look = look_at.map(|at| (at.max(retry.at(BucketRequest::Read)), Task::Look));
@@ -286,10 +273,8 @@ impl Member {
             // Nothing of ours is under the key, and nothing will be.
             (Phase::Claiming { epoch, .. }, WriteOutcome::Conflict { .. }) => {
                 let epoch = *epoch;
-                self.keeping
-                    .wire
-                    .retry
-                    .wait_until(BucketRequest::Heartbeat, next);
+                let retry = &mut self.keeping.wire.retry;
+                retry.wait_until(BucketRequest::Heartbeat, next);
                 self.drop_epoch(epoch);
             }
             (Phase::Claiming { epoch, .. }, WriteOutcome::Failed(failure))
