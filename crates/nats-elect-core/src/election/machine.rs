@@ -129,7 +129,7 @@ impl Election {
     pub fn bequest(&self) -> Option<Bequest> {
         let (held, fencing_token, line) = match &self.phase {
             Phase::Leading(it) => (it.held, it.fencing_token, it.line.heirs()),
-            Phase::WindingDown(it) => (it.held, it.fencing_token, it.succession.line),
+            Phase::WindingDown(it) => (it.held, it.term.fencing_token, it.succession.line),
             _ => return None,
         };
         Some(Bequest {
