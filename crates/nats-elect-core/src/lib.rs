@@ -155,7 +155,7 @@
 //! | `line.rs` | the heirs that a leader keeps ready, in their line
 //! | `takeover.rs` | taking over from a leader of lower priority |
 //! | `intent.rs` | what an [`Intent`] does: pause, resume, cordon, step down, stop, abandon |
-//! | `failing.rs`, `streak.rs` | instances whose terms keep failing claim last |
+//! | `failing.rs` | instances whose terms keep failing claim last |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
 //! | `sending.rs` | what is sent to the bucket |
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |

@@ -160,7 +160,7 @@ impl Leadership {
 
     pub fn validate(mut self, at: &mut Scene, request: RequestId) -> Phase {
         if at.wire.is_up() {
-            self.proofs.push((request, at.wire.attempts.next_beat()));
+            self.proofs.push((request, at.wire.attempts.next_beat));
         } else {
             let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
             at.reply(request, Reply::Unproven(failure));

@@ -21,7 +21,6 @@ mod phase;
 mod releasing;
 mod scene;
 mod sending;
-mod streak;
 mod succession;
 mod takeover;
 mod timers;

@@ -5,9 +5,9 @@ use std::hash::{Hash, Hasher};
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
+use super::failing::Failing;
 use super::input::RequestId;
 use super::observed_role::ObservedRole;
-use super::streak::Failing;
 use crate::config::RoleSettings;
 use crate::event::Event;
 use crate::lease::{AdaptiveTimeout, Failure, Fresh, Wire};

@@ -46,7 +46,8 @@ pub struct Attempt {
 pub struct Attempts {
     incarnation: Uuid,
     first_beat: u64,
-    next_beat: u64,
+    /// The beat of the next attempt. Attempts from this beat on are sent after now.
+    pub next_beat: u64,
     kept: VecDeque<Attempt>,
     /// Unanswered heartbeats of one term that are not kept one by one: the first of them, and the
     /// last beat.
@@ -158,11 +159,6 @@ impl Attempts {
         let (first, last) = self.older_heartbeats?;
         let among = (first.beat..=last).contains(&beat);
         among.then_some(Attempt { beat, ..first })
-    }
-
-    /// The beat of the next attempt. Attempts from this beat on are sent after now.
-    pub const fn next_beat(&self) -> u64 {
-        self.next_beat
     }
 
     /// The attempt with this nonce, if it is ours and remembered.

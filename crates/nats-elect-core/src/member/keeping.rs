@@ -84,14 +84,6 @@ impl Keeping {
         }
     }
 
-    /// When the heartbeat was sent that proves the lease, and the end of the lease.
-    pub const fn proved(&self) -> Option<(Moment, Moment)> {
-        match &self.phase {
-            Phase::In { held, .. } => Some((held.sent, held.until)),
-            Phase::Out | Phase::Claiming { .. } => None,
-        }
-    }
-
     /// The epoch that is claimed or held.
     pub const fn epoch(&self) -> Option<Epoch> {
         match &self.phase {
@@ -112,7 +104,7 @@ impl Keeping {
 
     /// The beat of the next heartbeat.
     pub const fn next_beat(&self) -> u64 {
-        self.wire.attempts.next_beat()
+        self.wire.attempts.next_beat
     }
 
     /// Has the own key and the map read at a moment.
@@ -422,7 +414,7 @@ impl Member {
         }
         self.doubt_confirmed(attempt.beat, sequence);
         let doubts = self.doubts();
-        let is_new = match &mut self.keeping.phase {
+        let extends = match &mut self.keeping.phase {
             Phase::In { held, .. } if doubts && !mutated!(DoubtExtends) => {
                 held.stored(sequence);
                 held.renew_at = held.renew_at.max(next);
@@ -431,7 +423,8 @@ impl Member {
             Phase::In { held, look_at, .. } => {
                 *look_at = look_at.filter(|_| sequence < held.revision);
                 held.extend(sequence, attempt.sent, until, held.renew_at.max(next));
-                false
+                let (until, proved) = (held.until, held.sent);
+                Some(Effect::Extend { until, proved })
             }
             phase => {
                 let held = Held::of(&attempt, sequence, until, next);
@@ -441,10 +434,10 @@ impl Member {
                     held,
                     look_at,
                 };
-                true
+                None
             }
         };
-        self.leased(is_new, &attempt, sequence);
+        self.leased(extends, &attempt, sequence);
     }
 
     fn pace(&self) -> Duration {

@@ -230,7 +230,7 @@ impl Member {
 
     /// When to step with a tick, if nothing else comes before.
     pub fn wakeup(&self) -> Option<Moment> {
-        let until = self.keeping.lease().map(|(_, until)| until);
+        let until = self.lease_until();
         let mut due = vec![self.acting.due(), self.waits_until, until, self.leave_due()];
         if self.keeping.is_up() {
             due.extend([self.lost_due(), self.keep_due()]);
@@ -277,15 +277,15 @@ impl Member {
         });
     }
 
-    /// The lease is extended by a heartbeat at this sequence, or has begun by a claim.
-    pub(super) fn leased(&mut self, is_new: bool, by: &Attempt, sequence: u64) {
-        if is_new {
+    /// A heartbeat at this sequence `extends` the lease, or it has begun by a claim.
+    pub(super) fn leased(&mut self, extends: Option<Effect>, by: &Attempt, sequence: u64) {
+        if let Some(extends) = extends {
+            self.emit(extends);
+        } else {
             self.acting.forget_epoch();
             self.collecting.reset();
             self.tells = true;
             self.follow();
-        } else if let Some((proved, until)) = self.keeping.proved() {
-            self.emit(Effect::Extend { until, proved });
         }
         self.collect_confirmed(by.beat, sequence);
     }
