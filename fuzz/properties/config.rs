@@ -148,11 +148,9 @@ pub fn obeys_the_rules(s: &RoleSettings) -> bool {
         && s.health.timeout >= ms(1)
         && s.health.timeout <= s.health.interval
         && s.health.max_consecutive_failures >= 1
-        && s.retry.max_attempts >= 1
         && s.retry.initial_backoff >= ms(1)
         && s.retry.initial_backoff <= s.retry.max_backoff
         && s.retry.max_backoff <= secs(3600)
-        && (1.0..=10.0).contains(&s.retry.backoff_multiplier)
         && (0.0..=1.0).contains(&s.retry.jitter)
         && serde_json::to_vec(&s.meta).is_ok_and(|json| json.len() <= 4096)
 }

@@ -20,30 +20,24 @@ pub struct Application {
 impl Application {
     /// The name that somebody set.
     pub fn set(name: &str) -> Self {
-        Self {
-            name: shortened(name),
-            is_set: true,
-        }
+        Self::new(name, true)
     }
 
     /// The name of a program's file.
     pub fn program(name: &str) -> Self {
-        Self {
-            name: shortened(name),
-            is_set: false,
+        Self::new(name, false)
+    }
+
+    pub(crate) fn new(name: &str, is_set: bool) -> Self {
+        let mut name = printable(name);
+        while name.len() > MAX_APPLICATION_BYTES {
+            name.pop();
         }
+        Self { name, is_set }
     }
 
     /// Whether this is certainly another application: somebody set both names.
     pub fn contradicts(&self, other: &Self) -> bool {
         self.is_set && other.is_set && self.name != other.name
     }
-}
-
-fn shortened(name: &str) -> String {
-    let mut name = printable(name);
-    while name.len() > MAX_APPLICATION_BYTES {
-        name.pop();
-    }
-    name
 }

@@ -91,11 +91,8 @@ impl FromIterator<Uuid> for Heirs {
 impl fmt::Display for Heirs {
     /// Writes the list that [`parse`](Self::parse) reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, heir) in self.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
-            write!(f, "{comma}{heir}")?;
-        }
-        Ok(())
+        let heirs: Vec<_> = self.iter().map(|heir| heir.to_string()).collect();
+        f.write_str(&heirs.join(","))
     }
 }
 

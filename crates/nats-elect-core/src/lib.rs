@@ -155,12 +155,11 @@
 //! | `line.rs` | the heirs that a leader keeps ready, in their line
 //! | `takeover.rs` | taking over from a leader of lower priority |
 //! | `intent.rs` | what an [`Intent`] does: pause, resume, cordon, step down, stop, abandon |
-//! | `failing.rs`, `streak.rs` | instances whose terms keep failing claim last |
+//! | `failing.rs` | instances whose terms keep failing claim last |
 //! | `observed_role.rs`, `observed_record.rs` | the rule for when a role is free |
 //! | `sending.rs` | what is sent to the bucket |
 //! | `answers.rs` | answers to writes and reads, and messages of the watch |
 //! | `labels.rs` | the state, leader and connection that are told |
-//! | `hashing.rs` | [`Election::hash_state`], for model checkers |
 //! | `breakages.rs` | what broken rules do that takes more than a changed condition |
 //!
 //! What it stands on is in `src/lease`, which knows nothing of roles and fence records. Its public
@@ -196,9 +195,8 @@
 //! # Testing
 //!
 //! The simulation, the exhaustive exploration and the fuzz tests of the state machine are in this
-//! crate's `tests/`. [`Election::hash_state`] and the `Hash` of [`member::Member`] are for model checkers,
-//! which must tell new situations from known ones. With
-//! the feature `__mutations` the crate also exports its mutations: rules that a test breaks one at
+//! crate's `tests/`. The `Hash` of [`Election`] and of [`member::Member`] is for model checkers, which
+//! must tell new situations from known ones. With the feature `__mutations` the crate also exports its mutations: rules that a test breaks one at
 //! a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
 

@@ -371,10 +371,7 @@ fn parse_object(value: &[u8]) -> Option<Map<String, Value>> {
     if value.len() > MAX_RECORD_BYTES {
         return None;
     }
-    match serde_json::from_slice(value).ok()? {
-        Value::Object(object) => Some(object),
-        _ => None,
-    }
+    serde_json::from_slice(value).ok()
 }
 
 fn incarnation_of(object: &Map<String, Value>) -> Option<Uuid> {

@@ -158,13 +158,7 @@ impl MemberRecord {
         let labels = told.labels.iter().take(MOST_LABELS);
         told.labels = labels.map(|label| printable(label)).collect();
         let application = told.application.take();
-        told.application = application.map(|it| {
-            if it.is_set {
-                Application::set(&it.name)
-            } else {
-                Application::program(&it.name)
-            }
-        });
+        told.application = application.map(|it| Application::new(&it.name, it.is_set));
         let version = told.version.as_deref().map(printable);
         told.version = version.filter(|version| version.len() <= MOST_VERSION_BYTES);
         told.heavy = std::mem::take(&mut told.heavy)

@@ -29,18 +29,10 @@ pub enum MapError {
     /// clear.
     #[error("{} units wait for too many epochs to be moved", .0.len())]
     Full(Vec<u32>),
-    /// The group has no unit at this place.
-    #[error("there is no unit {0}")]
-    NoUnit(u32),
-    /// A unit was to be owned by an epoch that is no member.
-    #[error("{0} is no member")]
-    NoMember(Epoch),
-    /// The map would name more than [`MOST_EPOCHS`] epochs.
-    #[error("a map names at most {MOST_EPOCHS} epochs")]
-    TooManyEpochs,
-    /// The units break a bound, are of another kind, or are of a generation after the last one.
-    #[error("the group can't have these units")]
-    Units,
+    /// The changes name a unit that the group lacks, or an owner that is no member. Or the map would
+    /// break a bound, or its units are of another kind.
+    #[error("the group can't have this map")]
+    Impossible,
 }
 
 /// A number that no map has. Only an epoch that is over is clear for it.
@@ -56,7 +48,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::Units`] and [`MapError::TooManyEpochs`].
+    /// [`MapError::Impossible`].
     pub fn first(
         over: u64,
         bucket: u64,
@@ -76,7 +68,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::TooManyEpochs`].
+    /// [`MapError::Impossible`].
     pub fn collect(
         &self,
         over: u64,
@@ -105,8 +97,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::Full`], [`NoUnit`](MapError::NoUnit), [`NoMember`](MapError::NoMember) and
-    /// [`TooManyEpochs`](MapError::TooManyEpochs).
+    /// [`MapError::Full`] and [`Impossible`](MapError::Impossible).
     pub fn next(
         &self,
         changes: &Changes,
@@ -119,7 +110,7 @@ impl Map {
         for (unit, owner) in &changes.owners {
             let place = map.place_of_member(*owner)?;
             let slot = map.owners.get_mut(*unit as usize);
-            *slot.ok_or(MapError::NoUnit(*unit))? = place;
+            *slot.ok_or(MapError::Impossible)? = place;
         }
         let mut full = Vec::new();
         let mut table = Table::of(&map);
@@ -162,8 +153,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::Units`] if the group is sharded, or has too many names, and
-    /// [`TooManyEpochs`](MapError::TooManyEpochs).
+    /// [`MapError::Impossible`] if the group is sharded, or has too many names or epochs.
     pub fn add_names(
         &self,
         names: impl IntoIterator<Item = UnitName>,
@@ -171,7 +161,7 @@ impl Map {
     ) -> Result<Self, MapError> {
         let mut map = self.next(&Changes::default(), |_, _, _| false)?;
         let Units::Names(known) = &mut map.units else {
-            return Err(MapError::Units);
+            return Err(MapError::Impossible);
         };
         let before = self.units.count();
         for name in names {
@@ -180,7 +170,7 @@ impl Map {
             }
         }
         if known.len() > MOST_NAMES {
-            return Err(MapError::Units);
+            return Err(MapError::Impossible);
         }
         let mut owners = map.owners.to_vec();
         owners.resize(map.units.count() as usize, NOBODY);
@@ -202,7 +192,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`MapError::Units`].
+    /// [`MapError::Impossible`].
     pub fn resize(
         &self,
         to: Units,
@@ -210,7 +200,7 @@ impl Map {
     ) -> Result<Self, MapError> {
         let is_same_kind = matches!(self.units, Units::Shards(_)) == matches!(to, Units::Shards(_));
         if !is_same_kind || self.generation >= MOST_GENERATIONS {
-            return Err(MapError::Units);
+            return Err(MapError::Impossible);
         }
         let units = 0..self.units.count();
         let is_clear = |epoch, unit, number| {
@@ -268,7 +258,7 @@ impl Map {
         members: impl IntoIterator<Item = Epoch>,
     ) -> Result<Self, MapError> {
         if !units.is_valid() {
-            return Err(MapError::Units);
+            return Err(MapError::Impossible);
         }
         let mut table = Table::default();
         for member in members {
@@ -305,8 +295,8 @@ impl Map {
             return Ok(NOBODY);
         };
         let place = self.members().iter().position(|it| *it == member);
-        let place = place.and_then(|place| u16::try_from(place).ok());
-        place.ok_or(MapError::NoMember(member))
+        let place = place.ok_or(MapError::Impossible)?;
+        u16::try_from(place).map_err(|_| MapError::Impossible)
     }
 
     /// Lets all units wait for all members and for these epochs, since this map.
@@ -346,9 +336,9 @@ impl Table {
             return Ok(*place);
         }
         if self.epochs.len() == MOST_EPOCHS {
-            return Err(MapError::TooManyEpochs);
+            return Err(MapError::Impossible);
         }
-        let place = u16::try_from(self.epochs.len()).map_err(|_| MapError::TooManyEpochs)?;
+        let place = u16::try_from(self.epochs.len()).map_err(|_| MapError::Impossible)?;
         self.epochs.push(epoch);
         self.places.insert(epoch, place);
         Ok(place)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::settings::{FIRST_BACKOFF, drift_margin};
 use super::{ConfigError, HealthSettings, RetrySettings, RoleConfig, RoleSettings};
-use crate::duration::{exact, rounded_down, rounded_up};
+use crate::duration::{exact, rounded_up};
 
 const MIN_TTL: Duration = Duration::from_millis(100);
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
@@ -62,7 +62,12 @@ impl RoleConfig {
                 two_heartbeats,
                 " (2 heartbeats)",
             )?;
-            at_most("disconnect_grace_period", grace, DAY, "")?;
+            ensure(
+                grace <= DAY,
+                "disconnect_grace_period",
+                exact(grace),
+                format_args!("must be at most {}", exact(DAY)),
+            )?;
         }
 
         let stop_budget = self
@@ -176,15 +181,6 @@ fn at_least(field: &str, value: Duration, min: Duration, what: &str) -> Result<(
         field,
         exact(value),
         format_args!("must be at least {}{what}", rounded_up(min)),
-    )
-}
-
-fn at_most(field: &str, value: Duration, max: Duration, what: &str) -> Result<(), ConfigError> {
-    ensure(
-        value <= max,
-        field,
-        exact(value),
-        format_args!("must be at most {}{what}", rounded_down(max)),
     )
 }
 

@@ -74,15 +74,10 @@ pub struct HealthSettings {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RetrySettings {
-    /// The number of consecutive failures of one kind of request (reads, writes of the record, writes
-    /// of the fence record) that opens the circuit breaker. Even then attempts never stop.
-    pub max_attempts: u32,
-    /// The first pause.
+    /// The first pause. Pauses double.
     pub initial_backoff: Duration,
     /// The longest pause.
     pub max_backoff: Duration,
-    /// The factor by which each pause is longer than the one before.
-    pub backoff_multiplier: f64,
     /// The part of a pause by which it may randomly be shorter or longer, so that instances do not
     /// retry in step.
     pub jitter: f64,
@@ -91,10 +86,8 @@ pub struct RetrySettings {
 impl Default for RetrySettings {
     fn default() -> Self {
         Self {
-            max_attempts: 10,
             initial_backoff: FIRST_BACKOFF,
             max_backoff: Duration::from_secs(4),
-            backoff_multiplier: 2.0,
             jitter: 0.1,
         }
     }

@@ -59,10 +59,8 @@ fn defaults_match_the_documentation() {
             max_consecutive_failures: 3,
         },
         retry: RetrySettings {
-            max_attempts: 10,
             initial_backoff: ms(50),
             max_backoff: secs(4),
-            backoff_multiplier: 2.0,
             jitter: 0.1,
         },
         overrun: Overrun::Abort,

@@ -83,12 +83,8 @@ impl Acquisition {
     pub fn fence(self, at: &mut Scene) -> Phase {
         let (held, over) = (self.held, self.fence_over);
         let fence = at.fence_record(held.secrets);
-        at.send(
-            held.term,
-            held.secrets,
-            over,
-            WriteKind::Fence { over, fence },
-        );
+        let kind = WriteKind::Fence { over, fence };
+        at.send(held.term, held.secrets, over, kind);
         mutated!(PromoteBeforeFence => return self.promote(at, held.revision + 1));
         Phase::Acquiring(self)
     }
@@ -152,7 +148,7 @@ impl Acquisition {
             self.write_fence(fence)
         } else if fence > self.fence_over {
             // Another term began, whatever stood in the role's key. Its lease may last.
-            at.observed_role.overtaken(at.now);
+            at.observed_role.wait_longest(at.now);
             at.abandon_claim()
         } else if self.step != Step::LookOnce {
             let over = self.fence_over;
@@ -238,7 +234,7 @@ impl Scene {
         let retry = &self.settings.retry;
         let pause = retry.initial_backoff.min(self.settings.heartbeat);
         Phase::Waiting(Waiting {
-            read_at: self.now + pause,
+            read_at: Some(self.now + pause),
             ..Waiting::new()
         })
     }

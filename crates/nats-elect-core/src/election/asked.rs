@@ -113,7 +113,7 @@ impl Phase {
         }
         *self = std::mem::replace(self, Self::Stopped).wind_down(at, EndCause::Preempted);
         let (replaced, cause) = match self {
-            Self::WindingDown(it) => (it.replaced, Some(it.cause)),
+            Self::WindingDown(it) => (it.replaced, Some(it.term.cause)),
             Self::Releasing(it) => (it.replaced(), it.cause()),
             _ => return refused(Refusal::NotLeader),
         };
@@ -137,7 +137,7 @@ impl Scene {
     /// Behind a full line there may be hundreds of them: the heirs answer at once, and the others
     /// each at random.
     fn answer_wait(&self) -> Duration {
-        let line = self.observed_role.last_line();
+        let line = self.observed_role.last_line;
         if line.is_full() && !line.has(self.candidate.incarnation) {
             (self.settings.heartbeat / 4).mul_f64(self.fresh.chance)
         } else {
@@ -155,9 +155,9 @@ impl Scene {
     /// Whether a role that is handed over now could be claimed before the others may claim it.
     fn could_claim_soon(&self) -> bool {
         // The watch may show the leader before the first read is answered.
-        let read = self.observed_role.was_read() || self.wire.operations.is_reading();
+        let read = self.observed_role.was_read || self.wire.operations.is_reading();
         let linked = self.wire.is_up() && read;
-        let held_up_until = (self.observed_role.quarantined_until())
+        let held_up_until = (self.observed_role.quarantined_until)
             .max(self.wire.retry.at(BucketRequest::Read))
             .max(self.wire.retry.at(BucketRequest::Claim));
         linked && held_up_until <= self.now + self.settings.request_timeout

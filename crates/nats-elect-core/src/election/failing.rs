@@ -6,12 +6,13 @@
 //! count as well: the processes of one id that led for a short time only, one after the other. They
 //! count what they saw from its beginning to its end. A term that was released ended in good order.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::scene::Scene;
-use super::streak::{Led, OtherId, Streak, pause_after, short};
+use crate::config::RoleSettings;
 use crate::event::{EndCause, Event};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -20,6 +21,62 @@ use crate::status::LeaderInfo;
 
 /// So many other ids are remembered.
 const MOST_IDS: usize = 16;
+
+/// A term was short if it lasted for less than so many times the longest cool-down: by default ten
+/// minutes.
+const SHORT: u32 = 20;
+
+/// The pause after the second short term in a row, in longest cool-downs: by default four minutes.
+/// Each further one makes it four times as long.
+const FIRST_PAUSE: u32 = 8;
+
+/// By default the longest pause is about an hour.
+const LONGEST_PAUSE: u32 = 128;
+
+/// The instances whose terms fail, as far as this one knows.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Failing {
+    own: Streak,
+    /// The end of the pause that was last told.
+    told: Option<Moment>,
+    others: BTreeMap<String, OtherId>,
+    /// The other instance that was last seen to lead, if the beginning of its term was seen.
+    led: Option<Led>,
+    /// Since when the role's keys have been seen without a gap.
+    in_touch: Option<Moment>,
+}
+
+/// Short terms, one after the other.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct Streak {
+    terms: u32,
+    /// The end of the pause.
+    until: Moment,
+}
+
+#[derive(Clone, Copy, Debug, Hash)]
+struct OtherId {
+    /// The last process of this id whose term was short. Each counts once.
+    incarnation: Uuid,
+    streak: Streak,
+}
+
+/// A term of another instance.
+#[derive(Clone, Debug, Hash)]
+struct Led {
+    id: String,
+    incarnation: Uuid,
+    since: Moment,
+    /// Its end, if no other leader is known since.
+    until: Option<Moment>,
+}
+
+impl Streak {
+    fn add(&mut self, now: Moment, settings: &RoleSettings) {
+        self.terms = self.terms.saturating_add(1);
+        self.until = now + pause_after(self.terms, settings);
+    }
+}
 
 impl Scene {
     /// Until when this instance counts as one whose terms keep failing, if it does.
@@ -149,4 +206,20 @@ impl Scene {
             known.streak.add(ended, &self.settings);
         }
     }
+}
+
+/// A term that lasted as long shows that its instance can lead.
+fn short(settings: &RoleSettings) -> Duration {
+    settings.max_cooldown.saturating_mul(SHORT)
+}
+
+/// The pause after so many short terms in a row. One alone is none of them.
+fn pause_after(terms: u32, settings: &RoleSettings) -> Duration {
+    let Some(more) = terms.checked_sub(2) else {
+        return Duration::ZERO;
+    };
+    let times = FIRST_PAUSE.saturating_mul(4_u32.saturating_pow(more));
+    settings
+        .max_cooldown
+        .saturating_mul(times.min(LONGEST_PAUSE))
 }

@@ -192,12 +192,8 @@ impl Scene {
     pub fn renew(&mut self, held: &Held, heirs: Heirs) {
         let record = self.record(held.secrets, heirs);
         let over = held.revision;
-        self.send(
-            held.term,
-            held.secrets,
-            0,
-            WriteKind::Renew { over, record },
-        );
+        let kind = WriteKind::Renew { over, record };
+        self.send(held.term, held.secrets, 0, kind);
     }
 
     /// The attempt with this beat and its revision, if it was the message last seen.
@@ -212,13 +208,10 @@ impl Scene {
     pub fn keeping_due(&self, held: &Held) -> (Moment, Timer) {
         let retry = &self.wire.retry;
         if held.is_in_doubt() {
-            (retry.at(BucketRequest::Read), Timer::Read)
-        } else {
-            (
-                held.renew_at.max(retry.at(BucketRequest::Heartbeat)),
-                Timer::Renew,
-            )
+            return (retry.at(BucketRequest::Read), Timer::Read);
         }
+        let renew_at = held.renew_at.max(retry.at(BucketRequest::Heartbeat));
+        (renew_at, Timer::Renew)
     }
 }
 

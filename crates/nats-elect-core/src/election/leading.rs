@@ -33,8 +33,8 @@ pub(super) struct Leadership {
     pub verify_at: Moment,
     /// Whether the watch showed another's fence record. Only a read tells.
     pub fence_in_doubt: bool,
-    pub check_at: Moment,
-    pub checking: bool,
+    /// When to check the handler's health. `None` while a check is under way.
+    pub check_at: Option<Moment>,
     pub failed_checks: u32,
 }
 
@@ -54,8 +54,7 @@ impl Leadership {
             line: Line::default(),
             verify_at: now + settings.validation_interval,
             fence_in_doubt: false,
-            check_at: now + settings.health.interval,
-            checking: false,
+            check_at: Some(now + settings.health.interval),
             failed_checks: 0,
         }
     }
@@ -75,9 +74,7 @@ impl Leadership {
         }
         // When the term has to end, a heartbeat would only make the others wait for longer.
         let too_late = timers.iter().any(|(due, _)| *due <= at.now);
-        if !self.checking {
-            timers.push((self.check_at, Timer::CheckHealth));
-        }
+        timers.extend(self.check_at.map(|due| (due, Timer::CheckHealth)));
         if at.wire.may_send() && !too_late {
             let (due, task) = at.keeping_due(&self.held);
             // A read of the fence must not delay a heartbeat, let alone a late one.
@@ -94,14 +91,8 @@ impl Leadership {
                 timers.push((verify_at, Timer::VerifyFence));
             }
             let asked = !self.proofs.is_empty() && task == Timer::Renew;
-            timers.push((
-                if asked {
-                    at.wire.retry.at(BucketRequest::Heartbeat)
-                } else {
-                    due
-                },
-                task,
-            ));
+            let asked_at = at.wire.retry.at(BucketRequest::Heartbeat);
+            timers.push((if asked { asked_at } else { due }, task));
         }
         timers
     }
@@ -169,7 +160,7 @@ impl Leadership {
 
     pub fn validate(mut self, at: &mut Scene, request: RequestId) -> Phase {
         if at.wire.is_up() {
-            self.proofs.push((request, at.wire.attempts.next_beat()));
+            self.proofs.push((request, at.wire.attempts.next_beat));
         } else {
             let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
             at.reply(request, Reply::Unproven(failure));
@@ -186,18 +177,17 @@ impl Leadership {
     }
 
     pub fn check_health(mut self, at: &mut Scene) -> Phase {
-        self.checking = true;
+        self.check_at = None;
         let term = self.held.term;
         at.emit(Effect::CheckHealth { term });
         Phase::Leading(self)
     }
 
     pub fn health_checked(mut self, at: &mut Scene, healthy: bool) -> Phase {
-        if !self.checking {
+        if self.check_at.is_some() {
             return Phase::Leading(self);
         }
-        self.checking = false;
-        self.check_at = at.now + at.settings.health.interval;
+        self.check_at = Some(at.now + at.settings.health.interval);
         if healthy {
             self.failed_checks = 0;
             return Phase::Leading(self);

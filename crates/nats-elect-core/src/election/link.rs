@@ -50,7 +50,7 @@ impl Phase {
         if replaced {
             at.observed_role.bucket_replaced(at.now);
         }
-        at.observed_role.bucket_max_age(bucket.max_age);
+        at.observed_role.max_age = bucket.max_age;
         self.linked(at, replaced)
     }
 

@@ -43,8 +43,9 @@ pub struct CoreStatus {
 
 /// One instance's side of one role's election.
 ///
-/// The [crate's front page](crate) tells how to drive it.
-#[derive(Clone, Debug)]
+/// The [crate's front page](crate) tells how to drive it. Two machines whose hashes are equal, up to a
+/// shift of time, behave the same.
+#[derive(Clone, Debug, Hash)]
 pub struct Election {
     pub(super) phase: Phase,
     pub(super) scene: Scene,
@@ -128,7 +129,7 @@ impl Election {
     pub fn bequest(&self) -> Option<Bequest> {
         let (held, fencing_token, line) = match &self.phase {
             Phase::Leading(it) => (it.held, it.fencing_token, it.line.heirs()),
-            Phase::WindingDown(it) => (it.held, it.fencing_token, it.succession.line),
+            Phase::WindingDown(it) => (it.held, it.term.fencing_token, it.succession.line),
             _ => return None,
         };
         Some(Bequest {

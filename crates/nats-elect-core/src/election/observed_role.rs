@@ -7,7 +7,6 @@
 //! If another term began unseen, our own fence record is refused.
 
 mod free;
-mod hashing;
 mod leases;
 mod sequences;
 #[cfg(test)]
@@ -42,12 +41,13 @@ pub enum Reading {
 /// This is the rule for "free". The release of the term of the known fence record frees the role at
 /// once. Everything else frees it only after a full lease was watched unchanged, counted from the
 /// moment at which the message itself was received.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct ObservedRole {
     own_incarnation: Uuid,
     own_ttl: Duration,
-    /// The age at which the bucket drops keys, fence records among them.
-    max_age: Option<Duration>,
+    /// The age at which the bucket drops keys, fence records among them. It is the lease of records
+    /// that do not tell theirs.
+    pub max_age: Option<Duration>,
     /// How long a role that was handed over is left to its heir.
     handoff_hold: Duration,
     latest: Option<ObservedRecord>,
@@ -67,7 +67,7 @@ pub struct ObservedRole {
     /// The highest sequence of both keys. Fencing tokens lie above it.
     highest: u64,
     /// Whether the keys of this bucket were read.
-    was_read: bool,
+    pub was_read: bool,
     /// The fence record of ours that was found to lie above all others.
     own_fence: Option<(u64, Option<Nonce>)>,
     /// A sequence that is known to be of this bucket, by a read or in line with earlier ones, and
@@ -75,31 +75,18 @@ pub struct ObservedRole {
     known_sequence: Option<(u64, Moment)>,
     /// Until this moment nothing is free, because writes were seen to be lost and an instance may
     /// lead by a record that is gone.
-    not_before: Moment,
+    pub quarantined_until: Moment,
     /// The line of succession that was last seen. A new leader's first records have none.
-    last_line: Heirs,
+    pub last_line: Heirs,
 }
 
 impl ObservedRole {
-    pub const fn new(own_incarnation: Uuid, own_ttl: Duration, handoff_hold: Duration) -> Self {
+    pub fn new(own_incarnation: Uuid, own_ttl: Duration, handoff_hold: Duration) -> Self {
         Self {
             own_incarnation,
             own_ttl,
-            max_age: None,
             handoff_hold,
-            latest: None,
-            fence: None,
-            fence_since: Moment::from_nanos(0),
-            fenced_lease: None,
-            ended: None,
-            led: None,
-            role_highest: 0,
-            highest: 0,
-            was_read: false,
-            own_fence: None,
-            known_sequence: None,
-            not_before: Moment::from_nanos(0),
-            last_line: Heirs::NONE,
+            ..Self::default()
         }
     }
 
@@ -107,25 +94,12 @@ impl ObservedRole {
     /// may last.
     pub fn bucket_replaced(&mut self, now: Moment) {
         self.wait_longest(now);
-        if let Some(held_until) = self.latest.as_ref().map(|latest| self.held_after(latest)) {
-            self.not_before = self.not_before.max(held_until);
-        }
-        self.latest = None;
-        self.fence = None;
-        self.fenced_lease = None;
-        self.ended = None;
-        self.led = None;
-        self.role_highest = 0;
-        self.highest = 0;
-        self.was_read = false;
-        self.own_fence = None;
-        self.known_sequence = None;
-        self.last_line = Heirs::NONE;
-    }
-
-    /// Sets the bucket's max age. It is the lease of records that do not tell theirs.
-    pub fn bucket_max_age(&mut self, max_age: Option<Duration>) {
-        self.max_age = max_age;
+        let held_until = self.latest.as_ref().map(|latest| self.held_after(latest));
+        *self = Self {
+            max_age: self.max_age,
+            quarantined_until: self.quarantined_until.max(held_until.unwrap_or_default()),
+            ..Self::new(self.own_incarnation, self.own_ttl, self.handoff_hold)
+        };
     }
 
     /// Takes an entry that the watch showed. `own` tells whether it is a record of our own that
@@ -258,11 +232,6 @@ impl ObservedRole {
         self.note_led();
     }
 
-    /// Whether the keys of this bucket were ever read.
-    pub const fn was_read(&self) -> bool {
-        self.was_read
-    }
-
     /// The sequence of the fence key that our next fence record expects.
     pub fn fence_over(&self) -> u64 {
         self.fence_revision().unwrap_or(0)
@@ -300,11 +269,6 @@ impl ObservedRole {
         self.latest.as_ref().map(|latest| latest.received)
     }
 
-    /// Until when nothing is free because writes were seen to be lost.
-    pub const fn quarantined_until(&self) -> Moment {
-        self.not_before
-    }
-
     /// The sequence that a claim expects.
     pub fn claim_over(&self) -> u64 {
         self.revision().unwrap_or(0)
@@ -324,11 +288,6 @@ impl ObservedRole {
             Some(Content::Release(release)) => release.line,
             Some(Content::Opaque | Content::ForeignMarker) | None => Heirs::NONE,
         }
-    }
-
-    /// The candidates that should lead next, by the last message that named any.
-    pub const fn last_line(&self) -> Heirs {
-        self.last_line
     }
 
     /// The record of another incarnation, whether its lease lasts or not.
@@ -358,17 +317,14 @@ impl ObservedRole {
             latest.others_until = now;
         }
         self.note_end();
-        self.not_before = self.not_before.min(now);
+        self.quarantined_until = self.quarantined_until.min(now);
     }
 
-    /// Notes that another instance led since the keys were last read. Its lease may last.
-    pub fn overtaken(&mut self, now: Moment) {
-        self.wait_longest(now);
-    }
-
-    fn wait_longest(&mut self, now: Moment) {
+    /// Waits for the longest lease that another instance may hold: it led since the keys were last
+    /// read, or writes were lost.
+    pub fn wait_longest(&mut self, now: Moment) {
         mutated!(NoQuarantine => return);
-        self.not_before = self.not_before.max(now + self.longest());
+        self.quarantined_until = self.quarantined_until.max(now + self.longest());
     }
 
     fn observe(&mut self, entry: Option<Entry>, own: bool, now: Moment) {

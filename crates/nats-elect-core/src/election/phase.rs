@@ -53,7 +53,7 @@ impl Phase {
     pub fn fencing_token(&self) -> Option<FencingToken> {
         match self {
             Self::Leading(leadership) => Some(leadership.fencing_token),
-            Self::WindingDown(winding_down) => Some(winding_down.fencing_token),
+            Self::WindingDown(winding_down) => Some(winding_down.term.fencing_token),
             Self::Releasing(releasing) => releasing.fencing_token(),
             Self::Waiting(_) | Self::Acquiring(_) | Self::Stopped => None,
         }

@@ -11,7 +11,7 @@ use super::scene::Scene;
 use super::succession::Succession;
 use super::timers::Timer;
 use super::waiting::Waiting;
-use super::winding_down::WindingDown;
+use super::winding_down::{EndedTerm, WindingDown};
 use crate::event::{BucketRequest, EndCause, Event};
 use crate::handoff::Handoff;
 use crate::lease::{Attempt, Held, WriteOutcome};
@@ -31,13 +31,6 @@ pub(super) struct Releasing {
     /// `None` if a claim is given back that never came to a term.
     term: Option<EndedTerm>,
     pub succession: Succession,
-}
-
-#[derive(Clone, Copy, Debug, Hash)]
-struct EndedTerm {
-    fencing_token: FencingToken,
-    started: Moment,
-    cause: EndCause,
 }
 
 /// The next step of a release.
@@ -65,13 +58,8 @@ pub(super) enum Replaced {
 impl Releasing {
     /// Frees the role after the handler's end.
     pub fn of_term(ended: WindingDown, give_up: Moment) -> Self {
-        let term = EndedTerm {
-            fencing_token: ended.fencing_token,
-            started: ended.started,
-            cause: ended.cause,
-        };
         Self {
-            term: Some(term),
+            term: Some(ended.term),
             succession: ended.succession,
             ..Self::new(ended.held, ended.replaced, give_up)
         }
@@ -90,7 +78,7 @@ impl Releasing {
                 Some(replaced) => Step::Write(replaced),
                 None => Step::Forgone,
             },
-            held: held.at_rest(),
+            held,
             give_up,
             term: None,
             succession: Succession::default(),
@@ -211,7 +199,10 @@ impl Releasing {
             let nonce = at.wire.attempts.nonce(write.beat);
             let content = Content::Release(self.release(nonce));
             at.observed_role.wrote(*revision, content, at.now);
-            self.released(*revision, at.now);
+            self.step = Step::Released {
+                marker: *revision,
+                at: at.now,
+            };
         } else if let Some(replaced) = self.replaced() {
             // A late heartbeat of ours may stand there. Otherwise another instance has the key
             // already.
@@ -223,14 +214,10 @@ impl Releasing {
         Phase::Releasing(self)
     }
 
-    const fn released(&mut self, marker: u64, at: Moment) {
-        self.step = Step::Released { marker, at };
-    }
-
     /// The watch showed a release of ours. The key is free, even if the answer is a failure.
     pub fn shown(&mut self, at: &mut Scene, attempt: Attempt, marker: u64) {
         if self.held.term == attempt.term && self.marker().is_none() {
-            self.released(marker, at.now);
+            self.step = Step::Released { marker, at: at.now };
             at.wire.attempts.settle(attempt.beat, marker);
         }
     }

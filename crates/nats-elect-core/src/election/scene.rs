@@ -1,11 +1,13 @@
 //! What an election knows and has, whatever its phase, and what a step leaves to be done.
 
+use std::hash::{Hash, Hasher};
+
 use uuid::Uuid;
 
 use super::effect::{Effect, Reply};
+use super::failing::Failing;
 use super::input::RequestId;
 use super::observed_role::ObservedRole;
-use super::streak::Failing;
 use crate::config::RoleSettings;
 use crate::event::Event;
 use crate::lease::{AdaptiveTimeout, Failure, Fresh, Wire};
@@ -60,6 +62,45 @@ pub(super) struct Scene {
     pub last_question: u64,
     pub last_term: u64,
     pub out: Vec<Effect>,
+}
+
+/// Of everything that decides what happens from here on. A new field asks here whether it does.
+impl Hash for Scene {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self {
+            wire,
+            observed_role,
+            stopping,
+            paused,
+            failures_in_a_row,
+            handoffs_in_vain,
+            failing,
+            ordered_until,
+            state,
+            suspended_since,
+            // They never change.
+            candidate: _,
+            settings: _,
+            // Set at the beginning of each step, or empty at its end.
+            now: _,
+            fresh: _,
+            out: _,
+            // Nothing is decided by these: they are told only.
+            last_transition: _,
+            leader: _,
+            told_connection: _,
+            told_open: _,
+            // These only need to be greater than the ones in use.
+            last_question: _,
+            last_term: _,
+        } = self;
+        // A confirmed write starts no other lease.
+        let mut wire = wire.clone();
+        wire.attempts.forget_sending();
+        (wire, observed_role, stopping, paused).hash(hasher);
+        (failures_in_a_row, handoffs_in_vain, failing).hash(hasher);
+        (ordered_until, state, suspended_since).hash(hasher);
+    }
 }
 
 impl Scene {

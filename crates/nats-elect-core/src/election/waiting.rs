@@ -19,12 +19,11 @@ use crate::record::{Content, Entry};
 use crate::status::RoleState;
 
 /// The state of an instance that does not lead.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Waiting {
-    /// Whether the keys must be read before a claim.
-    pub unread: bool,
-    /// When to read them. The watch may show them before and spare the read.
-    pub read_at: Moment,
+    /// When to read the keys before a claim, if they must be. The watch may show them before and spare
+    /// the read.
+    pub read_at: Option<Moment>,
     /// Whether a claim of ours was never answered. It may have been stored.
     pub in_doubt: bool,
     /// The random delay before the next claim.
@@ -52,18 +51,10 @@ pub(super) struct PromisedHandoff {
 }
 
 impl Waiting {
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
-            unread: true,
-            read_at: Moment::from_nanos(0),
-            in_doubt: false,
-            claim_wait: Duration::ZERO,
-            checked_at: None,
-            looked_at: None,
-            cooling_until: None,
-            takeover_request: None,
-            promised: None,
-            warned: None,
+            read_at: Some(Moment::default()),
+            ..Self::default()
         }
     }
 
@@ -117,8 +108,8 @@ impl Waiting {
         if let Some(promised) = self.promised.filter(|it| at.now < it.until) {
             timers.push((promised.look_at.max(retry_at), Timer::Read));
         }
-        if self.unread {
-            timers.push((self.read_at.max(retry_at), Timer::Read));
+        if let Some(read_at) = self.read_at {
+            timers.push((read_at.max(retry_at), Timer::Read));
         } else if let Some(look_at) = self.look_for_fence_at(at) {
             timers.push((look_at.max(retry_at), Timer::Read));
         } else if at.paused && !mutated!(ClaimWhilePaused) {
@@ -166,9 +157,9 @@ impl Waiting {
     pub fn record_changed(&mut self, at: &Scene) {
         self.claim_wait = at.claim_wait();
         if self.in_doubt {
-            self.read_at = at.now;
-        } else {
-            self.unread &= !at.observed_role.was_read();
+            self.read_at = Some(at.now);
+        } else if at.observed_role.was_read {
+            self.read_at = None;
         }
         if at.observed_role.shows_less() {
             self.must_read(at.now, false);
@@ -183,7 +174,7 @@ impl Waiting {
         news: bool,
         sent: Moment,
     ) -> Phase {
-        self.unread = false;
+        self.read_at = None;
         self.in_doubt = false;
         self.checked_at = Some(at.now);
         self.looked_at = Some(sent);
@@ -225,8 +216,7 @@ impl Waiting {
 
     /// Demands a new read of the keys, at `read_at` unless the watch shows them first.
     pub fn must_read(&mut self, read_at: Moment, in_doubt: bool) {
-        self.unread = true;
-        self.read_at = read_at;
+        self.read_at = Some(read_at);
         self.in_doubt |= in_doubt;
     }
 
@@ -310,7 +300,7 @@ impl Waiting {
         at.wire.attempts.settle(claim.beat, entry.revision);
         let last_call = at.lease_until(claim.sent) - at.settings.stop_budget;
         if at.observed_role.fence_over() > claim.beside {
-            at.observed_role.overtaken(at.now);
+            at.observed_role.wait_longest(at.now);
         } else if self.cooling_until.is_none() && at.now < last_call {
             return self.claimed(at, claim, entry.revision, bucket_known);
         }
@@ -371,7 +361,7 @@ impl Waiting {
     /// An operator says that the writer of the observed message no longer leads.
     pub fn end_lease(self, at: &mut Scene, request: RequestId, revision: u64) -> Phase {
         let observed_role = &mut at.observed_role;
-        let reply = if observed_role.was_read() && observed_role.claim_over() == revision {
+        let reply = if observed_role.was_read && observed_role.claim_over() == revision {
             observed_role.end_lease(at.now);
             Reply::Noted
         } else {

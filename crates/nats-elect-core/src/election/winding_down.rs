@@ -20,9 +20,7 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, Hash)]
 pub(super) struct WindingDown {
     pub held: Held,
-    pub cause: EndCause,
-    pub fencing_token: FencingToken,
-    pub started: Moment,
+    pub term: EndedTerm,
     lease: Lease,
     handler: Handler,
     /// The handler may wind down until then, within the lease.
@@ -30,6 +28,14 @@ pub(super) struct WindingDown {
     /// The message that a release will replace. `None` if the role is not to be freed.
     pub replaced: Option<Replaced>,
     pub succession: Succession,
+}
+
+/// A term that was led, and why it ended.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct EndedTerm {
+    pub fencing_token: FencingToken,
+    pub started: Moment,
+    pub cause: EndCause,
 }
 
 /// The lease under which a handler winds down.
@@ -119,9 +125,11 @@ impl WindingDown {
         }
         Self {
             held,
-            cause,
-            fencing_token,
-            started: leadership.started,
+            term: EndedTerm {
+                fencing_token,
+                started: leadership.started,
+                cause,
+            },
             lease: if is_renewed_after(cause) {
                 Lease::Renewed
             } else {
@@ -192,7 +200,7 @@ impl WindingDown {
     pub fn note_overrun(mut self, at: &mut Scene) -> Phase {
         self.handler = Handler::Overrun;
         self.revoke(at);
-        let fencing_token = self.fencing_token;
+        let fencing_token = self.term.fencing_token;
         at.tell(Event::HandlerOverrun { fencing_token });
         Phase::WindingDown(self)
     }

@@ -46,7 +46,8 @@ pub struct Attempt {
 pub struct Attempts {
     incarnation: Uuid,
     first_beat: u64,
-    next_beat: u64,
+    /// The beat of the next attempt. Attempts from this beat on are sent after now.
+    pub next_beat: u64,
     kept: VecDeque<Attempt>,
     /// Unanswered heartbeats of one term that are not kept one by one: the first of them, and the
     /// last beat.
@@ -160,11 +161,6 @@ impl Attempts {
         among.then_some(Attempt { beat, ..first })
     }
 
-    /// The beat of the next attempt. Attempts from this beat on are sent after now.
-    pub const fn next_beat(&self) -> u64 {
-        self.next_beat
-    }
-
     /// The attempt with this nonce, if it is ours and remembered.
     pub fn find(&self, nonce: Option<Nonce>) -> Option<Attempt> {
         let nonce = nonce.filter(|n| n.incarnation == self.incarnation)?;
@@ -206,26 +202,18 @@ impl Attempts {
         })
     }
 
+    /// Forgets when confirmed writes were sent.
+    pub fn forget_sending(&mut self) {
+        for attempt in self.kept.iter_mut().filter(|it| it.settled.is_some()) {
+            attempt.sent = Moment::default();
+        }
+    }
+
     /// Whether an unanswered write of this term may still turn up.
     pub fn in_doubt(&self, term: TermId) -> bool {
         self.kept
             .iter()
             .any(|a| a.term == term && a.settled.is_none())
-    }
-
-    /// For model checkers: see `Election::hash_state`.
-    pub fn normalised(&self) -> Self {
-        let mut it = Self {
-            // These only need to be different from the ones in use.
-            first_beat: 0,
-            next_beat: 0,
-            ..self.clone()
-        };
-        // A confirmed write starts no other lease, so its send time no longer matters.
-        for attempt in it.kept.iter_mut().filter(|it| it.settled.is_some()) {
-            attempt.sent = Moment::default();
-        }
-        it
     }
 }
 

@@ -80,16 +80,6 @@ impl Held {
         }
     }
 
-    /// The lease when no heartbeat follows any more, so that none is due or in doubt.
-    pub fn at_rest(self) -> Self {
-        Self {
-            renew_at: Moment::default(),
-            doubt: Doubt::None,
-            refusals: 0,
-            ..self
-        }
-    }
-
     /// Whether a doubtful heartbeat needs a read before the next one.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt != Doubt::None

@@ -1,7 +1,6 @@
 //! The reads and writes under way. Each may be answered late.
 
 use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use super::attempts::Attempt;
@@ -180,31 +179,5 @@ impl Operations {
         };
         self.timeout
             .answered(now.since(sent), what.round_trips(), late);
-    }
-
-    /// When the read under way was sent.
-    pub fn read_sent(&self) -> Option<Moment> {
-        match self.pending?.what {
-            Operation::Read { sent } => Some(sent),
-            Operation::Write(_) | Operation::Void => None,
-        }
-    }
-
-    /// For model checkers: see `Election::hash_state`.
-    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            pending,
-            late,
-            last_write,
-            timeout,
-            // It only needs to be greater than the ones in use.
-            last_op: _,
-        } = self;
-        let read_sent = self.read_sent().unwrap_or(now);
-        let what = |operation: &Pending| operation.what;
-        let late: Vec<_> = late.iter().map(what).collect();
-        (pending.as_ref().map(what), late).hash(hasher);
-        let before_read = last_write.map(|sent| sent < read_sent);
-        (before_read, timeout.slow()).hash(hasher);
     }
 }

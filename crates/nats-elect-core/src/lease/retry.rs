@@ -1,7 +1,6 @@
 //! When to try again: jittered exponential backoff, and a circuit breaker that slows attempts down
 //! but never ends them.
 
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use crate::config::RetrySettings;
@@ -20,6 +19,9 @@ pub struct Retry {
     /// tells what became of a write.
     any_at: Moment,
 }
+
+/// So many failures in a row open the circuit breaker.
+const MOST_FAILURES: u32 = 10;
 
 /// So many requests in a row of an instance without a lease may meet another write under way. A
 /// server that goes on to say so and stores nothing is out of order, such as a stream's former
@@ -80,14 +82,10 @@ impl Retry {
         let kind = &mut self.kinds[kind(request)];
         if lasting {
             kind.lasting = true;
-            kind.failures = kind.failures.max(self.config.max_attempts - 1);
+            kind.failures = kind.failures.max(MOST_FAILURES - 1);
         }
         kind.failures = kind.failures.saturating_add(1);
-        let delay = if kind.failures >= self.config.max_attempts {
-            self.config.max_backoff
-        } else {
-            backoff(&self.config, kind.failures)
-        };
+        let delay = backoff(&self.config, kind.failures);
         let jitter = 1.0 + self.config.jitter * (2.0 * chance - 1.0);
         let limit = limit.unwrap_or(self.config.max_backoff);
         let after = |pause: Duration| now + pause.mul_f64(jitter.clamp(0.0, 2.0)).min(limit);
@@ -162,32 +160,18 @@ impl Retry {
 
     /// Whether the circuit breaker is open: attempts of a kind are slowed down.
     pub fn is_open(&self) -> bool {
-        let most = self.config.max_attempts;
         let mut kinds = self.kinds.iter();
-        kinds.any(|kind| kind.lasting || kind.failures >= most)
-    }
-
-    /// For model checkers: see `Election::hash_state`.
-    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let mut kinds = self.kinds;
-        for kind in &mut kinds {
-            kind.failures = kind.failures.min(self.config.max_attempts);
-            kind.contended = kind.contended.min(MOST_CONTENDED);
-            kind.at = kind.at.max(now);
-        }
-        (kinds, self.any_at.max(now)).hash(hasher);
+        kinds.any(|kind| kind.lasting || kind.failures >= MOST_FAILURES)
     }
 }
 
 /// The pause after so many failures in a row, without jitter.
 fn backoff(config: &RetrySettings, failures: u32) -> Duration {
-    let exponent = i32::try_from(failures - 1).unwrap_or(i32::MAX);
-    let seconds = config.initial_backoff.as_secs_f64() * config.backoff_multiplier.powi(exponent);
-    if seconds >= config.max_backoff.as_secs_f64() {
-        config.max_backoff
-    } else {
-        Duration::from_secs_f64(seconds)
+    if failures >= MOST_FAILURES {
+        return config.max_backoff;
     }
+    let doubled = config.initial_backoff * (1 << (failures - 1));
+    doubled.min(config.max_backoff)
 }
 
 /// The timeout of requests. It is the request timeout, or longer if answers have come later than
@@ -226,10 +210,6 @@ impl AdaptiveTimeout {
             None => return,
         };
         self.slow = (slow * 3 / 2 > self.timeout).then_some(slow);
-    }
-
-    pub const fn slow(&self) -> Option<Duration> {
-        self.slow
     }
 }
 
@@ -304,7 +284,7 @@ mod tests {
         let now = Moment::from_nanos(0);
         for failures in 1..30 {
             retry.failed(BucketRequest::Read, now, 0.5, None, false);
-            assert_eq!(retry.is_open(), failures >= steady().max_attempts);
+            assert_eq!(retry.is_open(), failures >= MOST_FAILURES);
         }
         retry.succeeded(BucketRequest::Read);
         assert!(!retry.is_open());
@@ -321,7 +301,7 @@ mod tests {
             let look = retry.at(BucketRequest::Read).since(now);
             assert_eq!(look, steady().initial_backoff);
             retry.succeeded(BucketRequest::Read);
-            assert_eq!(retry.is_open(), failures >= steady().max_attempts);
+            assert_eq!(retry.is_open(), failures >= MOST_FAILURES);
             assert_eq!(retry.at(BucketRequest::Claim), at);
             assert_eq!(retry.at(BucketRequest::Read), Moment::from_nanos(0));
         }

@@ -1,6 +1,5 @@
 //! The wire to the bucket: one request at a time, and what each answer is an answer to.
 
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -155,23 +154,5 @@ impl Wire {
             self.retry.succeeded(BucketRequest::Read);
         }
         Some(sent)
-    }
-
-    /// Feeds a hasher everything that decides what becomes of requests, for model checkers. Since
-    /// when the link is down matters only to its user.
-    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        let Self {
-            link,
-            bucket,
-            attempts,
-            operations,
-            retry,
-            reopen_at,
-        } = self;
-        let link = (!matches!(link, Link::Down { .. })).then_some(link);
-        let reopen_at = reopen_at.map(|at| at.max(now));
-        (link, bucket, reopen_at, attempts.normalised()).hash(hasher);
-        operations.hash_state(now, hasher);
-        retry.hash_state(now, hasher);
     }
 }

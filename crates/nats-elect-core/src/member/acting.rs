@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::effect::Effect;
 use super::failures::Failures;
 use super::peers::Peers;
 use super::unit::UnitId;
@@ -37,17 +38,10 @@ pub(super) struct Acting {
     pub failures: Failures,
 }
 
-/// A change of a handler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Start(UnitId, u64),
-    Cancel(UnitId, Moment),
-}
-
 impl Acting {
     /// Takes a newer map. `None`: one that can't be followed, by which nothing acts. Terms of the
     /// epoch, whose lease lasts until a moment, go on if it owns their units there, too.
-    pub fn follow(&mut self, map: Option<&Map>, epoch: Epoch, until: Moment) -> Vec<Change> {
+    pub fn follow(&mut self, map: Option<&Map>, epoch: Epoch, until: Moment) -> Vec<Effect> {
         let owns = |unit: &UnitId| {
             let owner = map.and_then(|map| map.owner(unit.place_in(map)?));
             owner == Some(epoch)
@@ -76,7 +70,7 @@ impl Acting {
     }
 
     /// Tells all handlers of an epoch to end, or all of the process.
-    pub fn end_all(&mut self, epoch: Option<Epoch>, until: Moment) -> Vec<Change> {
+    pub fn end_all(&mut self, epoch: Option<Epoch>, until: Moment) -> Vec<Effect> {
         // Each was told before.
         if self.ending.len() + self.overrun.len() == self.terms.len() {
             return Vec::new();
@@ -87,8 +81,8 @@ impl Acting {
         self.cancel(units, until)
     }
 
-    fn cancel(&mut self, units: Vec<UnitId>, until: Moment) -> Vec<Change> {
-        let mut changes = Vec::new();
+    fn cancel(&mut self, units: Vec<UnitId>, until: Moment) -> Vec<Effect> {
+        let mut effects = Vec::new();
         for unit in units {
             if let Some(term) = self.terms.get_mut(&unit)
                 && term.ending.is_none()
@@ -98,10 +92,10 @@ impl Acting {
                     self.behind.remove(&unit);
                 }
                 self.ending.insert((until, unit.clone()));
-                changes.push(Change::Cancel(unit, until));
+                effects.push(Effect::Cancel { unit, until });
             }
         }
-        changes
+        effects
     }
 
     /// The epoch is no more: nothing of it begins, and no record tells its exceptions.
@@ -114,6 +108,8 @@ impl Acting {
     /// Lets terms act by the followed map, and begins others, as far as rule 1 allows. Nothing begins
     /// unless the member `may_begin`. If nothing has changed but that the handler of a unit has ended,
     /// that one is `freed`: thousands may end in a row, and none is looked at for each other.
+    ///
+    /// Returns the units whose terms begin.
     pub fn advance(
         &mut self,
         map: &Map,
@@ -121,7 +117,7 @@ impl Acting {
         peers: &Peers,
         may_begin: bool,
         freed: Option<&UnitId>,
-    ) -> Vec<Change> {
+    ) -> Vec<UnitId> {
         let is_clear = |unit: &UnitId, place: u32| {
             map.waits_for(place).all(|(other, number)| {
                 other == epoch
@@ -157,20 +153,17 @@ impl Acting {
             let begins = is_free && is_clear(&unit, *place);
             begins.then_some((*place, unit))
         });
-        let units: Vec<_> = units.collect();
-        let mut changes = Vec::new();
-        for (place, unit) in units {
-            self.begin.remove(&place);
-            let token = map.sequence();
+        let (places, units): (Vec<_>, Vec<_>) = units.unzip();
+        for (place, unit) in places.iter().zip(&units) {
+            self.begin.remove(place);
             let term = Term {
                 epoch,
-                token,
+                token: map.sequence(),
                 ending: None,
             };
             self.terms.insert(unit.clone(), term);
-            changes.push(Change::Start(unit, token));
         }
-        changes
+        units
     }
 
     /// A handler has ended. Returns whether there was one.
@@ -201,7 +194,7 @@ impl Acting {
     }
 
     /// Tells the handler of a unit to end that fails here.
-    pub fn give_up(&mut self, now: Moment, unit: UnitId, until: Moment) -> Vec<Change> {
+    pub fn give_up(&mut self, now: Moment, unit: UnitId, until: Moment) -> Vec<Effect> {
         let acts = |it: &Term| it.ending.is_none();
         if !self.terms.get(&unit).is_some_and(acts) {
             return Vec::new();

@@ -110,12 +110,10 @@ impl Member {
 
     /// The reads ended.
     pub(super) fn collected(&mut self, op: OpId, found: Option<Vec<Found>>) {
-        let Step::Reads { over, op: it, own } = self.collecting.step else {
-            return;
+        let (over, own) = match self.collecting.step {
+            Step::Reads { over, op: it, own } if it == op => (over, own),
+            _ => return,
         };
-        if it != op {
-            return;
-        }
         self.collecting.step = Step::None;
         self.collecting.not_before = self.now + PAUSE;
         let (Some(found), Some(epoch)) = (found, self.epoch()) else {
@@ -169,13 +167,7 @@ impl Member {
                 let records = found.iter().filter_map(|it| self.peers.record(*it));
                 let members = records.map(AsRef::as_ref).filter(joins);
                 let members: Vec<_> = members.map(|it| it.epoch).collect();
-                Map::first(
-                    over,
-                    self.bucket,
-                    units.clone(),
-                    &members,
-                    found.iter().copied(),
-                )
+                Map::first(over, self.bucket, units.clone(), &members, found)
             }
         }
     }

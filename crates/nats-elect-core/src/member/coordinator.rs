@@ -46,7 +46,7 @@ pub(super) struct Coordinator {
     failed: Failed,
     tidy_at: Moment,
     /// When a member that tells a version came or went last.
-    rolled: Option<Moment>,
+    pub rolled: Option<Moment>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -65,11 +65,6 @@ impl Coordinator {
     /// Something may have to change at this moment.
     pub fn stir(&mut self, at: Moment) {
         self.cause = Some(self.cause.map_or(at, |cause| cause.min(at)));
-    }
-
-    /// A member that tells the version of its application came or went.
-    pub const fn roll(&mut self, now: Moment) {
-        self.rolled = Some(now);
     }
 
     /// Until when a rolling restart goes on.
@@ -127,7 +122,7 @@ impl Member {
     /// A newer value of the map's key was shown.
     pub(super) fn map_shown(&mut self) {
         if let Work::Stored { sequence, .. } = self.coordinator.work
-            && sequence <= self.following.shown()
+            && sequence <= self.following.shown
         {
             self.coordinator.work = Work::None;
         }
@@ -152,13 +147,9 @@ impl Member {
         if !self.is_due(delay) {
             return;
         }
-        if self.order_due(&map).is_some_and(|at| at <= self.now) {
-            if self.obey(&map) {
-                return;
-            }
-            if !self.is_due(delay) {
-                return;
-            }
+        let is_ordered = self.order_due(&map).is_some_and(|at| at <= self.now);
+        if is_ordered && (self.obey(&map) || !self.is_due(delay)) {
+            return;
         }
         if self.cause_due(&map, delay).is_some_and(|at| at <= self.now) {
             self.coordinator.cause = None;
@@ -245,21 +236,18 @@ impl Member {
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
     pub fn owners_have_to_wait(&self) -> bool {
         let any_waits = self.waits() || self.peers.any_waits();
-        any_waits && !self.following.has_owned() && !mutated!(FirstOwnersDespiteWaiting)
+        any_waits && !self.following.has_owned && !mutated!(FirstOwnersDespiteWaiting)
     }
 
     /// A plan is made.
     pub(super) fn planned(&mut self, base: u64, mut owners: BTreeMap<u32, Option<Epoch>>) {
-        let Work::Plans {
-            base: it,
-            is_repair,
-        } = self.coordinator.work
-        else {
-            return;
+        let is_repair = match self.coordinator.work {
+            Work::Plans {
+                base: it,
+                is_repair,
+            } if it == base => is_repair,
+            _ => return,
         };
-        if it != base {
-            return;
-        }
         self.coordinator.work = Work::None;
         let map = self.following.current().cloned();
         let Some(map) = map.filter(|map| map.sequence() == base) else {
@@ -421,7 +409,7 @@ impl Member {
             self.coordinator.failed = Failed::default();
         }
         match outcome {
-            WriteOutcome::Acked { revision } if *revision > self.following.shown() => {
+            WriteOutcome::Acked { revision } if *revision > self.following.shown => {
                 self.following.written(*revision);
                 self.coordinator.work = Work::Stored {
                     sequence: *revision,

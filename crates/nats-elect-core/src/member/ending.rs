@@ -98,7 +98,7 @@ impl Member {
         let Some(map) = self.following.current() else {
             return;
         };
-        let mut all = self.peers.ended().iter();
+        let mut all = self.peers.ended.iter();
         let next = all.find(|(it, _)| mutated!(RetiresNamed) || !map.epochs().contains(it));
         let Some((epoch, sequence)) = next.map(|(epoch, sequence)| (*epoch, *sequence)) else {
             self.retire_at = self.now + LONGEST_LEASE;
@@ -111,7 +111,7 @@ impl Member {
 
     pub(super) fn retire_due(&self, delay: Duration) -> Option<Moment> {
         let is_first = delay.is_zero() && self.following.current().is_some();
-        (is_first && !self.peers.ended().is_empty()).then_some(self.retire_at)
+        (is_first && !self.peers.ended.is_empty()).then_some(self.retire_at)
     }
 
     /// The write of a time to live ended. Many servers and buckets have none.

@@ -16,18 +16,18 @@ pub(super) struct Following {
     /// The sequence of the last map, whether the member can follow it or not.
     last: u64,
     /// The sequence of the newest value that was shown, and since when it is known.
-    shown: u64,
+    pub shown: u64,
     since: Moment,
     /// The sequence of the last map that this member wrote.
     written: u64,
-    /// Since when the key is known to be empty.
-    missing: Option<Moment>,
+    /// Since when the key is known to be empty, or when the next blank is due.
+    pub missing: Option<Moment>,
     /// When to read the key, as somebody follows a later map than was shown.
-    read_at: Option<Moment>,
+    pub read_at: Option<Moment>,
     /// Whether any map of this bucket that was shown had owners.
-    has_owned: bool,
+    pub has_owned: bool,
     /// A plan alone depends on it.
-    moves: Unhashed<Moves>,
+    pub moves: Unhashed<Moves>,
 }
 
 impl Following {
@@ -61,16 +61,6 @@ impl Following {
         if sequence > self.shown && !mutated!(LaterFollowersIgnored) {
             self.read_at.get_or_insert(now + AGAIN);
         }
-    }
-
-    /// When to read the key.
-    pub const fn read_due(&self) -> Option<Moment> {
-        self.read_at
-    }
-
-    /// The key is read.
-    pub const fn reads(&mut self) {
-        self.read_at = None;
     }
 
     /// A map of this member is stored at this sequence.
@@ -137,31 +127,6 @@ impl Following {
         let is_strange = self.is_strange() && !mutated!(LaterMapOverwritten);
         let is_foreign = self.shown > self.last && !is_strange;
         is_foreign.then_some((self.shown, self.since))
-    }
-
-    /// The sequence of the newest value that was shown.
-    pub const fn shown(&self) -> u64 {
-        self.shown
-    }
-
-    /// Since when the key is known to be empty.
-    pub const fn missing(&self) -> Option<Moment> {
-        self.missing
-    }
-
-    /// A blank was sent. The next one is due at this moment if nothing is shown.
-    pub const fn blank_again(&mut self, at: Moment) {
-        self.missing = Some(at);
-    }
-
-    /// The changes of owners, as they were shown.
-    pub fn moves(&self) -> &Moves {
-        &self.moves
-    }
-
-    /// Whether any unit is known to have had an owner in this bucket.
-    pub const fn has_owned(&self) -> bool {
-        self.has_owned
     }
 }
 

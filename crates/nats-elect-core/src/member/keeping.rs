@@ -28,7 +28,7 @@ pub(super) struct Keeping {
     /// The number of the last claim.
     claims: TermId,
     /// Whether a heartbeat is to be sent before it is due.
-    is_wanted: bool,
+    pub is_wanted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
@@ -84,14 +84,6 @@ impl Keeping {
         }
     }
 
-    /// When the heartbeat was sent that proves the lease, and the end of the lease.
-    pub const fn proved(&self) -> Option<(Moment, Moment)> {
-        match &self.phase {
-            Phase::In { held, .. } => Some((held.sent, held.until)),
-            Phase::Out | Phase::Claiming { .. } => None,
-        }
-    }
-
     /// The epoch that is claimed or held.
     pub const fn epoch(&self) -> Option<Epoch> {
         match &self.phase {
@@ -112,12 +104,7 @@ impl Keeping {
 
     /// The beat of the next heartbeat.
     pub const fn next_beat(&self) -> u64 {
-        self.wire.attempts.next_beat()
-    }
-
-    /// Asks for a heartbeat at once.
-    pub const fn want(&mut self) {
-        self.is_wanted = true;
+        self.wire.attempts.next_beat
     }
 
     /// Has the own key and the map read at a moment.
@@ -153,28 +140,20 @@ impl Keeping {
     fn due(&self, may_claim: bool) -> Option<(Moment, Task)> {
         let retry = &self.wire.retry;
         let may_send = self.wire.may_send();
+        let beat_at = retry.at(BucketRequest::Heartbeat);
         let (look_at, other) = match &self.phase {
-            Phase::Out => (
-                None,
-                may_claim.then(|| (retry.at(BucketRequest::Heartbeat), Task::Claim)),
-            ),
+            Phase::Out => (None, may_claim.then_some((beat_at, Task::Claim))),
             Phase::Claiming {
                 look_at, give_up, ..
             } => (*look_at, Some((*give_up, Task::GiveUp))),
             Phase::In { held, .. } if held.is_in_doubt() => (Some(Moment::default()), None),
             Phase::In { held, look_at, .. } => {
                 let renew_at = if self.is_wanted {
-                    Moment::default()
+                    beat_at
                 } else {
-                    held.renew_at
+                    beat_at.max(held.renew_at)
                 };
-                (
-                    *look_at,
-                    Some((
-                        renew_at.max(retry.at(BucketRequest::Heartbeat)),
-                        Task::Renew,
-                    )),
-                )
+                (*look_at, Some((renew_at, Task::Renew)))
             }
         };
         let look = look_at.map(|at| (at.max(retry.at(BucketRequest::Read)), Task::Look));
@@ -286,10 +265,8 @@ impl Member {
             // Nothing of ours is under the key, and nothing will be.
             (Phase::Claiming { epoch, .. }, WriteOutcome::Conflict { .. }) => {
                 let epoch = *epoch;
-                self.keeping
-                    .wire
-                    .retry
-                    .wait_until(BucketRequest::Heartbeat, next);
+                let retry = &mut self.keeping.wire.retry;
+                retry.wait_until(BucketRequest::Heartbeat, next);
                 self.drop_epoch(epoch);
             }
             (Phase::Claiming { epoch, .. }, WriteOutcome::Failed(failure))
@@ -437,7 +414,7 @@ impl Member {
         }
         self.doubt_confirmed(attempt.beat, sequence);
         let doubts = self.doubts();
-        let is_new = match &mut self.keeping.phase {
+        let extends = match &mut self.keeping.phase {
             Phase::In { held, .. } if doubts && !mutated!(DoubtExtends) => {
                 held.stored(sequence);
                 held.renew_at = held.renew_at.max(next);
@@ -446,7 +423,8 @@ impl Member {
             Phase::In { held, look_at, .. } => {
                 *look_at = look_at.filter(|_| sequence < held.revision);
                 held.extend(sequence, attempt.sent, until, held.renew_at.max(next));
-                false
+                let (until, proved) = (held.until, held.sent);
+                Some(Effect::Extend { until, proved })
             }
             phase => {
                 let held = Held::of(&attempt, sequence, until, next);
@@ -456,10 +434,10 @@ impl Member {
                     held,
                     look_at,
                 };
-                true
+                None
             }
         };
-        self.leased(is_new, &attempt, sequence);
+        self.leased(extends, &attempt, sequence);
     }
 
     fn pace(&self) -> Duration {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::acting::{Acting, Change};
+use super::acting::Acting;
 use super::collect::Collecting;
 use super::coordinator::Coordinator;
 use super::effect::{Effect, Over};
@@ -178,9 +178,9 @@ impl Member {
             }
             Input::Unhealthy(unit) => {
                 if let Some((_, until)) = self.keeping.lease() {
-                    let changes = self.acting.give_up(self.now, unit, until);
-                    self.tells |= !changes.is_empty();
-                    self.change(changes);
+                    let ends = self.acting.give_up(self.now, unit, until);
+                    self.tells |= !ends.is_empty();
+                    self.emit_all(ends);
                 }
             }
             Input::Planned { base, owners } => self.planned(base, owners),
@@ -223,21 +223,21 @@ impl Member {
             self.retire_ended(delay);
         }
         if std::mem::take(&mut self.tells) {
-            self.keeping.want();
+            self.keeping.is_wanted = true;
         }
         self.keep();
     }
 
     /// When to step with a tick, if nothing else comes before.
     pub fn wakeup(&self) -> Option<Moment> {
-        let until = self.keeping.lease().map(|(_, until)| until);
+        let until = self.lease_until();
         let mut due = vec![self.acting.due(), self.waits_until, until, self.leave_due()];
         if self.keeping.is_up() {
             due.extend([self.lost_due(), self.keep_due()]);
             if let Some(own) = self.epoch().filter(|_| self.is_caught_up) {
                 let delay = self.delay(own);
-                let blank = self.following.missing().map(|since| since + delay);
-                due.extend([blank, self.following.read_due(), self.peers.due(own, delay)]);
+                let blank = self.following.missing.map(|since| since + delay);
+                due.extend([blank, self.following.read_at, self.peers.due(own, delay)]);
                 due.extend([self.collect_wakeup(delay), self.coordinate_due(delay)]);
                 due.push(self.retire_due(delay));
             }
@@ -277,15 +277,15 @@ impl Member {
         });
     }
 
-    /// The lease is extended by a heartbeat at this sequence, or has begun by a claim.
-    pub(super) fn leased(&mut self, is_new: bool, by: &Attempt, sequence: u64) {
-        if is_new {
+    /// A heartbeat at this sequence `extends` the lease, or it has begun by a claim.
+    pub(super) fn leased(&mut self, extends: Option<Effect>, by: &Attempt, sequence: u64) {
+        if let Some(extends) = extends {
+            self.emit(extends);
+        } else {
             self.acting.forget_epoch();
             self.collecting.reset();
             self.tells = true;
             self.follow();
-        } else if let Some((proved, until)) = self.keeping.proved() {
-            self.emit(Effect::Extend { until, proved });
         }
         self.collect_confirmed(by.beat, sequence);
     }
@@ -331,24 +331,12 @@ impl Member {
     }
 
     pub(super) fn end_handlers(&mut self, epoch: Option<Epoch>, until: Moment) {
-        let changes = self.acting.end_all(epoch, until);
-        self.change(changes);
+        let ends = self.acting.end_all(epoch, until);
+        self.emit_all(ends);
     }
 
-    pub(super) fn change(&mut self, changes: Vec<Change>) {
-        let until = self.keeping.lease().map_or(self.now, |(_, until)| until);
-        for change in changes {
-            self.emit(match change {
-                Change::Start(unit, sequence) => {
-                    let token = FencingToken {
-                        epoch: self.bucket,
-                        sequence,
-                    };
-                    Effect::Start { unit, token, until }
-                }
-                Change::Cancel(unit, until) => Effect::Cancel { unit, until },
-            });
-        }
+    pub(super) fn emit_all(&mut self, effects: Vec<Effect>) {
+        self.out.0.extend(effects);
     }
 
     fn advance(&mut self) {
@@ -358,14 +346,22 @@ impl Member {
             return;
         }
         let freed = freed.filter(|_| !is_stirred);
-        if let (Some(map), Some(own)) = (self.following.acting().cloned(), self.epoch()) {
+        if let Some(map) = self.following.acting().cloned()
+            && let Some((own, until)) = self.keeping.lease()
+        {
             let leaves = self.left_at.is_some() && !mutated!(BeginsWhileLeaving);
             let may_begin = !leaves;
             let before = self.acting.exceptions();
             let acting = &mut self.acting;
-            let changes = acting.advance(&map, own, &self.peers, may_begin, freed.as_ref());
+            let begun = acting.advance(&map, own, &self.peers, may_begin, freed.as_ref());
             self.tells |= self.acting.exceptions() < before && map.waits_on(own);
-            self.change(changes);
+            let token = FencingToken {
+                epoch: self.bucket,
+                sequence: map.sequence(),
+            };
+            for unit in begun {
+                self.emit(Effect::Start { unit, token, until });
+            }
         }
     }
 
@@ -387,22 +383,15 @@ impl Member {
             };
             self.write(Purpose::Chore(epoch), key, over, value);
         }
-        if self.following.read_due().is_some_and(|at| at <= self.now) {
-            self.following.reads();
+        if self.following.read_at.is_some_and(|at| at <= self.now) {
+            self.following.read_at = None;
             self.emit(Effect::Read(self.map_key()));
         }
-        if self
-            .following
-            .missing()
-            .is_some_and(|since| since + delay <= self.now)
-        {
-            self.following.blank_again(self.now + AGAIN);
-            self.write(
-                Purpose::BlankMap,
-                self.map_key(),
-                Over::Sequence(0),
-                Vec::new(),
-            );
+        let missing = self.following.missing;
+        if missing.is_some_and(|since| since + delay <= self.now) {
+            self.following.missing = Some(self.now + AGAIN);
+            let (key, over) = (self.map_key(), Over::Sequence(0));
+            self.write(Purpose::BlankMap, key, over, Vec::new());
         }
     }
 

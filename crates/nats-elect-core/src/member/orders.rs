@@ -78,13 +78,11 @@ impl Member {
         if map.units() == units {
             return Some(Reply::Done);
         }
-        match map.resize(units.clone(), self.clear_in(map)) {
-            Ok(next) => {
-                self.write_map(&next);
-                None
-            }
-            Err(_) => Some(Reply::BadUnits),
-        }
+        let Ok(next) = map.resize(units.clone(), self.clear_in(map)) else {
+            return Some(Reply::BadUnits);
+        };
+        self.write_map(&next);
+        None
     }
 
     /// There is no room in the bucket for the map with these units.

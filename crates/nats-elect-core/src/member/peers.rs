@@ -89,7 +89,7 @@ pub(super) struct Peers {
     known: BTreeMap<Epoch, Peer>,
     over: BTreeSet<Epoch>,
     /// Epochs that are over, and whose keys show *ended* without a time to live, with its sequence.
-    ended: BTreeMap<Epoch, u64>,
+    pub ended: BTreeMap<Epoch, u64>,
     /// Epochs under whose keys nothing is known to be, and since when.
     absent: BTreeMap<Epoch, Moment>,
     /// When a chore may be tried again.
@@ -161,11 +161,6 @@ impl Peers {
             mutated!(MissingIsOver => { self.over.insert(epoch); });
             self.absent.entry(epoch).or_insert(now);
         }
-    }
-
-    /// The epochs whose keys show *ended* without a time to live, each with its sequence.
-    pub const fn ended(&self) -> &BTreeMap<Epoch, u64> {
-        &self.ended
     }
 
     /// The epoch's value is not there any more: a write over it was refused, or its member wrote over

@@ -71,7 +71,7 @@ impl Member {
             base: map.clone(),
             in_change: in_change.collect(),
             rolls_until: self.coordinator.rolls_until(self.now, &candidates),
-            moves: self.following.moves().clone(),
+            moves: self.following.moves.0.clone(),
             candidates,
             is_repair,
         }

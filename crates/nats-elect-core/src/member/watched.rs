@@ -12,7 +12,7 @@ const LOADS: Duration = Duration::from_secs(5);
 impl Member {
     pub(super) fn caught_up(&mut self) {
         self.is_caught_up = true;
-        if self.following.shown() == 0 {
+        if self.following.shown == 0 {
             self.following.miss(self.now);
         }
         self.miss_unknown();
@@ -50,8 +50,8 @@ impl Member {
     pub(super) fn follow(&mut self) {
         if let Some((epoch, until)) = self.keeping.lease() {
             let map = self.following.acting().map(AsRef::as_ref);
-            let changes = self.acting.follow(map, epoch, until);
-            self.change(changes);
+            let ends = self.acting.follow(map, epoch, until);
+            self.emit_all(ends);
         }
         self.is_stirred = true;
     }
@@ -69,7 +69,7 @@ impl Member {
         let was_there = tells_version(&self.peers);
         let news = self.peers.show(self.now, epoch, sequence, value);
         if was_there != tells_version(&self.peers) {
-            self.coordinator.roll(self.now);
+            self.coordinator.rolled = Some(self.now);
         }
         if news == News::Over {
             self.lost.remove(&epoch);

@@ -192,7 +192,6 @@ fn settings() -> RoleSettings {
     settings.health.timeout = never;
     settings.retry.initial_backoff = TICK;
     settings.retry.max_backoff = TICK;
-    settings.retry.backoff_multiplier = 1.0;
     settings.retry.jitter = 0.0;
     settings
 }

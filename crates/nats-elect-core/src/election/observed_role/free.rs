@@ -32,7 +32,7 @@ impl ObservedRole {
             latest.received,
             self.wait_for(latest),
         ) {
-            return Some(free_at.max(self.not_before));
+            return Some(free_at.max(self.quarantined_until));
         }
         let free_at = match self.trust(latest) {
             Some(trust) => trust
@@ -43,7 +43,7 @@ impl ObservedRole {
                 .held_until
                 .max(latest.received + self.wait_for(latest)),
         };
-        Some(free_at.max(self.not_before))
+        Some(free_at.max(self.quarantined_until))
     }
 
     /// When the role would be free by the message in its key, without the fence record. That one
@@ -56,7 +56,7 @@ impl ObservedRole {
         } else {
             self.shown_until(latest)
         };
-        Some(free_at.max(self.not_before))
+        Some(free_at.max(self.quarantined_until))
     }
 
     /// When the role would be free if the release with this hash came now.
@@ -75,7 +75,7 @@ impl ObservedRole {
     pub fn free_if_handed_over(&self) -> Moment {
         let latest = self.latest.as_ref();
         let others_until = latest.map(|latest| latest.others_until);
-        self.not_before.max(others_until.unwrap_or_default())
+        self.quarantined_until.max(others_until.unwrap_or_default())
     }
 
     /// Whether the message in the role's key can be claimed over without another read of both keys,
@@ -97,7 +97,7 @@ impl ObservedRole {
         };
         let latest = self.latest.as_ref();
         let shown = latest.map(|latest| self.shown_until(latest));
-        let why = if self.free_at() == Some(self.not_before) {
+        let why = if self.free_at() == Some(self.quarantined_until) {
             WaitReason::Lost
         } else if shown < self.free_at() {
             WaitReason::FenceRecord

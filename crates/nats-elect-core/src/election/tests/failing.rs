@@ -1,6 +1,6 @@
 //! Failed requests and lost links.
 
-use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger, tuned};
+use super::solo::{BUCKET, OLD_FENCE, Solo, entry, failure, free, ms, settings, stranger};
 use crate::event::{EndCause, Event, FailureKind};
 use crate::record::Content;
 use crate::status::{ConnectionStatus, RoleState};
@@ -153,19 +153,19 @@ fn a_denial_that_comes_late_is_reported() {
 }
 
 #[test]
-fn the_breaker_opens_after_max_attempts_failures_and_closes_after_a_success() {
-    let mut solo = Solo::new(tuned(|it| it.retry.max_attempts = 4), BUCKET);
+fn the_breaker_opens_after_ten_failures_and_closes_after_a_success() {
+    let mut solo = Solo::new(settings(|_| {}), BUCKET);
     let opened = |solo: &Solo| solo.told(|event| *event == Event::CircuitOpened);
     let mut times = Vec::new();
-    for attempt in 1..=8 {
+    for attempt in 1..=12 {
         while !solo.reads() {
             solo.wait(ms(1));
         }
         times.push(solo.now);
         solo.lose_read();
-        assert_eq!(opened(&solo), attempt == 4, "{attempt}");
+        assert_eq!(opened(&solo), attempt == 10, "{attempt}");
     }
-    let last = times[7].since(times[6]);
+    let last = times[11].since(times[10]);
     assert!(last >= ms(3600) && last <= ms(4000), "{last:?}");
     solo.wait(ms(4000));
     solo.read(Some(entry(100, Content::Opaque)), None);

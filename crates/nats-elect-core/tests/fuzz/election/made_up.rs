@@ -214,7 +214,6 @@ pub(super) fn settings(u: &mut Unstructured<'_>) -> Result<RoleSettings> {
     if u.ratio(1, 4)? {
         settings.health.max_consecutive_failures = u.int_in_range(1..=3)?;
         let retry = &mut settings.retry;
-        retry.max_attempts = u.int_in_range(1..=3)?;
         retry.max_backoff = Duration::from_millis(u.int_in_range(50..=10_000)?);
         retry.initial_backoff = Duration::from_millis(50);
         retry.jitter = f64::from(u.int_in_range(0..=10)?) / 10.0;
