@@ -3,7 +3,7 @@
 //! reports the link to them, and restarts the monitor.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
@@ -77,13 +77,17 @@ impl Children {
             setup,
             supervisor,
         };
-        let (labels, routes) = (&children.setup.labels, &children.setup.routes);
-        let watch = Watch::new(children.supervisor.clone(), labels.clone(), routes.clone());
+        let watch = Watch {
+            supervisor: children.supervisor.clone(),
+            labels: children.setup.labels.clone(),
+            routes: children.setup.routes.clone(),
+            ends: Mutex::default(),
+        };
         let peers = Peers {
             instance: Arc::clone(&children.setup.instance),
-            routes: routes.clone(),
+            routes: children.setup.routes.clone(),
         };
-        children.attend(watch);
+        children.attend(Arc::new(watch));
         children.attend(Arc::new(peers));
         if let Some(publisher) = children.setup.publisher.clone() {
             children.attend(publisher);

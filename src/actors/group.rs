@@ -14,7 +14,7 @@ mod units;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -35,19 +35,17 @@ use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
 use crate::clock;
 use crate::metrics::{MemberLeases, UnitTermEnd};
 use crate::model::bequests::Bequests;
-use crate::model::config::{MemberConfig, RoleSettings};
-use crate::role::{GroupRequest, GroupScope, Instance};
+use crate::model::config::MemberConfig;
+use crate::role::{GroupRequest, GroupScope};
 use crate::store::AssignmentDelivery;
 use nats_elect_core::assignment::{Epoch, LONGEST_LEASE, Map, Profile, Value};
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
-use nats_elect_core::{Moment, RequestId};
+use nats_elect_core::{Moment, RequestId, TermId};
 
 pub(super) struct GroupActor;
 
 /// The setup of a member of one group.
 pub(super) struct GroupSetup {
-    pub instance: Arc<Instance>,
-    pub settings: RoleSettings,
     pub member: MemberConfig,
     pub scope: Arc<GroupScope>,
     pub leases: Arc<MemberLeases>,
@@ -63,8 +61,6 @@ pub(super) struct GroupSetup {
 }
 
 pub(super) struct GroupState {
-    instance: Arc<Instance>,
-    settings: RoleSettings,
     scope: Arc<GroupScope>,
     bequests: Option<Arc<Bequests>>,
     /// The epoch that a companion process knows.
@@ -99,7 +95,9 @@ pub(super) struct GroupState {
     compared: (u64, bool),
     /// The kind of units of the map that was shown last.
     other_kind: Option<&'static str>,
-    /// Units whose handlers have begun or end since the board was written.
+    /// The terms that were told to act.
+    acting: BTreeMap<UnitId, TermId>,
+    /// Units whose handlers have begun or end since the board was shown.
     stirred: BTreeSet<UnitId>,
     stopping: Option<Stopping>,
     has_left: bool,
@@ -126,8 +124,6 @@ impl Actor for GroupActor {
         setup: GroupSetup,
     ) -> Result<GroupState, ActorProcessingErr> {
         let GroupSetup {
-            instance,
-            settings,
             member,
             scope,
             leases,
@@ -138,6 +134,7 @@ impl Actor for GroupActor {
             generation,
             supervisor,
         } = setup;
+        let (instance, settings) = (&scope.instance, &scope.settings);
         let profile = Profile {
             cordoned,
             zone: instance.meta.get("zone").cloned(),
@@ -166,7 +163,12 @@ impl Actor for GroupActor {
             None => member,
         };
         let meter = Meter::new(leases, &scope.meter);
-        let watch = GroupWatch::new(scope.name.clone(), myself.clone(), supervisor.clone());
+        let watch = Arc::new(GroupWatch {
+            group: scope.name.clone(),
+            member: myself.clone(),
+            supervisor: supervisor.clone(),
+            ends: Mutex::default(),
+        });
         let down = Link::Down {
             since: clock::now(),
         };
@@ -176,8 +178,6 @@ impl Actor for GroupActor {
         // The first step is taken outside the start, so that a failure restarts this actor alone.
         myself.send_message(GroupMsg::Ordered(MemberOrder::LinkChanged(link)))?;
         Ok(GroupState {
-            instance,
-            settings,
             scope,
             bequests,
             bequeathed: None,
@@ -204,6 +204,7 @@ impl Actor for GroupActor {
             differs: None,
             compared: (0, false),
             other_kind: None,
+            acting: BTreeMap::new(),
             stirred: BTreeSet::new(),
             stopping: None,
             has_left: false,
@@ -216,7 +217,7 @@ impl Actor for GroupActor {
         message: GroupMsg,
         state: &mut GroupState,
     ) -> Result<(), ActorProcessingErr> {
-        let span = state.instance.span();
+        let span = state.scope.instance.span();
         span.in_scope(|| state.take(&myself, message));
         Ok(())
     }
@@ -261,7 +262,7 @@ impl GroupState {
             }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
-            GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
+            GroupMsg::Ask(unit, term, request) => self.asked(myself, unit, term, request),
             GroupMsg::AskGroup(request) => self.asked_group(myself, request),
         }
         self.give_up_proofs();
@@ -330,7 +331,7 @@ impl GroupState {
             Effect::Reopen => {
                 let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
                 // By then the bucket may be another one.
-                myself.send_after(self.settings.heartbeat, || GroupMsg::LinkAgain);
+                myself.send_after(self.scope.settings.heartbeat, || GroupMsg::LinkAgain);
             }
             Effect::Rewatch => {
                 self.to_watch.send_replace(self.link.clone());

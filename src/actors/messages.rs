@@ -214,8 +214,8 @@ pub(crate) enum GroupMsg {
     Handler(UnitId, HandlerReport),
     /// The handler of this unit was asked whether it is well, or that of all shards.
     HealthChecked(Option<UnitId>, bool),
-    /// A request of the handler of this unit, in the term of this sequence.
-    Ask(UnitId, u64, Request),
+    /// A request of the handler of this unit, in this term.
+    Ask(UnitId, TermId, Request),
     /// A request about the group.
     AskGroup(GroupRequest),
 }

@@ -18,7 +18,7 @@ use super::announce::announce;
 use super::children::{Children, ChildrenSetup};
 use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
-use super::membership::{Membership, MembershipSetup};
+use super::membership::{Groups, Membership};
 use super::messages::{ElectionMsg, MemberOrder, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
@@ -27,7 +27,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::Bequests;
-use crate::model::config::AdminConfig;
+use crate::model::config::{AdminConfig, MemberConfig};
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
 use nats_elect_core::event::Event;
@@ -50,8 +50,9 @@ pub(crate) struct Supervise {
     pub admin: AdminConfig,
     /// Where elections note their terms for a companion process, if there is one.
     pub bequests: Option<Arc<Bequests>>,
-    /// Present if this instance has groups.
-    pub membership: Option<MembershipSetup>,
+    pub groups: Arc<Groups>,
+    /// The settings of this instance as a member of them.
+    pub member: MemberConfig,
     pub ready: oneshot::Sender<Result<Opened, Error>>,
 }
 
@@ -93,14 +94,12 @@ impl Actor for SupervisorActor {
         let (instance, bequests) = (setup.instance, setup.bequests);
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let groups = setup.membership.as_ref();
-        let groups = groups.map_or_else(Arc::default, |it| Arc::clone(&it.groups));
         let admin_handler = setup.admin.enabled.then(|| {
             AdminHandler::new(
                 Arc::clone(&instance),
                 &setup.admin.subject_prefix,
                 setup.registry.clone(),
-                groups,
+                Arc::clone(&setup.groups),
                 myself.clone(),
                 bequests.clone(),
             )
@@ -115,16 +114,14 @@ impl Actor for SupervisorActor {
             admin_handler,
         };
         let children = Children::start(children, myself, setup.start_timeout, setup.ready).await?;
-        let memberships = setup.membership.map_or_else(Vec::new, |setup| {
-            Membership::all(&setup, &instance, bequests.as_ref())
-        });
+        let (groups, member) = (&setup.groups, &setup.member);
         Ok(SupervisorState {
+            memberships: Membership::all(groups, member, &instance, bequests.as_ref()),
             children,
             instance,
             routes: setup.routes,
             registry: setup.registry,
             roles: HashMap::new(),
-            memberships,
             generations: 0,
             bequests,
             stopping: None,

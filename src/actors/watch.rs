@@ -20,26 +20,11 @@ use nats_elect_core::duration::rounded;
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Watch {
-    supervisor: ActorRef<SupervisorMsg>,
-    labels: InstanceLabels,
-    routes: Routes,
+    pub supervisor: ActorRef<SupervisorMsg>,
+    pub labels: InstanceLabels,
+    pub routes: Routes,
     /// The ends of watches that were logged.
-    ends: Mutex<Repeated>,
-}
-
-impl Watch {
-    pub fn new(
-        supervisor: ActorRef<SupervisorMsg>,
-        labels: InstanceLabels,
-        routes: Routes,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            supervisor,
-            labels,
-            routes,
-            ends: Mutex::default(),
-        })
-    }
+    pub ends: Mutex<Repeated>,
 }
 
 /// A watch that begins again shows everything that was missed, in a recreated bucket too.

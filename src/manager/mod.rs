@@ -21,7 +21,7 @@ pub use self::group::GroupHandle;
 pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
 pub use self::stop_options::{Release, StopOptions};
-use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
+use crate::actors::{ElectionMsg, ElectionThread, Groups, Routes, SupervisorMsg};
 use crate::clock;
 use crate::error::Error;
 use crate::group::Group;
@@ -100,21 +100,15 @@ impl Fleet {
         }
         Ok(scopes)
     }
-}
 
-impl Fleet {
-    /// Returns what this instance's membership begins with, or nothing if it has no groups.
-    fn groups(
-        &self,
-        groups: Vec<Group>,
-        member: &MemberConfig,
-    ) -> Result<Option<MembershipSetup>, Error> {
+    /// Returns the groups of this instance.
+    fn groups(&self, groups: Vec<Group>, member: &MemberConfig) -> Result<Groups, Error> {
+        let mut scopes = Groups::new();
         if groups.is_empty() {
-            return Ok(None);
+            return Ok(scopes);
         }
         member.check()?;
         let settings = member.settings()?;
-        let mut scopes = Groups::new();
         for group in groups {
             let scope = group.on(&self.instance, &settings, &self.runtime)?;
             let name = scope.name.clone();
@@ -122,12 +116,7 @@ impl Fleet {
                 return Err(Error::DuplicateGroup(name));
             }
         }
-        let groups = Arc::new(scopes);
-        Ok(Some(MembershipSetup {
-            settings,
-            member: member.clone(),
-            groups,
-        }))
+        Ok(scopes)
     }
 }
 
@@ -181,8 +170,11 @@ impl RoleManager {
 
     /// Returns a probe that checks this instance, for health endpoints.
     pub fn probe(&self) -> Probe {
-        let (registry, groups) = (self.fleet.registry.clone(), Arc::clone(&self.groups));
-        Probe::new(registry, groups, self.thread.supervisor.clone())
+        Probe {
+            registry: self.fleet.registry.clone(),
+            groups: Arc::clone(&self.groups),
+            supervisor: self.thread.supervisor.clone(),
+        }
     }
 
     /// Takes part in the election of one more role.

@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Checks an instance, even after its manager has been moved elsewhere. A probe is cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
-    registry: RoleRegistry,
-    groups: Arc<Groups>,
-    supervisor: ActorRef<SupervisorMsg>,
+    pub(super) registry: RoleRegistry,
+    pub(super) groups: Arc<Groups>,
+    pub(super) supervisor: ActorRef<SupervisorMsg>,
 }
 
 /// Whether an instance can take part in its elections and own units of its groups.
@@ -66,18 +66,6 @@ pub struct GroupReadiness {
 }
 
 impl Probe {
-    pub(super) const fn new(
-        registry: RoleRegistry,
-        groups: Arc<Groups>,
-        supervisor: ActorRef<SupervisorMsg>,
-    ) -> Self {
-        Self {
-            registry,
-            groups,
-            supervisor,
-        }
-    }
-
     /// Checks whether the instance meets its own deadlines. Its actors must answer within a second.
     /// No handler of a role or of a unit may outlive its lease, including the handler of a role
     /// that is being removed.
@@ -133,7 +121,7 @@ impl Probe {
             })
             .collect();
         let readiness = |scope: &GroupScope| GroupReadiness {
-            ready: scope.read(|board| board.joined),
+            ready: scope.board.borrow().joined,
             connection: *scope.connection.borrow(),
         };
         let groups: BTreeMap<_, _> = self

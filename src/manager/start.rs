@@ -74,7 +74,7 @@ impl RoleManagerBuilder {
             keyring: self.keyring,
         };
         let scopes = fleet.scopes(roles)?;
-        let groups = fleet.groups(groups, &config.member)?;
+        let groups = Arc::new(fleet.groups(groups, &config.member)?);
         crate::metrics::describe();
         // The companion watches before the first claim.
         let last_will = if config.last_will.enabled {
@@ -100,7 +100,8 @@ impl RoleManagerBuilder {
             }),
             admin: config.admin,
             bequests: last_will.as_ref().map(Keeper::bequests),
-            membership: groups.clone(),
+            groups: Arc::clone(&groups),
+            member: config.member,
             ready,
         })
         .await
@@ -108,7 +109,7 @@ impl RoleManagerBuilder {
         // From here on dropping the manager ends the thread.
         let manager = RoleManager {
             fleet,
-            groups: groups.map_or_else(Arc::default, |membership| membership.groups),
+            groups,
             thread,
             last_will,
         };

@@ -24,7 +24,7 @@ pub use fenced::{FencedBatch, FencedEntry, FencedError, FencedStore};
 pub use fenced::{TestStore, WriteFault};
 pub(crate) use fleet::fleet;
 pub(crate) use group_requests::{GroupRequest, GroupView, Taker};
-pub(crate) use group_scope::{Board, GroupScope, UnitHandlers, UnitOnBoard};
+pub(crate) use group_scope::{Board, GroupScope, UnitHandlers};
 pub use group_scope::{GroupEvent, UnitOwner};
 pub(crate) use handler::ErasedHandler;
 pub use handler::{BoxError, BoxHandler, RoleHandler, handler_fn, try_handler_fn};

@@ -176,7 +176,9 @@ impl AdminHandler {
         if let Some(explanation) = scope.explain(&name).await {
             return Ok(explanation.cut(MOST_LISTED));
         }
-        if scope.read(|board| board.joined && !board.units.contains_key(&name)) {
+        let board = scope.board.borrow();
+        let map = board.map.as_ref().filter(|_| board.joined);
+        if map.is_some_and(|map| map.units().place_of(&name).is_none()) {
             return Err(scope.unknown(unit));
         }
         Err(not_here())

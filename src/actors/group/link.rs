@@ -43,9 +43,8 @@ impl GroupState {
             *known = status;
             changed
         });
-        if let Link::Up { bucket, info } = &link {
+        if let Link::Up { bucket, .. } = &link {
             self.scope.bucket.send_replace(Some(bucket.clone()));
-            self.scope.write(|board| board.bucket_epoch = info.epoch);
         }
         self.to_watch.send_replace(link);
         self.step(myself, Input::Link(self.link.to_core()));
@@ -53,9 +52,6 @@ impl GroupState {
 
     /// The creation time of the bucket, while there is a link to it.
     pub(super) fn bucket_epoch(&self) -> Option<u64> {
-        match &self.link {
-            Link::Up { info, .. } => Some(info.epoch),
-            Link::Down { .. } | Link::Unusable(_) => None,
-        }
+        self.link.up().map(|(_, epoch)| epoch)
     }
 }

@@ -20,7 +20,7 @@ impl GroupState {
         if now < self.loads_at {
             return;
         }
-        self.loads_at = now + self.settings.heartbeat / 2;
+        self.loads_at = now + self.scope.settings.heartbeat / 2;
         let running = self.running.iter();
         let acting = running.filter(|(_, it)| it.acts());
         let loads = acting.map(|(unit, it)| (unit, it.term.load()));
