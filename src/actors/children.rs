@@ -2,7 +2,6 @@
 //! where they are configured, the event publisher and the admin service. This module starts them,
 //! reports the link to them, and restarts the monitor.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,10 +22,8 @@ use super::{Link, Routes};
 use crate::clock;
 use crate::error::Error;
 use crate::metrics::InstanceLabels;
-use crate::model::leader_event::LeaderEvent;
 use crate::role::Instance;
 use crate::store::IfMissing;
-use nats_elect_core::name::RoleName;
 
 /// The data that the children need.
 pub(super) struct ChildrenSetup {
@@ -44,7 +41,7 @@ pub(super) struct ChildrenSetup {
 pub(super) struct Children {
     setup: ChildrenSetup,
     supervisor: ActorRef<SupervisorMsg>,
-    link: watch::Sender<Link>,
+    pub link: watch::Sender<Link>,
     monitor: ActorRef<MonitorMsg>,
     /// The number of crashes of the monitor.
     crashes: u32,
@@ -104,32 +101,8 @@ impl Children {
         self.tasks.spawn(attend(work, links).instrument(span));
     }
 
-    pub fn link(&self) -> Link {
-        self.link.borrow().clone()
-    }
-
-    pub fn link_changed(&self, link: Link) {
-        self.link.send_replace(link);
-    }
-
-    pub fn look_at_bucket(&self) {
-        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
-    }
-
-    pub fn reopen(&self, role: RoleName) {
-        let _ = self.monitor.send_message(MonitorMsg::Reopen(role));
-    }
-
-    pub fn publish(&self, event: LeaderEvent) {
-        if let Some(publisher) = &self.setup.publisher {
-            publisher.tell(event);
-        }
-    }
-
-    /// Returns a future that waits until everything is published.
-    pub fn all_published(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let publisher = self.setup.publisher.as_ref();
-        publisher.map(|publisher| publisher.all_published())
+    pub fn ask(&self, message: MonitorMsg) {
+        let _ = self.monitor.send_message(message);
     }
 
     #[cfg(test)]

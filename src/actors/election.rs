@@ -23,13 +23,13 @@ use super::latest_task::LatestTask;
 use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::namesake::{Namesake, other_application};
+use super::publisher::Publisher;
 use super::signatures::Signatures;
 use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
 use crate::model::bequests::{Bequests, Lease, Will};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
-use crate::store;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
 use nats_elect_core::event::{Event, FailureKind, Vacancy};
@@ -53,6 +53,8 @@ pub(super) struct ElectionSetup {
     pub generation: u64,
     pub link: Link,
     pub supervisor: ActorRef<SupervisorMsg>,
+    /// Without it nothing is published.
+    pub publisher: Option<Arc<Publisher>>,
     pub bequests: Option<Arc<Bequests>>,
 }
 
@@ -60,11 +62,10 @@ pub(super) struct ElectionState {
     election: Election,
     scope: Arc<RoleScope>,
     supervisor: ActorRef<SupervisorMsg>,
+    publisher: Option<Arc<Publisher>>,
     bequests: Option<Arc<Bequests>>,
     /// What was noted there last.
     bequest: Option<Bequest>,
-    bucket: Option<store::Bucket>,
-    running: Option<RunningTerm>,
     asked: Asked,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
@@ -130,10 +131,9 @@ impl Actor for ElectionActor {
             election: Election::new(candidate, clock::now()),
             scope,
             supervisor: setup.supervisor,
+            publisher: setup.publisher,
             bequests: setup.bequests,
             bequest: None,
-            bucket: None,
-            running: None,
             asked: Asked::default(),
             requests: HashMap::new(),
             next_request: 0,
@@ -171,7 +171,6 @@ impl ElectionState {
                     self.signatures.bucket_is(bucket.name(), info.epoch);
                     self.leaderless.bucket_is(info.epoch);
                     self.scope.bucket.send_replace(Some(bucket.clone()));
-                    self.bucket = Some(bucket.clone());
                 }
                 Input::Link(link.to_core())
             }
@@ -220,7 +219,6 @@ impl ElectionState {
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
-            // The handler's lease is still to be revoked, so `running` is kept until the next term.
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
                 Input::HandlerEnded { term, end }
             }
@@ -301,7 +299,7 @@ impl ElectionState {
             self.tell_leader(self.election.status().leader);
         }
         self.publish_status();
-        if let Some(running) = &self.running {
+        if let Some(running) = self.scope.running() {
             self.scope.labels.lease_remaining(running.remaining());
         }
         self.count_trouble();
@@ -356,8 +354,7 @@ impl ElectionState {
                 let report = move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 };
-                let running = RunningTerm::start(&self.scope, &start, id, span, report);
-                self.running = Some(running);
+                RunningTerm::start(&self.scope, &start, id, span, report);
                 // The claim was written before its fencing token was known, so an immediate
                 // heartbeat carries the first proof.
                 let request = RequestId::NOBODY;
@@ -373,10 +370,7 @@ impl ElectionState {
                 acting,
                 proved,
             } => {
-                let running = self
-                    .running
-                    .as_ref()
-                    .filter(|running| running.id() == term)?;
+                let running = self.running(term)?;
                 let settings = &self.scope.settings;
                 self.scope.labels.renewed(running.remaining(), settings);
                 let extended = running.extend(lease, proved)
@@ -445,9 +439,13 @@ impl ElectionState {
         }
     }
 
+    fn running(&self, term: TermId) -> Option<RunningTerm> {
+        self.scope.running().filter(|running| running.id() == term)
+    }
+
     fn with_term(&self, term: TermId, act: impl FnOnce(&RunningTerm)) {
-        if let Some(running) = self.running.as_ref().filter(|running| running.id() == term) {
-            act(running);
+        if let Some(running) = self.running(term) {
+            act(&running);
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_nats::{Client, Subject};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, AssignmentDelivery, BucketInfo, Denied, StoreError};
 use nats_elect_core::member::{Input, UnitId};
@@ -104,10 +103,6 @@ pub(crate) enum SupervisorMsg {
     StopTimedOut,
     /// Leave every election without a write, and then end.
     Abandon,
-    /// A term began or ended on this instance.
-    Tell(LeaderEvent),
-    /// Everything of this instance has ended. End when the publisher has published it.
-    Finish,
     /// End.
     End,
 }

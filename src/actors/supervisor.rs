@@ -19,7 +19,7 @@ use super::children::{Children, ChildrenSetup};
 use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Groups, Membership};
-use super::messages::{ElectionMsg, MemberOrder, SupervisorMsg};
+use super::messages::{ElectionMsg, MemberOrder, MonitorMsg, SupervisorMsg};
 use super::monitor::Opened;
 use super::publisher::{Publisher, PublisherSetup};
 use super::{Link, Routes};
@@ -63,6 +63,7 @@ pub(super) struct SupervisorState {
     routes: Routes,
     registry: RoleRegistry,
     children: Children,
+    publisher: Option<Arc<Publisher>>,
     roles: HashMap<RoleName, Role>,
     memberships: Vec<Membership>,
     generations: u64,
@@ -104,13 +105,14 @@ impl Actor for SupervisorActor {
                 bequests.clone(),
             )
         });
+        let publisher = setup.publisher.map(Publisher::new);
         let children = ChildrenSetup {
             instance: Arc::clone(&instance),
             labels,
             connection: setup.connection,
             if_missing: setup.if_missing,
             routes: setup.routes.clone(),
-            publisher: setup.publisher.map(Publisher::new),
+            publisher: publisher.clone(),
             admin_handler,
         };
         let children = Children::start(children, myself, setup.start_timeout, setup.ready).await?;
@@ -118,6 +120,7 @@ impl Actor for SupervisorActor {
         Ok(SupervisorState {
             memberships: Membership::all(groups, member, &instance, bequests.as_ref()),
             children,
+            publisher,
             instance,
             routes: setup.routes,
             registry: setup.registry,
@@ -147,8 +150,8 @@ impl Actor for SupervisorActor {
                 reply,
             } => state.remove_role(&role, release, reply),
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
-            SupervisorMsg::LookAtBucket => state.children.look_at_bucket(),
-            SupervisorMsg::Reopen(role) => state.children.reopen(role),
+            SupervisorMsg::LookAtBucket => state.children.ask(MonitorMsg::LookAtBucket),
+            SupervisorMsg::Reopen(role) => state.children.ask(MonitorMsg::Reopen(role)),
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(state.overrun());
             }
@@ -195,8 +198,6 @@ impl Actor for SupervisorActor {
                 state.abandon(&myself);
             }
             SupervisorMsg::Abandon => state.abandon(&myself),
-            SupervisorMsg::Tell(event) => state.children.publish(event),
-            SupervisorMsg::Finish => state.finish(&myself),
             SupervisorMsg::End => state.end(&myself),
         }
         Ok(())
@@ -237,7 +238,7 @@ impl SupervisorState {
         for member in &mut self.memberships {
             member.link_changed(&link);
         }
-        self.children.link_changed(link);
+        self.children.link.send_replace(link);
     }
 
     async fn start_member(
@@ -246,7 +247,7 @@ impl SupervisorState {
         member: usize,
     ) -> Result<(), ActorProcessingErr> {
         self.generations += 1;
-        let link = self.children.link();
+        let link = self.children.link.borrow().clone();
         let member = &mut self.memberships[member];
         member.start(self.generations, link, myself).await
     }
@@ -309,8 +310,9 @@ impl SupervisorState {
             generation: self.generations,
             scope: Arc::clone(scope),
             candidate,
-            link: self.children.link(),
+            link: self.children.link.borrow().clone(),
             supervisor: myself.clone(),
+            publisher: self.publisher.clone(),
             bequests: self.bequests.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;

@@ -22,7 +22,6 @@ pub use self::handle::{RoleHandle, StepDown};
 pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
 pub use self::stop_options::{Release, StopOptions};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, Routes, SupervisorMsg};
-use crate::clock;
 use crate::error::Error;
 use crate::group::Group;
 use crate::last_will::{Keeper, LastWillStatus};
@@ -32,7 +31,6 @@ use crate::model::status::RoleStatus;
 use crate::role::{
     Ask, ErasedHandler, Instance, Order, RoleHandler, RoleRegistry, RoleScope, SteppedDown,
 };
-use nats_elect_core::CoreStatus;
 use nats_elect_core::name::{GroupName, RoleName};
 
 /// One instance. It takes part in the elections of its roles, and runs the handler of each role
@@ -82,7 +80,6 @@ impl Fleet {
             ask,
             self.keyring.clone(),
             Arc::clone(&self.instance),
-            CoreStatus::initial(clock::now()),
         ))
     }
 

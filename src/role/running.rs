@@ -377,7 +377,6 @@ mod tests {
     use crate::model::config::RoleConfig;
     use crate::model::statement::Keyring;
     use crate::role::{BoxError, Instance, RoleHandler};
-    use nats_elect_core::CoreStatus;
     use nats_elect_core::application::Application;
     use nats_elect_core::name::{BucketName, InstanceId, RoleName};
     use nats_elect_core::token::LeaseToken;
@@ -418,7 +417,6 @@ mod tests {
             Arc::new(|_| {}),
             Keyring::default(),
             instance,
-            CoreStatus::initial(clock::now()),
         );
         let start = TermStart {
             term: TermId(1),

@@ -115,10 +115,6 @@ struct Notes {
 }
 
 impl RoleScope {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called in one place, with what a role consists of"
-    )]
     pub fn new(
         role: RoleName,
         settings: RoleSettings,
@@ -127,8 +123,8 @@ impl RoleScope {
         ask: Ask,
         keyring: Keyring,
         instance: Arc<Instance>,
-        status: CoreStatus,
     ) -> Arc<Self> {
+        let status = CoreStatus::initial(clock::now());
         let scope = Arc::new(Self {
             span: instance.election_span(&role),
             labels: instance.labels(&role),

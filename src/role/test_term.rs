@@ -24,7 +24,7 @@ use nats_elect_core::event::FailureKind;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
-use nats_elect_core::{CoreStatus, Failure, Reply, TermId, TermStart};
+use nats_elect_core::{Failure, Reply, TermId, TermStart};
 
 /// The lease of a new term. No test takes that long.
 const LEASE: Duration = Duration::from_secs(86_400);
@@ -113,7 +113,6 @@ impl TestTerm {
             ask,
             Keyring::default(),
             instance,
-            CoreStatus::initial(now),
         );
         scope.connection.send_replace(ConnectionStatus::Connected);
         let start = TermStart {

@@ -26,6 +26,11 @@ use nats_elect_core::{OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, Wr
 const BEHIND: Duration = Duration::from_millis(20);
 
 impl ElectionState {
+    /// The bucket on the current connection, or on the last one.
+    fn bucket(&self) -> Option<Bucket> {
+        self.scope.bucket.borrow().clone()
+    }
+
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let span = self.spans.write(&self.scope, &write);
         let Write {
@@ -34,7 +39,7 @@ impl ElectionState {
             mut kind,
             ..
         } = write;
-        let Some(bucket) = self.bucket.clone() else {
+        let Some(bucket) = self.bucket() else {
             return;
         };
         let role = self.scope.role.clone();
@@ -131,14 +136,14 @@ impl ElectionState {
     /// Returns the statement that a heartbeat of the current term signs, or nothing once the term
     /// is being wound down.
     fn signing(&self, record: &Record) -> Option<(RunningTerm, Unsigned)> {
-        let running = self.running.as_ref()?;
+        let running = self.scope.running()?;
         let fencing_token = running.in_office()?;
         let settings = &self.scope.settings;
         let lease_end = self.stepped + settings.ttl - settings.drift_margin();
         let unsigned = self
             .signatures
             .statement(record, fencing_token, lease_end)?;
-        Some((running.clone(), unsigned))
+        Some((running, unsigned))
     }
 
     pub(super) fn read(
@@ -148,7 +153,7 @@ impl ElectionState {
         within: Duration,
         may_wait: bool,
     ) {
-        let Some(bucket) = self.bucket.clone() else {
+        let Some(bucket) = self.bucket() else {
             return;
         };
         let role = self.scope.role.clone();
@@ -178,7 +183,7 @@ impl ElectionState {
         let unanswered = move || {
             let _ = hears.send_message(ElectionMsg::HealthUnanswered);
         };
-        let asked = self.scope.is_leader_well(self.running.clone(), unanswered);
+        let asked = self.scope.is_leader_well(self.scope.running(), unanswered);
         tokio::spawn(async move {
             let healthy = asked.await;
             let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
@@ -195,7 +200,6 @@ impl ElectionState {
         among: Heirs,
         within: Duration,
     ) {
-        let bucket = self.bucket.clone();
         let role = self.scope.role.clone();
         let myself = myself.clone();
         let tell = move |answer| {
@@ -204,7 +208,7 @@ impl ElectionState {
                 answer,
             });
         };
-        let Some(bucket) = bucket else {
+        let Some(bucket) = self.bucket() else {
             return tell(None);
         };
         if matches!(question, PeerRequest::Ready { to: None, .. }) {
@@ -235,7 +239,7 @@ impl ElectionState {
         let Some((_, reply)) = self.reply_to.take_if(|(last, _)| *last == reply_to) else {
             return;
         };
-        let Some(bucket) = self.bucket.clone() else {
+        let Some(bucket) = self.bucket() else {
             return;
         };
         let well =
