@@ -351,14 +351,14 @@ impl ElectionState {
                 self.publish_status();
                 let myself = myself.clone();
                 let (id, span) = self.spans.promoted(&self.scope, &start);
+                let term = Some(start.term);
                 let report = move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 };
-                RunningTerm::start(&self.scope, &start, id, span, report);
+                RunningTerm::start(&self.scope, start, id, span, report);
                 // The claim was written before its fencing token was known, so an immediate
                 // heartbeat carries the first proof.
                 let request = RequestId::NOBODY;
-                let term = Some(start.term);
                 return self
                     .signatures
                     .signs()

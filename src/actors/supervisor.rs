@@ -27,7 +27,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::Bequests;
-use crate::model::config::{AdminConfig, MemberConfig};
+use crate::model::config::{AdminConfig, MemberConfig, RoleSettings};
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
 use nats_elect_core::event::Event;
@@ -303,7 +303,7 @@ impl SupervisorState {
             incarnation: self.instance.incarnation,
             first_beat: self.generations * BEATS_PER_GENERATION,
             paused,
-            settings: scope.settings.clone(),
+            settings: RoleSettings::clone(&scope.settings),
         };
         self.generations += 1;
         let setup = ElectionSetup {

@@ -44,7 +44,7 @@ pub(crate) struct GroupScope {
     pub instance: Arc<Instance>,
     handlers: UnitHandlers,
     /// The settings of the member's lease, with those of the group.
-    pub settings: RoleSettings,
+    pub settings: Arc<RoleSettings>,
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
     /// Failures and fenced writes are counted as those of a role with the group's name.
@@ -162,7 +162,7 @@ impl GroupScope {
             config: Arc::new(config),
             instance: Arc::clone(instance),
             handlers,
-            settings,
+            settings: Arc::new(settings),
             runtime,
             labels,
             meter,
@@ -207,7 +207,7 @@ impl GroupScope {
         &self,
         unit: &UnitKey,
         shards: Option<u32>,
-        start: &TermStart,
+        start: TermStart,
         (id, span): (CorrelationId, Span),
         ask: Ask,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
@@ -218,7 +218,7 @@ impl GroupScope {
             unit: Some(unit.unit.clone()),
             shards,
             owner: DataOwner::Unit(unit.clone()),
-            settings: &self.settings,
+            settings: Arc::clone(&self.settings),
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),
             ask,

@@ -40,7 +40,7 @@ pub(crate) enum HandlerReport {
 }
 
 /// What a term begins with, beside what its election tells.
-pub(super) struct TermSetup<'a> {
+pub(super) struct TermSetup {
     /// The role's name, as its handler sees it.
     pub name: Arc<str>,
     /// The unit, if it is no role but a unit of a group.
@@ -48,7 +48,7 @@ pub(super) struct TermSetup<'a> {
     /// How many shards the group has, if it is a shard.
     pub shards: Option<u32>,
     pub owner: DataOwner,
-    pub settings: &'a RoleSettings,
+    pub settings: Arc<RoleSettings>,
     pub labels: Labels,
     pub connection: watch::Receiver<ConnectionStatus>,
     pub ask: Ask,
@@ -66,12 +66,12 @@ impl RunningTerm {
     /// Starts the handler. `report` is called twice, on any thread, however the handler ends.
     pub fn start(
         scope: &Arc<RoleScope>,
-        start: &TermStart,
+        start: TermStart,
         id: CorrelationId,
         span: Span,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
-        let promoted = clock::now();
+        let (promoted, lease) = (clock::now(), start.lease);
         let setup = scope.term_setup(DataSource::Link(scope.bucket.subscribe()));
         let (running, leading) = Self::begin(setup, start, id, report);
         if scope.settings.overrun == Overrun::Exit {
@@ -80,7 +80,7 @@ impl RunningTerm {
         // Set this first, so that the handler finds its own term in the role's status, and so does
         // who waits until this instance leads.
         scope.set_running(running.clone());
-        scope.acting.begin(start.lease);
+        scope.acting.begin(lease);
         scope.status.send_modify(|_| {});
         let (labels, handler) = (scope.labels.clone(), Arc::clone(&scope.handler));
         let running_handler = async move {
@@ -93,8 +93,8 @@ impl RunningTerm {
 
     /// Starts the handler of a unit of a group.
     pub(super) fn start_unit(
-        setup: TermSetup<'_>,
-        start: &TermStart,
+        setup: TermSetup,
+        start: TermStart,
         id: CorrelationId,
         span: Span,
         (handler, runtime): (Arc<dyn ErasedHandler>, &Handle),
@@ -107,12 +107,11 @@ impl RunningTerm {
 
     /// Begins a term, without a handler yet.
     pub(super) fn begin(
-        setup: TermSetup<'_>,
-        start: &TermStart,
+        setup: TermSetup,
+        start: TermStart,
         id: CorrelationId,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> (Self, Leading) {
-        let settings = setup.settings;
         let ended = CancellationToken::new();
         let ending = Arc::new(Ending {
             term: start.term,
@@ -122,31 +121,21 @@ impl RunningTerm {
             report: Box::new(report),
         });
         let term = Term(Arc::new(TermInner {
-            id: start.term,
             correlation_id: id,
-            role: setup.name,
-            unit: setup.unit,
-            shards: setup.shards,
-            lease_token: start.lease_token,
-            fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
             until: AtomicU64::new(start.lease.as_nanos()),
             lease_changed: watch::Sender::new(()),
             proved: AtomicU64::new(start.proved.as_nanos()),
             cancel: CancellationToken::new(),
             stop_by: OnceLock::new(),
-            stop_budget: settings.stop_budget,
-            abort_allowance: settings.abort_allowance(),
             abort: CancellationToken::new(),
             polls: Polls::default(),
             ending: Arc::downgrade(&ending),
-            connection: setup.connection,
-            ask: setup.ask,
-            validation_interval: settings.validation_interval,
-            validate_always: settings.validate_on_critical_ops,
             proof: Mutex::new(None),
-            access: Access::new(setup.owner, setup.data, setup.labels, settings.data_limit),
+            access: Access::new(setup.settings.data_limit),
             load: AtomicU32::new(0),
+            setup,
+            start,
         }));
         let leading = Leading {
             term: term.clone(),
@@ -157,7 +146,7 @@ impl RunningTerm {
     }
 
     pub fn id(&self) -> TermId {
-        self.term.0.id
+        self.term.0.start.term
     }
 
     pub fn fencing_token(&self) -> FencingToken {
@@ -428,7 +417,7 @@ mod tests {
             lease,
             proved: clock::now(),
         };
-        let running = RunningTerm::start(&scope, &start, id, Span::none(), |_| {});
+        let running = RunningTerm::start(&scope, start, id, Span::none(), |_| {});
         (scope, running)
     }
 

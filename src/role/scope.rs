@@ -64,7 +64,7 @@ pub(crate) type Ask = Arc<dyn Fn(Request) + Send + Sync>;
 /// One role on this instance.
 pub(crate) struct RoleScope {
     pub role: RoleName,
-    pub settings: RoleSettings,
+    pub settings: Arc<RoleSettings>,
     pub handler: Arc<dyn ErasedHandler>,
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
@@ -130,7 +130,7 @@ impl RoleScope {
             labels: instance.labels(&role),
             instance,
             role,
-            settings,
+            settings: Arc::new(settings),
             handler,
             runtime,
             ask,
@@ -160,13 +160,13 @@ impl RoleScope {
     }
 
     /// Returns what a term of the role begins with.
-    pub(super) fn term_setup(&self, data: DataSource) -> TermSetup<'_> {
+    pub(super) fn term_setup(&self, data: DataSource) -> TermSetup {
         TermSetup {
             name: self.role.as_str().into(),
             unit: None,
             shards: None,
             owner: DataOwner::Role(self.role.clone()),
-            settings: &self.settings,
+            settings: Arc::clone(&self.settings),
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),
             ask: Arc::clone(&self.ask),

@@ -43,8 +43,6 @@ const LEASE: Duration = Duration::from_secs(86_400);
 /// Dropping it aborts the term.
 #[must_use = "dropping it aborts the term"]
 pub struct TestTerm {
-    role: RoleName,
-    settings: RoleSettings,
     scope: Arc<RoleScope>,
     running: RunningTerm,
     leading: Mutex<Option<Leading>>,
@@ -106,8 +104,8 @@ impl TestTerm {
         let idle = handler_fn(|_| async { Ok(()) }).boxed();
         let now = clock::now();
         let scope = RoleScope::new(
-            role.clone(),
-            settings.clone(),
+            role,
+            settings,
             idle.0,
             Handle::current(),
             ask,
@@ -124,14 +122,12 @@ impl TestTerm {
         };
         let (running, leading) = RunningTerm::begin(
             scope.term_setup(DataSource::Memory(store)),
-            &start,
+            start,
             id,
             |_| {},
         );
         *lock(&election.running) = Some(running.clone());
         Self {
-            role,
-            settings,
             scope,
             running,
             leading: Mutex::new(Some(leading)),
@@ -244,7 +240,8 @@ impl TestTerm {
     pub fn next(&self) -> Self {
         let store = self.election.store.clone();
         let token = store.move_fence();
-        Self::begin(self.role.clone(), self.settings.clone(), token, store)
+        let settings = RoleSettings::clone(&self.scope.settings);
+        Self::begin(self.scope.role.clone(), settings, token, store)
     }
 }
 

@@ -108,7 +108,7 @@ impl GroupState {
         let shards = self.member.map().and_then(|map| map.units().shards());
         let started = self
             .scope
-            .start(&key, shards, &start, (id, span), ask, report);
+            .start(&key, shards, start, (id, span), ask, report);
         let Some(term) = started else {
             // Without a handler there is nothing to run: the unit goes elsewhere.
             let ended = Input::HandlerEnded(unit.clone(), HandlerEnd::Failed);

@@ -14,7 +14,6 @@ mod tests;
 mod writing;
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -29,9 +28,9 @@ pub use self::error::FencedError;
 #[cfg(any(test, feature = "testing"))]
 pub use self::memory::{TestStore, WriteFault};
 use self::writing::wound_down;
+use super::running::TermSetup;
 use super::term::Term;
-use crate::metrics::Labels;
-use crate::store::{DataEntry, DataOwner, StoreError};
+use crate::store::{DataEntry, StoreError};
 use nats_elect_core::name::DataKey;
 
 /// The default for how long a call may take.
@@ -132,9 +131,6 @@ pub struct FencedStore {
 
 /// The state that a term needs for its writes.
 pub(super) struct Access {
-    pub owner: DataOwner,
-    pub data: DataSource,
-    pub labels: Labels,
     /// The sequence of the unit's fence, once this term has raised it.
     fence: OnceCell<u64>,
     /// Writes of the term under way.
@@ -144,21 +140,12 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub fn new(
-        owner: DataOwner,
-        data: DataSource,
-        labels: Labels,
-        data_limit: Option<u64>,
-    ) -> Arc<Self> {
-        let lanes = Semaphore::new(LANES as usize);
-        Arc::new(Self {
-            owner,
-            data,
-            labels,
+    pub fn new(data_limit: Option<u64>) -> Self {
+        Self {
             fence: OnceCell::new(),
-            lanes,
+            lanes: Semaphore::new(LANES as usize),
             allowance: data_limit.map(Allowance::new),
-        })
+        }
     }
 }
 
@@ -317,7 +304,7 @@ impl FencedStore {
     ) -> BoxFuture<'a, Result<Option<DataEntry>, FencedError>> {
         let reading = async {
             let bucket = self.opened().await?;
-            let data = bucket.data(&self.access().owner, key, self.timeout);
+            let data = bucket.data(&self.setup().owner, key, self.timeout);
             data.await.map_err(|error| unread(&error))
         };
         Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
@@ -327,7 +314,7 @@ impl FencedStore {
     fn read_keys(&self) -> BoxFuture<'_, Result<Vec<String>, FencedError>> {
         let reading = async {
             let bucket = self.opened().await?;
-            let keys = bucket.data_keys(&self.access().owner, self.timeout);
+            let keys = bucket.data_keys(&self.setup().owner, self.timeout);
             keys.await.map_err(|error| unread(&error))
         };
         Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
@@ -337,8 +324,12 @@ impl FencedStore {
         let status = written
             .as_ref()
             .map_or_else(FencedError::status, |_| "written");
-        self.access().labels.fenced_write(status);
+        self.setup().labels.fenced_write(status);
         written
+    }
+
+    fn setup(&self) -> &TermSetup {
+        &self.term.0.setup
     }
 
     fn access(&self) -> &Access {
@@ -346,7 +337,7 @@ impl FencedStore {
     }
 
     fn bucket(&self) -> Result<DataBucket, FencedError> {
-        let bucket = self.access().data.bucket();
+        let bucket = self.setup().data.bucket();
         bucket.ok_or_else(|| FencedError::Unavailable {
             reason: "not connected".into(),
         })

@@ -50,7 +50,8 @@ impl FencedStore {
             Some(allowance) => {
                 self.may_send()?;
                 let bucket = self.bucket()?;
-                let reserving = allowance.reserve(&bucket, &access.owner, changes, self.timeout);
+                let reserving =
+                    allowance.reserve(&bucket, &self.setup().owner, changes, self.timeout);
                 let reserving = pin!(reserving);
                 Some(self.in_time(reserving).await.ok_or_else(wound_down)??)
             }
@@ -103,13 +104,13 @@ impl FencedStore {
     /// Returns the bucket, if this term may write and there is a connection.
     pub(super) fn usable(&self) -> Result<Option<DataBucket>, FencedError> {
         self.may_send()?;
-        let Some(bucket) = self.access().data.bucket() else {
+        let Some(bucket) = self.setup().data.bucket() else {
             return Ok(None);
         };
         let Some(info) = bucket.info() else {
             return Ok(None);
         };
-        if info.epoch != self.term.0.fencing_token.epoch {
+        if info.epoch != self.term.fencing_token().epoch {
             // The election learns of it too. In this bucket the term's fence means nothing.
             return Err(FencedError::NotLeader);
         }
@@ -121,8 +122,8 @@ impl FencedStore {
         // A term that is over has nothing left to end. After a crash of its election another term
         // may have its number.
         if self.term.is_valid() {
-            (self.term.0.ask)(Request::Superseded {
-                term: self.term.0.id,
+            (self.term.0.setup.ask)(Request::Superseded {
+                term: self.term.0.start.term,
             });
         }
         FencedError::Superseded { fence }
@@ -191,7 +192,7 @@ impl Call<'_> {
                  `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
             ));
         }
-        let owner = &self.store.access().owner;
+        let owner = &self.store.setup().owner;
         let batched = !is_single(&self.writes);
         let most = bucket.largest_value(owner, self.fence, batched);
         for write in &self.writes {
@@ -223,12 +224,13 @@ impl Call<'_> {
         match &self.writes[..] {
             [write] if write.over.is_none() => {
                 let value = write.value.as_deref();
-                let written = bucket.write_fenced(&access.owner, fence, &write.key, value, left);
+                let written =
+                    bucket.write_fenced(&self.store.setup().owner, fence, &write.key, value, left);
                 Ok(vec![written.await?])
             }
             writes => {
                 let last = bucket
-                    .write_batch(&access.owner, fence, writes, left)
+                    .write_batch(&self.store.setup().owner, fence, writes, left)
                     .await?;
                 let first = last + 1 - writes.len() as u64;
                 Ok((first..=last).collect())
@@ -272,7 +274,7 @@ impl Call<'_> {
     /// stream's leader refuses, and reads, by an older state of the stream. So a write checks
     /// whether the fence has really gone back.
     async fn refused(&mut self, bucket: &DataBucket, told: Option<u64>) -> Next {
-        let owner = &self.store.access().owner;
+        let owner = &self.store.setup().owner;
         let ours = self.fence;
         let fence = match bucket.fence_sequence(owner, self.attempts.reading()).await {
             Ok(fence) => fence,
@@ -322,7 +324,7 @@ impl Call<'_> {
         bucket: &DataBucket,
         told: Option<u64>,
     ) -> Result<Next, StoreError> {
-        let owner = &self.store.access().owner;
+        let owner = &self.store.setup().owner;
         let may_be_stale = is_replicated(bucket) && self.may_be_stale(told);
         let mut mended = false;
         for (change, write) in self.changes.iter().zip(&mut self.writes) {
