@@ -5,7 +5,7 @@ mod crashes;
 mod stopping;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -15,13 +15,15 @@ use tokio::sync::oneshot;
 use self::stopping::Stopping;
 use super::admin::AdminHandler;
 use super::announce::announce;
-use super::children::{Children, ChildrenSetup};
+use super::children::Children;
 use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Groups, Membership};
 use super::messages::{ElectionMsg, MemberOrder, MonitorMsg, SupervisorMsg};
-use super::monitor::Opened;
+use super::monitor::{MonitorSetup, Opened};
+use super::peers::Peers;
 use super::publisher::{Publisher, PublisherSetup};
+use super::watch::Watch;
 use super::{Link, Routes};
 use crate::clock;
 use crate::error::Error;
@@ -92,10 +94,10 @@ impl Actor for SupervisorActor {
         myself: ActorRef<SupervisorMsg>,
         setup: Supervise,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let (instance, bequests) = (setup.instance, setup.bequests);
+        let (instance, bequests, routes) = (setup.instance, setup.bequests, setup.routes);
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let admin_handler = setup.admin.enabled.then(|| {
+        let admin = setup.admin.enabled.then(|| {
             AdminHandler::new(
                 Arc::clone(&instance),
                 &setup.admin.subject_prefix,
@@ -106,23 +108,42 @@ impl Actor for SupervisorActor {
             )
         });
         let publisher = setup.publisher.map(Publisher::new);
-        let children = ChildrenSetup {
-            instance: Arc::clone(&instance),
-            labels,
-            connection: setup.connection,
-            if_missing: setup.if_missing,
-            routes: setup.routes.clone(),
-            publisher: publisher.clone(),
-            admin_handler,
+        let (links, bucket) = (myself.clone(), instance.bucket.clone());
+        let tell = move |link| {
+            let _ = links.send_message(SupervisorMsg::LinkChanged(link));
         };
-        let children = Children::start(children, myself, setup.start_timeout, setup.ready).await?;
+        let (connection, timeout) = (setup.connection, setup.start_timeout);
+        let monitor = MonitorSetup {
+            span: instance.span(),
+            if_missing: setup.if_missing,
+            routes: routes.clone(),
+            admin: admin.clone(),
+            ..MonitorSetup::without_elections(connection, bucket, timeout, tell)
+        };
+        let mut children = Children::start(monitor, setup.ready, myself.get_cell()).await?;
+        children.attend(Arc::new(Watch {
+            supervisor: myself,
+            labels,
+            routes: routes.clone(),
+            ends: Mutex::default(),
+        }));
+        children.attend(Arc::new(Peers {
+            instance: Arc::clone(&instance),
+            routes: routes.clone(),
+        }));
+        if let Some(publisher) = &publisher {
+            children.attend(Arc::clone(publisher));
+        }
+        if let Some(admin) = admin {
+            children.attend(admin);
+        }
         let (groups, member) = (&setup.groups, &setup.member);
         Ok(SupervisorState {
             memberships: Membership::all(groups, member, &instance, bequests.as_ref()),
             children,
             publisher,
             instance,
-            routes: setup.routes,
+            routes,
             registry: setup.registry,
             roles: HashMap::new(),
             generations: 0,
@@ -173,7 +194,9 @@ impl Actor for SupervisorActor {
                 state.start_member(&myself, member).await?;
                 state.end_if_empty(&myself);
             }
-            SupervisorMsg::ReplaceMonitor => state.children.replace_monitor().await?,
+            SupervisorMsg::ReplaceMonitor => {
+                state.children.replace_monitor(myself.get_cell()).await?;
+            }
             SupervisorMsg::Stop {
                 release,
                 timeout,

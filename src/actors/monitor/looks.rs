@@ -119,7 +119,7 @@ impl MonitorState {
                     .as_ref()
                     .is_some_and(|(_, known)| *known == traits);
                 self.bucket = Some((bucket.clone(), traits));
-                if let Some(ready) = self.setup.ready.take() {
+                if let Some(ready) = self.ready.take() {
                     let client = self.client.as_ref();
                     let version = client.map_or_else(String::new, |it| it.server_info().version);
                     let server = self.server();
@@ -203,12 +203,12 @@ impl MonitorState {
             !failure.ends_term()
         } else {
             let full = matches!(error, StoreError::BucketFull(_));
-            error.is_transient() && !full || self.setup.ready.is_some() && error.lacks_nodes()
+            error.is_transient() && !full || self.ready.is_some() && error.lacks_nodes()
         };
         let is_awaited = self.setup.if_missing == IfMissing::Await
             && matches!(error, StoreError::BucketMissing { .. });
         // Later, one look that fails is most often a restart of a server.
-        let lasts = self.setup.ready.is_some() || self.failures > 0;
+        let lasts = self.ready.is_some() || self.failures > 0;
         if lasts && (passes || is_awaited) {
             self.log_problem(&error.to_string());
         }

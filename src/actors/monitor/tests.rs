@@ -99,7 +99,7 @@ impl Scene {
             lost_at: is_lost.then_some(since),
             ..MonitorSetup::without_elections(connection, bucket, SOON, tell)
         };
-        let spawned = Actor::spawn(None, MonitorActor, setup).await;
+        let spawned = Actor::spawn(None, MonitorActor, (setup, None)).await;
         let (monitor, _) = spawned.expect("a monitor");
         Self {
             proxy,
