@@ -31,7 +31,7 @@ use super::asked::Asked;
 use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::attend;
-use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
+use super::messages::{GroupMsg, SupervisorMsg};
 use crate::clock;
 use crate::metrics::{MemberLeases, UnitTermEnd};
 use crate::model::bequests::Bequests;
@@ -176,7 +176,7 @@ impl Actor for GroupActor {
         let mut watching = JoinSet::new();
         watching.spawn(attend(watch, links).instrument(instance.span()));
         // The first step is taken outside the start, so that a failure restarts this actor alone.
-        myself.send_message(GroupMsg::Ordered(MemberOrder::LinkChanged(link)))?;
+        myself.send_message(GroupMsg::LinkChanged(link))?;
         Ok(GroupState {
             scope,
             bequests,
@@ -233,7 +233,15 @@ impl GroupState {
         match message {
             GroupMsg::TimerFired(number) if self.timer.is(number) => self.tell_loads(myself),
             GroupMsg::TimerFired(_) => return,
-            GroupMsg::Ordered(order) => self.ordered(myself, order),
+            GroupMsg::LinkChanged(link) => self.link_changed(myself, link),
+            GroupMsg::Cordon(cordoned) => {
+                self.profile.cordoned = cordoned;
+                self.step(myself, Input::Tell(self.profile.clone().into()));
+            }
+            GroupMsg::Stop { release } => self.stop(myself, release),
+            GroupMsg::Abandon => self.abandon(),
+            #[cfg(test)]
+            GroupMsg::Crash => panic!("crashed on request"),
             GroupMsg::LinkAgain => self.step(myself, Input::Link(self.link.to_core())),
             GroupMsg::Watched {
                 bucket,
@@ -275,20 +283,6 @@ impl GroupState {
         if self.has_ended() {
             self.clear_gauges();
             myself.stop(None);
-        }
-    }
-
-    fn ordered(&mut self, myself: &ActorRef<GroupMsg>, order: MemberOrder) {
-        match order {
-            MemberOrder::LinkChanged(link) => self.link_changed(myself, link),
-            MemberOrder::Cordon(cordoned) => {
-                self.profile.cordoned = cordoned;
-                self.step(myself, Input::Tell(self.profile.clone().into()));
-            }
-            MemberOrder::Stop { release } => self.stop(myself, release),
-            MemberOrder::Abandon => self.abandon(),
-            #[cfg(test)]
-            MemberOrder::Crash => panic!("crashed on request"),
         }
     }
 

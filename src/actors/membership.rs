@@ -8,7 +8,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::Link;
 use super::group::{GroupActor, GroupSetup};
-use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
+use super::messages::{GroupMsg, SupervisorMsg};
 use crate::clock;
 use crate::metrics::MemberLeases;
 use crate::model::bequests::Bequests;
@@ -106,9 +106,9 @@ impl Membership {
         actor.is_some_and(|actor| actor.get_id() == who.get_id())
     }
 
-    pub fn tell(&self, order: MemberOrder) {
+    pub fn tell(&self, order: GroupMsg) {
         if let Some(actor) = &self.actor {
-            let _ = actor.send_message(GroupMsg::Ordered(order));
+            let _ = actor.send_message(order);
         }
     }
 
@@ -120,22 +120,22 @@ impl Membership {
                 self.replaced = Some(clock::now());
             }
         }
-        self.tell(MemberOrder::LinkChanged(link.clone()));
+        self.tell(GroupMsg::LinkChanged(link.clone()));
     }
 
     pub fn cordon(&mut self, cordoned: bool) {
         self.cordoned = cordoned;
-        self.tell(MemberOrder::Cordon(cordoned));
+        self.tell(GroupMsg::Cordon(cordoned));
     }
 
-    pub fn leave(&mut self, order: MemberOrder) {
+    pub fn leave(&mut self, order: GroupMsg) {
         self.leaving = true;
         self.tell(order);
     }
 
     /// Ends it without waiting for a handler.
     pub fn abandon(&mut self) {
-        self.leave(MemberOrder::Abandon);
+        self.leave(GroupMsg::Abandon);
         // The handlers of a crashed actor were aborted.
         if self.actor.is_none() {
             self.ended();

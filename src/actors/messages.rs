@@ -171,9 +171,10 @@ pub(crate) enum ElectionMsg {
     Intend(Intent),
 }
 
-/// What the supervisor tells members of groups.
-#[derive(Clone)]
-pub(crate) enum MemberOrder {
+/// Messages to the actor of this instance as a member of one group.
+pub(crate) enum GroupMsg {
+    /// The timer with this number fired.
+    TimerFired(u64),
     LinkChanged(Link),
     /// The units are to move away and none is to come, or no longer so.
     Cordon(bool),
@@ -183,13 +184,6 @@ pub(crate) enum MemberOrder {
     Abandon,
     #[cfg(test)]
     Crash,
-}
-
-/// Messages to the actor of this instance as a member of one group.
-pub(crate) enum GroupMsg {
-    /// The timer with this number fired.
-    TimerFired(u64),
-    Ordered(MemberOrder),
     /// Tell the machine how the connection stands, once more.
     LinkAgain,
     /// The watch told this.

@@ -19,7 +19,7 @@ use super::children::Children;
 use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Groups, Membership};
-use super::messages::{ElectionMsg, MemberOrder, MonitorMsg, SupervisorMsg};
+use super::messages::{ElectionMsg, GroupMsg, MonitorMsg, SupervisorMsg};
 use super::monitor::{MonitorSetup, Opened};
 use super::peers::Peers;
 use super::publisher::{Publisher, PublisherSetup};
@@ -181,7 +181,7 @@ impl Actor for SupervisorActor {
             #[cfg(test)]
             SupervisorMsg::CrashMember => {
                 for member in &state.memberships {
-                    member.tell(MemberOrder::Crash);
+                    member.tell(GroupMsg::Crash);
                 }
             }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
@@ -212,7 +212,7 @@ impl Actor for SupervisorActor {
                 });
                 let release = release.unwrap_or(true);
                 for member in &mut state.memberships {
-                    member.leave(MemberOrder::Stop { release });
+                    member.leave(GroupMsg::Stop { release });
                 }
                 state.end_if_empty(&myself);
             }

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 pub use self::builder::RoleManagerBuilder;
 pub use self::group::GroupHandle;
-pub use self::handle::{RoleHandle, StepDown};
+pub use self::handle::RoleHandle;
 pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
 pub use self::stop_options::{Release, StopOptions};
 use crate::actors::{ElectionMsg, ElectionThread, Groups, Routes, SupervisorMsg};

@@ -32,7 +32,7 @@ pub(crate) use health_check::Health;
 pub(crate) use instance::Instance;
 pub(crate) use map_orders::not_here;
 pub(crate) use orders::Order;
-pub use orders::SteppedDown;
+pub use orders::{StepDown, SteppedDown};
 pub(crate) use registry::RoleRegistry;
 pub(crate) use running::{HandlerReport, RunningTerm};
 pub(crate) use scope::{Ask, Request, RoleScope};

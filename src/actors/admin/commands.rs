@@ -18,7 +18,9 @@ use crate::model::admin::{
 };
 use crate::model::config::RoleSettings;
 use crate::model::unit_explanation::UnitExplanation;
-use crate::role::{GroupScope, Health, Order, Request, RoleScope, SteppedDown, Taker, not_here};
+use crate::role::{
+    GroupScope, Health, Order, Request, RoleScope, StepDown, SteppedDown, Taker, not_here,
+};
 use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
@@ -86,14 +88,13 @@ impl AdminHandler {
         request: AdminRequest,
     ) -> Result<Done, Problem> {
         let scope = self.scope(role)?;
-        let AdminRequest {
-            to,
-            hold_off,
-            expected_fencing_token: expected,
-            ..
-        } = request;
+        let how = StepDown {
+            to: request.to,
+            expected: request.expected_fencing_token,
+            hold_off: request.hold_off,
+        };
         let within = answers_within(&scope.settings);
-        let ended = in_time(within, scope.step_down(to, expected, hold_off)).await;
+        let ended = in_time(within, scope.step_down(how)).await;
         scope.give_back();
         let ended = ended?.map_err(|error| {
             let code = match error {
