@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 use super::fenced::DataSource;
 use super::group_requests::GroupRequest;
 use super::handler::ErasedHandler;
 use super::health_check::HealthCheck;
 use super::instance::Instance;
-use super::running::{HandlerReport, RunningTerm, TermSetup};
+use super::running::{HandlerReport, RunningTerm, TermSetup, run};
 use super::scope::Ask;
 use crate::lock::lock;
 use crate::metrics::{GroupGauges, GroupLabels, Labels, UnitTermEnd};
@@ -224,8 +224,8 @@ impl GroupScope {
             ask,
             data: DataSource::Link(self.bucket.subscribe()),
         };
-        let at_work = (handler, &self.runtime);
-        let running = RunningTerm::start_unit(setup, start, id, span, at_work, report);
+        let (running, leading) = RunningTerm::begin(setup, start, id, report);
+        self.runtime.spawn(run(handler, leading).instrument(span));
         lock(&self.running).insert(unit.unit.clone(), running.clone());
         Some(running)
     }

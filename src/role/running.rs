@@ -7,7 +7,6 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -88,20 +87,6 @@ impl RunningTerm {
             run(handler, leading).await;
         };
         scope.runtime.spawn(running_handler.instrument(span));
-        running
-    }
-
-    /// Starts the handler of a unit of a group.
-    pub(super) fn start_unit(
-        setup: TermSetup,
-        start: TermStart,
-        id: CorrelationId,
-        span: Span,
-        (handler, runtime): (Arc<dyn ErasedHandler>, &Handle),
-        report: impl Fn(HandlerReport) + Send + Sync + 'static,
-    ) -> Self {
-        let (running, leading) = Self::begin(setup, start, id, report);
-        runtime.spawn(run(handler, leading).instrument(span));
         running
     }
 
@@ -280,7 +265,7 @@ impl RunningTerm {
 
 /// Runs `lead` to its end. Every panic of the handler is caught here, including panics in the
 /// `Drop` of its future and in the text of its error.
-async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
+pub(super) async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
     let term = leading.term.clone();
     let lead = async {
         let led = term

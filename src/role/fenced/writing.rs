@@ -186,14 +186,14 @@ impl Call<'_> {
                  `bucket_auto_create` makes it",
             ));
         }
-        if !info.atomic && !is_single(&self.writes) {
+        let batched = !is_single(&self.writes);
+        if !info.atomic && batched {
             return Err(unsupported(
                 "this bucket has no atomic batches, which `create`, `update` and `batch` need: on nats-server 2.12 set \
                  `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
             ));
         }
         let owner = &self.store.setup().owner;
-        let batched = !is_single(&self.writes);
         let most = bucket.largest_value(owner, self.fence, batched);
         for write in &self.writes {
             let bytes = write.value.as_ref().map_or(0, Vec::len);
