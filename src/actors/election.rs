@@ -174,35 +174,13 @@ impl ElectionState {
                 }
                 Input::Link(link.to_core())
             }
-            ElectionMsg::GraceOver { since } => Input::GraceOver { since },
+            ElectionMsg::Input(mut input) => {
+                self.look_into(&mut input);
+                input
+            }
             ElectionMsg::Observed { mut entry, live } => {
                 self.judge(&mut entry, live);
                 Input::Observed(entry)
-            }
-            ElectionMsg::ObservedFence(fence) => Input::ObservedFence(fence),
-            ElectionMsg::WriteEnded { op, outcome } => {
-                match &outcome {
-                    WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
-                    // No message is stored there. It may be another bucket of the same name.
-                    WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
-                    _ => {}
-                }
-                Input::WriteEnded { op, outcome }
-            }
-            ElectionMsg::ReadEnded { op, mut outcome } => {
-                match &mut outcome {
-                    Ok(snapshot) => {
-                        if let Some(entry) = &mut snapshot.role {
-                            self.judge(entry, false);
-                        }
-                    }
-                    // A look finds out whether the bucket can be read at all.
-                    Err(failure) if failure.kind == FailureKind::PermissionDenied => {
-                        self.look_at_bucket();
-                    }
-                    Err(failure) => self.doubt_bucket(failure),
-                }
-                Input::ReadEnded { op, outcome }
             }
             ElectionMsg::DataDenied(denied) => {
                 let kind = FailureKind::PermissionDenied;
@@ -222,7 +200,6 @@ impl ElectionState {
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
                 Input::HandlerEnded { term, end }
             }
-            ElectionMsg::HealthChecked { term, healthy } => Input::Health { term, healthy },
             ElectionMsg::HealthUnanswered => {
                 announce(&self.scope, Event::HealthCheckUnanswered);
                 return None;
@@ -234,9 +211,32 @@ impl ElectionState {
                 self.reply_to = Some((reply_to, reply));
                 Input::PeerAsked { reply_to, question }
             }
-            ElectionMsg::Answered { question, answer } => Input::PeerReplied { question, answer },
-            ElectionMsg::Intend(intent) => Input::Intend(RequestId::NOBODY, intent),
         })
+    }
+
+    /// Judges what was read, and has the bucket looked at if an answer casts doubt on it.
+    fn look_into(&mut self, input: &mut Input) {
+        match input {
+            Input::WriteEnded { outcome, .. } => match outcome {
+                WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
+                // No message is stored there. It may be another bucket of the same name.
+                WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
+                _ => {}
+            },
+            Input::ReadEnded { outcome, .. } => match outcome {
+                Ok(snapshot) => {
+                    if let Some(entry) = &mut snapshot.role {
+                        self.judge(entry, false);
+                    }
+                }
+                // A look finds out whether the bucket can be read at all.
+                Err(failure) if failure.kind == FailureKind::PermissionDenied => {
+                    self.look_at_bucket();
+                }
+                Err(failure) => self.doubt_bucket(failure),
+            },
+            _ => {}
+        }
     }
 
     fn judge(&mut self, entry: &mut Entry, live: bool) {

@@ -8,13 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, AssignmentDelivery, BucketInfo, Denied, StoreError};
-use nats_elect_core::member::{Input, UnitId};
+use nats_elect_core::member::{self, UnitId};
 use nats_elect_core::name::RoleName;
-use nats_elect_core::peer::{PeerReply, PeerRequest};
-use nats_elect_core::record::{Entry, FenceEntry};
-use nats_elect_core::{
-    Failure, Intent, Moment, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome,
-};
+use nats_elect_core::peer::PeerRequest;
+use nats_elect_core::record::Entry;
+use nats_elect_core::{Failure, Input, Moment, TermId};
 
 /// The link to the bucket, for all of its users.
 #[derive(Clone)]
@@ -127,25 +125,13 @@ pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
     TimerFired(u64),
     LinkChanged(Link),
-    /// The connection was lost then, and has been down for the role's grace period.
-    GraceOver {
-        since: Moment,
-    },
+    /// What its machine is to be told. What was read of the role's key is looked at before.
+    Input(Input),
     /// The watch showed the last message of the role's key.
     Observed {
         entry: Entry,
         /// Whether it came while the watch was running. Otherwise it may have stood there before.
         live: bool,
-    },
-    /// The watch showed the last message of the role's fence key.
-    ObservedFence(FenceEntry),
-    WriteEnded {
-        op: OpId,
-        outcome: WriteOutcome,
-    },
-    ReadEnded {
-        op: OpId,
-        outcome: Result<Snapshot, Failure>,
     },
     /// The server refused a publish to the data of the role's leader.
     DataDenied(Denied),
@@ -154,21 +140,10 @@ pub(crate) enum ElectionMsg {
         question: PeerRequest,
         reply: Subject,
     },
-    /// Our question was answered, or the time is up if there is no answer.
-    Answered {
-        question: PeerRequestId,
-        answer: Option<PeerReply>,
-    },
     Handler(HandlerReport),
-    HealthChecked {
-        term: TermId,
-        healthy: bool,
-    },
     /// The handlers' runtime keeps a health check from being answered.
     HealthUnanswered,
     Ask(Request),
-    /// Nobody waits for an answer.
-    Intend(Intent),
 }
 
 /// Messages to the actor of this instance as a member of one group.
@@ -195,11 +170,11 @@ pub(crate) enum GroupMsg {
         taken: OwnedSemaphorePermit,
     },
     /// An answer to what the machine asked for.
-    Answered(Box<Input>),
+    Answered(Box<member::Input>),
     /// A read of a key of the bucket with this creation time ended.
-    Read(u64, Box<Input>),
+    Read(u64, Box<member::Input>),
     /// A plan is made. By so much the highest load is above its fair share before it, and after it.
-    Planned(Box<Input>, (f64, f64)),
+    Planned(Box<member::Input>, (f64, f64)),
     Handler(UnitId, HandlerReport),
     /// The handler of this unit was asked whether it is well, or that of all shards.
     HealthChecked(Option<UnitId>, bool),

@@ -26,9 +26,9 @@ use crate::clock;
 use crate::error::Error;
 use crate::repeated::{Repeated, without_random_parts};
 use crate::store::{self, BucketNote, Denied, Mailbox, StoreError, inbox_prefix};
-use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::RoleName;
+use nats_elect_core::{Input, Moment};
 use outage::Outage;
 pub(crate) use setup::{MonitorSetup, Opened};
 
@@ -453,7 +453,7 @@ impl MonitorState {
         for (role, grace) in self.setup.routes.graces() {
             if passed.contains(&grace) {
                 tracing::debug!(%role, ?grace, "the grace period is over");
-                let message = ElectionMsg::GraceOver { since };
+                let message = ElectionMsg::Input(Input::GraceOver { since });
                 self.setup.routes.send(&role, message);
             }
         }

@@ -34,7 +34,7 @@ use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
 use nats_elect_core::event::Event;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::{Candidate, Intent};
+use nats_elect_core::{Candidate, Input, Intent, RequestId};
 
 /// The beats of one generation. The next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
@@ -422,7 +422,8 @@ impl Role {
     fn leave(&mut self, intent: Intent) {
         self.leaving = true;
         if let Some(actor) = &self.actor {
-            let _ = actor.send_message(ElectionMsg::Intend(intent));
+            let intent = Input::Intend(RequestId::NOBODY, intent);
+            let _ = actor.send_message(ElectionMsg::Input(intent));
         }
     }
 }

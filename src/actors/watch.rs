@@ -14,6 +14,7 @@ use crate::lock::lock;
 use crate::metrics::InstanceLabels;
 use crate::repeated::Repeated;
 use crate::store::{Delivery, StoreError};
+use nats_elect_core::Input;
 use nats_elect_core::duration::rounded;
 
 /// The maximum time for the watch to begin.
@@ -50,7 +51,8 @@ impl Linked for Watch {
                     }
                 }
                 Delivery::Fence(role, fence) => {
-                    self.routes.send(&role, ElectionMsg::ObservedFence(fence));
+                    let fence = Input::ObservedFence(fence);
+                    self.routes.send(&role, ElectionMsg::Input(fence));
                 }
                 Delivery::Nothing | Delivery::Idle => {}
             }

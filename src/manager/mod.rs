@@ -340,9 +340,10 @@ impl RoleManager {
     #[cfg(test)]
     #[doc(hidden)]
     pub fn tell_grace_over(&self, role: &RoleName, since: nats_elect_core::Moment) {
-        self.fleet
-            .routes
-            .send(role, ElectionMsg::GraceOver { since });
+        self.fleet.routes.send(
+            role,
+            ElectionMsg::Input(nats_elect_core::Input::GraceOver { since }),
+        );
     }
 
     /// Makes the member's actor panic.

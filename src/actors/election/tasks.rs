@@ -19,7 +19,9 @@ use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
 use nats_elect_core::record::Record;
 use nats_elect_core::token::FencingToken;
-use nats_elect_core::{OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome};
+use nats_elect_core::{
+    Input, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
+};
 
 /// The pause before an instance that has not seen the term yet is asked again. That instance is
 /// reading the keys meanwhile.
@@ -99,7 +101,7 @@ impl ElectionState {
             writing,
             WriteOutcome::Failed,
             move |outcome| {
-                let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
+                let _ = myself.send_message(ElectionMsg::Input(Input::WriteEnded { op, outcome }));
             },
         );
     }
@@ -174,7 +176,7 @@ impl ElectionState {
         let myself = myself.clone();
         self.asked
             .ask(turn, within, subject, reading, Err, move |outcome| {
-                let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
+                let _ = myself.send_message(ElectionMsg::Input(Input::ReadEnded { op, outcome }));
             });
     }
 
@@ -186,7 +188,7 @@ impl ElectionState {
         let asked = self.scope.is_leader_well(self.scope.running(), unanswered);
         tokio::spawn(async move {
             let healthy = asked.await;
-            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
+            let _ = myself.send_message(ElectionMsg::Input(Input::Health { term, healthy }));
         });
     }
 
@@ -203,10 +205,10 @@ impl ElectionState {
         let role = self.scope.role.clone();
         let myself = myself.clone();
         let tell = move |answer| {
-            let _ = myself.send_message(ElectionMsg::Answered {
+            let _ = myself.send_message(ElectionMsg::Input(Input::PeerReplied {
                 question: id,
                 answer,
-            });
+            }));
         };
         let Some(bucket) = self.bucket() else {
             return tell(None);

@@ -37,7 +37,7 @@ impl Actor for Listener {
         message: ElectionMsg,
         (role, told): &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        if let ElectionMsg::GraceOver { since } = message {
+        if let ElectionMsg::Input(Input::GraceOver { since }) = message {
             let (role, at) = (role.clone(), clock::now());
             let _ = told.send(Told { role, since, at });
         }
