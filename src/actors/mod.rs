@@ -52,7 +52,7 @@ pub(crate) use membership::Groups;
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub use namesake::TWO_APPLICATIONS;
-pub(crate) use publisher::PublisherSetup;
+pub(crate) use publisher::Publisher;
 pub(crate) use routes::Routes;
 pub(crate) use signatures::Signatures;
 pub(crate) use supervisor::Supervise;

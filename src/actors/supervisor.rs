@@ -22,7 +22,7 @@ use super::membership::{Groups, Membership};
 use super::messages::{ElectionMsg, GroupMsg, MonitorMsg, SupervisorMsg};
 use super::monitor::{MonitorSetup, Opened};
 use super::peers::Peers;
-use super::publisher::{Publisher, PublisherSetup};
+use super::publisher::Publisher;
 use super::watch::Watch;
 use super::{Link, Routes};
 use crate::clock;
@@ -48,7 +48,7 @@ pub(crate) struct Supervise {
     pub routes: Routes,
     pub registry: RoleRegistry,
     /// Without it nothing is published.
-    pub publisher: Option<PublisherSetup>,
+    pub publisher: Option<Arc<Publisher>>,
     pub admin: AdminConfig,
     /// Where elections note their terms for a companion process, if there is one.
     pub bequests: Option<Arc<Bequests>>,
@@ -107,7 +107,7 @@ impl Actor for SupervisorActor {
                 bequests.clone(),
             )
         });
-        let publisher = setup.publisher.map(Publisher::new);
+        let publisher = setup.publisher;
         let (links, bucket) = (myself.clone(), instance.bucket.clone());
         let tell = move |link| {
             let _ = links.send_message(SupervisorMsg::LinkChanged(link));

@@ -11,20 +11,13 @@ use nats_elect_core::{Failure, Moment, WriteOutcome};
 /// What was logged so far.
 #[derive(Default)]
 pub(super) struct Trouble {
-    logged: Repeated,
+    pub logged: Repeated,
     /// The lease, as it was seen last.
     lease: Option<(Epoch, Moment)>,
     /// Whether the member waits for leases of another bucket.
     waits: bool,
     /// Whether its writes of the map keep failing.
     aside: bool,
-}
-
-impl Trouble {
-    /// Whether a word of this is due again.
-    pub fn is_due(&mut self, of: &str, now: Moment) -> bool {
-        self.logged.is_due(of, now).is_some()
-    }
 }
 
 impl GroupState {
