@@ -300,7 +300,7 @@ impl ElectionState {
         }
         self.publish_status();
         if let Some(running) = self.scope.running() {
-            self.scope.labels.lease_remaining(running.remaining());
+            self.scope.labels.lease_remaining(running.term.remaining());
         }
         self.count_trouble();
         if !self.election.is_stopped() {
@@ -372,7 +372,9 @@ impl ElectionState {
             } => {
                 let running = self.running(term)?;
                 let settings = &self.scope.settings;
-                self.scope.labels.renewed(running.remaining(), settings);
+                self.scope
+                    .labels
+                    .renewed(running.term.remaining(), settings);
                 let extended = running.extend(lease, proved)
                     && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
                 return (!extended).then_some(Input::LeaseOver { term });

@@ -123,20 +123,10 @@ impl Actor for GroupActor {
         myself: ActorRef<GroupMsg>,
         setup: GroupSetup,
     ) -> Result<GroupState, ActorProcessingErr> {
-        let GroupSetup {
-            member,
-            scope,
-            leases,
-            bequests,
-            replaced,
-            cordoned,
-            link,
-            generation,
-            supervisor,
-        } = setup;
+        let (scope, member) = (setup.scope, setup.member);
         let (instance, settings) = (&scope.instance, &scope.settings);
         let profile = Profile {
-            cordoned,
+            cordoned: setup.cordoned,
             zone: instance.meta.get("zone").cloned(),
             labels: member.labels,
             max_units: member.max_units,
@@ -150,7 +140,7 @@ impl Actor for GroupActor {
                 units: scope.units.clone(),
                 id: instance.id.clone(),
                 incarnation: instance.incarnation,
-                first_beat: generation << 40,
+                first_beat: setup.generation << 40,
                 ttl: settings.ttl,
                 heartbeat: settings.heartbeat,
                 request_timeout: settings.request_timeout,
@@ -158,15 +148,15 @@ impl Actor for GroupActor {
             },
             clock::now(),
         );
-        let member = match replaced {
+        let member = match setup.replaced {
             Some(since) => member.waiting(since + LONGEST_LEASE),
             None => member,
         };
-        let meter = Meter::new(leases, &scope.meter);
+        let meter = Meter::new(setup.leases, &scope.meter);
         let watch = Arc::new(GroupWatch {
             group: scope.name.clone(),
             member: myself.clone(),
-            supervisor: supervisor.clone(),
+            supervisor: setup.supervisor.clone(),
             ends: Mutex::default(),
         });
         let down = Link::Down {
@@ -176,13 +166,13 @@ impl Actor for GroupActor {
         let mut watching = JoinSet::new();
         watching.spawn(attend(watch, links).instrument(instance.span()));
         // The first step is taken outside the start, so that a failure restarts this actor alone.
-        myself.send_message(GroupMsg::LinkChanged(link))?;
+        myself.send_message(GroupMsg::LinkChanged(setup.link))?;
         Ok(GroupState {
             scope,
-            bequests,
+            bequests: setup.bequests,
             bequeathed: None,
-            generation,
-            supervisor,
+            generation: setup.generation,
+            supervisor: setup.supervisor,
             link: down,
             member,
             profile,

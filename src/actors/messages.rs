@@ -1,5 +1,6 @@
 //! The messages between the actors.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ pub(crate) enum SupervisorMsg {
     /// followed, with the outcome of the terms that were ended.
     Order {
         order: Order,
-        reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>,
+        reply: oneshot::Sender<BTreeMap<String, SteppedDown>>,
     },
     /// The sender has reason to doubt that the bucket is still the same.
     LookAtBucket,

@@ -4,7 +4,7 @@
 mod crashes;
 mod stopping;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -363,14 +363,14 @@ impl SupervisorState {
         role.leave(Intent::Stop { release });
     }
 
-    fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
+    fn order(&mut self, order: Order, reply: oneshot::Sender<BTreeMap<String, SteppedDown>>) {
         self.paused = order != Order::Resume;
         if matches!(order, Order::Cordon | Order::Resume) {
             let members = self.memberships.iter_mut();
             members.for_each(|member| member.cordon(order == Order::Cordon));
         }
         let followed = self.roles.values().map(|role| {
-            let (name, followed) = (role.scope.role.clone(), role.scope.order(order));
+            let (name, followed) = (role.scope.role.to_string(), role.scope.order(order));
             async move { followed.await.ok().flatten().map(|ended| (name, ended)) }
         });
         let followed = join_all(followed.collect::<Vec<_>>());

@@ -262,14 +262,10 @@ impl RoleManager {
     /// # Cancel safety
     /// Once the future was polled, the roles are cordoned all the same if it is dropped.
     pub async fn cordon(&self) -> Result<BTreeMap<String, SteppedDown>, Error> {
-        let ended = self.order(Order::Cordon).await?;
-        Ok(ended
-            .into_iter()
-            .map(|(role, ended)| (role.as_str().to_owned(), ended))
-            .collect())
+        self.order(Order::Cordon).await
     }
 
-    async fn order(&self, order: Order) -> Result<Vec<(RoleName, SteppedDown)>, Error> {
+    async fn order(&self, order: Order) -> Result<BTreeMap<String, SteppedDown>, Error> {
         self.ask(|reply| SupervisorMsg::Order { order, reply })
             .await
     }

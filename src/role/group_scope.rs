@@ -350,7 +350,9 @@ impl GroupScope {
     pub fn end_all(&self) -> Vec<RunningTerm> {
         let running = self.running();
         // The others were counted when they ended, and run on.
-        let valid = running.iter().filter(|(_, it)| !it.remaining().is_zero());
+        let valid = running
+            .iter()
+            .filter(|(_, it)| !it.term.remaining().is_zero());
         let lost = u64::try_from(valid.count()).unwrap_or(u64::MAX);
         self.meter.ended(UnitTermEnd::Lost, lost);
         let board = self.known();

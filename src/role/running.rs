@@ -57,7 +57,7 @@ pub(super) struct TermSetup {
 /// A running handler, from the outside.
 #[derive(Clone)]
 pub(crate) struct RunningTerm {
-    pub(super) term: Term,
+    pub term: Term,
     ended: CancellationToken,
 }
 
@@ -134,14 +134,6 @@ impl RunningTerm {
         self.term.0.start.term
     }
 
-    pub fn fencing_token(&self) -> FencingToken {
-        self.term.fencing_token()
-    }
-
-    pub fn correlation_id(&self) -> &CorrelationId {
-        self.term.correlation_id()
-    }
-
     /// Records that a heartbeat sent at `proved` was confirmed. Returns whether the lease could be
     /// extended.
     pub fn extend(&self, lease: Moment, proved: Moment) -> bool {
@@ -195,10 +187,6 @@ impl RunningTerm {
         self.term.0.abort.cancel();
     }
 
-    pub fn remaining(&self) -> Duration {
-        self.term.remaining()
-    }
-
     /// Returns how much work the handler told that the unit makes.
     pub fn load(&self) -> Option<u32> {
         let load = self.term.0.load.load(Ordering::Relaxed);
@@ -208,10 +196,6 @@ impl RunningTerm {
     /// Returns whether the handler has blocked a thread since that moment.
     pub fn polls_since(&self, moment: Moment) -> bool {
         self.term.0.polls.last_since(moment)
-    }
-
-    pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
-        self.term.run_until_cancelled(future).await
     }
 
     /// Returns whether the handler still runs, although the lease was over so long ago that an abort

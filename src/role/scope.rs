@@ -239,7 +239,8 @@ impl RoleScope {
     /// Returns the correlation id of the term with this token.
     fn correlation_id(&self, fencing_token: FencingToken) -> Option<CorrelationId> {
         let running = self.running()?;
-        (running.fencing_token() == fencing_token).then(|| running.correlation_id().clone())
+        let term = &running.term;
+        (term.fencing_token() == fencing_token).then(|| term.correlation_id().clone())
     }
 
     /// Returns the last failure in words, if so many requests have failed that they are tried

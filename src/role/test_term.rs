@@ -199,7 +199,7 @@ impl TestTerm {
         let running = self.running.clone();
         tokio::spawn(async move {
             while running.term.is_valid() {
-                tokio::time::sleep(running.remaining()).await;
+                tokio::time::sleep(running.term.remaining()).await;
             }
             running.abort();
         });
@@ -273,7 +273,7 @@ impl Election {
             Ok(()) => {
                 let proved = clock::now().as_nanos();
                 running.term.0.proved.store(proved, Ordering::Release);
-                Some(Reply::Proved(running.fencing_token()))
+                Some(Reply::Proved(running.term.fencing_token()))
             }
             Err(TermError::Unproven { reason }) => unproven(reason),
             Err(TermError::NotLeader) => {

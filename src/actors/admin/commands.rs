@@ -18,9 +18,7 @@ use crate::model::admin::{
 };
 use crate::model::config::RoleSettings;
 use crate::model::unit_explanation::UnitExplanation;
-use crate::role::{
-    GroupScope, Health, Order, Request, RoleScope, StepDown, SteppedDown, Taker, not_here,
-};
+use crate::role::{GroupScope, Health, Order, Request, RoleScope, StepDown, Taker, not_here};
 use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
@@ -116,12 +114,12 @@ impl AdminHandler {
         order: Order,
         role: Option<&RoleName>,
     ) -> Result<Done, Problem> {
-        let ended: Vec<(RoleName, SteppedDown)> = if let Some(name) = role {
+        let ended = if let Some(name) = role {
             let scope = self.scope(name)?;
             let (within, followed) = (answers_within(&scope.settings), scope.order(order));
             scope.give_back();
             let ended = in_time(within, followed).await?.map_err(stopped)?;
-            ended.map(|it| (name.clone(), it)).into_iter().collect()
+            ended.map(|it| (name.to_string(), it)).into_iter().collect()
         } else {
             let (reply, followed) = oneshot::channel();
             let _ = self
@@ -133,8 +131,6 @@ impl AdminHandler {
             given_back(scopes);
             in_time(longest, followed).await?.map_err(stopped)?
         };
-        let ended = ended.into_iter().map(|(role, it)| (role.to_string(), it));
-        let ended = ended.collect();
         Ok(Done { ended })
     }
 

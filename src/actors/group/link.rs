@@ -34,18 +34,12 @@ impl GroupState {
     pub(super) fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
         let link = usable(link);
         self.link = link.clone();
-        let status = match &link {
-            Link::Up { .. } => ConnectionStatus::Connected,
-            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
-        };
-        self.scope.connection.send_if_modified(|known| {
-            let changed = *known != status;
-            *known = status;
-            changed
-        });
+        let mut status = ConnectionStatus::Suspended;
         if let Link::Up { bucket, .. } = &link {
+            status = ConnectionStatus::Connected;
             self.scope.bucket.send_replace(Some(bucket.clone()));
         }
+        self.scope.connection.send_replace(status);
         self.to_watch.send_replace(link);
         self.step(myself, Input::Link(self.link.to_core()));
     }

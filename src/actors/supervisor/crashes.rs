@@ -139,7 +139,7 @@ async fn end_handler(scope: &RoleScope, running: &RunningTerm) {
         return;
     }
     scope.status.send_modify(|status| status.overrun = true);
-    let fencing_token = running.fencing_token();
+    let fencing_token = running.term.fencing_token();
     announce(scope, Event::HandlerOverrun { fencing_token });
     running.ended().await;
 }
