@@ -7,12 +7,12 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::deadline::Deadline;
-use super::fenced::{Access, DataSource};
+use super::fenced::{Allowance, DataSource, LANES};
 use super::handler::{BoxError, ErasedHandler};
 use super::polls::Polls;
 use super::scope::{Ask, RoleScope};
@@ -117,7 +117,9 @@ impl RunningTerm {
             polls: Polls::default(),
             ending: Arc::downgrade(&ending),
             proof: Mutex::new(None),
-            access: Access::new(setup.settings.data_limit),
+            fence: OnceCell::new(),
+            lanes: Semaphore::new(LANES as usize),
+            allowance: setup.settings.data_limit.map(Allowance::new),
             load: AtomicU32::new(0),
             setup,
             start,

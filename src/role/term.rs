@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use thiserror::Error;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::deadline::Deadline;
-use super::fenced::{Access, FencedStore};
+use super::fenced::{Allowance, FencedStore};
 use super::polls::Polls;
 use super::running::{Ending, TermSetup};
 use super::scope::Request;
@@ -85,7 +85,12 @@ pub(super) struct TermInner {
     pub ending: Weak<Ending>,
     /// The proof of the last confirmed heartbeat, if this instance signs.
     pub proof: Mutex<Option<String>>,
-    pub access: Access,
+    /// The sequence of the unit's fence, once this term has raised it.
+    pub fence: OnceCell<u64>,
+    /// Fenced writes of the term under way.
+    pub lanes: Semaphore,
+    /// The allowance of data, if there is a limit.
+    pub allowance: Option<Allowance>,
     /// The work that the unit makes, as its handler told last. 0: it told nothing.
     pub load: AtomicU32,
 }

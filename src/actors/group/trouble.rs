@@ -54,21 +54,19 @@ impl GroupState {
             self.trouble.logged.clear();
         }
         let waits = self.member.waits();
-        if waits && !std::mem::replace(&mut self.trouble.waits, waits) {
+        if !std::mem::replace(&mut self.trouble.waits, waits) && waits {
             tracing::warn!(
                 %group,
                 "the bucket is another one than before, or lost writes: this member owns no unit until leases of before are over"
             );
         }
-        self.trouble.waits = waits;
         let aside = self.member.is_aside();
-        if aside && !std::mem::replace(&mut self.trouble.aside, aside) {
+        if !std::mem::replace(&mut self.trouble.aside, aside) && aside {
             tracing::warn!(
                 %group,
                 "this member can't write the group's map, and leaves that to others for five minutes at a time"
             );
         }
-        self.trouble.aside = aside;
     }
 
     /// Logs and counts the failure of a request, if this is one.

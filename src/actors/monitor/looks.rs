@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
 use ractor::ActorRef;
 
@@ -51,12 +52,10 @@ impl MonitorState {
     }
 
     pub(super) fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
-        let Some(client) = self.client.clone() else {
+        let connected = |it: &Client| it.connection_state() == ConnectionState::Connected;
+        let Some(client) = self.client.clone().filter(connected) else {
             return;
         };
-        if client.connection_state() != ConnectionState::Connected {
-            return;
-        }
         if self.looking
             || self
                 .looked_at

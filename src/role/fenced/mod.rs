@@ -17,9 +17,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::{OnceCell, Semaphore};
 
-use self::allowance::Allowance;
+pub(super) use self::allowance::Allowance;
 pub use self::batch::FencedBatch;
 use self::data_bucket::DataBucket;
 pub(super) use self::data_bucket::DataSource;
@@ -37,7 +36,7 @@ use nats_elect_core::name::DataKey;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of writes of one term that are under way at once, where they do not hold each other
 /// up. The server takes 50 batches per stream.
-const LANES: u32 = 16;
+pub(super) const LANES: u32 = 16;
 
 /// Keys and values of a role, in the bucket of its election, under a term's fence.
 ///
@@ -127,26 +126,6 @@ pub struct FencedStore {
     /// Sends writes although the lease is over, as a process does that was paused right after its
     /// check.
     unchecked: bool,
-}
-
-/// The state that a term needs for its writes.
-pub(super) struct Access {
-    /// The sequence of the unit's fence, once this term has raised it.
-    fence: OnceCell<u64>,
-    /// Writes of the term under way.
-    lanes: Semaphore,
-    /// The allowance of data, if there is a limit.
-    allowance: Option<Allowance>,
-}
-
-impl Access {
-    pub fn new(data_limit: Option<u64>) -> Self {
-        Self {
-            fence: OnceCell::new(),
-            lanes: Semaphore::new(LANES as usize),
-            allowance: data_limit.map(Allowance::new),
-        }
-    }
 }
 
 impl FencedStore {
@@ -330,10 +309,6 @@ impl FencedStore {
 
     fn setup(&self) -> &TermSetup {
         &self.term.0.setup
-    }
-
-    fn access(&self) -> &Access {
-        &self.term.0.access
     }
 
     fn bucket(&self) -> Result<DataBucket, FencedError> {

@@ -1,6 +1,7 @@
 //! The course of one write call, and the meaning of a refusal.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
@@ -11,7 +12,7 @@ use super::error::FencedError;
 use super::{FencedStore, LANES};
 use crate::clock;
 use crate::role::scope::Request;
-use crate::store::{DataWrite, StoreError, is_closed, is_unsent};
+use crate::store::{BucketInfo, DataWrite, StoreError, is_closed, is_unsent};
 
 /// The reason why a call was given up.
 const WOUND_DOWN: &str =
@@ -43,10 +44,9 @@ impl FencedStore {
 
     async fn call(&self, changes: &[DataWrite]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
-        let access = self.access();
         let opening = pin!(self.open(until));
         let fence = self.in_time(opening).await.ok_or_else(wound_down)??;
-        let reserved = match &access.allowance {
+        let reserved = match &self.term.0.allowance {
             Some(allowance) => {
                 self.may_send()?;
                 let bucket = self.bucket()?;
@@ -101,8 +101,8 @@ impl FencedStore {
         }
     }
 
-    /// Returns the bucket, if this term may write and there is a connection.
-    pub(super) fn usable(&self) -> Result<Option<DataBucket>, FencedError> {
+    /// Returns the bucket and its properties, if this term may write and there is a connection.
+    pub(super) fn usable(&self) -> Result<Option<(DataBucket, Arc<BucketInfo>)>, FencedError> {
         self.may_send()?;
         let Some(bucket) = self.setup().data.bucket() else {
             return Ok(None);
@@ -114,7 +114,7 @@ impl FencedStore {
             // The election learns of it too. In this bucket the term's fence means nothing.
             return Err(FencedError::NotLeader);
         }
-        Ok(Some(bucket))
+        Ok(Some((bucket, info)))
     }
 
     /// Ends the term, whose fence is at this other sequence.
@@ -174,10 +174,7 @@ impl Call<'_> {
 
     /// Returns the bucket, if anything may be sent now.
     fn may_write(&self) -> Result<Option<DataBucket>, FencedError> {
-        let Some(bucket) = self.store.usable()? else {
-            return Ok(None);
-        };
-        let Some(info) = bucket.info() else {
+        let Some((bucket, info)) = self.store.usable()? else {
             return Ok(None);
         };
         if info.max_age.is_some() {
@@ -206,11 +203,10 @@ impl Call<'_> {
     }
 
     async fn attempt(&self, bucket: &DataBucket) -> Result<Vec<u64>, StoreError> {
-        let access = self.store.access();
         // In a replicated bucket the server refuses a write that meets another write under the same
         // fence on its way.
         let lanes = if is_replicated(bucket) { LANES } else { 1 };
-        let lanes = access.lanes.acquire_many(lanes);
+        let lanes = self.store.term.0.lanes.acquire_many(lanes);
         let busy = || StoreError::Unavailable("other writes of this term are under way".into());
         let _lanes = tokio::time::timeout(self.attempts.until.since(clock::now()), lanes)
             .await
