@@ -23,7 +23,7 @@ pub(crate) type Groups = BTreeMap<GroupName, Arc<GroupScope>>;
 /// This instance as a member of one group, across restarts of its actor.
 pub(super) struct Membership {
     member: MemberConfig,
-    scope: Arc<GroupScope>,
+    pub scope: Arc<GroupScope>,
     leases: Arc<MemberLeases>,
     bequests: Option<Arc<Bequests>>,
     /// `None` while handlers of a crashed actor still run, and after the end.
@@ -167,10 +167,6 @@ impl Membership {
             group.as_str()
         ))
     }
-
-    pub fn name(&self) -> &GroupName {
-        &self.scope.name
-    }
 }
 
 impl Drop for Membership {
@@ -181,12 +177,4 @@ impl Drop for Membership {
             self.ended();
         }
     }
-}
-
-/// Waits until all of these have ended, and for this long.
-pub(super) async fn all_ended(running: Vec<RunningTerm>, pause: Duration) {
-    for term in running {
-        term.ended().await;
-    }
-    tokio::time::sleep(pause).await;
 }

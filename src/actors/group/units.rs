@@ -59,14 +59,6 @@ pub(super) struct Proof {
 }
 
 impl GroupState {
-    pub(super) fn unit_key(&self, unit: &UnitId) -> UnitKey {
-        UnitKey {
-            group: self.scope.name.clone(),
-            generation: unit.generation,
-            unit: unit.unit().name(),
-        }
-    }
-
     /// Starts the handler of a unit.
     pub(super) fn start(
         &mut self,
@@ -79,11 +71,8 @@ impl GroupState {
         if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
             return Vec::new();
         }
-        let length = self
-            .scope
-            .settings
-            .ttl
-            .saturating_sub(self.scope.settings.drift_margin());
+        let settings = &self.scope.settings;
+        let length = settings.ttl.saturating_sub(settings.drift_margin());
         let term = TermId(token.sequence);
         let start = TermStart {
             term,
@@ -94,7 +83,11 @@ impl GroupState {
             lease: until,
             proved: until - length,
         };
-        let key = self.unit_key(&unit);
+        let key = UnitKey {
+            group: self.scope.name.clone(),
+            generation: unit.generation,
+            unit: unit.unit().name(),
+        };
         let id = CorrelationId::new(self.scope.instance.incarnation, self.generation, term.0);
         let span = self.scope.instance.unit_span(&key, &id, token);
         let (asks, asked_of) = (myself.clone(), unit.clone());
@@ -124,9 +117,8 @@ impl GroupState {
         let cause = self.cause();
         if let Some(running) = self.running.get_mut(unit) {
             running.cancel(cause);
-            let left = until
-                .since(clock::now())
-                .min(self.scope.settings.stop_budget);
+            let budget = self.scope.settings.stop_budget;
+            let left = until.since(clock::now()).min(budget);
             abort_later(&self.scope.name, unit, &running.term, left);
         }
     }

@@ -8,7 +8,6 @@ use ractor::{ActorCell, ActorProcessingErr, ActorRef};
 use super::{Role, SupervisorState};
 use crate::actors::announce::announce;
 use crate::actors::linked::RESTART;
-use crate::actors::membership::all_ended;
 use crate::actors::messages::SupervisorMsg;
 use crate::clock;
 use crate::role::{RoleScope, RunningTerm};
@@ -30,7 +29,10 @@ impl SupervisorState {
             let running = member.crashed();
             let (myself, wait) = (myself.clone(), RESTART.after(member.crashes));
             tokio::spawn(async move {
-                all_ended(running, wait).await;
+                for term in running {
+                    term.ended().await;
+                }
+                tokio::time::sleep(wait).await;
                 let _ = myself.send_message(SupervisorMsg::RestartMember(number));
             });
         } else if let Some(role) = self.role_of(who) {

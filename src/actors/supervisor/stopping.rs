@@ -37,7 +37,7 @@ impl SupervisorState {
         let mut left: Vec<String> = self.roles.keys().map(ToString::to_string).collect();
         left.sort_unstable();
         let members = self.memberships.iter().filter(|it| !it.has_ended);
-        left.extend(members.map(|it| it.name().to_string()));
+        left.extend(members.map(|it| it.scope.name.to_string()));
         let stopping = self.stopping.get_or_insert_default();
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(Err(left.clone()));
