@@ -123,7 +123,7 @@ impl Group {
     /// lease with these settings.
     pub(crate) fn on(
         self,
-        instance: &Instance,
+        instance: &Arc<Instance>,
         lease: &RoleSettings,
         runtime: &Handle,
     ) -> Result<Arc<GroupScope>, Error> {

@@ -164,7 +164,7 @@ pub use crate::history::History;
 pub use crate::last_will::LastWillStatus;
 pub use crate::manager::{
     GroupHandle, GroupReadiness, Probe, Readiness, Release, RoleHandle, RoleManager,
-    RoleManagerBuilder, RoleReadiness, StepDown, StopOptions,
+    RoleManagerBuilder, RoleReadiness, StopOptions,
 };
 pub use crate::metrics::{METRICS, Metric};
 pub use crate::model::admin::LastFailure;
@@ -183,7 +183,7 @@ pub use crate::observer::{
 };
 pub use crate::role::{
     BoxError, BoxHandler, FencedBatch, FencedEntry, FencedError, FencedStore, GroupEvent,
-    RoleHandler, SteppedDown, Term, TermError, UnitOwner, handler_fn, try_handler_fn,
+    RoleHandler, StepDown, SteppedDown, Term, TermError, UnitOwner, handler_fn, try_handler_fn,
 };
 pub use crate::store::Denied;
 // For this project's command.

@@ -1,50 +1,23 @@
-//! What works for all roles of an instance: the connection monitor, the watch, peer messaging, and,
-//! where they are configured, the event publisher and the admin service. This module starts them,
-//! reports the link to them, and restarts the monitor.
+//! What works for all roles of an instance: the connection monitor, and the tasks that begin with a
+//! link. This module starts them, reports the link to them, and restarts the monitor.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use super::admin::AdminHandler;
-use super::connection::Connection;
+use super::Link;
 use super::linked::{Linked, attend};
-use super::messages::{MonitorMsg, SupervisorMsg};
+use super::messages::MonitorMsg;
 use super::monitor::{MonitorActor, MonitorSetup, Opened};
-use super::peers::Peers;
-use super::publisher::Publisher;
-use super::watch::Watch;
-use super::{Link, Routes};
 use crate::clock;
 use crate::error::Error;
-use crate::metrics::InstanceLabels;
-use crate::model::leader_event::LeaderEvent;
-use crate::role::Instance;
-use crate::store::IfMissing;
-use nats_elect_core::name::RoleName;
-
-/// The data that the children need.
-pub(super) struct ChildrenSetup {
-    pub instance: Arc<Instance>,
-    pub labels: InstanceLabels,
-    pub connection: Connection,
-    pub if_missing: IfMissing,
-    pub routes: Routes,
-    /// Without it nothing is published.
-    pub publisher: Option<Arc<Publisher>>,
-    /// Present unless the admin service is switched off.
-    pub admin_handler: Option<Arc<AdminHandler>>,
-}
 
 pub(super) struct Children {
-    setup: ChildrenSetup,
-    supervisor: ActorRef<SupervisorMsg>,
-    link: watch::Sender<Link>,
+    setup: MonitorSetup,
+    pub link: watch::Sender<Link>,
     monitor: ActorRef<MonitorMsg>,
     /// The number of crashes of the monitor.
     crashes: u32,
@@ -52,85 +25,39 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// Starts all children. `ready` receives one message: that the bucket was opened, or that it
+    /// Starts the monitor. `ready` receives one message: that the bucket was opened, or that it
     /// cannot be.
     pub async fn start(
-        setup: ChildrenSetup,
-        supervisor: ActorRef<SupervisorMsg>,
-        start_timeout: Duration,
+        setup: MonitorSetup,
         ready: oneshot::Sender<Result<Opened, Error>>,
+        supervisor: ActorCell,
     ) -> Result<Self, ActorProcessingErr> {
-        let monitor = setup.monitor(&supervisor);
-        let monitor = MonitorSetup {
-            start_timeout,
-            ready: Some(ready),
-            ..monitor
-        };
-        let (monitor, _) =
-            Actor::spawn_linked(None, MonitorActor, monitor, supervisor.get_cell()).await?;
+        let monitor = (setup.clone(), Some(ready));
+        let (monitor, _) = Actor::spawn_linked(None, MonitorActor, monitor, supervisor).await?;
         let since = clock::now();
-        let mut children = Self {
+        Ok(Self {
+            setup,
             link: watch::Sender::new(Link::Down { since }),
             monitor,
             crashes: 0,
             tasks: JoinSet::new(),
-            setup,
-            supervisor,
-        };
-        let (labels, routes) = (&children.setup.labels, &children.setup.routes);
-        let watch = Watch::new(children.supervisor.clone(), labels.clone(), routes.clone());
-        let peers = Peers {
-            instance: Arc::clone(&children.setup.instance),
-            routes: routes.clone(),
-        };
-        children.attend(watch);
-        children.attend(Arc::new(peers));
-        if let Some(publisher) = children.setup.publisher.clone() {
-            children.attend(publisher);
-        }
-        if let Some(admin_handler) = children.setup.admin_handler.clone() {
-            children.attend(admin_handler);
-        }
-        Ok(children)
+        })
     }
 
-    fn attend(&mut self, work: Arc<impl Linked>) {
-        let span = self.setup.instance.span();
+    /// Has this work done while there is a link.
+    pub fn attend(&mut self, work: Arc<impl Linked>) {
         let links = self.link.subscribe();
-        self.tasks.spawn(attend(work, links).instrument(span));
+        let attending = attend(work, links).instrument(self.setup.span.clone());
+        self.tasks.spawn(attending);
     }
 
-    pub fn link(&self) -> Link {
-        self.link.borrow().clone()
-    }
-
-    pub fn link_changed(&self, link: Link) {
-        self.link.send_replace(link);
-    }
-
-    pub fn look_at_bucket(&self) {
-        let _ = self.monitor.send_message(MonitorMsg::LookAtBucket);
-    }
-
-    pub fn reopen(&self, role: RoleName) {
-        let _ = self.monitor.send_message(MonitorMsg::Reopen(role));
-    }
-
-    pub fn publish(&self, event: LeaderEvent) {
-        if let Some(publisher) = &self.setup.publisher {
-            publisher.tell(event);
-        }
-    }
-
-    /// Returns a future that waits until everything is published.
-    pub fn all_published(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let publisher = self.setup.publisher.as_ref();
-        publisher.map(|publisher| publisher.all_published())
+    pub fn ask(&self, message: MonitorMsg) {
+        let _ = self.monitor.send_message(message);
     }
 
     #[cfg(test)]
     pub fn crash_admin(&self) {
-        if let Some(admin) = &self.setup.admin_handler {
+        if let Some(admin) = &self.setup.admin {
             admin.crash.notify_one();
         }
     }
@@ -150,34 +77,20 @@ impl Children {
     }
 
     /// Starts another monitor. It counts on from the loss of the link, or from now on.
-    pub async fn replace_monitor(&mut self) -> Result<(), ActorProcessingErr> {
+    pub async fn replace_monitor(
+        &mut self,
+        supervisor: ActorCell,
+    ) -> Result<(), ActorProcessingErr> {
         let lost_at = match &*self.link.borrow() {
             Link::Down { since } => *since,
             _ => clock::now(),
         };
         let monitor = MonitorSetup {
             lost_at: Some(lost_at),
-            ..self.setup.monitor(&self.supervisor)
+            ..self.setup.clone()
         };
-        let above = self.supervisor.get_cell();
-        (self.monitor, _) = Actor::spawn_linked(None, MonitorActor, monitor, above).await?;
+        (self.monitor, _) =
+            Actor::spawn_linked(None, MonitorActor, (monitor, None), supervisor).await?;
         Ok(())
-    }
-}
-
-impl ChildrenSetup {
-    fn monitor(&self, supervisor: &ActorRef<SupervisorMsg>) -> MonitorSetup {
-        let links = supervisor.clone();
-        let tell = move |link| {
-            let _ = links.send_message(SupervisorMsg::LinkChanged(link));
-        };
-        let (connection, bucket) = (self.connection.clone(), self.instance.bucket.clone());
-        MonitorSetup {
-            span: self.instance.span(),
-            if_missing: self.if_missing,
-            routes: self.routes.clone(),
-            admin: self.admin_handler.clone(),
-            ..MonitorSetup::without_elections(connection, bucket, Duration::MAX, tell)
-        }
     }
 }

@@ -23,13 +23,13 @@ use super::latest_task::LatestTask;
 use super::leaderless::Leaderless;
 use super::messages::{ElectionMsg, SupervisorMsg};
 use super::namesake::{Namesake, other_application};
+use super::publisher::Publisher;
 use super::signatures::Signatures;
 use super::stages::Stages;
 use crate::clock;
 use crate::lock::lock;
 use crate::model::bequests::{Bequests, Lease, Will};
 use crate::role::{HandlerReport, RoleScope, RunningTerm};
-use crate::store;
 use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
 use nats_elect_core::event::{Event, FailureKind, Vacancy};
@@ -53,6 +53,8 @@ pub(super) struct ElectionSetup {
     pub generation: u64,
     pub link: Link,
     pub supervisor: ActorRef<SupervisorMsg>,
+    /// Without it nothing is published.
+    pub publisher: Option<Arc<Publisher>>,
     pub bequests: Option<Arc<Bequests>>,
 }
 
@@ -60,11 +62,10 @@ pub(super) struct ElectionState {
     election: Election,
     scope: Arc<RoleScope>,
     supervisor: ActorRef<SupervisorMsg>,
+    publisher: Option<Arc<Publisher>>,
     bequests: Option<Arc<Bequests>>,
     /// What was noted there last.
     bequest: Option<Bequest>,
-    bucket: Option<store::Bucket>,
-    running: Option<RunningTerm>,
     asked: Asked,
     requests: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
@@ -130,10 +131,9 @@ impl Actor for ElectionActor {
             election: Election::new(candidate, clock::now()),
             scope,
             supervisor: setup.supervisor,
+            publisher: setup.publisher,
             bequests: setup.bequests,
             bequest: None,
-            bucket: None,
-            running: None,
             asked: Asked::default(),
             requests: HashMap::new(),
             next_request: 0,
@@ -171,39 +171,16 @@ impl ElectionState {
                     self.signatures.bucket_is(bucket.name(), info.epoch);
                     self.leaderless.bucket_is(info.epoch);
                     self.scope.bucket.send_replace(Some(bucket.clone()));
-                    self.bucket = Some(bucket.clone());
                 }
                 Input::Link(link.to_core())
             }
-            ElectionMsg::GraceOver { since } => Input::GraceOver { since },
+            ElectionMsg::Input(mut input) => {
+                self.look_into(&mut input);
+                input
+            }
             ElectionMsg::Observed { mut entry, live } => {
                 self.judge(&mut entry, live);
                 Input::Observed(entry)
-            }
-            ElectionMsg::ObservedFence(fence) => Input::ObservedFence(fence),
-            ElectionMsg::WriteEnded { op, outcome } => {
-                match &outcome {
-                    WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
-                    // No message is stored there. It may be another bucket of the same name.
-                    WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
-                    _ => {}
-                }
-                Input::WriteEnded { op, outcome }
-            }
-            ElectionMsg::ReadEnded { op, mut outcome } => {
-                match &mut outcome {
-                    Ok(snapshot) => {
-                        if let Some(entry) = &mut snapshot.role {
-                            self.judge(entry, false);
-                        }
-                    }
-                    // A look finds out whether the bucket can be read at all.
-                    Err(failure) if failure.kind == FailureKind::PermissionDenied => {
-                        self.look_at_bucket();
-                    }
-                    Err(failure) => self.doubt_bucket(failure),
-                }
-                Input::ReadEnded { op, outcome }
             }
             ElectionMsg::DataDenied(denied) => {
                 let kind = FailureKind::PermissionDenied;
@@ -220,11 +197,9 @@ impl ElectionState {
             ElectionMsg::Handler(HandlerReport::Ending(term, end)) => {
                 Input::HandlerEnding { term, end }
             }
-            // The handler's lease is still to be revoked, so `running` is kept until the next term.
             ElectionMsg::Handler(HandlerReport::Ended(term, end)) => {
                 Input::HandlerEnded { term, end }
             }
-            ElectionMsg::HealthChecked { term, healthy } => Input::Health { term, healthy },
             ElectionMsg::HealthUnanswered => {
                 announce(&self.scope, Event::HealthCheckUnanswered);
                 return None;
@@ -236,9 +211,32 @@ impl ElectionState {
                 self.reply_to = Some((reply_to, reply));
                 Input::PeerAsked { reply_to, question }
             }
-            ElectionMsg::Answered { question, answer } => Input::PeerReplied { question, answer },
-            ElectionMsg::Intend(intent) => Input::Intend(RequestId::NOBODY, intent),
         })
+    }
+
+    /// Judges what was read, and has the bucket looked at if an answer casts doubt on it.
+    fn look_into(&mut self, input: &mut Input) {
+        match input {
+            Input::WriteEnded { outcome, .. } => match outcome {
+                WriteOutcome::Failed(failure) => self.doubt_bucket(failure),
+                // No message is stored there. It may be another bucket of the same name.
+                WriteOutcome::Conflict { current: Some(0) } => self.look_at_bucket(),
+                _ => {}
+            },
+            Input::ReadEnded { outcome, .. } => match outcome {
+                Ok(snapshot) => {
+                    if let Some(entry) = &mut snapshot.role {
+                        self.judge(entry, false);
+                    }
+                }
+                // A look finds out whether the bucket can be read at all.
+                Err(failure) if failure.kind == FailureKind::PermissionDenied => {
+                    self.look_at_bucket();
+                }
+                Err(failure) => self.doubt_bucket(failure),
+            },
+            _ => {}
+        }
     }
 
     fn judge(&mut self, entry: &mut Entry, live: bool) {
@@ -301,8 +299,8 @@ impl ElectionState {
             self.tell_leader(self.election.status().leader);
         }
         self.publish_status();
-        if let Some(running) = &self.running {
-            self.scope.labels.lease_remaining(running.remaining());
+        if let Some(running) = self.scope.running() {
+            self.scope.labels.lease_remaining(running.term.remaining());
         }
         self.count_trouble();
         if !self.election.is_stopped() {
@@ -353,15 +351,14 @@ impl ElectionState {
                 self.publish_status();
                 let myself = myself.clone();
                 let (id, span) = self.spans.promoted(&self.scope, &start);
+                let term = Some(start.term);
                 let report = move |report| {
                     let _ = myself.send_message(ElectionMsg::Handler(report));
                 };
-                let running = RunningTerm::start(&self.scope, &start, id, span, report);
-                self.running = Some(running);
+                RunningTerm::start(&self.scope, start, id, span, report);
                 // The claim was written before its fencing token was known, so an immediate
                 // heartbeat carries the first proof.
                 let request = RequestId::NOBODY;
-                let term = Some(start.term);
                 return self
                     .signatures
                     .signs()
@@ -373,12 +370,11 @@ impl ElectionState {
                 acting,
                 proved,
             } => {
-                let running = self
-                    .running
-                    .as_ref()
-                    .filter(|running| running.id() == term)?;
+                let running = self.running(term)?;
                 let settings = &self.scope.settings;
-                self.scope.labels.renewed(running.remaining(), settings);
+                self.scope
+                    .labels
+                    .renewed(running.term.remaining(), settings);
                 let extended = running.extend(lease, proved)
                     && acting.is_none_or(|acting| self.scope.acting.move_to(acting));
                 return (!extended).then_some(Input::LeaseOver { term });
@@ -445,9 +441,13 @@ impl ElectionState {
         }
     }
 
+    fn running(&self, term: TermId) -> Option<RunningTerm> {
+        self.scope.running().filter(|running| running.id() == term)
+    }
+
     fn with_term(&self, term: TermId, act: impl FnOnce(&RunningTerm)) {
-        if let Some(running) = self.running.as_ref().filter(|running| running.id() == term) {
-            act(running);
+        if let Some(running) = self.running(term) {
+            act(&running);
         }
     }
 

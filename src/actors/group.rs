@@ -14,7 +14,7 @@ mod units;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -31,23 +31,21 @@ use super::asked::Asked;
 use super::health_checks::HealthChecks;
 use super::latest_task::LatestTask;
 use super::linked::attend;
-use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
+use super::messages::{GroupMsg, SupervisorMsg};
 use crate::clock;
 use crate::metrics::{MemberLeases, UnitTermEnd};
 use crate::model::bequests::Bequests;
-use crate::model::config::{MemberConfig, RoleSettings};
-use crate::role::{GroupRequest, GroupScope, Instance};
+use crate::model::config::MemberConfig;
+use crate::role::{GroupRequest, GroupScope};
 use crate::store::AssignmentDelivery;
 use nats_elect_core::assignment::{Epoch, LONGEST_LEASE, Map, Profile, Value};
 use nats_elect_core::member::{Effect, Fresh, Input, Member, MemberSettings, Reply, UnitId};
-use nats_elect_core::{Moment, RequestId};
+use nats_elect_core::{Moment, RequestId, TermId};
 
 pub(super) struct GroupActor;
 
 /// The setup of a member of one group.
 pub(super) struct GroupSetup {
-    pub instance: Arc<Instance>,
-    pub settings: RoleSettings,
     pub member: MemberConfig,
     pub scope: Arc<GroupScope>,
     pub leases: Arc<MemberLeases>,
@@ -63,8 +61,6 @@ pub(super) struct GroupSetup {
 }
 
 pub(super) struct GroupState {
-    instance: Arc<Instance>,
-    settings: RoleSettings,
     scope: Arc<GroupScope>,
     bequests: Option<Arc<Bequests>>,
     /// The epoch that a companion process knows.
@@ -99,7 +95,9 @@ pub(super) struct GroupState {
     compared: (u64, bool),
     /// The kind of units of the map that was shown last.
     other_kind: Option<&'static str>,
-    /// Units whose handlers have begun or end since the board was written.
+    /// The terms that were told to act.
+    acting: BTreeMap<UnitId, TermId>,
+    /// Units whose handlers have begun or end since the board was shown.
     stirred: BTreeSet<UnitId>,
     stopping: Option<Stopping>,
     has_left: bool,
@@ -125,21 +123,10 @@ impl Actor for GroupActor {
         myself: ActorRef<GroupMsg>,
         setup: GroupSetup,
     ) -> Result<GroupState, ActorProcessingErr> {
-        let GroupSetup {
-            instance,
-            settings,
-            member,
-            scope,
-            leases,
-            bequests,
-            replaced,
-            cordoned,
-            link,
-            generation,
-            supervisor,
-        } = setup;
+        let (scope, member) = (setup.scope, setup.member);
+        let (instance, settings) = (&scope.instance, &scope.settings);
         let profile = Profile {
-            cordoned,
+            cordoned: setup.cordoned,
             zone: instance.meta.get("zone").cloned(),
             labels: member.labels,
             max_units: member.max_units,
@@ -153,7 +140,7 @@ impl Actor for GroupActor {
                 units: scope.units.clone(),
                 id: instance.id.clone(),
                 incarnation: instance.incarnation,
-                first_beat: generation << 40,
+                first_beat: setup.generation << 40,
                 ttl: settings.ttl,
                 heartbeat: settings.heartbeat,
                 request_timeout: settings.request_timeout,
@@ -161,12 +148,17 @@ impl Actor for GroupActor {
             },
             clock::now(),
         );
-        let member = match replaced {
+        let member = match setup.replaced {
             Some(since) => member.waiting(since + LONGEST_LEASE),
             None => member,
         };
-        let meter = Meter::new(leases, &scope.meter);
-        let watch = GroupWatch::new(scope.name.clone(), myself.clone(), supervisor.clone());
+        let meter = Meter::new(setup.leases, &scope.meter);
+        let watch = Arc::new(GroupWatch {
+            group: scope.name.clone(),
+            member: myself.clone(),
+            supervisor: setup.supervisor.clone(),
+            ends: Mutex::default(),
+        });
         let down = Link::Down {
             since: clock::now(),
         };
@@ -174,15 +166,13 @@ impl Actor for GroupActor {
         let mut watching = JoinSet::new();
         watching.spawn(attend(watch, links).instrument(instance.span()));
         // The first step is taken outside the start, so that a failure restarts this actor alone.
-        myself.send_message(GroupMsg::Ordered(MemberOrder::LinkChanged(link)))?;
+        myself.send_message(GroupMsg::LinkChanged(setup.link))?;
         Ok(GroupState {
-            instance,
-            settings,
             scope,
-            bequests,
+            bequests: setup.bequests,
             bequeathed: None,
-            generation,
-            supervisor,
+            generation: setup.generation,
+            supervisor: setup.supervisor,
             link: down,
             member,
             profile,
@@ -204,6 +194,7 @@ impl Actor for GroupActor {
             differs: None,
             compared: (0, false),
             other_kind: None,
+            acting: BTreeMap::new(),
             stirred: BTreeSet::new(),
             stopping: None,
             has_left: false,
@@ -216,7 +207,7 @@ impl Actor for GroupActor {
         message: GroupMsg,
         state: &mut GroupState,
     ) -> Result<(), ActorProcessingErr> {
-        let span = state.instance.span();
+        let span = state.scope.instance.span();
         span.in_scope(|| state.take(&myself, message));
         Ok(())
     }
@@ -232,7 +223,15 @@ impl GroupState {
         match message {
             GroupMsg::TimerFired(number) if self.timer.is(number) => self.tell_loads(myself),
             GroupMsg::TimerFired(_) => return,
-            GroupMsg::Ordered(order) => self.ordered(myself, order),
+            GroupMsg::LinkChanged(link) => self.link_changed(myself, link),
+            GroupMsg::Cordon(cordoned) => {
+                self.profile.cordoned = cordoned;
+                self.step(myself, Input::Tell(self.profile.clone().into()));
+            }
+            GroupMsg::Stop { release } => self.stop(myself, release),
+            GroupMsg::Abandon => self.abandon(),
+            #[cfg(test)]
+            GroupMsg::Crash => panic!("crashed on request"),
             GroupMsg::LinkAgain => self.step(myself, Input::Link(self.link.to_core())),
             GroupMsg::Watched {
                 bucket,
@@ -261,7 +260,7 @@ impl GroupState {
             }
             GroupMsg::Handler(unit, report) => self.handler_told(myself, &unit, report),
             GroupMsg::HealthChecked(of, healthy) => self.health_checked(myself, of, healthy),
-            GroupMsg::Ask(unit, sequence, request) => self.asked(myself, unit, sequence, request),
+            GroupMsg::Ask(unit, term, request) => self.asked(myself, unit, term, request),
             GroupMsg::AskGroup(request) => self.asked_group(myself, request),
         }
         self.give_up_proofs();
@@ -274,20 +273,6 @@ impl GroupState {
         if self.has_ended() {
             self.clear_gauges();
             myself.stop(None);
-        }
-    }
-
-    fn ordered(&mut self, myself: &ActorRef<GroupMsg>, order: MemberOrder) {
-        match order {
-            MemberOrder::LinkChanged(link) => self.link_changed(myself, link),
-            MemberOrder::Cordon(cordoned) => {
-                self.profile.cordoned = cordoned;
-                self.step(myself, Input::Tell(self.profile.clone().into()));
-            }
-            MemberOrder::Stop { release } => self.stop(myself, release),
-            MemberOrder::Abandon => self.abandon(),
-            #[cfg(test)]
-            MemberOrder::Crash => panic!("crashed on request"),
         }
     }
 
@@ -330,7 +315,7 @@ impl GroupState {
             Effect::Reopen => {
                 let _ = self.supervisor.send_message(SupervisorMsg::LookAtBucket);
                 // By then the bucket may be another one.
-                myself.send_after(self.settings.heartbeat, || GroupMsg::LinkAgain);
+                myself.send_after(self.scope.settings.heartbeat, || GroupMsg::LinkAgain);
             }
             Effect::Rewatch => {
                 self.to_watch.send_replace(self.link.clone());

@@ -8,11 +8,11 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::Link;
 use super::group::{GroupActor, GroupSetup};
-use super::messages::{GroupMsg, MemberOrder, SupervisorMsg};
+use super::messages::{GroupMsg, SupervisorMsg};
 use crate::clock;
 use crate::metrics::MemberLeases;
 use crate::model::bequests::Bequests;
-use crate::model::config::{MemberConfig, RoleSettings};
+use crate::model::config::MemberConfig;
 use crate::role::{GroupScope, Instance, RunningTerm};
 use nats_elect_core::Moment;
 use nats_elect_core::name::GroupName;
@@ -20,21 +20,11 @@ use nats_elect_core::name::GroupName;
 /// The groups of an instance.
 pub(crate) type Groups = BTreeMap<GroupName, Arc<GroupScope>>;
 
-/// What an instance that has groups begins with.
-#[derive(Clone)]
-pub(crate) struct MembershipSetup {
-    /// The settings of its leases.
-    pub settings: RoleSettings,
-    pub member: MemberConfig,
-    pub groups: Arc<Groups>,
-}
-
 /// This instance as a member of one group, across restarts of its actor.
 pub(super) struct Membership {
-    setup: MembershipSetup,
-    scope: Arc<GroupScope>,
+    member: MemberConfig,
+    pub scope: Arc<GroupScope>,
     leases: Arc<MemberLeases>,
-    instance: Arc<Instance>,
     bequests: Option<Arc<Bequests>>,
     /// `None` while handlers of a crashed actor still run, and after the end.
     actor: Option<ActorRef<GroupMsg>>,
@@ -53,18 +43,17 @@ pub(super) struct Membership {
 impl Membership {
     /// The memberships of an instance, one for each of its groups.
     pub fn all(
-        setup: &MembershipSetup,
-        instance: &Arc<Instance>,
+        groups: &Groups,
+        member: &MemberConfig,
+        instance: &Instance,
         bequests: Option<&Arc<Bequests>>,
     ) -> Vec<Self> {
-        let scopes = setup.groups.values();
         let (id, bucket) = (&instance.id, &instance.bucket);
         let leases = Arc::new(MemberLeases::new(id.as_str(), bucket.as_str()));
-        let each = scopes.map(|scope| Self {
-            setup: setup.clone(),
+        let each = groups.values().map(|scope| Self {
+            member: member.clone(),
             scope: Arc::clone(scope),
             leases: Arc::clone(&leases),
-            instance: Arc::clone(instance),
             bequests: bequests.cloned(),
             actor: None,
             crashes: 0,
@@ -92,9 +81,7 @@ impl Membership {
             bequests.forget_member(&self.scope.name);
         }
         let setup = GroupSetup {
-            instance: Arc::clone(&self.instance),
-            settings: self.setup.settings.clone(),
-            member: self.setup.member.clone(),
+            member: self.member.clone(),
             scope: Arc::clone(&self.scope),
             leases: Arc::clone(&self.leases),
             bequests: self.bequests.clone(),
@@ -119,9 +106,9 @@ impl Membership {
         actor.is_some_and(|actor| actor.get_id() == who.get_id())
     }
 
-    pub fn tell(&self, order: MemberOrder) {
+    pub fn tell(&self, order: GroupMsg) {
         if let Some(actor) = &self.actor {
-            let _ = actor.send_message(GroupMsg::Ordered(order));
+            let _ = actor.send_message(order);
         }
     }
 
@@ -133,22 +120,22 @@ impl Membership {
                 self.replaced = Some(clock::now());
             }
         }
-        self.tell(MemberOrder::LinkChanged(link.clone()));
+        self.tell(GroupMsg::LinkChanged(link.clone()));
     }
 
     pub fn cordon(&mut self, cordoned: bool) {
         self.cordoned = cordoned;
-        self.tell(MemberOrder::Cordon(cordoned));
+        self.tell(GroupMsg::Cordon(cordoned));
     }
 
-    pub fn leave(&mut self, order: MemberOrder) {
+    pub fn leave(&mut self, order: GroupMsg) {
         self.leaving = true;
         self.tell(order);
     }
 
     /// Ends it without waiting for a handler.
     pub fn abandon(&mut self) {
-        self.leave(MemberOrder::Abandon);
+        self.leave(GroupMsg::Abandon);
         // The handlers of a crashed actor were aborted.
         if self.actor.is_none() {
             self.ended();
@@ -158,7 +145,7 @@ impl Membership {
     pub fn ended(&mut self) {
         self.actor = None;
         self.has_ended = true;
-        self.scope.set_joined(false);
+        self.scope.board.send_modify(|board| board.joined = false);
         self.scope.left.cancel();
     }
 
@@ -168,7 +155,6 @@ impl Membership {
         self.crashes += 1;
         let none = Duration::ZERO;
         self.leases.lease(&self.scope.name, none, none);
-        self.scope.set_joined(false);
         self.scope.end_all()
     }
 
@@ -181,10 +167,6 @@ impl Membership {
             group.as_str()
         ))
     }
-
-    pub fn name(&self) -> &GroupName {
-        &self.scope.name
-    }
 }
 
 impl Drop for Membership {
@@ -195,12 +177,4 @@ impl Drop for Membership {
             self.ended();
         }
     }
-}
-
-/// Waits until all of these have ended, and for this long.
-pub(super) async fn all_ended(running: Vec<RunningTerm>, pause: Duration) {
-    for term in running {
-        term.ended().await;
-    }
-    tokio::time::sleep(pause).await;
 }

@@ -1,21 +1,19 @@
 //! The messages between the actors.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, Subject};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::model::leader_event::LeaderEvent;
 use crate::role::{GroupRequest, HandlerReport, Order, Request, RoleScope, SteppedDown};
 use crate::store::{self, AssignmentDelivery, BucketInfo, Denied, StoreError};
-use nats_elect_core::member::{Input, UnitId};
+use nats_elect_core::member::{self, UnitId};
 use nats_elect_core::name::RoleName;
-use nats_elect_core::peer::{PeerReply, PeerRequest};
-use nats_elect_core::record::{Entry, FenceEntry};
-use nats_elect_core::{
-    Failure, Intent, Moment, OpId, PeerRequestId, Snapshot, TermId, WriteOutcome,
-};
+use nats_elect_core::peer::PeerRequest;
+use nats_elect_core::record::Entry;
+use nats_elect_core::{Failure, Input, Moment, TermId};
 
 /// The link to the bucket, for all of its users.
 #[derive(Clone)]
@@ -66,7 +64,7 @@ pub(crate) enum SupervisorMsg {
     /// followed, with the outcome of the terms that were ended.
     Order {
         order: Order,
-        reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>,
+        reply: oneshot::Sender<BTreeMap<String, SteppedDown>>,
     },
     /// The sender has reason to doubt that the bucket is still the same.
     LookAtBucket,
@@ -104,10 +102,6 @@ pub(crate) enum SupervisorMsg {
     StopTimedOut,
     /// Leave every election without a write, and then end.
     Abandon,
-    /// A term began or ended on this instance.
-    Tell(LeaderEvent),
-    /// Everything of this instance has ended. End when the publisher has published it.
-    Finish,
     /// End.
     End,
 }
@@ -132,25 +126,13 @@ pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
     TimerFired(u64),
     LinkChanged(Link),
-    /// The connection was lost then, and has been down for the role's grace period.
-    GraceOver {
-        since: Moment,
-    },
+    /// What its machine is to be told. What was read of the role's key is looked at before.
+    Input(Input),
     /// The watch showed the last message of the role's key.
     Observed {
         entry: Entry,
         /// Whether it came while the watch was running. Otherwise it may have stood there before.
         live: bool,
-    },
-    /// The watch showed the last message of the role's fence key.
-    ObservedFence(FenceEntry),
-    WriteEnded {
-        op: OpId,
-        outcome: WriteOutcome,
-    },
-    ReadEnded {
-        op: OpId,
-        outcome: Result<Snapshot, Failure>,
     },
     /// The server refused a publish to the data of the role's leader.
     DataDenied(Denied),
@@ -159,26 +141,16 @@ pub(crate) enum ElectionMsg {
         question: PeerRequest,
         reply: Subject,
     },
-    /// Our question was answered, or the time is up if there is no answer.
-    Answered {
-        question: PeerRequestId,
-        answer: Option<PeerReply>,
-    },
     Handler(HandlerReport),
-    HealthChecked {
-        term: TermId,
-        healthy: bool,
-    },
     /// The handlers' runtime keeps a health check from being answered.
     HealthUnanswered,
     Ask(Request),
-    /// Nobody waits for an answer.
-    Intend(Intent),
 }
 
-/// What the supervisor tells members of groups.
-#[derive(Clone)]
-pub(crate) enum MemberOrder {
+/// Messages to the actor of this instance as a member of one group.
+pub(crate) enum GroupMsg {
+    /// The timer with this number fired.
+    TimerFired(u64),
     LinkChanged(Link),
     /// The units are to move away and none is to come, or no longer so.
     Cordon(bool),
@@ -188,13 +160,6 @@ pub(crate) enum MemberOrder {
     Abandon,
     #[cfg(test)]
     Crash,
-}
-
-/// Messages to the actor of this instance as a member of one group.
-pub(crate) enum GroupMsg {
-    /// The timer with this number fired.
-    TimerFired(u64),
-    Ordered(MemberOrder),
     /// Tell the machine how the connection stands, once more.
     LinkAgain,
     /// The watch told this.
@@ -206,16 +171,16 @@ pub(crate) enum GroupMsg {
         taken: OwnedSemaphorePermit,
     },
     /// An answer to what the machine asked for.
-    Answered(Box<Input>),
+    Answered(Box<member::Input>),
     /// A read of a key of the bucket with this creation time ended.
-    Read(u64, Box<Input>),
+    Read(u64, Box<member::Input>),
     /// A plan is made. By so much the highest load is above its fair share before it, and after it.
-    Planned(Box<Input>, (f64, f64)),
+    Planned(Box<member::Input>, (f64, f64)),
     Handler(UnitId, HandlerReport),
     /// The handler of this unit was asked whether it is well, or that of all shards.
     HealthChecked(Option<UnitId>, bool),
-    /// A request of the handler of this unit, in the term of this sequence.
-    Ask(UnitId, u64, Request),
+    /// A request of the handler of this unit, in this term.
+    Ask(UnitId, TermId, Request),
     /// A request about the group.
     AskGroup(GroupRequest),
 }

@@ -48,11 +48,11 @@ mod watch_backoff;
 
 pub(crate) use connection::{Connection, Own, Target, lasting, problem, tuned};
 pub(crate) use linked::{Linked, Reached, attend};
-pub(crate) use membership::{Groups, MembershipSetup};
+pub(crate) use membership::Groups;
 pub(crate) use messages::{ElectionMsg, Link, MonitorMsg, SupervisorMsg};
 pub(crate) use monitor::{MonitorActor, MonitorSetup, Opened};
 pub use namesake::TWO_APPLICATIONS;
-pub(crate) use publisher::PublisherSetup;
+pub(crate) use publisher::Publisher;
 pub(crate) use routes::Routes;
 pub(crate) use signatures::Signatures;
 pub(crate) use supervisor::Supervise;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
 
 use super::Link;
 use super::connection::{Connection, Own, lasting, problem};
@@ -25,9 +26,9 @@ use crate::clock;
 use crate::error::Error;
 use crate::repeated::{Repeated, without_random_parts};
 use crate::store::{self, BucketNote, Denied, Mailbox, StoreError, inbox_prefix};
-use nats_elect_core::Moment;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::RoleName;
+use nats_elect_core::{Input, Moment};
 use outage::Outage;
 pub(crate) use setup::{MonitorSetup, Opened};
 
@@ -45,9 +46,13 @@ const RENEWAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct MonitorActor;
 
+/// Receives one message: that the bucket was opened, or that it cannot be.
+type Ready = oneshot::Sender<Result<Opened, Error>>;
+
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct MonitorState {
     setup: MonitorSetup,
+    ready: Option<Ready>,
     client: Option<Client>,
     mailbox: Arc<Mailbox>,
     connects: u64,
@@ -96,14 +101,14 @@ enum LinkState {
 impl Actor for MonitorActor {
     type Msg = MonitorMsg;
     type State = MonitorState;
-    type Arguments = MonitorSetup;
+    type Arguments = (MonitorSetup, Option<Ready>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<MonitorMsg>,
-        setup: MonitorSetup,
+        (setup, ready): (MonitorSetup, Option<Ready>),
     ) -> Result<MonitorState, ActorProcessingErr> {
-        if setup.ready.is_some() {
+        if ready.is_some() {
             myself.send_after(setup.start_timeout, || MonitorMsg::StartTimedOut);
         }
         let state = MonitorState {
@@ -131,6 +136,7 @@ impl Actor for MonitorActor {
             logged: Repeated::default(),
             epoch: None,
             notes: Vec::new(),
+            ready,
             setup,
         };
         state.connect(&myself);
@@ -411,7 +417,7 @@ impl MonitorState {
             return;
         };
         let repeats = (repeats > 0).then_some(repeats);
-        if self.setup.ready.is_some() {
+        if self.ready.is_some() {
             let timeout = exact(self.setup.start_timeout);
             tracing::warn!(repeats, "{problem}: trying for {timeout}");
         } else {
@@ -420,7 +426,7 @@ impl MonitorState {
     }
 
     fn start_failed(&mut self, failure: Error) {
-        if let Some(ready) = self.setup.ready.take() {
+        if let Some(ready) = self.ready.take() {
             let _ = ready.send(Err(failure));
         }
     }
@@ -447,7 +453,7 @@ impl MonitorState {
         for (role, grace) in self.setup.routes.graces() {
             if passed.contains(&grace) {
                 tracing::debug!(%role, ?grace, "the grace period is over");
-                let message = ElectionMsg::GraceOver { since };
+                let message = ElectionMsg::Input(Input::GraceOver { since });
                 self.setup.routes.send(&role, message);
             }
         }

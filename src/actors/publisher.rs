@@ -29,29 +29,12 @@ const RETRY_DENIED: Duration = Duration::from_secs(3);
 /// elects its leader confirms nothing meanwhile.
 const PATIENCE: u32 = 30;
 
-/// The published events, and the place where they are kept.
-#[derive(Clone)]
-pub(crate) struct PublisherSetup {
-    pub events: EventsConfig,
+pub(crate) struct Publisher {
+    events: EventsConfig,
     /// Whether this instance makes a history of its own accord: it also makes a missing bucket.
-    pub makes_history: bool,
-    pub replicas: usize,
-    pub storage: Storage,
-}
-
-impl PublisherSetup {
-    /// Whether events must be kept. Otherwise they are if they can be.
-    const fn must_keep(&self) -> bool {
-        self.events.keep.is_some()
-    }
-
-    const fn makes_stream(&self) -> bool {
-        self.must_keep() || self.makes_history
-    }
-}
-
-pub(super) struct Publisher {
-    setup: PublisherSetup,
+    makes_history: bool,
+    replicas: usize,
+    storage: Storage,
     line: Mutex<Line>,
     /// Notified when a change joins the line.
     joined: Notify,
@@ -66,16 +49,29 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub fn new(setup: PublisherSetup) -> Arc<Self> {
+    pub fn new(
+        events: EventsConfig,
+        makes_history: bool,
+        replicas: usize,
+        storage: Storage,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            is_done: watch::Sender::new(!setup.makes_stream()),
-            setup,
+            is_done: watch::Sender::new(events.keep.is_none() && !makes_history),
+            events,
+            makes_history,
+            replicas,
+            storage,
             line: Mutex::default(),
             joined: Notify::new(),
             complained: AtomicBool::new(false),
             patience: AtomicU32::new(0),
             told_unkept: AtomicBool::new(false),
         })
+    }
+
+    /// Whether events must be kept. Otherwise they are if they can be.
+    const fn must_keep(&self) -> bool {
+        self.events.keep.is_some()
     }
 
     /// Publishes this as soon as possible.
@@ -111,15 +107,14 @@ impl Publisher {
 
     /// Makes the stream, unless it exists.
     async fn make_stream(&self, bucket: &store::Bucket) -> Result<(), StoreError> {
-        let setup = &self.setup;
         let made = bucket
-            .create_events_stream(&setup.events, setup.replicas, setup.storage, TIMEOUT)
+            .create_events_stream(&self.events, self.replicas, self.storage, TIMEOUT)
             .await;
         if made.is_ok() {
             self.stream_seen();
         }
         if let Err(error) = &made
-            && !setup.must_keep()
+            && !self.must_keep()
             && !self.told_unkept.swap(true, Ordering::Relaxed)
         {
             // Nobody has to grant it: another user may make the stream.
@@ -151,9 +146,9 @@ impl Publisher {
         unmade: Option<&StoreError>,
         confirm: &mut bool,
     ) -> Result<(), StoreError> {
-        let must_keep = self.setup.must_keep();
+        let must_keep = self.must_keep();
         while let Some(event) = self.next() {
-            let subject_prefix = &self.setup.events.subject_prefix;
+            let subject_prefix = &self.events.subject_prefix;
             let subject = format!("{subject_prefix}.{}.{}", bucket.name(), event.role);
             let payload = event.to_json();
             if !*confirm {
@@ -205,7 +200,7 @@ impl Linked for Publisher {
         let bucket = &reached.bucket;
         reached.caught_up();
         // Once for each link: an event does not wait for another attempt.
-        let unmade = if self.setup.makes_stream() {
+        let unmade = if self.must_keep() || self.makes_history {
             self.make_stream(bucket).await.err()
         } else {
             None

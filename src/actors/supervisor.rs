@@ -4,8 +4,8 @@
 mod crashes;
 mod stopping;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -15,24 +15,26 @@ use tokio::sync::oneshot;
 use self::stopping::Stopping;
 use super::admin::AdminHandler;
 use super::announce::announce;
-use super::children::{Children, ChildrenSetup};
+use super::children::Children;
 use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
-use super::membership::{Membership, MembershipSetup};
-use super::messages::{ElectionMsg, MemberOrder, SupervisorMsg};
-use super::monitor::Opened;
-use super::publisher::{Publisher, PublisherSetup};
+use super::membership::{Groups, Membership};
+use super::messages::{ElectionMsg, GroupMsg, MonitorMsg, SupervisorMsg};
+use super::monitor::{MonitorSetup, Opened};
+use super::peers::Peers;
+use super::publisher::Publisher;
+use super::watch::Watch;
 use super::{Link, Routes};
 use crate::clock;
 use crate::error::Error;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::Bequests;
-use crate::model::config::AdminConfig;
+use crate::model::config::{AdminConfig, MemberConfig, RoleSettings};
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
 use nats_elect_core::event::Event;
 use nats_elect_core::name::RoleName;
-use nats_elect_core::{Candidate, Intent};
+use nats_elect_core::{Candidate, Input, Intent, RequestId};
 
 /// The beats of one generation. The next generation begins above them.
 const BEATS_PER_GENERATION: u64 = 1 << 40;
@@ -46,12 +48,13 @@ pub(crate) struct Supervise {
     pub routes: Routes,
     pub registry: RoleRegistry,
     /// Without it nothing is published.
-    pub publisher: Option<PublisherSetup>,
+    pub publisher: Option<Arc<Publisher>>,
     pub admin: AdminConfig,
     /// Where elections note their terms for a companion process, if there is one.
     pub bequests: Option<Arc<Bequests>>,
-    /// Present if this instance has groups.
-    pub membership: Option<MembershipSetup>,
+    pub groups: Arc<Groups>,
+    /// The settings of this instance as a member of them.
+    pub member: MemberConfig,
     pub ready: oneshot::Sender<Result<Opened, Error>>,
 }
 
@@ -62,6 +65,7 @@ pub(super) struct SupervisorState {
     routes: Routes,
     registry: RoleRegistry,
     children: Children,
+    publisher: Option<Arc<Publisher>>,
     roles: HashMap<RoleName, Role>,
     memberships: Vec<Membership>,
     generations: u64,
@@ -90,41 +94,58 @@ impl Actor for SupervisorActor {
         myself: ActorRef<SupervisorMsg>,
         setup: Supervise,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let (instance, bequests) = (setup.instance, setup.bequests);
+        let (instance, bequests, routes) = (setup.instance, setup.bequests, setup.routes);
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let groups = setup.membership.as_ref();
-        let groups = groups.map_or_else(Arc::default, |it| Arc::clone(&it.groups));
-        let admin_handler = setup.admin.enabled.then(|| {
+        let admin = setup.admin.enabled.then(|| {
             AdminHandler::new(
                 Arc::clone(&instance),
                 &setup.admin.subject_prefix,
                 setup.registry.clone(),
-                groups,
+                Arc::clone(&setup.groups),
                 myself.clone(),
                 bequests.clone(),
             )
         });
-        let children = ChildrenSetup {
-            instance: Arc::clone(&instance),
-            labels,
-            connection: setup.connection,
-            if_missing: setup.if_missing,
-            routes: setup.routes.clone(),
-            publisher: setup.publisher.map(Publisher::new),
-            admin_handler,
+        let publisher = setup.publisher;
+        let (links, bucket) = (myself.clone(), instance.bucket.clone());
+        let tell = move |link| {
+            let _ = links.send_message(SupervisorMsg::LinkChanged(link));
         };
-        let children = Children::start(children, myself, setup.start_timeout, setup.ready).await?;
-        let memberships = setup.membership.map_or_else(Vec::new, |setup| {
-            Membership::all(&setup, &instance, bequests.as_ref())
-        });
+        let (connection, timeout) = (setup.connection, setup.start_timeout);
+        let monitor = MonitorSetup {
+            span: instance.span(),
+            if_missing: setup.if_missing,
+            routes: routes.clone(),
+            admin: admin.clone(),
+            ..MonitorSetup::without_elections(connection, bucket, timeout, tell)
+        };
+        let mut children = Children::start(monitor, setup.ready, myself.get_cell()).await?;
+        children.attend(Arc::new(Watch {
+            supervisor: myself,
+            labels,
+            routes: routes.clone(),
+            ends: Mutex::default(),
+        }));
+        children.attend(Arc::new(Peers {
+            instance: Arc::clone(&instance),
+            routes: routes.clone(),
+        }));
+        if let Some(publisher) = &publisher {
+            children.attend(Arc::clone(publisher));
+        }
+        if let Some(admin) = admin {
+            children.attend(admin);
+        }
+        let (groups, member) = (&setup.groups, &setup.member);
         Ok(SupervisorState {
+            memberships: Membership::all(groups, member, &instance, bequests.as_ref()),
             children,
+            publisher,
             instance,
-            routes: setup.routes,
+            routes,
             registry: setup.registry,
             roles: HashMap::new(),
-            memberships,
             generations: 0,
             bequests,
             stopping: None,
@@ -150,8 +171,8 @@ impl Actor for SupervisorActor {
                 reply,
             } => state.remove_role(&role, release, reply),
             SupervisorMsg::Order { order, reply } => state.order(order, reply),
-            SupervisorMsg::LookAtBucket => state.children.look_at_bucket(),
-            SupervisorMsg::Reopen(role) => state.children.reopen(role),
+            SupervisorMsg::LookAtBucket => state.children.ask(MonitorMsg::LookAtBucket),
+            SupervisorMsg::Reopen(role) => state.children.ask(MonitorMsg::Reopen(role)),
             SupervisorMsg::Ping(reply) => {
                 let _ = reply.send(state.overrun());
             }
@@ -160,7 +181,7 @@ impl Actor for SupervisorActor {
             #[cfg(test)]
             SupervisorMsg::CrashMember => {
                 for member in &state.memberships {
-                    member.tell(MemberOrder::Crash);
+                    member.tell(GroupMsg::Crash);
                 }
             }
             SupervisorMsg::RestartRole { role } => state.restart_role(&myself, &role).await?,
@@ -173,7 +194,9 @@ impl Actor for SupervisorActor {
                 state.start_member(&myself, member).await?;
                 state.end_if_empty(&myself);
             }
-            SupervisorMsg::ReplaceMonitor => state.children.replace_monitor().await?,
+            SupervisorMsg::ReplaceMonitor => {
+                state.children.replace_monitor(myself.get_cell()).await?;
+            }
             SupervisorMsg::Stop {
                 release,
                 timeout,
@@ -189,7 +212,7 @@ impl Actor for SupervisorActor {
                 });
                 let release = release.unwrap_or(true);
                 for member in &mut state.memberships {
-                    member.leave(MemberOrder::Stop { release });
+                    member.leave(GroupMsg::Stop { release });
                 }
                 state.end_if_empty(&myself);
             }
@@ -198,8 +221,6 @@ impl Actor for SupervisorActor {
                 state.abandon(&myself);
             }
             SupervisorMsg::Abandon => state.abandon(&myself),
-            SupervisorMsg::Tell(event) => state.children.publish(event),
-            SupervisorMsg::Finish => state.finish(&myself),
             SupervisorMsg::End => state.end(&myself),
         }
         Ok(())
@@ -240,7 +261,7 @@ impl SupervisorState {
         for member in &mut self.memberships {
             member.link_changed(&link);
         }
-        self.children.link_changed(link);
+        self.children.link.send_replace(link);
     }
 
     async fn start_member(
@@ -249,7 +270,7 @@ impl SupervisorState {
         member: usize,
     ) -> Result<(), ActorProcessingErr> {
         self.generations += 1;
-        let link = self.children.link();
+        let link = self.children.link.borrow().clone();
         let member = &mut self.memberships[member];
         member.start(self.generations, link, myself).await
     }
@@ -305,15 +326,16 @@ impl SupervisorState {
             incarnation: self.instance.incarnation,
             first_beat: self.generations * BEATS_PER_GENERATION,
             paused,
-            settings: scope.settings.clone(),
+            settings: RoleSettings::clone(&scope.settings),
         };
         self.generations += 1;
         let setup = ElectionSetup {
             generation: self.generations,
             scope: Arc::clone(scope),
             candidate,
-            link: self.children.link(),
+            link: self.children.link.borrow().clone(),
             supervisor: myself.clone(),
+            publisher: self.publisher.clone(),
             bequests: self.bequests.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, ElectionActor, setup, myself.get_cell()).await?;
@@ -341,14 +363,14 @@ impl SupervisorState {
         role.leave(Intent::Stop { release });
     }
 
-    fn order(&mut self, order: Order, reply: oneshot::Sender<Vec<(RoleName, SteppedDown)>>) {
+    fn order(&mut self, order: Order, reply: oneshot::Sender<BTreeMap<String, SteppedDown>>) {
         self.paused = order != Order::Resume;
         if matches!(order, Order::Cordon | Order::Resume) {
             let members = self.memberships.iter_mut();
             members.for_each(|member| member.cordon(order == Order::Cordon));
         }
         let followed = self.roles.values().map(|role| {
-            let (name, followed) = (role.scope.role.clone(), role.scope.order(order));
+            let (name, followed) = (role.scope.role.to_string(), role.scope.order(order));
             async move { followed.await.ok().flatten().map(|ended| (name, ended)) }
         });
         let followed = join_all(followed.collect::<Vec<_>>());
@@ -400,7 +422,8 @@ impl Role {
     fn leave(&mut self, intent: Intent) {
         self.leaving = true;
         if let Some(actor) = &self.actor {
-            let _ = actor.send_message(ElectionMsg::Intend(intent));
+            let intent = Input::Intend(RequestId::NOBODY, intent);
+            let _ = actor.send_message(ElectionMsg::Input(intent));
         }
     }
 }

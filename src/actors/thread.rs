@@ -4,7 +4,8 @@ use std::io;
 use std::thread;
 
 use ractor::{Actor, ActorRef};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::messages::SupervisorMsg;
 use super::supervisor::{Supervise, SupervisorActor};
@@ -12,7 +13,7 @@ use super::supervisor::{Supervise, SupervisorActor};
 /// The handle on the thread and its actors.
 pub(crate) struct ElectionThread {
     pub supervisor: ActorRef<SupervisorMsg>,
-    ended: watch::Receiver<bool>,
+    ended: CancellationToken,
 }
 
 impl ElectionThread {
@@ -22,7 +23,8 @@ impl ElectionThread {
     /// An error if the system provides no thread or no runtime.
     pub async fn start(setup: Supervise) -> io::Result<Self> {
         let (started, supervisor) = oneshot::channel();
-        let (end, ended) = watch::channel(false);
+        let ended = CancellationToken::new();
+        let end = ended.clone().drop_guard();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -45,7 +47,7 @@ impl ElectionThread {
                 });
                 // This does not wait for a name lookup in progress.
                 runtime.shutdown_background();
-                end.send_replace(true);
+                drop(end);
             })?;
         let supervisor = supervisor
             .await
@@ -55,8 +57,6 @@ impl ElectionThread {
 
     /// Resolves when the thread has ended, together with everything on it.
     pub async fn ended(&self) {
-        let mut ended = self.ended.clone();
-        // The sender is dropped with the thread.
-        let _ = ended.wait_for(|ended| *ended).await;
+        self.ended.cancelled().await;
     }
 }

@@ -14,32 +14,18 @@ use crate::lock::lock;
 use crate::metrics::InstanceLabels;
 use crate::repeated::Repeated;
 use crate::store::{Delivery, StoreError};
+use nats_elect_core::Input;
 use nats_elect_core::duration::rounded;
 
 /// The maximum time for the watch to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Watch {
-    supervisor: ActorRef<SupervisorMsg>,
-    labels: InstanceLabels,
-    routes: Routes,
+    pub supervisor: ActorRef<SupervisorMsg>,
+    pub labels: InstanceLabels,
+    pub routes: Routes,
     /// The ends of watches that were logged.
-    ends: Mutex<Repeated>,
-}
-
-impl Watch {
-    pub fn new(
-        supervisor: ActorRef<SupervisorMsg>,
-        labels: InstanceLabels,
-        routes: Routes,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            supervisor,
-            labels,
-            routes,
-            ends: Mutex::default(),
-        })
-    }
+    pub ends: Mutex<Repeated>,
 }
 
 /// A watch that begins again shows everything that was missed, in a recreated bucket too.
@@ -65,7 +51,8 @@ impl Linked for Watch {
                     }
                 }
                 Delivery::Fence(role, fence) => {
-                    self.routes.send(&role, ElectionMsg::ObservedFence(fence));
+                    let fence = Input::ObservedFence(fence);
+                    self.routes.send(&role, ElectionMsg::Input(fence));
                 }
                 Delivery::Nothing | Delivery::Idle => {}
             }

@@ -192,7 +192,7 @@ async fn connect(setup: SetUp, tell: watch::Sender<Link>) -> Option<()> {
         tell.send_replace(link);
     });
     // It lives as long as this process.
-    Actor::spawn(None, MonitorActor, setup).await.ok()?;
+    Actor::spawn(None, MonitorActor, (setup, None)).await.ok()?;
     Some(())
 }
 

@@ -43,36 +43,31 @@ impl GroupHandle {
     /// shards in place of names, or the reverse. This instance owns nothing of it then, and a warning
     /// in its log says so.
     pub fn has_joined(&self) -> bool {
-        self.scope.read(|board| board.joined)
+        self.scope.board.borrow().joined
     }
 
     /// Returns the number of shards. It is `None` for a group of named units, and before a map of the
     /// group was seen.
     pub fn shards(&self) -> Option<u32> {
-        self.scope.read(|board| board.shards)
+        self.scope.board.borrow().shards()
     }
 
     /// Returns the owner of each known unit.
     pub fn owners(&self) -> BTreeMap<String, Option<UnitOwner>> {
-        self.scope.read(|board| {
-            let units = board.units.keys();
-            let owners = units.map(|unit| (unit.as_str().to_owned(), board.owner(unit)));
-            owners.collect()
-        })
+        self.scope.owners()
     }
 
     /// Returns the units whose handlers run here and may act.
     pub fn mine(&self) -> Vec<String> {
-        self.scope.read(|board| {
-            let units = board.units.iter().filter(|(_, now)| now.acts_here);
-            units.map(|(unit, _)| unit.as_str().to_owned()).collect()
-        })
+        let running = self.scope.running().into_iter();
+        let acting = running.filter(|(_, term)| term.in_office().is_some());
+        acting.map(|(unit, _)| unit.as_str().to_owned()).collect()
     }
 
     /// Returns the owner of a unit. `None` if it has none, or is not known.
     pub fn owner(&self, unit: &str) -> Option<UnitOwner> {
         let unit = UnitName::new(unit).ok()?;
-        self.scope.read(|board| board.owner(&unit))
+        self.scope.owner(&self.scope.known(), &unit)
     }
 
     /// Returns the shard that a key belongs to. All instances and versions answer the same for the
@@ -84,11 +79,9 @@ impl GroupHandle {
 
     /// Returns the owner of the shard that a key belongs to, with its number.
     pub fn owner_of(&self, key: impl AsRef<[u8]>) -> Option<(u32, Option<UnitOwner>)> {
-        self.scope.read(|board| {
-            let shards = NonZeroU32::new(board.shards?)?;
-            let shard = shard_of(key.as_ref(), shards);
-            Some((shard, board.owner(&UnitName::shard(shard))))
-        })
+        let board = self.scope.known();
+        let shard = shard_of(key.as_ref(), NonZeroU32::new(board.shards()?)?);
+        Some((shard, self.scope.owner(&board, &UnitName::shard(shard))))
     }
 
     /// Returns the events from now on. The stream ends when this instance has left the group.
@@ -165,7 +158,7 @@ impl GroupHandle {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn wait_until(&self, mut fulfilled: impl FnMut(&Self) -> bool) {
-        let mut changed = self.scope.changed();
+        let mut changed = self.scope.board.subscribe();
         loop {
             changed.mark_unchanged();
             if fulfilled(self) {

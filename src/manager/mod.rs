@@ -18,11 +18,10 @@ use tokio::sync::oneshot;
 
 pub use self::builder::RoleManagerBuilder;
 pub use self::group::GroupHandle;
-pub use self::handle::{RoleHandle, StepDown};
+pub use self::handle::RoleHandle;
 pub use self::probe::{GroupReadiness, Probe, Readiness, RoleReadiness};
 pub use self::stop_options::{Release, StopOptions};
-use crate::actors::{ElectionMsg, ElectionThread, Groups, MembershipSetup, Routes, SupervisorMsg};
-use crate::clock;
+use crate::actors::{ElectionMsg, ElectionThread, Groups, Routes, SupervisorMsg};
 use crate::error::Error;
 use crate::group::Group;
 use crate::last_will::{Keeper, LastWillStatus};
@@ -32,7 +31,6 @@ use crate::model::status::RoleStatus;
 use crate::role::{
     Ask, ErasedHandler, Instance, Order, RoleHandler, RoleRegistry, RoleScope, SteppedDown,
 };
-use nats_elect_core::CoreStatus;
 use nats_elect_core::name::{GroupName, RoleName};
 
 /// One instance. It takes part in the elections of its roles, and runs the handler of each role
@@ -82,7 +80,6 @@ impl Fleet {
             ask,
             self.keyring.clone(),
             Arc::clone(&self.instance),
-            CoreStatus::initial(clock::now()),
         ))
     }
 
@@ -100,21 +97,15 @@ impl Fleet {
         }
         Ok(scopes)
     }
-}
 
-impl Fleet {
-    /// Returns what this instance's membership begins with, or nothing if it has no groups.
-    fn groups(
-        &self,
-        groups: Vec<Group>,
-        member: &MemberConfig,
-    ) -> Result<Option<MembershipSetup>, Error> {
+    /// Returns the groups of this instance.
+    fn groups(&self, groups: Vec<Group>, member: &MemberConfig) -> Result<Groups, Error> {
+        let mut scopes = Groups::new();
         if groups.is_empty() {
-            return Ok(None);
+            return Ok(scopes);
         }
         member.check()?;
         let settings = member.settings()?;
-        let mut scopes = Groups::new();
         for group in groups {
             let scope = group.on(&self.instance, &settings, &self.runtime)?;
             let name = scope.name.clone();
@@ -122,12 +113,7 @@ impl Fleet {
                 return Err(Error::DuplicateGroup(name));
             }
         }
-        let groups = Arc::new(scopes);
-        Ok(Some(MembershipSetup {
-            settings,
-            member: member.clone(),
-            groups,
-        }))
+        Ok(scopes)
     }
 }
 
@@ -181,8 +167,11 @@ impl RoleManager {
 
     /// Returns a probe that checks this instance, for health endpoints.
     pub fn probe(&self) -> Probe {
-        let (registry, groups) = (self.fleet.registry.clone(), Arc::clone(&self.groups));
-        Probe::new(registry, groups, self.thread.supervisor.clone())
+        Probe {
+            registry: self.fleet.registry.clone(),
+            groups: Arc::clone(&self.groups),
+            supervisor: self.thread.supervisor.clone(),
+        }
     }
 
     /// Takes part in the election of one more role.
@@ -273,14 +262,10 @@ impl RoleManager {
     /// # Cancel safety
     /// Once the future was polled, the roles are cordoned all the same if it is dropped.
     pub async fn cordon(&self) -> Result<BTreeMap<String, SteppedDown>, Error> {
-        let ended = self.order(Order::Cordon).await?;
-        Ok(ended
-            .into_iter()
-            .map(|(role, ended)| (role.as_str().to_owned(), ended))
-            .collect())
+        self.order(Order::Cordon).await
     }
 
-    async fn order(&self, order: Order) -> Result<Vec<(RoleName, SteppedDown)>, Error> {
+    async fn order(&self, order: Order) -> Result<BTreeMap<String, SteppedDown>, Error> {
         self.ask(|reply| SupervisorMsg::Order { order, reply })
             .await
     }
@@ -351,9 +336,10 @@ impl RoleManager {
     #[cfg(test)]
     #[doc(hidden)]
     pub fn tell_grace_over(&self, role: &RoleName, since: nats_elect_core::Moment) {
-        self.fleet
-            .routes
-            .send(role, ElectionMsg::GraceOver { since });
+        self.fleet.routes.send(
+            role,
+            ElectionMsg::Input(nats_elect_core::Input::GraceOver { since }),
+        );
     }
 
     /// Makes the member's actor panic.

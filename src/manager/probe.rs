@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::actors::{Groups, SupervisorMsg};
 use crate::error::Error;
 use crate::model::status::RoleStatus;
-use crate::role::{GroupScope, RoleRegistry};
+use crate::role::{GroupScope, RoleRegistry, RoleScope};
 use nats_elect_core::duration::exact;
 use nats_elect_core::status::{ConnectionStatus, RoleState};
 
@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Checks an instance, even after its manager has been moved elsewhere. A probe is cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
-    registry: RoleRegistry,
-    groups: Arc<Groups>,
-    supervisor: ActorRef<SupervisorMsg>,
+    pub(super) registry: RoleRegistry,
+    pub(super) groups: Arc<Groups>,
+    pub(super) supervisor: ActorRef<SupervisorMsg>,
 }
 
 /// Whether an instance can take part in its elections and own units of its groups.
@@ -66,18 +66,6 @@ pub struct GroupReadiness {
 }
 
 impl Probe {
-    pub(super) const fn new(
-        registry: RoleRegistry,
-        groups: Arc<Groups>,
-        supervisor: ActorRef<SupervisorMsg>,
-    ) -> Self {
-        Self {
-            registry,
-            groups,
-            supervisor,
-        }
-    }
-
     /// Checks whether the instance meets its own deadlines. Its actors must answer within a second.
     /// No handler of a role or of a unit may outlive its lease, including the handler of a role
     /// that is being removed.
@@ -115,32 +103,27 @@ impl Probe {
     /// An instance with groups is ready when it has joined them. That is when others can give it
     /// their units, so a rolling restart has to wait for it.
     pub fn ready(&self) -> Readiness {
-        let readiness = |status: &RoleStatus, problem: Option<String>| RoleReadiness {
-            ready: !matches!(status.state, RoleState::Init | RoleState::Stopped)
-                && status.connection != ConnectionStatus::Lost
-                && problem.is_none(),
-            state: status.state,
-            connection: status.connection,
-            problem,
+        let role = |scope: &Arc<RoleScope>| {
+            let (status, problem) = (scope.status(), scope.problem());
+            let readiness = RoleReadiness {
+                ready: !matches!(status.state, RoleState::Init | RoleState::Stopped)
+                    && status.connection != ConnectionStatus::Lost
+                    && problem.is_none(),
+                state: status.state,
+                connection: status.connection,
+                problem,
+            };
+            (scope.role.as_str().to_owned(), readiness)
         };
-        let roles: BTreeMap<_, _> = self
-            .registry
-            .all()
-            .iter()
-            .map(|scope| {
-                let readiness = readiness(&scope.status(), scope.problem());
-                (scope.role.as_str().to_owned(), readiness)
-            })
-            .collect();
-        let readiness = |scope: &GroupScope| GroupReadiness {
-            ready: scope.read(|board| board.joined),
-            connection: *scope.connection.borrow(),
+        let roles: BTreeMap<_, _> = self.registry.all().iter().map(role).collect();
+        let group = |scope: &Arc<GroupScope>| {
+            let readiness = GroupReadiness {
+                ready: scope.board.borrow().joined,
+                connection: *scope.connection.borrow(),
+            };
+            (scope.name.as_str().to_owned(), readiness)
         };
-        let groups: BTreeMap<_, _> = self
-            .groups
-            .iter()
-            .map(|(name, scope)| (name.as_str().to_owned(), readiness(scope)))
-            .collect();
+        let groups: BTreeMap<_, _> = self.groups.values().map(group).collect();
         let all = roles.values().all(|role| role.ready) && groups.values().all(|it| it.ready);
         Readiness {
             ready: all && !self.is_over(),

@@ -15,9 +15,7 @@ use super::builder::{GivenRole, RoleManagerBuilder};
 use super::patience::patiently;
 use super::{Fleet, RoleManager};
 use crate::access::Access;
-use crate::actors::{
-    ElectionThread, Groups, Opened, PublisherSetup, Routes, Supervise, SupervisorMsg,
-};
+use crate::actors::{ElectionThread, Groups, Opened, Publisher, Routes, Supervise, SupervisorMsg};
 use crate::error::Error;
 use crate::group::Group;
 use crate::last_will::Keeper;
@@ -74,7 +72,7 @@ impl RoleManagerBuilder {
             keyring: self.keyring,
         };
         let scopes = fleet.scopes(roles)?;
-        let groups = fleet.groups(groups, &config.member)?;
+        let groups = Arc::new(fleet.groups(groups, &config.member)?);
         crate::metrics::describe();
         // The companion watches before the first claim.
         let last_will = if config.last_will.enabled {
@@ -85,22 +83,23 @@ impl RoleManagerBuilder {
         };
 
         let (ready, opened) = oneshot::channel();
+        let if_missing = if_missing(&config);
+        let (makes_history, events) = (config.bucket_auto_create, config.events);
+        let publisher = events
+            .publish
+            .then(|| Publisher::new(events, makes_history, config.replicas, config.storage));
         let thread = ElectionThread::start(Supervise {
             instance,
             connection,
-            if_missing: if_missing(&config),
+            if_missing,
             start_timeout: config.start_timeout,
             routes,
             registry,
-            publisher: config.events.publish.then(|| PublisherSetup {
-                events: config.events.clone(),
-                makes_history: config.bucket_auto_create,
-                replicas: config.replicas,
-                storage: config.storage,
-            }),
+            publisher,
             admin: config.admin,
             bequests: last_will.as_ref().map(Keeper::bequests),
-            membership: groups.clone(),
+            groups: Arc::clone(&groups),
+            member: config.member,
             ready,
         })
         .await
@@ -108,7 +107,7 @@ impl RoleManagerBuilder {
         // From here on dropping the manager ends the thread.
         let manager = RoleManager {
             fleet,
-            groups: groups.map_or_else(Arc::default, |membership| membership.groups),
+            groups,
             thread,
             last_will,
         };

@@ -163,10 +163,9 @@ impl ObserverBuilder {
         };
         let setup = MonitorSetup {
             span: span.clone(),
-            ready: Some(ready),
             ..MonitorSetup::without_elections(connection, bucket, start_timeout, tell)
         };
-        let (monitor, _) = Actor::spawn(None, MonitorActor, setup)
+        let (monitor, _) = Actor::spawn(None, MonitorActor, (setup, Some(ready)))
             .await
             .map_err(|error| Error::Thread(error.to_string()))?;
         let mut tasks = JoinSet::new();

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::Span;
+use tracing::{Instrument, Span};
 
 use super::fenced::DataSource;
 use super::group_requests::GroupRequest;
 use super::handler::ErasedHandler;
 use super::health_check::HealthCheck;
 use super::instance::Instance;
-use super::running::{HandlerReport, RunningTerm, TermSetup};
+use super::running::{HandlerReport, RunningTerm, TermSetup, run};
 use super::scope::Ask;
 use crate::lock::lock;
 use crate::metrics::{GroupGauges, GroupLabels, Labels, UnitTermEnd};
@@ -21,7 +21,7 @@ use crate::model::admin::GroupReport;
 use crate::model::config::{GroupConfig, RoleSettings};
 use crate::store::{Bucket, DataOwner};
 use nats_elect_core::TermStart;
-use nats_elect_core::assignment::{Epoch, UnitKey, Units};
+use nats_elect_core::assignment::{Epoch, Map, UnitKey, Units};
 use nats_elect_core::name::{GroupName, InstanceId, UnitName};
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken};
@@ -41,10 +41,10 @@ pub(crate) struct GroupScope {
     pub name: GroupName,
     pub units: Units,
     pub config: Arc<GroupConfig>,
-    pub instance: InstanceId,
+    pub instance: Arc<Instance>,
     handlers: UnitHandlers,
     /// The settings of the member's lease, with those of the group.
-    pub settings: RoleSettings,
+    pub settings: Arc<RoleSettings>,
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
     /// Failures and fenced writes are counted as those of a role with the group's name.
@@ -55,13 +55,12 @@ pub(crate) struct GroupScope {
     /// The bucket on the current connection, once there is one.
     pub bucket: watch::Sender<Option<Bucket>>,
     /// The handlers that may still run. They outlive the member's actor.
-    running: Mutex<HashMap<UnitName, RunningTerm>>,
+    running: Mutex<BTreeMap<UnitName, RunningTerm>>,
     /// Cancelled when this instance has left the group.
     pub left: CancellationToken,
-    board: Mutex<Board>,
+    /// What is known. Its receivers are notified of changes of acting handlers, too.
+    pub board: watch::Sender<Board>,
     events: broadcast::Sender<GroupEvent>,
-    /// Notified of each change on the board.
-    changed: watch::Sender<()>,
     /// Sends a request to the present actor of the member, once there is one.
     ask: Mutex<Option<AskGroup>>,
     /// Held while a plan is made on request. To gather what it is made from takes the elections'
@@ -72,34 +71,19 @@ pub(crate) struct GroupScope {
 /// Sends a request to the actor of the member.
 pub(crate) type AskGroup = Arc<dyn Fn(GroupRequest) + Send + Sync>;
 
-/// What this instance knows of a group.
+/// What this instance knows of a group. The actor of the member replaces it as a whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board {
-    /// The number of shards, once a map was seen. All of this is of the newest map that this member
-    /// follows.
-    pub shards: Option<u32>,
-    pub generation: u32,
-    /// The bucket's creation time, which is a part of fencing tokens.
-    pub bucket_epoch: u64,
-    pub units: BTreeMap<UnitName, UnitOnBoard>,
+    /// The newest map that this member follows.
+    pub map: Option<Arc<Map>>,
     /// The instance ids of members.
-    pub members: HashMap<Epoch, Arc<str>>,
+    pub members: Arc<HashMap<Epoch, InstanceId>>,
     /// The present epoch of this instance, which may not be claimed yet.
     pub own: Option<Epoch>,
     /// Whether this instance tells others that it takes units.
     pub takes_units: bool,
     /// Whether this instance can own units.
     pub joined: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnitOnBoard {
-    /// The sequence in the token of its term, if that acts here. Else that of a map by which its owner
-    /// has it.
-    pub sequence: u64,
-    pub owner: Option<Epoch>,
-    /// Whether the owner is this instance, and acts.
-    pub acts_here: bool,
 }
 
 /// The owner of a unit, as this instance knows it.
@@ -135,36 +119,27 @@ pub enum GroupEvent {
 }
 
 impl Board {
-    /// Returns the units that this instance owns, by their records.
-    fn own_units(&self) -> impl Iterator<Item = (&UnitName, &UnitOnBoard)> {
-        let units = self.units.iter();
-        units.filter(|(_, it)| it.owner.is_some() && it.owner == self.own)
+    /// Counts the units that this instance owns.
+    fn own_units(&self) -> usize {
+        let owned = self.map.as_ref().zip(self.own);
+        owned.map_or(0, |(map, own)| map.owned_by(own).count())
     }
 
-    /// Counts the terms, each of a unit and a sequence, on which this instance owns the unit
-    /// no more.
-    fn disowned<'a>(&self, terms: impl Iterator<Item = (&'a UnitName, u64)>) -> usize {
-        let is_owned = |unit: &UnitName, sequence| {
-            let now = self.units.get(unit).filter(|it| it.sequence == sequence);
-            now.is_some_and(|it| it.owner.is_some() && it.owner == self.own)
-        };
-        terms
-            .filter(|(unit, sequence)| !is_owned(unit, *sequence))
-            .count()
+    /// Whether a handler of this unit is of a term on which this instance owns the unit no more.
+    fn is_disowned(&self, unit: &UnitName, in_office: bool) -> bool {
+        let owner = self.owner(unit);
+        !in_office || owner.is_none() || owner != self.own
     }
 
-    /// Returns the owner of a unit, if it has one and is known.
-    pub fn owner(&self, unit: &UnitName) -> Option<UnitOwner> {
-        let now = self.units.get(unit)?;
-        let instance_id = self.members.get(&now.owner?);
-        Some(UnitOwner {
-            instance_id: instance_id.map_or_else(String::new, ToString::to_string),
-            fencing_token: now.acts_here.then_some(FencingToken {
-                epoch: self.bucket_epoch,
-                sequence: now.sequence,
-            }),
-            acts_here: now.acts_here,
-        })
+    /// The number of shards, if the group has shards and a map was seen.
+    pub fn shards(&self) -> Option<u32> {
+        self.map.as_ref()?.units().shards()
+    }
+
+    /// The owner of a unit, if it has one and is known.
+    pub fn owner(&self, unit: &UnitName) -> Option<Epoch> {
+        let map = self.map.as_ref()?;
+        map.owner(map.units().place_of(unit)?)
     }
 }
 
@@ -176,7 +151,7 @@ impl GroupScope {
         handlers: UnitHandlers,
         settings: RoleSettings,
         runtime: Handle,
-        instance: &Instance,
+        instance: &Arc<Instance>,
     ) -> Arc<Self> {
         let (id, bucket) = (instance.id.as_str(), instance.bucket.as_str());
         let labels = Labels::new(name.as_str(), id, bucket);
@@ -185,9 +160,9 @@ impl GroupScope {
             name,
             units,
             config: Arc::new(config),
-            instance: instance.id.clone(),
+            instance: Arc::clone(instance),
             handlers,
-            settings,
+            settings: Arc::new(settings),
             runtime,
             labels,
             meter,
@@ -195,9 +170,8 @@ impl GroupScope {
             bucket: watch::Sender::new(None),
             running: Mutex::default(),
             left: CancellationToken::new(),
-            board: Mutex::default(),
+            board: watch::Sender::default(),
             events: broadcast::Sender::new(EVENTS),
-            changed: watch::Sender::new(()),
             ask: Mutex::default(),
             planning: Semaphore::new(1),
         })
@@ -233,7 +207,7 @@ impl GroupScope {
         &self,
         unit: &UnitKey,
         shards: Option<u32>,
-        start: &TermStart,
+        start: TermStart,
         (id, span): (CorrelationId, Span),
         ask: Ask,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
@@ -244,25 +218,20 @@ impl GroupScope {
             unit: Some(unit.unit.clone()),
             shards,
             owner: DataOwner::Unit(unit.clone()),
-            settings: &self.settings,
+            settings: Arc::clone(&self.settings),
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),
             ask,
             data: DataSource::Link(self.bucket.subscribe()),
         };
-        let at_work = (handler, &self.runtime);
-        let running = RunningTerm::start_unit(setup, start, id, span, at_work, report);
+        let (running, leading) = RunningTerm::begin(setup, start, id, report);
+        self.runtime.spawn(run(handler, leading).instrument(span));
         lock(&self.running).insert(unit.unit.clone(), running.clone());
         Some(running)
     }
 
-    /// Returns the handlers that still run.
-    pub fn running(&self) -> Vec<RunningTerm> {
-        let running = self.running_units().into_iter();
-        running.map(|(_, term)| term).collect()
-    }
-
-    fn running_units(&self) -> Vec<(UnitName, RunningTerm)> {
+    /// Returns the handlers that still run, by their units.
+    pub fn running(&self) -> Vec<(UnitName, RunningTerm)> {
         let mut running = lock(&self.running);
         running.retain(|_, term| !term.has_ended());
         let running = running.iter();
@@ -273,18 +242,20 @@ impl GroupScope {
 
     /// Returns what operators are told.
     pub fn report(&self) -> GroupReport {
-        let running = self.running_units();
+        let running = self.running();
         let loads = running.iter().filter_map(|(_, term)| term.load());
         let load = loads.map(u64::from).reduce(u64::saturating_add);
-        let running = running.iter();
-        let running = running.map(|(unit, term)| (unit, term.fencing_token().sequence));
-        self.read(|board| GroupReport {
-            units: board.own_units().count(),
-            still_running: board.disowned(running),
+        let board = self.known();
+        let disowned = running
+            .iter()
+            .filter(|(unit, term)| board.is_disowned(unit, term.in_office().is_some()));
+        GroupReport {
+            units: board.own_units(),
+            still_running: disowned.count(),
             load,
             takes_units: board.takes_units,
             answers_within: self.moves_within(),
-        })
+        }
     }
 
     /// A unit's handler has ended.
@@ -309,34 +280,61 @@ impl GroupScope {
         }
     }
 
-    /// Returns what is known just now.
-    pub fn read<T>(&self, read: impl FnOnce(&Board) -> T) -> T {
-        read(&lock(&self.board))
-    }
-
-    /// Changes what is known.
-    pub fn write(&self, write: impl FnOnce(&mut Board)) {
-        write(&mut lock(&self.board));
-        self.changed.send_replace(());
-    }
-
-    /// Changes what is known, of which nothing that was told before holds.
-    pub fn reset(&self, write: impl FnOnce(&mut Board)) {
-        {
-            let mut board = lock(&self.board);
-            write(&mut board);
+    /// Replaces what is known. `resets` tells that nothing that was told before holds.
+    pub fn show(&self, now: Board, resets: bool) {
+        self.board.send_modify(|board| {
+            *board = now;
             // Within the lock: no owner that is read after this is of before.
-            let _ = self.events.send(GroupEvent::Reset);
-        }
-        self.changed.send_replace(());
+            if resets {
+                let _ = self.events.send(GroupEvent::Reset);
+            }
+        });
     }
 
-    /// Enters whether this instance can own units.
-    pub fn set_joined(&self, joined: bool) {
-        let before = std::mem::replace(&mut lock(&self.board).joined, joined);
-        if before != joined {
-            self.changed.send_replace(());
+    /// Returns what is known just now.
+    pub fn known(&self) -> Board {
+        self.board.borrow().clone()
+    }
+
+    /// Returns the owner of a unit, if it has one and is known.
+    pub fn owner(&self, board: &Board, unit: &UnitName) -> Option<UnitOwner> {
+        Some(self.owner_by(board, unit, board.owner(unit)?))
+    }
+
+    /// Returns the owner of each known unit.
+    pub fn owners(&self) -> BTreeMap<String, Option<UnitOwner>> {
+        let board = self.known();
+        let Some(map) = &board.map else {
+            return BTreeMap::new();
+        };
+        let owners = (0..map.units().count()).filter_map(|place| {
+            let unit = map.units().get(place)?.name();
+            let owner = map.owner(place);
+            let owner = owner.map(|epoch| self.owner_by(&board, &unit, epoch));
+            Some((unit.as_str().to_owned(), owner))
+        });
+        owners.collect()
+    }
+
+    fn owner_by(&self, board: &Board, unit: &UnitName, epoch: Epoch) -> UnitOwner {
+        let instance_id = board.members.get(&epoch);
+        let running = lock(&self.running);
+        let own = running.get(unit).filter(|_| board.own == Some(epoch));
+        let fencing_token = own.and_then(RunningTerm::in_office);
+        UnitOwner {
+            instance_id: instance_id.map_or_else(String::new, ToString::to_string),
+            fencing_token,
+            acts_here: fencing_token.is_some(),
         }
+    }
+
+    /// Tells those who listen who owns a unit now, or that its handler begins or no longer acts.
+    pub fn tell(&self, unit: &UnitName, owner: Option<Epoch>) {
+        let board = self.known();
+        let _ = self.events.send(GroupEvent::OwnerChanged {
+            unit: unit.as_str().to_owned(),
+            owner: owner.map(|epoch| self.owner_by(&board, unit, epoch)),
+        });
     }
 
     /// Returns a unit whose handler still runs although its term and the lease below it are over.
@@ -348,68 +346,39 @@ impl GroupScope {
         Some(unit.clone())
     }
 
-    /// Enters a unit. Tells those who listen if that is news.
-    pub fn enter(&self, unit: &UnitName, now: UnitOnBoard) {
-        let event = {
-            let mut board = lock(&self.board);
-            if board.units.insert(unit.clone(), now) == Some(now) {
-                return;
-            }
-            GroupEvent::OwnerChanged {
-                unit: unit.as_str().to_owned(),
-                owner: board.owner(unit),
-            }
-        };
-        let _ = self.events.send(event);
-        self.changed.send_replace(());
-    }
-
-    /// Enters that a unit's term is over, whatever is known of its record since.
-    pub fn acts_no_more(&self, unit: &UnitName, sequence: u64) {
-        let known = self.read(|board| board.units.get(unit).copied());
-        if let Some(known) = known.filter(|it| it.acts_here && it.sequence == sequence) {
-            let acts_here = false;
-            self.enter(unit, UnitOnBoard { acts_here, ..known });
-        }
-    }
-
     /// The member's actor crashed: all terms that still run are over. Ends them, and returns them.
     pub fn end_all(&self) -> Vec<RunningTerm> {
-        let acting = self.read(|board| {
-            let acting = board.units.iter().filter(|(_, it)| it.acts_here);
-            let acting = acting.map(|(unit, it)| (unit.clone(), it.sequence));
-            acting.collect::<Vec<_>>()
-        });
         let running = self.running();
         // The others were counted when they ended, and run on.
-        let valid = running.iter().filter(|it| !it.remaining().is_zero());
+        let valid = running
+            .iter()
+            .filter(|(_, it)| !it.term.remaining().is_zero());
         let lost = u64::try_from(valid.count()).unwrap_or(u64::MAX);
         self.meter.ended(UnitTermEnd::Lost, lost);
-        for term in &running {
+        let board = self.known();
+        for (unit, term) in &running {
+            let acted = term.in_office().is_some();
             term.revoke();
             term.abort();
+            if acted {
+                self.tell(unit, board.owner(unit));
+            }
         }
-        for (unit, sequence) in acting {
-            self.acts_no_more(&unit, sequence);
-        }
+        self.board.send_modify(|board| board.joined = false);
         self.meter.show(&GroupGauges::default());
-        running
+        running.into_iter().map(|(_, term)| term).collect()
     }
 
     /// Returns a receiver of the events from now on.
     pub fn listen(&self) -> broadcast::Receiver<GroupEvent> {
         self.events.subscribe()
     }
-
-    /// Returns a receiver that is notified of each change.
-    pub fn changed(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nats_elect_core::assignment::Changes;
 
     #[test]
     fn handlers_that_run_on_count_only_where_their_units_are_given_away() {
@@ -418,28 +387,30 @@ mod tests {
             Epoch::parse(&text).expect("an epoch")
         };
         let (own, other) = (epoch('B'), epoch('C'));
-        let stands = |sequence, owner| UnitOnBoard {
-            sequence,
-            owner,
-            acts_here: false,
+        let first = Map::first(1, 1, Units::Shards(4), &[own, other], []).expect("a map");
+        let owners = [(0, Some(own)), (1, Some(other)), (2, Some(own))];
+        let changes = Changes {
+            owners: BTreeMap::from(owners),
+            ..Changes::default()
         };
-        let unit = UnitName::shard;
+        let map = first.stored_at(5).next(&changes, |_, _, _| true);
         let board = Board {
+            map: Some(Arc::new(map.expect("a map"))),
             own: Some(own),
-            units: BTreeMap::from([
-                (unit(0), stands(5, Some(own))),
-                (unit(1), stands(9, Some(other))),
-                (unit(2), stands(9, Some(own))),
-                (unit(3), stands(9, None)),
-            ]),
             ..Board::default()
         };
-        assert_eq!(board.own_units().count(), 2);
-        // Of unit 2 an old handler runs, below a record that has followed.
-        let terms: Vec<_> = (0..4).map(unit).collect();
-        assert_eq!(board.disowned(terms.iter().map(|it| (it, 5))), 3);
+        assert_eq!(board.own_units(), 2);
+        // The handler of unit 2 was told to end.
+        let disowned = |board: &Board| {
+            let units = [(0, true), (1, true), (2, false), (3, true)];
+            let units = units.iter();
+            let disowned =
+                units.filter(|(unit, acts)| board.is_disowned(&UnitName::shard(*unit), *acts));
+            disowned.count()
+        };
+        assert_eq!(disowned(&board), 3);
         let left = Board { own: None, ..board };
-        assert_eq!(left.own_units().count(), 0);
-        assert_eq!(left.disowned(terms.iter().map(|it| (it, 5))), 4);
+        assert_eq!(left.own_units(), 0);
+        assert_eq!(disowned(&left), 4);
     }
 }

@@ -146,7 +146,7 @@ impl HealthCheck {
             }
         };
         match &term {
-            Some(term) => term.run_until_cancelled(answered).await.unwrap_or(false),
+            Some(it) => it.term.run_until_cancelled(answered).await.unwrap_or(false),
             None => answered.await,
         }
     }

@@ -104,7 +104,7 @@ impl GroupScope {
             Some(Reply::NoMember) => {
                 return Err(takes_none(match taker {
                     Taker::Instance(id) => id,
-                    Taker::This => self.instance.as_str(),
+                    Taker::This => self.instance.id.as_str(),
                 }));
             }
             Some(Reply::InChange) => IN_CHANGE,
@@ -121,14 +121,13 @@ impl GroupScope {
     /// Waits until the board shows it.
     async fn is_there(&self, unit: &UnitName, to: Epoch, taker: Taker<'_>) -> UnitOwner {
         let is_own = matches!(taker, Taker::This);
-        let mut changed = self.changed();
+        let mut changed = self.board.subscribe();
         loop {
-            changed.mark_unchanged();
-            let owner = self.read(|board| {
-                let is_there = board.units.get(unit)?.owner == Some(to);
-                is_there.then(|| board.owner(unit))?
-            });
-            if let Some(owner) = owner.filter(|it| it.acts_here || !is_own) {
+            let board = changed.borrow_and_update().clone();
+            let owner = self
+                .owner(&board, unit)
+                .filter(|it| it.acts_here || !is_own);
+            if let Some(owner) = owner.filter(|_| board.owner(unit) == Some(to)) {
                 return owner;
             }
             // The sender is our own.

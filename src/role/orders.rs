@@ -14,7 +14,7 @@ use super::scope::{Request, RoleScope};
 use super::term::TermError;
 use crate::error::Error;
 use crate::lock::lock;
-use crate::model::admin::known;
+use crate::model::admin::{LONGEST_HOLD_OFF, known};
 use nats_elect_core::handoff::Handoff;
 use nats_elect_core::token::FencingToken;
 use nats_elect_core::{Intent, Reply};
@@ -57,6 +57,63 @@ pub struct SteppedDown {
     /// priority that asked for the role meanwhile.
     #[serde(default, deserialize_with = "known")]
     pub handoff: Option<Handoff>,
+}
+
+/// How to step down.
+#[derive(Clone, Debug)]
+pub struct StepDown {
+    pub(crate) to: Option<String>,
+    pub(crate) expected: Option<FencingToken>,
+    pub(crate) hold_off: Duration,
+}
+
+impl StepDown {
+    /// The longest time for which an instance can be kept out of the election.
+    pub const MAX_HOLD_OFF: Duration = LONGEST_HOLD_OFF;
+
+    /// Any instance may lead next. The first one to claim the role wins. This instance takes part
+    /// in the election again after its cool-down.
+    pub const fn any() -> Self {
+        Self {
+            to: None,
+            expected: None,
+            hold_off: Duration::ZERO,
+        }
+    }
+
+    /// The instance of this id is to lead next.
+    ///
+    /// It is asked first whether it is there, reaches the bucket, and passes its health check. The
+    /// handler is wound down only if it confirms this. Then the role is freed in its name. The
+    /// other instances leave it a heartbeat of time to claim the role before they do.
+    ///
+    /// The answer comes with the successor's claim. The successor leads, and its handler starts,
+    /// once its fence record is confirmed too. That takes it about one more round trip. To go on
+    /// from there, wait on the successor for
+    /// [`wait_until_leading`](crate::RoleHandle::wait_until_leading).
+    pub fn to(successor: impl Into<String>) -> Self {
+        Self {
+            to: Some(successor.into()),
+            ..Self::any()
+        }
+    }
+
+    /// Restricts the request to the term of this fencing token. If this instance is in another term
+    /// by now, nothing is done, and the answer is [`Error::UnexpectedTerm`].
+    #[must_use]
+    pub const fn expecting(mut self, term: FencingToken) -> Self {
+        self.expected = Some(term);
+        self
+    }
+
+    /// Keeps this instance out of the election until this time is over, and at least until its
+    /// cool-down is over. A longer time than [`MAX_HOLD_OFF`](Self::MAX_HOLD_OFF), a day, counts as
+    /// a day.
+    #[must_use]
+    pub fn hold_off(mut self, time: Duration) -> Self {
+        self.hold_off = time.min(Self::MAX_HOLD_OFF);
+        self
+    }
 }
 
 impl RoleScope {
@@ -108,12 +165,12 @@ impl RoleScope {
 
     /// Ends the term: this one, if one is expected, and in the name of this successor, if there is
     /// to be one. Waits for both.
-    pub async fn step_down(
-        &self,
-        to: Option<String>,
-        expected: Option<FencingToken>,
-        hold_off: Duration,
-    ) -> Result<SteppedDown, Error> {
+    pub async fn step_down(&self, how: StepDown) -> Result<SteppedDown, Error> {
+        let StepDown {
+            to,
+            expected,
+            hold_off,
+        } = how;
         let successor = to.clone().unwrap_or_default();
         let (reply, answer) = oneshot::channel();
         let intent = Intent::StepDown {

@@ -7,13 +7,12 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::deadline::Deadline;
-use super::fenced::{Access, DataSource};
+use super::fenced::{Allowance, DataSource, LANES};
 use super::handler::{BoxError, ErasedHandler};
 use super::polls::Polls;
 use super::scope::{Ask, RoleScope};
@@ -40,7 +39,7 @@ pub(crate) enum HandlerReport {
 }
 
 /// What a term begins with, beside what its election tells.
-pub(super) struct TermSetup<'a> {
+pub(super) struct TermSetup {
     /// The role's name, as its handler sees it.
     pub name: Arc<str>,
     /// The unit, if it is no role but a unit of a group.
@@ -48,7 +47,7 @@ pub(super) struct TermSetup<'a> {
     /// How many shards the group has, if it is a shard.
     pub shards: Option<u32>,
     pub owner: DataOwner,
-    pub settings: &'a RoleSettings,
+    pub settings: Arc<RoleSettings>,
     pub labels: Labels,
     pub connection: watch::Receiver<ConnectionStatus>,
     pub ask: Ask,
@@ -58,7 +57,7 @@ pub(super) struct TermSetup<'a> {
 /// A running handler, from the outside.
 #[derive(Clone)]
 pub(crate) struct RunningTerm {
-    pub(super) term: Term,
+    pub term: Term,
     ended: CancellationToken,
 }
 
@@ -66,12 +65,12 @@ impl RunningTerm {
     /// Starts the handler. `report` is called twice, on any thread, however the handler ends.
     pub fn start(
         scope: &Arc<RoleScope>,
-        start: &TermStart,
+        start: TermStart,
         id: CorrelationId,
         span: Span,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
-        let promoted = clock::now();
+        let (promoted, lease) = (clock::now(), start.lease);
         let setup = scope.term_setup(DataSource::Link(scope.bucket.subscribe()));
         let (running, leading) = Self::begin(setup, start, id, report);
         if scope.settings.overrun == Overrun::Exit {
@@ -80,7 +79,7 @@ impl RunningTerm {
         // Set this first, so that the handler finds its own term in the role's status, and so does
         // who waits until this instance leads.
         scope.set_running(running.clone());
-        scope.acting.begin(start.lease);
+        scope.acting.begin(lease);
         scope.status.send_modify(|_| {});
         let (labels, handler) = (scope.labels.clone(), Arc::clone(&scope.handler));
         let running_handler = async move {
@@ -91,28 +90,13 @@ impl RunningTerm {
         running
     }
 
-    /// Starts the handler of a unit of a group.
-    pub(super) fn start_unit(
-        setup: TermSetup<'_>,
-        start: &TermStart,
-        id: CorrelationId,
-        span: Span,
-        (handler, runtime): (Arc<dyn ErasedHandler>, &Handle),
-        report: impl Fn(HandlerReport) + Send + Sync + 'static,
-    ) -> Self {
-        let (running, leading) = Self::begin(setup, start, id, report);
-        runtime.spawn(run(handler, leading).instrument(span));
-        running
-    }
-
     /// Begins a term, without a handler yet.
     pub(super) fn begin(
-        setup: TermSetup<'_>,
-        start: &TermStart,
+        setup: TermSetup,
+        start: TermStart,
         id: CorrelationId,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> (Self, Leading) {
-        let settings = setup.settings;
         let ended = CancellationToken::new();
         let ending = Arc::new(Ending {
             term: start.term,
@@ -122,31 +106,23 @@ impl RunningTerm {
             report: Box::new(report),
         });
         let term = Term(Arc::new(TermInner {
-            id: start.term,
             correlation_id: id,
-            role: setup.name,
-            unit: setup.unit,
-            shards: setup.shards,
-            lease_token: start.lease_token,
-            fencing_token: start.fencing_token,
             lease: Deadline::at(start.lease),
             until: AtomicU64::new(start.lease.as_nanos()),
             lease_changed: watch::Sender::new(()),
             proved: AtomicU64::new(start.proved.as_nanos()),
             cancel: CancellationToken::new(),
             stop_by: OnceLock::new(),
-            stop_budget: settings.stop_budget,
-            abort_allowance: settings.abort_allowance(),
             abort: CancellationToken::new(),
             polls: Polls::default(),
             ending: Arc::downgrade(&ending),
-            connection: setup.connection,
-            ask: setup.ask,
-            validation_interval: settings.validation_interval,
-            validate_always: settings.validate_on_critical_ops,
             proof: Mutex::new(None),
-            access: Access::new(setup.owner, setup.data, setup.labels, settings.data_limit),
+            fence: OnceCell::new(),
+            lanes: Semaphore::new(LANES as usize),
+            allowance: setup.settings.data_limit.map(Allowance::new),
             load: AtomicU32::new(0),
+            setup,
+            start,
         }));
         let leading = Leading {
             term: term.clone(),
@@ -157,15 +133,7 @@ impl RunningTerm {
     }
 
     pub fn id(&self) -> TermId {
-        self.term.0.id
-    }
-
-    pub fn fencing_token(&self) -> FencingToken {
-        self.term.fencing_token()
-    }
-
-    pub fn correlation_id(&self) -> &CorrelationId {
-        self.term.correlation_id()
+        self.term.0.start.term
     }
 
     /// Records that a heartbeat sent at `proved` was confirmed. Returns whether the lease could be
@@ -221,10 +189,6 @@ impl RunningTerm {
         self.term.0.abort.cancel();
     }
 
-    pub fn remaining(&self) -> Duration {
-        self.term.remaining()
-    }
-
     /// Returns how much work the handler told that the unit makes.
     pub fn load(&self) -> Option<u32> {
         let load = self.term.0.load.load(Ordering::Relaxed);
@@ -234,10 +198,6 @@ impl RunningTerm {
     /// Returns whether the handler has blocked a thread since that moment.
     pub fn polls_since(&self, moment: Moment) -> bool {
         self.term.0.polls.last_since(moment)
-    }
-
-    pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
-        self.term.run_until_cancelled(future).await
     }
 
     /// Returns whether the handler still runs, although the lease was over so long ago that an abort
@@ -291,7 +251,7 @@ impl RunningTerm {
 
 /// Runs `lead` to its end. Every panic of the handler is caught here, including panics in the
 /// `Drop` of its future and in the text of its error.
-async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
+pub(super) async fn run(handler: Arc<dyn ErasedHandler>, mut leading: Leading) {
     let term = leading.term.clone();
     let lead = async {
         let led = term
@@ -377,7 +337,6 @@ mod tests {
     use crate::model::config::RoleConfig;
     use crate::model::statement::Keyring;
     use crate::role::{BoxError, Instance, RoleHandler};
-    use nats_elect_core::CoreStatus;
     use nats_elect_core::application::Application;
     use nats_elect_core::name::{BucketName, InstanceId, RoleName};
     use nats_elect_core::token::LeaseToken;
@@ -418,7 +377,6 @@ mod tests {
             Arc::new(|_| {}),
             Keyring::default(),
             instance,
-            CoreStatus::initial(clock::now()),
         );
         let start = TermStart {
             term: TermId(1),
@@ -430,7 +388,7 @@ mod tests {
             lease,
             proved: clock::now(),
         };
-        let running = RunningTerm::start(&scope, &start, id, Span::none(), |_| {});
+        let running = RunningTerm::start(&scope, start, id, Span::none(), |_| {});
         (scope, running)
     }
 

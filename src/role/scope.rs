@@ -64,7 +64,7 @@ pub(crate) type Ask = Arc<dyn Fn(Request) + Send + Sync>;
 /// One role on this instance.
 pub(crate) struct RoleScope {
     pub role: RoleName,
-    pub settings: RoleSettings,
+    pub settings: Arc<RoleSettings>,
     pub handler: Arc<dyn ErasedHandler>,
     /// The caller's runtime, where handlers run.
     pub runtime: Handle,
@@ -115,10 +115,6 @@ struct Notes {
 }
 
 impl RoleScope {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called in one place, with what a role consists of"
-    )]
     pub fn new(
         role: RoleName,
         settings: RoleSettings,
@@ -127,14 +123,14 @@ impl RoleScope {
         ask: Ask,
         keyring: Keyring,
         instance: Arc<Instance>,
-        status: CoreStatus,
     ) -> Arc<Self> {
+        let status = CoreStatus::initial(clock::now());
         let scope = Arc::new(Self {
             span: instance.election_span(&role),
             labels: instance.labels(&role),
             instance,
             role,
-            settings,
+            settings: Arc::new(settings),
             handler,
             runtime,
             ask,
@@ -164,13 +160,13 @@ impl RoleScope {
     }
 
     /// Returns what a term of the role begins with.
-    pub(super) fn term_setup(&self, data: DataSource) -> TermSetup<'_> {
+    pub(super) fn term_setup(&self, data: DataSource) -> TermSetup {
         TermSetup {
             name: self.role.as_str().into(),
             unit: None,
             shards: None,
             owner: DataOwner::Role(self.role.clone()),
-            settings: &self.settings,
+            settings: Arc::clone(&self.settings),
             labels: self.labels.clone(),
             connection: self.connection.subscribe(),
             ask: Arc::clone(&self.ask),
@@ -243,7 +239,8 @@ impl RoleScope {
     /// Returns the correlation id of the term with this token.
     fn correlation_id(&self, fencing_token: FencingToken) -> Option<CorrelationId> {
         let running = self.running()?;
-        (running.fencing_token() == fencing_token).then(|| running.correlation_id().clone())
+        let term = &running.term;
+        (term.fencing_token() == fencing_token).then(|| term.correlation_id().clone())
     }
 
     /// Returns the last failure in words, if so many requests have failed that they are tried

@@ -10,22 +10,22 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use thiserror::Error;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::deadline::Deadline;
-use super::fenced::{Access, FencedStore};
+use super::fenced::{Allowance, FencedStore};
 use super::polls::Polls;
-use super::running::Ending;
-use super::scope::{Ask, Request};
+use super::running::{Ending, TermSetup};
+use super::scope::Request;
 use crate::clock;
 use nats_elect_core::Moment;
 use nats_elect_core::name::UnitName;
 use nats_elect_core::plan::MOST_WEIGHT;
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
-use nats_elect_core::{Reply, TermId};
+use nats_elect_core::{Reply, TermStart};
 
 /// The reason why leadership could not be proved or given up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -65,13 +65,9 @@ impl TermError {
 pub struct Term(pub(super) Arc<TermInner>);
 
 pub(super) struct TermInner {
-    pub id: TermId,
+    pub setup: TermSetup,
+    pub start: TermStart,
     pub correlation_id: CorrelationId,
-    pub role: Arc<str>,
-    pub unit: Option<UnitName>,
-    pub shards: Option<u32>,
-    pub lease_token: LeaseToken,
-    pub fencing_token: FencingToken,
     pub lease: Deadline,
     /// The end of the lease. It is kept after the lease was revoked.
     pub until: AtomicU64,
@@ -82,21 +78,19 @@ pub(super) struct TermInner {
     pub cancel: CancellationToken,
     /// When the handler is aborted if it has not ended. It is set when the term is cancelled.
     pub stop_by: OnceLock<Moment>,
-    /// The time from the cancellation to the abort, and from the abort to the end of the lease.
-    pub stop_budget: Duration,
-    pub abort_allowance: Duration,
     pub abort: CancellationToken,
     /// The polls of everything of the term that runs. They show whether it blocks a thread.
     pub polls: Polls,
     /// Held by everything of the term that runs.
     pub ending: Weak<Ending>,
-    pub connection: watch::Receiver<ConnectionStatus>,
-    pub ask: Ask,
-    pub validation_interval: Duration,
-    pub validate_always: bool,
     /// The proof of the last confirmed heartbeat, if this instance signs.
     pub proof: Mutex<Option<String>>,
-    pub access: Arc<Access>,
+    /// The sequence of the unit's fence, once this term has raised it.
+    pub fence: OnceCell<u64>,
+    /// Fenced writes of the term under way.
+    pub lanes: Semaphore,
+    /// The allowance of data, if there is a limit.
+    pub allowance: Option<Allowance>,
     /// The work that the unit makes, as its handler told last. 0: it told nothing.
     pub load: AtomicU32,
 }
@@ -109,8 +103,9 @@ impl TermInner {
     /// Asks the handler to end.
     pub fn wind_down(&self) {
         self.stop_by.get_or_init(|| {
-            let stop_by = clock::now() + self.stop_budget;
-            stop_by.min(self.until() - self.abort_allowance)
+            let settings = &self.setup.settings;
+            let stop_by = clock::now() + settings.stop_budget;
+            stop_by.min(self.until() - settings.abort_allowance())
         });
         self.cancel.cancel();
     }
@@ -155,18 +150,18 @@ impl TermInner {
 impl Term {
     /// Returns the role's name. For a unit of a group it is `<group>/<unit>`.
     pub fn role(&self) -> &str {
-        &self.0.role
+        &self.0.setup.name
     }
 
     /// Returns the name of the unit within its group. It is `None` for a role.
     pub fn unit(&self) -> Option<&str> {
-        self.0.unit.as_ref().map(UnitName::as_str)
+        self.0.setup.unit.as_ref().map(UnitName::as_str)
     }
 
     /// Returns the number of the shard, from 0 on. It is `None` for anything but a unit of a
     /// sharded group.
     pub fn shard(&self) -> Option<u32> {
-        self.0.unit.as_ref()?.as_shard()
+        self.0.setup.unit.as_ref()?.as_shard()
     }
 
     /// Tells how much work this unit makes now, in a measure that is the same for all units of its
@@ -191,12 +186,12 @@ impl Term {
     /// [`GroupHandle`](crate::GroupHandle) for that: when the group gets another number of shards, it
     /// tells the new one before the old terms have ended.
     pub fn shards(&self) -> Option<u32> {
-        self.0.shards
+        self.0.setup.shards
     }
 
     /// Returns the ordered number of this term. The systems that the handler writes to compare it.
     pub fn fencing_token(&self) -> FencingToken {
-        self.0.fencing_token
+        self.0.start.fencing_token
     }
 
     /// Returns the name of this term in logs, spans and published events, here and in the status of
@@ -207,7 +202,7 @@ impl Term {
 
     /// Returns the secret of this term. Do not log it.
     pub fn lease_token(&self) -> LeaseToken {
-        self.0.lease_token
+        self.0.start.lease_token
     }
 
     /// Returns whether the lease still lasts, by the clock at the time of this call.
@@ -313,7 +308,7 @@ impl Term {
     /// Returns how far this role can rely on NATS now. While it is `Suspended`, hold back work that
     /// can wait.
     pub fn connection(&self) -> ConnectionStatus {
-        *self.0.connection.borrow()
+        *self.0.setup.connection.borrow()
     }
 
     /// Returns the keys and values of this role, in the bucket of the election. The server refuses
@@ -336,8 +331,8 @@ impl Term {
             return Err(TermError::NotLeader);
         }
         let (reply, answer) = oneshot::channel();
-        (self.0.ask)(Request::Validate {
-            term: Some(self.0.id),
+        (self.0.setup.ask)(Request::Validate {
+            term: Some(self.0.start.term),
             reply,
         });
         proof(answer).await
@@ -359,18 +354,21 @@ impl Term {
             return Err(TermError::NotLeader);
         }
         let proved = Moment::from_nanos(self.0.proved.load(Ordering::Acquire));
-        if self.0.validate_always || clock::now().since(proved) > self.0.validation_interval {
+        let settings = &self.0.setup.settings;
+        if settings.validate_on_critical_ops
+            || clock::now().since(proved) > settings.validation_interval
+        {
             return self.validate().await;
         }
-        Ok(self.0.fencing_token)
+        Ok(self.fencing_token())
     }
 }
 
 impl fmt::Debug for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Term")
-            .field("role", &self.0.role)
-            .field("fencing_token", &self.0.fencing_token)
+            .field("role", &self.role())
+            .field("fencing_token", &self.fencing_token())
             .field("cancelled", &self.is_cancelled())
             .finish_non_exhaustive()
     }

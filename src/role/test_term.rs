@@ -24,7 +24,7 @@ use nats_elect_core::event::FailureKind;
 use nats_elect_core::name::{BucketName, InstanceId, RoleName};
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
-use nats_elect_core::{CoreStatus, Failure, Reply, TermId, TermStart};
+use nats_elect_core::{Failure, Reply, TermId, TermStart};
 
 /// The lease of a new term. No test takes that long.
 const LEASE: Duration = Duration::from_secs(86_400);
@@ -43,8 +43,6 @@ const LEASE: Duration = Duration::from_secs(86_400);
 /// Dropping it aborts the term.
 #[must_use = "dropping it aborts the term"]
 pub struct TestTerm {
-    role: RoleName,
-    settings: RoleSettings,
     scope: Arc<RoleScope>,
     running: RunningTerm,
     leading: Mutex<Option<Leading>>,
@@ -106,14 +104,13 @@ impl TestTerm {
         let idle = handler_fn(|_| async { Ok(()) }).boxed();
         let now = clock::now();
         let scope = RoleScope::new(
-            role.clone(),
-            settings.clone(),
+            role,
+            settings,
             idle.0,
             Handle::current(),
             ask,
             Keyring::default(),
             instance,
-            CoreStatus::initial(now),
         );
         scope.connection.send_replace(ConnectionStatus::Connected);
         let start = TermStart {
@@ -125,14 +122,12 @@ impl TestTerm {
         };
         let (running, leading) = RunningTerm::begin(
             scope.term_setup(DataSource::Memory(store)),
-            &start,
+            start,
             id,
             |_| {},
         );
         *lock(&election.running) = Some(running.clone());
         Self {
-            role,
-            settings,
             scope,
             running,
             leading: Mutex::new(Some(leading)),
@@ -204,7 +199,7 @@ impl TestTerm {
         let running = self.running.clone();
         tokio::spawn(async move {
             while running.term.is_valid() {
-                tokio::time::sleep(running.remaining()).await;
+                tokio::time::sleep(running.term.remaining()).await;
             }
             running.abort();
         });
@@ -245,7 +240,8 @@ impl TestTerm {
     pub fn next(&self) -> Self {
         let store = self.election.store.clone();
         let token = store.move_fence();
-        Self::begin(self.role.clone(), self.settings.clone(), token, store)
+        let settings = RoleSettings::clone(&self.scope.settings);
+        Self::begin(self.scope.role.clone(), settings, token, store)
     }
 }
 
@@ -277,7 +273,7 @@ impl Election {
             Ok(()) => {
                 let proved = clock::now().as_nanos();
                 running.term.0.proved.store(proved, Ordering::Release);
-                Some(Reply::Proved(running.fencing_token()))
+                Some(Reply::Proved(running.term.fencing_token()))
             }
             Err(TermError::Unproven { reason }) => unproven(reason),
             Err(TermError::NotLeader) => {

@@ -18,7 +18,7 @@ use crate::model::admin::{
 };
 use crate::model::config::RoleSettings;
 use crate::model::unit_explanation::UnitExplanation;
-use crate::role::{GroupScope, Health, Order, Request, RoleScope, SteppedDown, Taker, not_here};
+use crate::role::{GroupScope, Health, Order, Request, RoleScope, StepDown, Taker, not_here};
 use nats_elect_core::Reply;
 use nats_elect_core::duration::rounded;
 use nats_elect_core::name::{GroupName, RoleName, UnitName};
@@ -86,14 +86,13 @@ impl AdminHandler {
         request: AdminRequest,
     ) -> Result<Done, Problem> {
         let scope = self.scope(role)?;
-        let AdminRequest {
-            to,
-            hold_off,
-            expected_fencing_token: expected,
-            ..
-        } = request;
+        let how = StepDown {
+            to: request.to,
+            expected: request.expected_fencing_token,
+            hold_off: request.hold_off,
+        };
         let within = answers_within(&scope.settings);
-        let ended = in_time(within, scope.step_down(to, expected, hold_off)).await;
+        let ended = in_time(within, scope.step_down(how)).await;
         scope.give_back();
         let ended = ended?.map_err(|error| {
             let code = match error {
@@ -115,12 +114,12 @@ impl AdminHandler {
         order: Order,
         role: Option<&RoleName>,
     ) -> Result<Done, Problem> {
-        let ended: Vec<(RoleName, SteppedDown)> = if let Some(name) = role {
+        let ended = if let Some(name) = role {
             let scope = self.scope(name)?;
             let (within, followed) = (answers_within(&scope.settings), scope.order(order));
             scope.give_back();
             let ended = in_time(within, followed).await?.map_err(stopped)?;
-            ended.map(|it| (name.clone(), it)).into_iter().collect()
+            ended.map(|it| (name.to_string(), it)).into_iter().collect()
         } else {
             let (reply, followed) = oneshot::channel();
             let _ = self
@@ -132,8 +131,6 @@ impl AdminHandler {
             given_back(scopes);
             in_time(longest, followed).await?.map_err(stopped)?
         };
-        let ended = ended.into_iter().map(|(role, it)| (role.to_string(), it));
-        let ended = ended.collect();
         Ok(Done { ended })
     }
 
@@ -176,7 +173,9 @@ impl AdminHandler {
         if let Some(explanation) = scope.explain(&name).await {
             return Ok(explanation.cut(MOST_LISTED));
         }
-        if scope.read(|board| board.joined && !board.units.contains_key(&name)) {
+        let board = scope.board.borrow();
+        let map = board.map.as_ref().filter(|_| board.joined);
+        if map.is_some_and(|map| map.units().place_of(&name).is_none()) {
             return Err(scope.unknown(unit));
         }
         Err(not_here())

@@ -19,13 +19,20 @@ use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
 use nats_elect_core::record::Record;
 use nats_elect_core::token::FencingToken;
-use nats_elect_core::{OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome};
+use nats_elect_core::{
+    Input, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
+};
 
 /// The pause before an instance that has not seen the term yet is asked again. That instance is
 /// reading the keys meanwhile.
 const BEHIND: Duration = Duration::from_millis(20);
 
 impl ElectionState {
+    /// The bucket on the current connection, or on the last one.
+    fn bucket(&self) -> Option<Bucket> {
+        self.scope.bucket.borrow().clone()
+    }
+
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let span = self.spans.write(&self.scope, &write);
         let Write {
@@ -34,7 +41,7 @@ impl ElectionState {
             mut kind,
             ..
         } = write;
-        let Some(bucket) = self.bucket.clone() else {
+        let Some(bucket) = self.bucket() else {
             return;
         };
         let role = self.scope.role.clone();
@@ -94,7 +101,7 @@ impl ElectionState {
             writing,
             WriteOutcome::Failed,
             move |outcome| {
-                let _ = myself.send_message(ElectionMsg::WriteEnded { op, outcome });
+                let _ = myself.send_message(ElectionMsg::Input(Input::WriteEnded { op, outcome }));
             },
         );
     }
@@ -131,14 +138,14 @@ impl ElectionState {
     /// Returns the statement that a heartbeat of the current term signs, or nothing once the term
     /// is being wound down.
     fn signing(&self, record: &Record) -> Option<(RunningTerm, Unsigned)> {
-        let running = self.running.as_ref()?;
+        let running = self.scope.running()?;
         let fencing_token = running.in_office()?;
         let settings = &self.scope.settings;
         let lease_end = self.stepped + settings.ttl - settings.drift_margin();
         let unsigned = self
             .signatures
             .statement(record, fencing_token, lease_end)?;
-        Some((running.clone(), unsigned))
+        Some((running, unsigned))
     }
 
     pub(super) fn read(
@@ -148,7 +155,7 @@ impl ElectionState {
         within: Duration,
         may_wait: bool,
     ) {
-        let Some(bucket) = self.bucket.clone() else {
+        let Some(bucket) = self.bucket() else {
             return;
         };
         let role = self.scope.role.clone();
@@ -169,7 +176,7 @@ impl ElectionState {
         let myself = myself.clone();
         self.asked
             .ask(turn, within, subject, reading, Err, move |outcome| {
-                let _ = myself.send_message(ElectionMsg::ReadEnded { op, outcome });
+                let _ = myself.send_message(ElectionMsg::Input(Input::ReadEnded { op, outcome }));
             });
     }
 
@@ -178,10 +185,10 @@ impl ElectionState {
         let unanswered = move || {
             let _ = hears.send_message(ElectionMsg::HealthUnanswered);
         };
-        let asked = self.scope.is_leader_well(self.running.clone(), unanswered);
+        let asked = self.scope.is_leader_well(self.scope.running(), unanswered);
         tokio::spawn(async move {
             let healthy = asked.await;
-            let _ = myself.send_message(ElectionMsg::HealthChecked { term, healthy });
+            let _ = myself.send_message(ElectionMsg::Input(Input::Health { term, healthy }));
         });
     }
 
@@ -195,16 +202,15 @@ impl ElectionState {
         among: Heirs,
         within: Duration,
     ) {
-        let bucket = self.bucket.clone();
         let role = self.scope.role.clone();
         let myself = myself.clone();
         let tell = move |answer| {
-            let _ = myself.send_message(ElectionMsg::Answered {
+            let _ = myself.send_message(ElectionMsg::Input(Input::PeerReplied {
                 question: id,
                 answer,
-            });
+            }));
         };
-        let Some(bucket) = bucket else {
+        let Some(bucket) = self.bucket() else {
             return tell(None);
         };
         if matches!(question, PeerRequest::Ready { to: None, .. }) {
@@ -235,7 +241,7 @@ impl ElectionState {
         let Some((_, reply)) = self.reply_to.take_if(|(last, _)| *last == reply_to) else {
             return;
         };
-        let Some(bucket) = self.bucket.clone() else {
+        let Some(bucket) = self.bucket() else {
             return;
         };
         let well =

@@ -2,7 +2,6 @@
 
 use super::ElectionState;
 use crate::actors::announce::{announce, log_no_leader};
-use crate::actors::messages::SupervisorMsg;
 use crate::clock;
 use crate::model::leader_event::{LeaderChange, LeaderEvent};
 use nats_elect_core::event::{Event, Outcome, Vacancy};
@@ -65,22 +64,20 @@ impl ElectionState {
             } => (fencing_token, LeaderChange::ended(cause, lasted, released)),
             _ => return,
         };
-        let Some(id) = self.spans.last_id() else {
+        let (Some(publisher), Some(id)) = (&self.publisher, self.spans.last_id()) else {
             return;
         };
         let instance = &self.scope.instance;
-        let _ = self
-            .supervisor
-            .send_message(SupervisorMsg::Tell(LeaderEvent {
-                bucket: instance.bucket.as_str().to_owned(),
-                role: self.scope.role.as_str().to_owned(),
-                instance_id: instance.id.as_str().to_owned(),
-                incarnation: instance.incarnation,
-                correlation_id: id.clone(),
-                fencing_token,
-                at_ms: clock::unix_micros() / 1000,
-                change,
-            }));
+        publisher.tell(LeaderEvent {
+            bucket: instance.bucket.as_str().to_owned(),
+            role: self.scope.role.as_str().to_owned(),
+            instance_id: instance.id.as_str().to_owned(),
+            incarnation: instance.incarnation,
+            correlation_id: id.clone(),
+            fencing_token,
+            at_ms: clock::unix_micros() / 1000,
+            change,
+        });
     }
 
     pub(super) fn publish_status(&self) {

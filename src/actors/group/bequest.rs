@@ -24,7 +24,7 @@ impl GroupState {
             bequests.set(&of(former), None);
         }
         if let Some((epoch, bucket)) = now {
-            let ttl = self.settings.ttl;
+            let ttl = self.scope.settings.ttl;
             bequests.set(&of(epoch), Some(Will::Epoch { bucket, ttl }));
         }
     }

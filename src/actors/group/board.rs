@@ -1,94 +1,72 @@
 //! What handles are told of a group.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::GroupState;
-use crate::clock;
-use crate::role::{Board, GroupView, UnitOnBoard};
+use crate::role::GroupView;
 use nats_elect_core::assignment::Map;
 use nats_elect_core::member::UnitId;
 
 impl GroupState {
-    /// Enters what has changed on the board.
+    /// Shows what is known now, and tells of owners that have changed.
     pub(super) fn show(&mut self) {
-        let can_own = self.member.epoch().is_some() && self.stopping.is_none();
+        let own = self.member.epoch();
         let map = self.member.map().cloned();
-        let follows = map.is_some() && !self.member.is_strange();
-        self.scope.set_joined(can_own && follows);
-        let takes = can_own && follows && !self.member.waits() && !self.profile.cordoned;
-        if self.scope.read(|board| board.takes_units) != takes {
-            self.scope.write(|board| board.takes_units = takes);
+        let can_own = own.is_some() && self.stopping.is_none();
+        let joined = can_own && map.is_some() && !self.member.is_strange();
+        let takes_units = joined && !self.member.waits() && !self.profile.cordoned;
+        let before = std::mem::replace(&mut self.shown, map.clone());
+        let sequence = |map: &Option<Arc<Map>>| map.as_ref().map(|it| it.sequence());
+        let is_new = sequence(&before) != sequence(&map);
+        let generation = map.as_ref().map(|it| it.generation());
+        let before = before.filter(|it| Some(it.generation()) == generation);
+        let mut board = self.scope.known();
+        let is_same = (board.own, board.joined, board.takes_units) == (own, joined, takes_units);
+        // What was told is of another generation, of another bucket, or of before a crash.
+        let resets = is_new && before.is_none() && board.map.is_some();
+        if is_new || !is_same {
+            (board.own, board.joined, board.takes_units) = (own, joined, takes_units);
+            if is_new {
+                let members = self.member.instances();
+                let members = members.map(|(epoch, id)| (epoch, id.clone()));
+                board.members = Arc::new(members.collect());
+                board.map.clone_from(&map);
+            }
+            self.scope.show(board, resets);
+        }
+        if resets {
+            self.acting.clear();
         }
         let Some(map) = map else {
-            // What was known is of another bucket.
-            if self.shown.take().is_some() {
-                self.scope.reset(|board| {
-                    *board = Board {
-                        bucket_epoch: board.bucket_epoch,
-                        ..Board::default()
-                    };
-                });
-            }
             return;
         };
-        let mut stirred = std::mem::take(&mut self.stirred);
-        let before = self.shown.replace(Arc::clone(&map));
-        let before = before.filter(|it| it.generation() == map.generation());
-        if before
-            .as_ref()
-            .is_none_or(|it| it.sequence() != map.sequence())
-        {
-            self.show_map(&map, before.is_none());
-            let places = 0..map.units().count();
-            let changed = places.filter(|place| {
-                before.as_ref().is_none_or(|it| {
-                    *place >= it.units().count() || it.owner(*place) != map.owner(*place)
-                })
-            });
-            stirred.extend(changed.filter_map(|place| UnitId::at(&map, place)));
-        }
-        self.show_units(&map, stirred);
-    }
-
-    fn show_map(&self, map: &Map, is_another: bool) {
-        let enter = |board: &mut Board| {
-            if is_another {
-                board.units.clear();
-            }
-            board.own = self.member.epoch();
-            board.generation = map.generation();
-            board.shards = map.units().shards();
-            let members = self.member.instances();
-            let members = members.map(|(epoch, id)| (epoch, id.as_str().into()));
-            board.members = members.collect();
+        let has_other_owner = |place: u32| {
+            let owner = |it: &Arc<Map>| (place < it.units().count()).then(|| it.owner(place));
+            is_new && before.as_ref().and_then(owner) != Some(map.owner(place))
         };
-        if is_another && self.scope.read(|board| board.generation > 0) {
-            self.scope.reset(enter);
-        } else {
-            self.scope.write(enter);
+        let mut units = std::mem::take(&mut self.stirred);
+        if is_new {
+            let places = (0..map.units().count()).filter(|place| has_other_owner(*place));
+            units.extend(places.filter_map(|place| UnitId::at(&map, place)));
         }
-    }
-
-    fn show_units(&self, map: &Map, units: BTreeSet<UnitId>) {
-        let now = clock::now();
+        let mut has_told = false;
         for unit in units {
-            let Some(place) = unit.place_in(map) else {
+            let Some(place) = unit.place_in(&map) else {
                 continue;
             };
-            let (name, owner) = (unit.unit().name(), map.owner(place));
-            let known = self.scope.read(|board| board.units.get(&name).copied());
-            let since = known.filter(|it| it.owner == owner).map(|it| it.sequence);
-            let acts = self
-                .member
-                .acts(&unit, now)
-                .filter(|_| !self.is_revoked(&unit));
-            let entered = UnitOnBoard {
-                sequence: acts.or(since).unwrap_or(map.sequence()),
-                owner,
-                acts_here: acts.is_some(),
+            let running = self.running.get(&unit).filter(|it| it.acts());
+            let token = running.map(|it| it.term.id());
+            let told = match token {
+                Some(token) => self.acting.insert(unit.clone(), token),
+                None => self.acting.remove(&unit),
             };
-            self.scope.enter(&name, entered);
+            if told != token || has_other_owner(place) {
+                self.scope.tell(&unit.unit().name(), map.owner(place));
+                has_told = true;
+            }
+        }
+        if has_told {
+            self.scope.board.send_modify(|_| {});
         }
     }
 

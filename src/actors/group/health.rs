@@ -16,7 +16,7 @@ use nats_elect_core::member::{Input, UnitId};
 impl GroupState {
     /// Asks all handlers at work that have a check, if it is time.
     pub(super) fn check_health(&mut self, myself: &ActorRef<GroupMsg>) {
-        let interval = self.settings.health.interval;
+        let interval = self.scope.settings.health.interval;
         let has_handlers = !self.running.is_empty();
         if !self.health.is_due(clock::now(), interval, has_handlers) {
             return;
@@ -64,7 +64,7 @@ impl GroupState {
         let acting: Vec<_> = self.acting(of.as_ref()).cloned().collect();
         // One that is told to end while it is asked is not ill.
         let is_well = healthy || acting.is_empty();
-        let most = self.settings.health.max_consecutive_failures;
+        let most = self.scope.settings.health.max_consecutive_failures;
         if !self.health.answered(of, is_well, most) {
             return;
         }

@@ -34,28 +34,18 @@ impl GroupState {
     pub(super) fn link_changed(&mut self, myself: &ActorRef<GroupMsg>, link: Link) {
         let link = usable(link);
         self.link = link.clone();
-        let status = match &link {
-            Link::Up { .. } => ConnectionStatus::Connected,
-            Link::Down { .. } | Link::Unusable(_) => ConnectionStatus::Suspended,
-        };
-        self.scope.connection.send_if_modified(|known| {
-            let changed = *known != status;
-            *known = status;
-            changed
-        });
-        if let Link::Up { bucket, info } = &link {
+        let mut status = ConnectionStatus::Suspended;
+        if let Link::Up { bucket, .. } = &link {
+            status = ConnectionStatus::Connected;
             self.scope.bucket.send_replace(Some(bucket.clone()));
-            self.scope.write(|board| board.bucket_epoch = info.epoch);
         }
+        self.scope.connection.send_replace(status);
         self.to_watch.send_replace(link);
         self.step(myself, Input::Link(self.link.to_core()));
     }
 
     /// The creation time of the bucket, while there is a link to it.
     pub(super) fn bucket_epoch(&self) -> Option<u64> {
-        match &self.link {
-            Link::Up { info, .. } => Some(info.epoch),
-            Link::Down { .. } | Link::Unusable(_) => None,
-        }
+        self.link.up().map(|(_, epoch)| epoch)
     }
 }

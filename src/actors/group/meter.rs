@@ -55,7 +55,7 @@ impl GroupState {
         let until = self.member.lease_until().unwrap_or(now);
         let left = until.since(now);
         let (leases, group) = (&self.meter.leases, &self.scope.name);
-        leases.lease(group, self.settings.ttl, left);
+        leases.lease(group, self.scope.settings.ttl, left);
         let living: BTreeMap<_, _> = self.member.living(now).collect();
         let own = self.member.epoch();
         let mut idle = BTreeMap::new();

@@ -7,11 +7,9 @@ use ractor::ActorRef;
 
 use super::GroupState;
 use super::meter::excess;
-use crate::actors::Link;
 use crate::actors::messages::GroupMsg;
 use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::role::fleet;
-use crate::store::Bucket;
 use nats_elect_core::OpId;
 use nats_elect_core::assignment::Key;
 use nats_elect_core::member::{Input, Over, PlanRequest};
@@ -23,13 +21,6 @@ fn tell(myself: &ActorRef<GroupMsg>, input: Input) {
 }
 
 impl GroupState {
-    fn bucket(&self) -> Option<(Bucket, u64)> {
-        match &self.link {
-            Link::Up { bucket, info } => Some((bucket.clone(), info.epoch)),
-            Link::Down { .. } | Link::Unusable(_) => None,
-        }
-    }
-
     /// Sends a claim or a heartbeat. A lease may rest on a late answer.
     pub(super) fn beat(
         &mut self,
@@ -40,11 +31,11 @@ impl GroupState {
         over: Over,
         value: Vec<u8>,
     ) {
-        let Some((bucket, _)) = self.bucket() else {
+        let Some((bucket, _)) = self.link.up() else {
             return;
         };
         self.measure(&value);
-        let (subject, patience) = (key.to_string(), self.settings.ttl);
+        let (subject, patience) = (key.to_string(), self.scope.settings.ttl);
         let writing = async move {
             outcome_of(
                 bucket
@@ -71,10 +62,10 @@ impl GroupState {
         within: Duration,
         own: Key,
     ) {
-        let Some((bucket, created)) = self.bucket() else {
+        let Some((bucket, created)) = self.link.up() else {
             return;
         };
-        let (subject, patience) = (own.to_string(), self.settings.ttl);
+        let (subject, patience) = (own.to_string(), self.scope.settings.ttl);
         let map = Key::Map(self.scope.name.clone());
         let reading = async move {
             let look = bucket.look(&own, &map, created, patience);
@@ -100,10 +91,10 @@ impl GroupState {
         value: Vec<u8>,
         ttl: Option<Duration>,
     ) {
-        let Some((bucket, _)) = self.bucket() else {
+        let Some((bucket, _)) = self.link.up() else {
             return;
         };
-        let (myself, within) = (myself.clone(), self.settings.request_timeout);
+        let (myself, within) = (myself.clone(), self.scope.settings.request_timeout);
         tokio::spawn(async move {
             let outcome = outcome_of(
                 bucket
@@ -115,10 +106,10 @@ impl GroupState {
     }
 
     pub(super) fn read(&self, myself: &ActorRef<GroupMsg>, key: Key) {
-        let Some((bucket, created)) = self.bucket() else {
+        let Some((bucket, created)) = self.link.up() else {
             return;
         };
-        let (myself, within) = (myself.clone(), self.settings.request_timeout);
+        let (myself, within) = (myself.clone(), self.scope.settings.request_timeout);
         tokio::spawn(async move {
             let input = match bucket.read_assignment(&key, created, within).await {
                 Ok(Some((sequence, value))) => Input::Shown {
@@ -137,11 +128,11 @@ impl GroupState {
     }
 
     pub(super) fn collect(&self, myself: &ActorRef<GroupMsg>, op: OpId, since: u64) {
-        let Some((bucket, created)) = self.bucket() else {
+        let Some((bucket, created)) = self.link.up() else {
             return;
         };
         let (myself, group) = (myself.clone(), self.scope.name.clone());
-        let within = self.settings.ttl;
+        let within = self.scope.settings.ttl;
         tokio::spawn(async move {
             let read = bucket.read_members(&group, created, since, within).await;
             let found = read.inspect_err(

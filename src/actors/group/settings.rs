@@ -31,7 +31,8 @@ impl GroupState {
             .filter(|it| self.differs.as_ref() != Some(it))
         {
             // Somebody who writes maps on and on does not fill the log.
-            if !self.trouble.is_due("settings", clock::now()) {
+            let logged = &mut self.trouble.logged;
+            if logged.is_due("settings", clock::now()).is_none() {
                 return;
             }
             tracing::warn!(group = %self.scope.name, "{text}");

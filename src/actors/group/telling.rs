@@ -3,8 +3,8 @@
 use ractor::ActorRef;
 
 use super::GroupState;
+use crate::actors::loads;
 use crate::actors::messages::GroupMsg;
-use crate::actors::{Link, loads};
 use crate::clock;
 use nats_elect_core::assignment::{MOST_HEAVY, Profile};
 use nats_elect_core::member::Input;
@@ -20,7 +20,7 @@ impl GroupState {
         if now < self.loads_at {
             return;
         }
-        self.loads_at = now + self.settings.heartbeat / 2;
+        self.loads_at = now + self.scope.settings.heartbeat / 2;
         let running = self.running.iter();
         let acting = running.filter(|(_, it)| it.acts());
         let loads = acting.map(|(unit, it)| (unit, it.term.load()));
@@ -46,10 +46,8 @@ impl GroupState {
 
     fn has_room(&self, profile: &Profile) -> bool {
         let record = self.record_bytes + bytes(profile) + GROWTH;
-        match &self.link {
-            Link::Up { bucket, .. } => bucket.has_room(record),
-            Link::Down { .. } | Link::Unusable(_) => true,
-        }
+        let up = self.link.up();
+        up.is_none_or(|(bucket, _)| bucket.has_room(record))
     }
 
     /// Notes how long a record is that is sent.

@@ -11,20 +11,13 @@ use nats_elect_core::{Failure, Moment, WriteOutcome};
 /// What was logged so far.
 #[derive(Default)]
 pub(super) struct Trouble {
-    logged: Repeated,
+    pub logged: Repeated,
     /// The lease, as it was seen last.
     lease: Option<(Epoch, Moment)>,
     /// Whether the member waits for leases of another bucket.
     waits: bool,
     /// Whether its writes of the map keep failing.
     aside: bool,
-}
-
-impl Trouble {
-    /// Whether a word of this is due again.
-    pub fn is_due(&mut self, of: &str, now: Moment) -> bool {
-        self.logged.is_due(of, now).is_some()
-    }
 }
 
 impl GroupState {
@@ -61,21 +54,19 @@ impl GroupState {
             self.trouble.logged.clear();
         }
         let waits = self.member.waits();
-        if waits && !std::mem::replace(&mut self.trouble.waits, waits) {
+        if !std::mem::replace(&mut self.trouble.waits, waits) && waits {
             tracing::warn!(
                 %group,
                 "the bucket is another one than before, or lost writes: this member owns no unit until leases of before are over"
             );
         }
-        self.trouble.waits = waits;
         let aside = self.member.is_aside();
-        if aside && !std::mem::replace(&mut self.trouble.aside, aside) {
+        if !std::mem::replace(&mut self.trouble.aside, aside) && aside {
             tracing::warn!(
                 %group,
                 "this member can't write the group's map, and leaves that to others for five minutes at a time"
             );
         }
-        self.trouble.aside = aside;
     }
 
     /// Logs and counts the failure of a request, if this is one.

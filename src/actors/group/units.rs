@@ -23,7 +23,6 @@ use nats_elect_core::{Failure, HandlerEnd, Moment, Reply, TermId, TermStart};
 /// A unit's handler at work.
 pub(super) struct Running {
     pub term: RunningTerm,
-    sequence: u64,
     /// Why it ends, once it was told to.
     cause: Option<UnitTermEnd>,
 }
@@ -54,20 +53,12 @@ impl Running {
 /// A caller who waits until the ownership of a unit is proved.
 pub(super) struct Proof {
     unit: UnitId,
-    sequence: u64,
+    term: TermId,
     asked: Moment,
     reply: oneshot::Sender<Reply>,
 }
 
 impl GroupState {
-    pub(super) fn unit_key(&self, unit: &UnitId) -> UnitKey {
-        UnitKey {
-            group: self.scope.name.clone(),
-            generation: unit.generation,
-            unit: unit.unit().name(),
-        }
-    }
-
     /// Starts the handler of a unit.
     pub(super) fn start(
         &mut self,
@@ -80,13 +71,11 @@ impl GroupState {
         if self.stopping.is_some_and(|it| it != Stopping::Leaving) {
             return Vec::new();
         }
-        let length = self
-            .settings
-            .ttl
-            .saturating_sub(self.settings.drift_margin());
-        let sequence = token.sequence;
+        let settings = &self.scope.settings;
+        let length = settings.ttl.saturating_sub(settings.drift_margin());
+        let term = TermId(token.sequence);
         let start = TermStart {
-            term: TermId(sequence),
+            term,
             lease_token: LeaseToken::new(
                 uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
             ),
@@ -94,12 +83,16 @@ impl GroupState {
             lease: until,
             proved: until - length,
         };
-        let key = self.unit_key(&unit);
-        let id = CorrelationId::new(self.instance.incarnation, self.generation, sequence);
-        let span = self.instance.unit_span(&key, &id, token);
+        let key = UnitKey {
+            group: self.scope.name.clone(),
+            generation: unit.generation,
+            unit: unit.unit().name(),
+        };
+        let id = CorrelationId::new(self.scope.instance.incarnation, self.generation, term.0);
+        let span = self.scope.instance.unit_span(&key, &id, token);
         let (asks, asked_of) = (myself.clone(), unit.clone());
         let ask: Ask = Arc::new(move |request| {
-            let _ = asks.send_message(GroupMsg::Ask(asked_of.clone(), sequence, request));
+            let _ = asks.send_message(GroupMsg::Ask(asked_of.clone(), term, request));
         });
         let (reports, of) = (myself.clone(), unit.clone());
         let report = move |report| {
@@ -108,19 +101,14 @@ impl GroupState {
         let shards = self.member.map().and_then(|map| map.units().shards());
         let started = self
             .scope
-            .start(&key, shards, &start, (id, span), ask, report);
+            .start(&key, shards, start, (id, span), ask, report);
         let Some(term) = started else {
             // Without a handler there is nothing to run: the unit goes elsewhere.
             let ended = Input::HandlerEnded(unit.clone(), HandlerEnd::Failed);
             return vec![Input::Unhealthy(unit), ended];
         };
         self.scope.meter.started(1);
-        let running = Running {
-            term,
-            sequence,
-            cause: None,
-        };
-        self.running.insert(unit, running);
+        self.running.insert(unit, Running { term, cause: None });
         Vec::new()
     }
 
@@ -129,7 +117,8 @@ impl GroupState {
         let cause = self.cause();
         if let Some(running) = self.running.get_mut(unit) {
             running.cancel(cause);
-            let left = until.since(clock::now()).min(self.settings.stop_budget);
+            let budget = self.scope.settings.stop_budget;
+            let left = until.since(clock::now()).min(budget);
             abort_later(&self.scope.name, unit, &running.term, left);
         }
     }
@@ -140,12 +129,12 @@ impl GroupState {
         unit: &UnitId,
         report: HandlerReport,
     ) {
-        let is_it = |it: &&Running, term: TermId| it.sequence == term.0;
+        let is_it = |it: &&Running, term: TermId| it.term.id() == term;
         match report {
             // What it spawned is told to end, and is aborted like a handler if it does not.
             HandlerReport::Ending(term, _) => {
                 if let Some(running) = self.running.get(unit).filter(|it| is_it(it, term)) {
-                    let budget = self.settings.stop_budget;
+                    let budget = self.scope.settings.stop_budget;
                     abort_later(&self.scope.name, unit, &running.term, budget);
                 }
             }
@@ -178,7 +167,7 @@ impl GroupState {
             }
             let running = self.running.get(&proof.unit);
             let token = running
-                .filter(|it| it.sequence == proof.sequence)
+                .filter(|it| it.term.id() == proof.term)
                 .and_then(|it| it.term.in_office());
             // The asker may have gone.
             let _ = proof
@@ -191,7 +180,7 @@ impl GroupState {
         &mut self,
         myself: &ActorRef<GroupMsg>,
         unit: UnitId,
-        sequence: u64,
+        term: TermId,
         request: Request,
     ) {
         match request {
@@ -199,7 +188,7 @@ impl GroupState {
                 let asked = clock::now();
                 self.proofs.push(Proof {
                     unit,
-                    sequence,
+                    term,
                     asked,
                     reply,
                 });
@@ -207,7 +196,7 @@ impl GroupState {
             }
             Request::Superseded { .. } => {
                 let running = self.running.get(&unit);
-                if let Some(running) = running.filter(|it| it.sequence == sequence) {
+                if let Some(running) = running.filter(|it| it.term.id() == term) {
                     // The machine is told when the handler has ended.
                     running.term.revoke();
                     running.term.abort();
@@ -218,18 +207,12 @@ impl GroupState {
         }
     }
 
-    /// Whether a unit's term is over that the machine still counts.
-    pub(super) fn is_revoked(&self, unit: &UnitId) -> bool {
-        let running = self.running.get(unit);
-        running.is_some_and(|it| it.term.remaining().is_zero())
-    }
-
     /// Answers those who have waited for too long, or whose term is over.
     pub(super) fn give_up_proofs(&mut self) {
-        let (now, patience) = (clock::now(), self.settings.request_timeout * 2);
+        let (now, patience) = (clock::now(), self.scope.settings.request_timeout * 2);
         for proof in std::mem::take(&mut self.proofs) {
             let running = self.running.get(&proof.unit);
-            if running.is_none_or(|it| it.sequence != proof.sequence) {
+            if running.is_none_or(|it| it.term.id() != proof.term) {
                 let _ = proof.reply.send(Reply::NotLeader);
             } else if proof.asked + patience <= now {
                 let _ = proof.reply.send(Reply::Unproven(Failure {

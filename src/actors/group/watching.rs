@@ -24,25 +24,11 @@ const BATCH: usize = 128;
 const BATCHES: usize = 2;
 
 pub(super) struct GroupWatch {
-    group: GroupName,
-    member: ActorRef<GroupMsg>,
-    supervisor: ActorRef<SupervisorMsg>,
-    ends: Mutex<Repeated>,
-}
-
-impl GroupWatch {
-    pub fn new(
-        group: GroupName,
-        member: ActorRef<GroupMsg>,
-        supervisor: ActorRef<SupervisorMsg>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            group,
-            member,
-            supervisor,
-            ends: Mutex::default(),
-        })
-    }
+    pub group: GroupName,
+    pub member: ActorRef<GroupMsg>,
+    pub supervisor: ActorRef<SupervisorMsg>,
+    /// The ends of watches that were logged.
+    pub ends: Mutex<Repeated>,
 }
 
 impl Linked for GroupWatch {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
 use ractor::ActorRef;
 
@@ -51,12 +52,10 @@ impl MonitorState {
     }
 
     pub(super) fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
-        let Some(client) = self.client.clone() else {
+        let connected = |it: &Client| it.connection_state() == ConnectionState::Connected;
+        let Some(client) = self.client.clone().filter(connected) else {
             return;
         };
-        if client.connection_state() != ConnectionState::Connected {
-            return;
-        }
         if self.looking
             || self
                 .looked_at
@@ -119,7 +118,7 @@ impl MonitorState {
                     .as_ref()
                     .is_some_and(|(_, known)| *known == traits);
                 self.bucket = Some((bucket.clone(), traits));
-                if let Some(ready) = self.setup.ready.take() {
+                if let Some(ready) = self.ready.take() {
                     let client = self.client.as_ref();
                     let version = client.map_or_else(String::new, |it| it.server_info().version);
                     let server = self.server();
@@ -203,12 +202,12 @@ impl MonitorState {
             !failure.ends_term()
         } else {
             let full = matches!(error, StoreError::BucketFull(_));
-            error.is_transient() && !full || self.setup.ready.is_some() && error.lacks_nodes()
+            error.is_transient() && !full || self.ready.is_some() && error.lacks_nodes()
         };
         let is_awaited = self.setup.if_missing == IfMissing::Await
             && matches!(error, StoreError::BucketMissing { .. });
         // Later, one look that fails is most often a restart of a server.
-        let lasts = self.setup.ready.is_some() || self.failures > 0;
+        let lasts = self.ready.is_some() || self.failures > 0;
         if lasts && (passes || is_awaited) {
             self.log_problem(&error.to_string());
         }

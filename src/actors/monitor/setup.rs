@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tracing::Span;
 
 use crate::actors::admin::AdminHandler;
 use crate::actors::connection::Connection;
 use crate::actors::{Link, Routes};
-use crate::error::Error;
 use crate::store::{self, BucketInfo, IfMissing};
 use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
 
+#[derive(Clone)]
 pub(crate) struct MonitorSetup {
     /// The span for log records about the connection and the bucket.
     pub span: Span,
     /// Called at each change of the link.
-    pub tell: Box<dyn Fn(Link) + Send + Sync>,
+    pub tell: Arc<dyn Fn(Link) + Send + Sync>,
     pub connection: Connection,
     pub bucket: BucketName,
     pub if_missing: IfMissing,
@@ -28,8 +27,6 @@ pub(crate) struct MonitorSetup {
     pub start_timeout: Duration,
     /// Since when there may be no connection. `None` if there was none before.
     pub lost_at: Option<Moment>,
-    /// Receives one message: that the bucket was opened, or that it cannot be.
-    pub ready: Option<oneshot::Sender<Result<Opened, Error>>>,
 }
 
 /// The bucket that was opened at the start, and the server behind it.
@@ -51,7 +48,7 @@ impl MonitorSetup {
     ) -> Self {
         Self {
             span: Span::none(),
-            tell: Box::new(tell),
+            tell: Arc::new(tell),
             connection,
             bucket,
             if_missing: IfMissing::Await,
@@ -59,7 +56,6 @@ impl MonitorSetup {
             admin: None,
             start_timeout,
             lost_at: None,
-            ready: None,
         }
     }
 }

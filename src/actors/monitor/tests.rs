@@ -37,7 +37,7 @@ impl Actor for Listener {
         message: ElectionMsg,
         (role, told): &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        if let ElectionMsg::GraceOver { since } = message {
+        if let ElectionMsg::Input(Input::GraceOver { since }) = message {
             let (role, at) = (role.clone(), clock::now());
             let _ = told.send(Told { role, since, at });
         }
@@ -99,7 +99,7 @@ impl Scene {
             lost_at: is_lost.then_some(since),
             ..MonitorSetup::without_elections(connection, bucket, SOON, tell)
         };
-        let spawned = Actor::spawn(None, MonitorActor, setup).await;
+        let spawned = Actor::spawn(None, MonitorActor, (setup, None)).await;
         let (monitor, _) = spawned.expect("a monitor");
         Self {
             proxy,

@@ -8,7 +8,6 @@ use ractor::{ActorCell, ActorProcessingErr, ActorRef};
 use super::{Role, SupervisorState};
 use crate::actors::announce::announce;
 use crate::actors::linked::RESTART;
-use crate::actors::membership::all_ended;
 use crate::actors::messages::SupervisorMsg;
 use crate::clock;
 use crate::role::{RoleScope, RunningTerm};
@@ -30,7 +29,10 @@ impl SupervisorState {
             let running = member.crashed();
             let (myself, wait) = (myself.clone(), RESTART.after(member.crashes));
             tokio::spawn(async move {
-                all_ended(running, wait).await;
+                for term in running {
+                    term.ended().await;
+                }
+                tokio::time::sleep(wait).await;
                 let _ = myself.send_message(SupervisorMsg::RestartMember(number));
             });
         } else if let Some(role) = self.role_of(who) {
@@ -139,7 +141,7 @@ async fn end_handler(scope: &RoleScope, running: &RunningTerm) {
         return;
     }
     scope.status.send_modify(|status| status.overrun = true);
-    let fencing_token = running.fencing_token();
+    let fencing_token = running.term.fencing_token();
     announce(scope, Event::HandlerOverrun { fencing_token });
     running.ended().await;
 }

@@ -37,7 +37,7 @@ impl SupervisorState {
         let mut left: Vec<String> = self.roles.keys().map(ToString::to_string).collect();
         left.sort_unstable();
         let members = self.memberships.iter().filter(|it| !it.has_ended);
-        left.extend(members.map(|it| it.name().to_string()));
+        left.extend(members.map(|it| it.scope.name.to_string()));
         let stopping = self.stopping.get_or_insert_default();
         for waiting in stopping.waiting.drain(..) {
             let _ = waiting.send(Err(left.clone()));
@@ -57,19 +57,19 @@ impl SupervisorState {
         };
         let mut members = self.memberships.iter();
         let is_empty = self.roles.is_empty() && members.all(|it| it.has_ended);
-        // The last messages of the elections are still on their way to the supervisor.
         if is_empty && !std::mem::replace(&mut stopping.finishing, true) {
-            let _ = myself.send_message(SupervisorMsg::Finish);
+            self.finish(myself);
         }
     }
 
     /// Waits for the last events to be published, but not beyond the deadline of the stop. The
     /// roles have been freed already.
-    pub(super) fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
-        let Some(told) = self.children.all_published() else {
+    fn finish(&self, myself: &ActorRef<SupervisorMsg>) {
+        let Some(publisher) = &self.publisher else {
             let _ = myself.send_message(SupervisorMsg::End);
             return;
         };
+        let told = publisher.all_published();
         let until = self.stopping.as_ref().and_then(|stopping| stopping.until);
         let left = until.map(|until| until.since(clock::now()) / 2);
         let wait = LAST_NEWS.min(left.unwrap_or(LAST_NEWS));

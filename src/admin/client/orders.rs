@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::{AdminClient, LeaderFound};
 use crate::admin::{AdminError, Instance, RoleReport};
-use crate::manager::StepDown;
 use crate::model::admin::{AdminRequest, Done, ProblemCode, Verb};
-use crate::role::SteppedDown;
+use crate::role::{StepDown, SteppedDown};
 use nats_elect_core::name::RoleName;
 
 /// How long an answer may be on its way, beside the time that the instance needs for it.

@@ -17,7 +17,7 @@ pub(super) const BESIDE: u64 = 512;
 /// A limit, and what a term knows about the data that counts against it. Writes that count go one
 /// after another.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(in crate::role) struct Allowance {
     limit: u64,
     /// The most that each key may take. Read before the term's first write. From then on no write
     /// of an earlier term lands, so all new data is the term's own.
@@ -50,7 +50,7 @@ impl Allowance {
 
     /// Makes room for these changes. Changes that take no more than before are let through, even
     /// beyond the limit.
-    pub async fn reserve(
+    pub(super) async fn reserve(
         &self,
         bucket: &DataBucket,
         owner: &DataOwner,
@@ -100,7 +100,7 @@ impl Allowance {
 
 impl Reserved<'_> {
     /// Takes the result of the call. A write that may still land keeps its room.
-    pub fn settle<T>(mut self, ended: &Result<T, FencedError>) {
+    pub(super) fn settle<T>(mut self, ended: &Result<T, FencedError>) {
         let all = self.usage.get_or_insert_default();
         for (key, before, bytes) in self.writes {
             let unclear = false;

@@ -14,13 +14,11 @@ mod tests;
 mod writing;
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::{OnceCell, Semaphore};
 
-use self::allowance::Allowance;
+pub(super) use self::allowance::Allowance;
 pub use self::batch::FencedBatch;
 use self::data_bucket::DataBucket;
 pub(super) use self::data_bucket::DataSource;
@@ -29,16 +27,16 @@ pub use self::error::FencedError;
 #[cfg(any(test, feature = "testing"))]
 pub use self::memory::{TestStore, WriteFault};
 use self::writing::wound_down;
+use super::running::TermSetup;
 use super::term::Term;
-use crate::metrics::Labels;
-use crate::store::{DataEntry, DataOwner, StoreError};
+use crate::store::{DataEntry, StoreError};
 use nats_elect_core::name::DataKey;
 
 /// The default for how long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of writes of one term that are under way at once, where they do not hold each other
 /// up. The server takes 50 batches per stream.
-const LANES: u32 = 16;
+pub(super) const LANES: u32 = 16;
 
 /// Keys and values of a role, in the bucket of its election, under a term's fence.
 ///
@@ -128,38 +126,6 @@ pub struct FencedStore {
     /// Sends writes although the lease is over, as a process does that was paused right after its
     /// check.
     unchecked: bool,
-}
-
-/// The state that a term needs for its writes.
-pub(super) struct Access {
-    pub owner: DataOwner,
-    pub data: DataSource,
-    pub labels: Labels,
-    /// The sequence of the unit's fence, once this term has raised it.
-    fence: OnceCell<u64>,
-    /// Writes of the term under way.
-    lanes: Semaphore,
-    /// The allowance of data, if there is a limit.
-    allowance: Option<Allowance>,
-}
-
-impl Access {
-    pub fn new(
-        owner: DataOwner,
-        data: DataSource,
-        labels: Labels,
-        data_limit: Option<u64>,
-    ) -> Arc<Self> {
-        let lanes = Semaphore::new(LANES as usize);
-        Arc::new(Self {
-            owner,
-            data,
-            labels,
-            fence: OnceCell::new(),
-            lanes,
-            allowance: data_limit.map(Allowance::new),
-        })
-    }
 }
 
 impl FencedStore {
@@ -317,7 +283,7 @@ impl FencedStore {
     ) -> BoxFuture<'a, Result<Option<DataEntry>, FencedError>> {
         let reading = async {
             let bucket = self.opened().await?;
-            let data = bucket.data(&self.access().owner, key, self.timeout);
+            let data = bucket.data(&self.setup().owner, key, self.timeout);
             data.await.map_err(|error| unread(&error))
         };
         Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
@@ -327,7 +293,7 @@ impl FencedStore {
     fn read_keys(&self) -> BoxFuture<'_, Result<Vec<String>, FencedError>> {
         let reading = async {
             let bucket = self.opened().await?;
-            let keys = bucket.data_keys(&self.access().owner, self.timeout);
+            let keys = bucket.data_keys(&self.setup().owner, self.timeout);
             keys.await.map_err(|error| unread(&error))
         };
         Box::pin(async { self.in_time(pin!(reading)).await.ok_or_else(wound_down)? })
@@ -337,16 +303,16 @@ impl FencedStore {
         let status = written
             .as_ref()
             .map_or_else(FencedError::status, |_| "written");
-        self.access().labels.fenced_write(status);
+        self.setup().labels.fenced_write(status);
         written
     }
 
-    fn access(&self) -> &Access {
-        &self.term.0.access
+    fn setup(&self) -> &TermSetup {
+        &self.term.0.setup
     }
 
     fn bucket(&self) -> Result<DataBucket, FencedError> {
-        let bucket = self.access().data.bucket();
+        let bucket = self.setup().data.bucket();
         bucket.ok_or_else(|| FencedError::Unavailable {
             reason: "not connected".into(),
         })

@@ -34,14 +34,13 @@ impl FencedStore {
     /// Returns the sequence of the term's fence, which is raised before if the term's store was not
     /// opened yet. Callers share one attempt. Whoever is dropped leaves it to the next caller.
     pub(super) async fn open(&self, until: Moment) -> Result<u64, FencedError> {
-        let access = self.access();
-        let DataOwner::Unit(_) = access.owner else {
-            return Ok(self.term.0.fencing_token.sequence);
+        let DataOwner::Unit(_) = self.setup().owner else {
+            return Ok(self.term.fencing_token().sequence);
         };
-        if let Some(sequence) = access.fence.get() {
+        if let Some(sequence) = self.term.0.fence.get() {
             return Ok(*sequence);
         }
-        let raising = access.fence.get_or_try_init(|| self.raise(until));
+        let raising = self.term.0.fence.get_or_try_init(|| self.raise(until));
         let raised = tokio::time::timeout(until.since(clock::now()), raising).await;
         let late = |_| {
             let reason = "the unit's fence was not raised in time".into();
@@ -63,10 +62,10 @@ impl FencedStore {
         loop {
             let reason = match self.usable()? {
                 None => "not connected".into(),
-                Some(bucket) => {
+                Some((bucket, _)) => {
                     let Some(bucket) = bucket.in_nats() else {
                         // A test made it for this one term.
-                        return Ok(self.term.0.fencing_token.sequence);
+                        return Ok(self.term.fencing_token().sequence);
                     };
                     match self.raise_once(bucket, &attempts).await {
                         Ok(sequence) => return Ok(sequence),
@@ -82,9 +81,9 @@ impl FencedStore {
 
     /// An attempt. What became of one without an answer is read by the next one.
     async fn raise_once(&self, bucket: &Bucket, attempts: &Attempts<'_>) -> Result<u64, Next> {
-        let owner = &self.access().owner;
+        let owner = &self.setup().owner;
         let ours = UnitFence {
-            token: self.term.0.fencing_token,
+            token: self.term.fencing_token(),
             term: self.term.0.correlation_id.clone(),
         };
         let patience = attempts.left() / 2;

@@ -3,23 +3,23 @@
 
 mod opening;
 
-use std::sync::Weak;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::*;
 use crate::clock;
-use crate::role::deadline::Deadline;
+use crate::metrics::Labels;
+use crate::model::config::RoleConfig;
+use crate::role::running::{Leading, RunningTerm};
 use crate::role::scope::Request;
-use crate::role::term::TermInner;
+use crate::store::DataOwner;
 use crate::store::stand_in::{Asked, StandIn};
-use nats_elect_core::TermId;
 use nats_elect_core::status::ConnectionStatus;
 use nats_elect_core::token::{CorrelationId, FencingToken, LeaseToken};
+use nats_elect_core::{TermId, TermStart};
 
 const ROLE: &str = "r";
 /// The sequence of the term's fence record.
@@ -46,6 +46,7 @@ struct Scene {
     store: FencedStore,
     /// How often the term was notified that it is superseded.
     ended: Arc<AtomicU64>,
+    _leading: Leading,
 }
 
 impl Scene {
@@ -61,50 +62,39 @@ impl Scene {
         let ended = Arc::new(AtomicU64::new(0));
         let lease = clock::now() + Duration::from_secs(60);
         let asked = Arc::clone(&ended);
-        let term = Term(Arc::new(TermInner {
-            id: TermId(1),
-            polls: crate::role::polls::Polls::default(),
-            correlation_id: CorrelationId::new(Uuid::nil(), 1, 1),
-            role: ROLE.into(),
+        let setup = TermSetup {
+            name: ROLE.into(),
             unit: None,
             shards: None,
-            lease_token: LeaseToken::new(Uuid::nil()),
-            fencing_token: FencingToken {
-                epoch,
-                sequence: FENCE,
-            },
-            lease: Deadline::at(lease),
-            until: AtomicU64::new(lease.as_nanos()),
-            lease_changed: watch::Sender::new(()),
-            proved: AtomicU64::new(0),
-            cancel: CancellationToken::new(),
-            stop_by: std::sync::OnceLock::new(),
-            stop_budget: Duration::from_secs(3),
-            abort_allowance: Duration::from_millis(100),
-            abort: CancellationToken::new(),
-            ending: Weak::new(),
+            owner,
+            settings: Arc::new(RoleConfig::default().settings().unwrap()),
+            labels: Labels::new(ROLE, "a", "leaders"),
             connection: watch::channel(ConnectionStatus::Connected).1,
-            load: std::sync::atomic::AtomicU32::new(0),
             ask: Arc::new(move |request| {
                 if matches!(request, Request::Superseded { .. }) {
                     asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                 }
             }),
-            validation_interval: Duration::from_secs(1),
-            validate_always: false,
-            proof: Mutex::new(None),
-            access: Access::new(
-                owner,
-                DataSource::Link(watch::channel(Some(bucket)).1),
-                Labels::new(ROLE, "a", "leaders"),
-                None,
-            ),
-        }));
-        let store = FencedStore::new(term);
+            data: DataSource::Link(watch::channel(Some(bucket)).1),
+        };
+        let start = TermStart {
+            term: TermId(1),
+            lease_token: LeaseToken::new(Uuid::nil()),
+            fencing_token: FencingToken {
+                epoch,
+                sequence: FENCE,
+            },
+            lease,
+            proved: clock::now(),
+        };
+        let id = CorrelationId::new(Uuid::nil(), 1, 1);
+        let (running, leading) = RunningTerm::begin(setup, start, id, |_| {});
+        let store = FencedStore::new(running.term);
         Self {
             stand_in,
             store,
             ended,
+            _leading: leading,
         }
     }
 

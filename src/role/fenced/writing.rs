@@ -1,6 +1,7 @@
 //! The course of one write call, and the meaning of a refusal.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
@@ -11,7 +12,7 @@ use super::error::FencedError;
 use super::{FencedStore, LANES};
 use crate::clock;
 use crate::role::scope::Request;
-use crate::store::{DataWrite, StoreError, is_closed, is_unsent};
+use crate::store::{BucketInfo, DataWrite, StoreError, is_closed, is_unsent};
 
 /// The reason why a call was given up.
 const WOUND_DOWN: &str =
@@ -43,14 +44,14 @@ impl FencedStore {
 
     async fn call(&self, changes: &[DataWrite]) -> Result<Vec<u64>, FencedError> {
         let until = clock::now() + self.timeout;
-        let access = self.access();
         let opening = pin!(self.open(until));
         let fence = self.in_time(opening).await.ok_or_else(wound_down)??;
-        let reserved = match &access.allowance {
+        let reserved = match &self.term.0.allowance {
             Some(allowance) => {
                 self.may_send()?;
                 let bucket = self.bucket()?;
-                let reserving = allowance.reserve(&bucket, &access.owner, changes, self.timeout);
+                let reserving =
+                    allowance.reserve(&bucket, &self.setup().owner, changes, self.timeout);
                 let reserving = pin!(reserving);
                 Some(self.in_time(reserving).await.ok_or_else(wound_down)??)
             }
@@ -100,20 +101,20 @@ impl FencedStore {
         }
     }
 
-    /// Returns the bucket, if this term may write and there is a connection.
-    pub(super) fn usable(&self) -> Result<Option<DataBucket>, FencedError> {
+    /// Returns the bucket and its properties, if this term may write and there is a connection.
+    pub(super) fn usable(&self) -> Result<Option<(DataBucket, Arc<BucketInfo>)>, FencedError> {
         self.may_send()?;
-        let Some(bucket) = self.access().data.bucket() else {
+        let Some(bucket) = self.setup().data.bucket() else {
             return Ok(None);
         };
         let Some(info) = bucket.info() else {
             return Ok(None);
         };
-        if info.epoch != self.term.0.fencing_token.epoch {
+        if info.epoch != self.term.fencing_token().epoch {
             // The election learns of it too. In this bucket the term's fence means nothing.
             return Err(FencedError::NotLeader);
         }
-        Ok(Some(bucket))
+        Ok(Some((bucket, info)))
     }
 
     /// Ends the term, whose fence is at this other sequence.
@@ -121,8 +122,8 @@ impl FencedStore {
         // A term that is over has nothing left to end. After a crash of its election another term
         // may have its number.
         if self.term.is_valid() {
-            (self.term.0.ask)(Request::Superseded {
-                term: self.term.0.id,
+            (self.term.0.setup.ask)(Request::Superseded {
+                term: self.term.0.start.term,
             });
         }
         FencedError::Superseded { fence }
@@ -173,10 +174,7 @@ impl Call<'_> {
 
     /// Returns the bucket, if anything may be sent now.
     fn may_write(&self) -> Result<Option<DataBucket>, FencedError> {
-        let Some(bucket) = self.store.usable()? else {
-            return Ok(None);
-        };
-        let Some(info) = bucket.info() else {
+        let Some((bucket, info)) = self.store.usable()? else {
             return Ok(None);
         };
         if info.max_age.is_some() {
@@ -185,14 +183,14 @@ impl Call<'_> {
                  `bucket_auto_create` makes it",
             ));
         }
-        if !info.atomic && !is_single(&self.writes) {
+        let batched = !is_single(&self.writes);
+        if !info.atomic && batched {
             return Err(unsupported(
                 "this bucket has no atomic batches, which `create`, `update` and `batch` need: on nats-server 2.12 set \
                  `allow_atomic` (`nats stream edit --allow-batch`), or let the bucket be made by `bucket_auto_create`",
             ));
         }
-        let owner = &self.store.access().owner;
-        let batched = !is_single(&self.writes);
+        let owner = &self.store.setup().owner;
         let most = bucket.largest_value(owner, self.fence, batched);
         for write in &self.writes {
             let bytes = write.value.as_ref().map_or(0, Vec::len);
@@ -205,11 +203,10 @@ impl Call<'_> {
     }
 
     async fn attempt(&self, bucket: &DataBucket) -> Result<Vec<u64>, StoreError> {
-        let access = self.store.access();
         // In a replicated bucket the server refuses a write that meets another write under the same
         // fence on its way.
         let lanes = if is_replicated(bucket) { LANES } else { 1 };
-        let lanes = access.lanes.acquire_many(lanes);
+        let lanes = self.store.term.0.lanes.acquire_many(lanes);
         let busy = || StoreError::Unavailable("other writes of this term are under way".into());
         let _lanes = tokio::time::timeout(self.attempts.until.since(clock::now()), lanes)
             .await
@@ -223,12 +220,13 @@ impl Call<'_> {
         match &self.writes[..] {
             [write] if write.over.is_none() => {
                 let value = write.value.as_deref();
-                let written = bucket.write_fenced(&access.owner, fence, &write.key, value, left);
+                let written =
+                    bucket.write_fenced(&self.store.setup().owner, fence, &write.key, value, left);
                 Ok(vec![written.await?])
             }
             writes => {
                 let last = bucket
-                    .write_batch(&access.owner, fence, writes, left)
+                    .write_batch(&self.store.setup().owner, fence, writes, left)
                     .await?;
                 let first = last + 1 - writes.len() as u64;
                 Ok((first..=last).collect())
@@ -272,7 +270,7 @@ impl Call<'_> {
     /// stream's leader refuses, and reads, by an older state of the stream. So a write checks
     /// whether the fence has really gone back.
     async fn refused(&mut self, bucket: &DataBucket, told: Option<u64>) -> Next {
-        let owner = &self.store.access().owner;
+        let owner = &self.store.setup().owner;
         let ours = self.fence;
         let fence = match bucket.fence_sequence(owner, self.attempts.reading()).await {
             Ok(fence) => fence,
@@ -322,7 +320,7 @@ impl Call<'_> {
         bucket: &DataBucket,
         told: Option<u64>,
     ) -> Result<Next, StoreError> {
-        let owner = &self.store.access().owner;
+        let owner = &self.store.setup().owner;
         let may_be_stale = is_replicated(bucket) && self.may_be_stale(told);
         let mut mended = false;
         for (change, write) in self.changes.iter().zip(&mut self.writes) {
