@@ -147,7 +147,7 @@ impl Bucket {
             return Err(too_large(size, most));
         }
         let expected = headers.map_or(0, expected_in);
-        let ack: Ack = self.ask(subject, request, timeout).await?;
+        let ack: Ack = self.ask(subject, request, None, timeout).await?;
         self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
         require_above(expected, ack.seq)?;
         Ok(ack.seq)

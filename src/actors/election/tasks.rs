@@ -254,7 +254,7 @@ impl ElectionState {
             } else {
                 answer
             };
-            bucket.answer(reply, &answer).await;
+            bucket.reply(reply, answer.to_json()).await;
         });
     }
 }
