@@ -14,7 +14,7 @@ use super::info::{BucketInfo, StreamInfo};
 use super::mailbox::Mailbox;
 use super::questions::Questions;
 use super::request::{NO_RESPONDERS, READ_AGAIN, ReadAnswers};
-use super::server::{require_answering_server, require_server};
+use super::server::{require_answering_server, require_connected_server};
 use crate::clock;
 use crate::lock::lock;
 use crate::model::admin::BucketId;
@@ -150,9 +150,9 @@ impl Bucket {
     }
 
     /// Requests the bucket's info. Both servers must be new enough for elections: the connected
-    /// server, and the stream's leader, which answers.
+    /// server, which must take whole records, and the stream's leader, which answers.
     pub(super) async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
-        require_server(&self.client().server_info().version)?;
+        require_connected_server(&self.client().server_info())?;
         let (action, all) = (format!("STREAM.INFO.{}", self.stream()), json!({}));
         let asked = self.ask_api(&action, &all, Some(READ_AGAIN), timeout);
         let info: StreamInfo = match asked.await {

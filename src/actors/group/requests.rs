@@ -43,7 +43,6 @@ impl GroupState {
         let Some((bucket, _)) = self.bucket() else {
             return;
         };
-        self.measure(&value);
         let (subject, patience) = (key.to_string(), self.settings.ttl);
         let writing = async move {
             outcome_of(
