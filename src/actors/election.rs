@@ -90,8 +90,6 @@ pub(super) struct ElectionState {
     last_sign: Option<Moment>,
     lasting_failure: LastingFailure,
     namesake: Namesake,
-    /// It was told that heirs are left out of records.
-    told_of_heirs: bool,
     /// The moment of the step in progress, which is the time of the messages that it sends.
     stepped: Moment,
 }
@@ -126,7 +124,6 @@ impl Actor for ElectionActor {
             last_sign: None,
             lasting_failure: LastingFailure::default(),
             namesake: Namesake::default(),
-            told_of_heirs: false,
             stepped: clock::now(),
             election: Election::new(candidate, clock::now()),
             scope,

@@ -72,8 +72,6 @@ pub(super) struct GroupState {
     profile: Profile,
     /// When loads are to be told anew.
     loads_at: Moment,
-    /// The bytes of the last record, without those of the profile.
-    record_bytes: usize,
     asked: Asked,
     to_watch: watch::Sender<Link>,
     _watching: JoinSet<()>,
@@ -177,7 +175,6 @@ impl Actor for GroupActor {
             member,
             profile,
             loads_at: clock::now(),
-            record_bytes: 0,
             asked: Asked::default(),
             to_watch,
             _watching: watching,

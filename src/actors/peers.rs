@@ -51,7 +51,8 @@ impl Linked for Peers {
             };
             if !self.routes.send(&role, asked) && addressed {
                 let why = Refusal::NotStanding;
-                bucket.answer(reply, &PeerReply::Refused { why }).await;
+                let refused = PeerReply::Refused { why };
+                bucket.reply(reply, refused.to_json()).await;
             }
         }
         Ok(())

@@ -40,11 +40,11 @@ const STATUS: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub struct AdminClient {
     client: Client,
-    bucket: BucketName,
-    prefix: String,
-    subjects: AdminSubjects,
+    pub(super) bucket: BucketName,
+    pub(super) prefix: String,
+    pub(super) subjects: AdminSubjects,
     /// Which bucket of the name is meant.
-    search: Search,
+    pub(super) search: Search,
 }
 
 /// The instance that leads a role, and its term.
@@ -245,7 +245,7 @@ impl AdminClient {
         role: &RoleName,
         within: Duration,
     ) -> Result<LeaderFound, AdminError> {
-        let mut discovery = self.discover(within).await?;
+        let mut discovery = Discovery::begin(self, within).await?;
         let mut asked = FuturesUnordered::new();
         let mut searching = true;
         let mut leader = None;
@@ -272,18 +272,17 @@ impl AdminClient {
         LeaderFound::of(&instance, role.as_str(), &report)
     }
 
-    async fn discover(&self, within: Duration) -> Result<Discovery<'_>, AdminError> {
-        let Self {
-            subjects, bucket, ..
-        } = self;
-        let (prefix, search) = (&self.prefix, &self.search);
-        Discovery::begin(&self.client, subjects, bucket, prefix, search, within).await
+    /// Sends a request. Its answers come to a subject of this service.
+    pub(super) async fn send(&self, subject: String, body: Vec<u8>) -> Result<Asking, AdminError> {
+        let answers = self.subjects.answers();
+        let asking = Asking::begin(&self.client, &answers, subject, body).await;
+        asking.map_err(AdminError::unavailable)
     }
 
     // What follows is compiled here, and not in each program: see the manager's builder.
 
     fn discovered(&self, within: Duration) -> BoxFuture<'_, Result<Vec<Instance>, AdminError>> {
-        Box::pin(async move { self.discover(within).await?.all().await })
+        Box::pin(async move { Discovery::begin(self, within).await?.all().await })
     }
 
     fn led(
@@ -314,9 +313,7 @@ impl AdminClient {
         let subject = self.subjects.request(verb, instance.incarnation, role);
         let body = serde_json::json!(request).to_string().into_bytes();
         Box::pin(async move {
-            let answers = self.subjects.answers();
-            let asking = Asking::begin(&self.client, &answers, subject, body).await;
-            let mut asking = asking.map_err(AdminError::unavailable)?;
+            let mut asking = self.send(subject, body).await?;
             let Ok(answer) = tokio::time::timeout(within, asking.next()).await else {
                 return Err(AdminError::timed_out(&asking, within));
             };

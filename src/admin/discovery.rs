@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use async_nats::Client;
-
-use super::{AdminError, Instance};
+use super::{AdminClient, AdminError, Instance};
 use crate::clock;
 use crate::model::admin::micro::Info;
-use crate::model::admin::{AdminSubjects, BucketId, Search, parse};
+use crate::model::admin::{BucketId, parse};
 use crate::store::Asking;
 use nats_elect_core::Moment;
-use nats_elect_core::name::BucketName;
 
 /// After this time without a further answer, all instances count as having answered.
 const QUIET: Duration = Duration::from_millis(400);
@@ -21,42 +18,27 @@ const MOST_INSTANCES: usize = 10_000;
 
 /// The search for instances: each is found when its answer comes.
 pub(super) struct Discovery<'a> {
+    client: &'a AdminClient,
     asking: Asking,
-    bucket: &'a BucketName,
-    prefix: &'a str,
     within: Duration,
     end: Moment,
     /// At least one instance answered.
     heard: bool,
     found: BTreeSet<Instance>,
-    /// Which bucket of the name is meant.
-    search: &'a Search,
     /// The bucket of those that told theirs.
     told: Option<BucketId>,
 }
 
 impl<'a> Discovery<'a> {
-    pub async fn begin(
-        client: &Client,
-        subjects: &AdminSubjects,
-        bucket: &'a BucketName,
-        prefix: &'a str,
-        search: &'a Search,
-        within: Duration,
-    ) -> Result<Self, AdminError> {
-        let (subject, body) = (subjects.search(), search.to_json());
-        let asking = Asking::begin(client, &subjects.answers(), subject, body)
-            .await
-            .map_err(AdminError::unavailable)?;
+    pub async fn begin(client: &'a AdminClient, within: Duration) -> Result<Self, AdminError> {
+        let (subject, body) = (client.subjects.search(), client.search.to_json());
         Ok(Self {
-            asking,
-            bucket,
-            prefix,
+            client,
+            asking: client.send(subject, body).await?,
             within,
             end: clock::now() + within,
             heard: false,
             found: BTreeSet::new(),
-            search,
             told: None,
         })
     }
@@ -76,8 +58,8 @@ impl<'a> Discovery<'a> {
                         continue;
                     };
                     let bucket = BucketId::of(&info.identity);
-                    let found = Instance::of(&info, self.bucket, self.prefix);
-                    let found = found.filter(|_| self.search.means(bucket.as_ref()));
+                    let found = Instance::of(&info, &self.client.bucket, &self.client.prefix);
+                    let found = found.filter(|_| self.client.search.means(bucket.as_ref()));
                     let Some(found) = found else { continue };
                     self.check(bucket)?;
                     if self.found.insert(found.clone()) {
@@ -105,7 +87,7 @@ impl<'a> Discovery<'a> {
         let mut found = [first.clone(), bucket];
         found.sort();
         Err(AdminError::TwoBuckets {
-            name: self.bucket.to_string(),
+            name: self.client.bucket.to_string(),
             found: Box::new(found),
         })
     }

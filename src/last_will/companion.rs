@@ -61,11 +61,11 @@ pub(super) fn run() {
 
 fn set_up() -> Option<(SetUp, Ear, Option<OwnedFd>)> {
     let stdin = io::stdin();
-    let files = handed::receive(&stdin).ok()?;
+    let (life, ends) = handed::receive(&stdin).ok()?;
     let pipe = stdin.as_fd().try_clone_to_owned().ok()?;
-    let mut ear = Ear::at(pipe, files.life);
+    let mut ear = Ear::at(pipe, life);
     match ear.hear()? {
-        ToCompanion::Setup(setup) => Some((*setup, ear, files.ends)),
+        ToCompanion::Setup(setup) => Some((*setup, ear, ends)),
         _ => None,
     }
 }

@@ -23,27 +23,23 @@ const CLOSED_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 const CLOSED_ON_EXEC: RecvFlags = RecvFlags::empty();
 
-/// Files that go to a companion.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handed<F> {
-    /// The pipe that is closed when nobody has the parent's memory any more.
-    pub life: F,
-    /// Through which the end of a term's work is told.
-    pub ends: Option<F>,
-}
-
-/// Sends the first byte, with the files.
-pub(super) fn hand_over(socket: impl AsFd, files: Handed<BorrowedFd<'_>>) -> io::Result<()> {
+/// Sends the first byte, with the files: the pipe that is closed when nobody has the parent's memory
+/// any more, and the one through which the end of a term's work is told.
+pub(super) fn hand_over(
+    socket: impl AsFd,
+    life: BorrowedFd<'_>,
+    ends: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let files: Vec<_> = [files.life].into_iter().chain(files.ends).collect();
+    let files: Vec<_> = [life].into_iter().chain(ends).collect();
     control.push(SendAncillaryMessage::ScmRights(&files));
     sendmsg(socket, &[IoSlice::new(&[FIRST])], &mut control, NO_SIGNAL)?;
     Ok(())
 }
 
 /// Receives the first byte, and the files that came with it.
-pub(super) fn receive(socket: impl AsFd) -> io::Result<Handed<OwnedFd>> {
+pub(super) fn receive(socket: impl AsFd) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -55,10 +51,7 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Handed<OwnedFd>> {
     });
     let mut files = files.next().into_iter().flatten();
     match files.next() {
-        Some(life) if received.bytes == 1 && byte == [FIRST] => Ok(Handed {
-            life,
-            ends: files.next(),
-        }),
+        Some(life) if received.bytes == 1 && byte == [FIRST] => Ok((life, files.next())),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
@@ -76,21 +69,18 @@ mod tests {
             let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
             let (life, held) = io::pipe().expect("a pipe");
             let (ends, mut write) = io::pipe().expect("a pipe");
-            let files = Handed {
-                life: life.as_fd(),
-                ends: has_ends.then(|| ends.as_fd()),
-            };
-            hand_over(&ours, files).expect("room");
+            let handed = has_ends.then(|| ends.as_fd());
+            hand_over(&ours, life.as_fd(), handed).expect("room");
             ours.write_all(b"setup").expect("room");
             drop((ours, ends, life));
-            let files = receive(&theirs).expect("files");
+            let (life, ends) = receive(&theirs).expect("files");
             let mut told = String::new();
             theirs.read_to_string(&mut told).expect("the rest");
             assert_eq!(told, "setup");
             drop(held);
-            assert_eq!(all_of(files.life), "");
-            assert_eq!(files.ends.is_some(), has_ends);
-            if let Some(ends) = files.ends {
+            assert_eq!(all_of(life), "");
+            assert_eq!(ends.is_some(), has_ends);
+            if let Some(ends) = ends {
                 write.write_all(b"role").expect("a reader");
                 drop(write);
                 assert_eq!(all_of(ends), "role");

@@ -16,7 +16,7 @@ use rustix::net::send;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use super::handed::{Handed, NO_SIGNAL, hand_over};
+use super::handed::{NO_SIGNAL, hand_over};
 use super::surroundings;
 use super::told::{FromCompanion, SetUp, ToCompanion, line_of};
 use super::{ARGUMENT, is_initialised};
@@ -55,8 +55,6 @@ enum Happened {
     Told(u64, FromCompanion),
     /// The companion with this number has closed its output.
     Ended(u64),
-    /// The companion with this number, which was killed, has ended.
-    Reaped(u64),
     Stop(Option<oneshot::Sender<()>>),
 }
 
@@ -258,7 +256,7 @@ impl Keeping {
             watches: false,
         };
         if let Err(error) = self.introduce(&mut companion) {
-            companion.kill(&self.tell);
+            companion.kill();
             return Err(error);
         }
         Ok(companion)
@@ -270,11 +268,8 @@ impl Keeping {
             let tell = self.tell.clone();
             thread::Builder::new().spawn(move || hear(output, number, &tell))?;
         }
-        let files = Handed {
-            life: self.life.0.as_fd(),
-            ends: self.ends.as_ref().map(AsFd::as_fd),
-        };
-        hand_over(&companion.pipe, files)?;
+        let ends = self.ends.as_ref().map(AsFd::as_fd);
+        hand_over(&companion.pipe, self.life.0.as_fd(), ends)?;
         companion.tell(&self.setup)
     }
 
@@ -296,15 +291,12 @@ impl Keeping {
         let begun = clock::now();
         let mut why = None;
         let end = loop {
-            let happened = if companion.watches {
-                self.happened
-                    .recv()
-                    .map_err(|_| RecvTimeoutError::Disconnected)
+            let left = if companion.watches {
+                Duration::MAX
             } else {
-                let left = (begun + PATIENCE).since(clock::now());
-                self.happened.recv_timeout(left)
+                (begun + PATIENCE).since(clock::now())
             };
-            match happened {
+            match self.happened.recv_timeout(left) {
                 Ok(Happened::Told(number, told)) if number == companion.number => match told {
                     FromCompanion::Watching => {
                         companion.watches = true;
@@ -345,21 +337,11 @@ impl Keeping {
                 break End::Died(format!("it does not listen: {error}"));
             }
         };
-        let number = companion.number;
-        if companion.kill(&self.tell) && matches!(end, End::Stopped(_)) {
-            self.see_out(number);
+        let ended = companion.kill();
+        if matches!(end, End::Stopped(_)) {
+            let _ = ended.recv_timeout(LAST_MOMENT);
         }
         end
-    }
-
-    /// Waits for the end of a companion that was killed.
-    fn see_out(&self, companion: u64) {
-        let until = clock::now() + LAST_MOMENT;
-        while let Ok(happened) = self.happened.recv_timeout(until.since(clock::now())) {
-            if matches!(happened, Happened::Reaped(number) if number == companion) {
-                return;
-            }
-        }
     }
 
     fn status_is(&self, status: LastWillStatus) {
@@ -393,19 +375,18 @@ impl Companion {
     }
 
     /// Ends it, if it has not ended, and has a thread take leave of it. Nothing is left for it to do,
-    /// so it is not asked: it may be stopped, or hang. Returns whether its end is still to come.
-    fn kill(mut self, tell: &Sender<Happened>) -> bool {
+    /// so it is not asked: it may be stopped, or hang. Returns a channel that closes with its end.
+    fn kill(mut self) -> Receiver<()> {
+        let (lives, ended) = mpsc::channel();
         // If somebody else has waited for it, its id may be that of another process.
-        if !matches!(self.process.try_wait(), Ok(None)) {
-            return false;
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let _ = self.process.kill();
+            let _ = thread::Builder::new().spawn(move || {
+                let _ = self.process.wait();
+                drop(lives);
+            });
         }
-        let _ = self.process.kill();
-        let tell = tell.clone();
-        let reaping = thread::Builder::new().spawn(move || {
-            let _ = self.process.wait();
-            let _ = tell.send(Happened::Reaped(self.number));
-        });
-        reaping.is_ok()
+        ended
     }
 }
 

@@ -84,8 +84,7 @@ impl GroupLabels {
         self.0.set(GROUP_UNOWNED_FOR, now.unowned_for.as_secs_f64());
         self.0.set(GROUP_IDLE_FOR, now.idle_for.as_secs_f64());
         self.0.set(GROUP_MEMBERS, now.members as f64);
-        self.0
-            .set(GROUP_COORDINATOR, if now.plans { 1.0 } else { 0.0 });
+        self.0.set(GROUP_COORDINATOR, now.plans.into());
         self.0.set(GROUP_IMBALANCE, now.imbalance);
         self.0.set(GROUP_IMBALANCE_PLANNED, now.imbalance_planned);
     }

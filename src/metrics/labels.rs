@@ -74,6 +74,13 @@ impl Labels {
         counter!(metric.name, self.with(more)).increment(times);
     }
 
+    /// Shows a counter with one more label, for each of its values.
+    fn count_from_zero(&self, metric: Metric, values: impl IntoIterator<Item = &'static str>) {
+        for value in values {
+            self.add(metric, &[(metric.labels[0], value)], 0);
+        }
+    }
+
     fn histogram(&self, metric: Metric, more: More<'_>) -> Histogram {
         histogram!(metric.name, self.with(more))
     }
@@ -100,40 +107,26 @@ impl Labels {
         self.set(LEASE_TTL, settings.ttl.as_secs_f64());
         self.set(HEARTBEAT_INTERVAL, settings.heartbeat.as_secs_f64());
         self.set(REQUEST_TIMEOUT, settings.request_timeout.as_secs_f64());
-        for reason in ["unhealthy", "runtime_blocked"] {
-            self.health_failed(reason, 0);
-        }
+        self.count_from_zero(HEALTH_FAILURES, ["unhealthy", "runtime_blocked"]);
         let _ = self.histogram(HEARTBEAT, &[("status", Outcome::Confirmed.as_str())]);
         for &from in RoleState::ALL {
             for &to in RoleState::ALL.iter().filter(|to| from.may_become(**to)) {
                 self.changed(from, to, 0);
             }
         }
-        for kind in FailureKind::ALL {
-            self.add(FAILURES, &[("error_type", kind.as_str())], 0);
-        }
-        for &outcome in Outcome::ALL {
-            self.add(ACQUIRE, &[("status", outcome.as_str())], 0);
-        }
+        self.count_from_zero(FAILURES, FailureKind::ALL.iter().map(|it| it.as_str()));
+        self.count_from_zero(ACQUIRE, Outcome::ALL.iter().map(|it| it.as_str()));
         for stage in Stage::ALL {
             let _ = self.histogram(FAILOVER_STAGE, &[("stage", stage.as_str())]);
         }
-        for found in Vacancy::ALL {
-            self.add(TERMS_STARTED, &[("found", found.as_str())], 0);
-        }
-        for &cause in EndCause::ALL {
-            self.add(TERMS_ENDED, &[("cause", cause.as_str())], 0);
-        }
+        self.count_from_zero(TERMS_STARTED, Vacancy::ALL.iter().map(|it| it.as_str()));
+        self.count_from_zero(TERMS_ENDED, EndCause::ALL.iter().map(|it| it.as_str()));
         for outcome in Handoff::ALL.iter().copied().map(Some).chain([None]) {
             self.handed_over(outcome, 0);
         }
         self.handoff_refused(None, 0);
-        for &why in Distrust::ALL {
-            self.untrusted(why, 0);
-        }
-        for status in ["written", "superseded"] {
-            self.add(FENCED_WRITES, &[("status", status)], 0);
-        }
+        self.count_from_zero(UNTRUSTED, Distrust::ALL.iter().map(|it| it.as_str()));
+        self.count_from_zero(FENCED_WRITES, ["written", "superseded"]);
     }
 
     /// Records the end of a fenced write.
@@ -152,7 +145,7 @@ impl Labels {
 
     /// Records how long no leader has been known. `None` means that a leader is known.
     pub fn leaderless(&self, since: Option<Duration>) {
-        self.set(LEADER_KNOWN, if since.is_none() { 1.0 } else { 0.0 });
+        self.set(LEADER_KNOWN, since.is_none().into());
         self.set(LEADERLESS, since.unwrap_or_default().as_secs_f64());
     }
 
@@ -197,19 +190,14 @@ impl Labels {
         self.add(HANDOFFS_REFUSED, &[("reason", reason)], times);
     }
 
-    fn untrusted(&self, why: Distrust, records: u64) {
-        self.add(UNTRUSTED, &[("reason", why.as_str())], records);
-    }
-
-    fn health_failed(&self, reason: &'static str, checks: u64) {
-        self.add(HEALTH_FAILURES, &[("reason", reason)], checks);
+    fn health_failed(&self, reason: &'static str) {
+        self.add(HEALTH_FAILURES, &[("reason", reason)], 1);
     }
 
     fn state_is(&self, state: RoleState) {
-        let is = |it| if it { 1.0 } else { 0.0 };
-        self.set(IS_LEADER, is(state == RoleState::Leader));
+        self.set(IS_LEADER, (state == RoleState::Leader).into());
         let stands = state != RoleState::Stopped;
-        self.set(STANDING, is(stands));
+        self.set(STANDING, stands.into());
         if !stands {
             // The instance does not look for the leader any more.
             self.set(LEADER_KNOWN, 0.0);
@@ -259,8 +247,8 @@ impl Labels {
             }
             Event::HandedOver { outcome } => self.handed_over(*outcome, 1),
             Event::HandoffRefused { why } => self.handoff_refused(*why, 1),
-            Event::HealthCheckFailed { .. } => self.health_failed("unhealthy", 1),
-            Event::HealthCheckUnanswered => self.health_failed("runtime_blocked", 1),
+            Event::HealthCheckFailed { .. } => self.health_failed("unhealthy"),
+            Event::HealthCheckUnanswered => self.health_failed("runtime_blocked"),
             Event::ValidationFailed => self.add(VALIDATION_FAILURES, &[], 1),
             Event::ConnectionChanged(status) => self.set(CONNECTION, connection(*status)),
             Event::Failure { kind, .. } => {
@@ -272,7 +260,9 @@ impl Labels {
             Event::CircuitOpened => self.set(CIRCUIT_OPEN, 1.0),
             Event::CircuitClosed => self.set(CIRCUIT_OPEN, 0.0),
             Event::HandlerOverrun { .. } => self.add(OVERRUNS, &[], 1),
-            Event::UntrustedRecord { why } => self.untrusted(*why, 1),
+            Event::UntrustedRecord { why } => {
+                self.add(UNTRUSTED, &[("reason", why.as_str())], 1);
+            }
             _ => {}
         }
     }
@@ -299,7 +289,7 @@ impl InstanceLabels {
 
     /// Records whether a companion process watches and is connected.
     pub fn last_will(&self, is_ready: bool) {
-        self.0.set(LAST_WILL, if is_ready { 1.0 } else { 0.0 });
+        self.0.set(LAST_WILL, is_ready.into());
     }
 
     /// Records that a companion process ended by itself.

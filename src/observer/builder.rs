@@ -20,9 +20,9 @@ use crate::access::Access;
 use crate::actors::{Link, MonitorActor, MonitorSetup, attend};
 use crate::clock;
 use crate::error::Error;
-use crate::model::config::{ConfigError, ManagerConfig};
+use crate::model::config::ManagerConfig;
 use crate::model::statement::{Keyring, LeaderStatement};
-use nats_elect_core::duration::exact;
+use nats_elect_core::config::range;
 use nats_elect_core::event::Distrust;
 use nats_elect_core::name::{BucketName, RoleName};
 use nats_elect_core::record::FOREIGN_LEASE;
@@ -33,23 +33,13 @@ const DEFAULT_TTL: Duration = Duration::from_secs(15);
 /// Builds an [`Observer`]. Nothing is checked before [`start`](Self::start).
 ///
 /// A later call overrides an earlier one, as in [`RoleManagerBuilder`](crate::RoleManagerBuilder).
+#[derive(Default)]
 #[must_use = "a builder does nothing before `start`"]
 pub struct ObserverBuilder {
     access: Access,
     roles: Option<Vec<String>>,
-    default_ttl: Duration,
+    default_ttl: Option<Duration>,
     keyring: Keyring,
-}
-
-impl Default for ObserverBuilder {
-    fn default() -> Self {
-        Self {
-            access: Access::default(),
-            roles: None,
-            default_ttl: DEFAULT_TTL,
-            keyring: Keyring::default(),
-        }
-    }
 }
 
 impl ObserverBuilder {
@@ -84,7 +74,7 @@ impl ObserverBuilder {
     /// 15 s. From 100 ms to 1 h. Only records of other libraries, and values that are no records,
     /// have no lease.
     pub fn default_ttl(mut self, default_ttl: Duration) -> Self {
-        self.default_ttl = default_ttl;
+        self.default_ttl = Some(default_ttl);
         self
     }
 
@@ -131,15 +121,11 @@ impl ObserverBuilder {
     }
 
     async fn begin(self) -> Result<Observer, Error> {
-        let (mut access, default_ttl) = (self.access, self.default_ttl);
+        let (mut access, default_ttl) = (self.access, self.default_ttl.unwrap_or(DEFAULT_TTL));
         access.settle()?;
         let start_timeout = access.config.start_timeout;
-        if !(FOREIGN_LEASE.0..=FOREIGN_LEASE.1).contains(&default_ttl) {
-            let rule = "must be from 100 ms to 1 h";
-            return Err(
-                ConfigError::new("default_ttl", exact(default_ttl).to_string(), rule).into(),
-            );
-        }
+        let (shortest, longest) = FOREIGN_LEASE;
+        range("default_ttl", default_ttl, shortest, longest)?;
         let bucket = BucketName::new(&access.config.bucket)?;
         let roles = self
             .roles
@@ -188,10 +174,8 @@ impl ObserverBuilder {
             Err(_) => return Err(Error::Thread("it died while connecting".into())),
         }
         let left = (began + start_timeout).since(clock::now());
-        if tokio::time::timeout(left, observer.until_current())
-            .await
-            .is_ok_and(|known| known.is_ok())
-        {
+        let is_current = observer.until(|it| it.status(began).is_current().then_some(()));
+        if matches!(tokio::time::timeout(left, is_current).await, Ok(Ok(()))) {
             return Ok(observer);
         }
         Err(Error::Unavailable {

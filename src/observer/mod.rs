@@ -214,12 +214,6 @@ impl Observer {
         Ok(FollowedGroups::begin(self.clone(), WATCH_ANEW))
     }
 
-    async fn until_current(&self) -> Result<(), Error> {
-        let now = clock::now();
-        self.until(|tracked_roles| tracked_roles.status(now).is_current().then_some(()))
-            .await
-    }
-
     async fn until<T>(
         &self,
         mut holds: impl FnMut(&TrackedRoles) -> Option<T>,

@@ -111,22 +111,9 @@ pub struct Observed {
     /// Whether the current value is not a readable record.
     pub opaque: bool,
     /// The reason why the record is not trusted, if it is not.
-    #[serde(serialize_with = "distrust")]
     pub distrust: Option<Distrust>,
     /// The last leader, if no leader is reported now and one was reported before.
     pub last_leader: Option<LeaderInfo>,
-}
-
-#[expect(
-    clippy::ref_option,
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it so"
-)]
-fn distrust<S: serde::Serializer>(
-    why: &Option<Distrust>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    why.map(Distrust::as_str).serialize(serializer)
 }
 
 /// Whether the reports of an observer are current.

@@ -123,12 +123,8 @@ impl Linked for Watching {
     async fn run(self: Arc<Self>, reached: Reached) -> Result<(), StoreError> {
         let bucket = &reached.bucket;
         let number = self.shared.apply(TrackedRoles::watch_begins);
-        let survey = bucket.survey(TIMEOUT).await?;
-        if survey.epoch != reached.epoch {
-            return Err(StoreError::another_bucket());
-        }
-        let mut watch = survey.watch;
-        if let Some(answered) = survey.answered {
+        let (mut watch, answered) = bucket.survey(reached.epoch, TIMEOUT).await?;
+        if let Some(answered) = answered {
             self.shared.update_in(number, |tracked_roles| {
                 tracked_roles.server_says(answered, now());
             });

@@ -284,7 +284,7 @@ fn behind() -> StoreError {
     StoreError::Unavailable("the stream's leader is behind".into())
 }
 
-fn require_same(found: u64, epoch: u64) -> Result<(), StoreError> {
+pub(super) fn require_same(found: u64, epoch: u64) -> Result<(), StoreError> {
     if found == epoch {
         Ok(())
     } else {

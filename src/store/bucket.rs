@@ -13,8 +13,8 @@ use super::error::StoreError;
 use super::info::{BucketInfo, StreamInfo};
 use super::mailbox::Mailbox;
 use super::questions::Questions;
-use super::request::{NO_RESPONDERS, ReadAnswers};
-use super::server::{require_answering_server, require_server};
+use super::request::{NO_RESPONDERS, READ_AGAIN, ReadAnswers};
+use super::server::{require_answering_server, require_connected_server};
 use crate::clock;
 use crate::lock::lock;
 use crate::model::admin::BucketId;
@@ -150,12 +150,12 @@ impl Bucket {
     }
 
     /// Requests the bucket's info. Both servers must be new enough for elections: the connected
-    /// server, and the stream's leader, which answers.
+    /// server, which must take whole records, and the stream's leader, which answers.
     pub(super) async fn stream_info(&self, timeout: Duration) -> Result<StreamInfo, StoreError> {
-        require_server(&self.client().server_info().version)?;
-        let action = format!("STREAM.INFO.{}", self.stream());
-        let asked = self.read_api(&action, &json!({}), timeout).await;
-        let info: StreamInfo = match asked {
+        require_connected_server(&self.client().server_info())?;
+        let (action, all) = (format!("STREAM.INFO.{}", self.stream()), json!({}));
+        let asked = self.ask_api(&action, &all, Some(READ_AGAIN), timeout);
+        let info: StreamInfo = match asked.await {
             // Where JetStream runs on a reachable server, its API has a subscriber, whatever the
             // state of the bucket.
             Err(StoreError::Unavailable(detail))
@@ -265,7 +265,7 @@ impl Bucket {
             ..without_limits()
         };
         let action = format!("STREAM.CREATE.{}", self.stream());
-        match self.ask_api::<Value>(&action, &config, timeout).await {
+        match self.ask_api::<Value>(&action, &config, None, timeout).await {
             // Another client created the stream first, with another first sequence.
             Err(StoreError::Rejected {
                 code: NAME_IN_USE, ..

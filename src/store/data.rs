@@ -13,6 +13,7 @@ use super::bucket::Bucket;
 use super::data_owner::DataOwner;
 use super::entry::is_marker;
 use super::error::StoreError;
+use super::request::READ_AGAIN;
 use nats_elect_core::name::DataKey;
 
 /// A role with more keys is not listed, because each key is looked at.
@@ -149,7 +150,8 @@ impl Bucket {
     ) -> Result<(Vec<String>, u64), StoreError> {
         let action = format!("STREAM.INFO.{}", self.stream());
         let body = json!({ "subjects_filter": filter });
-        let info: SubjectsInfo = self.read_api(&action, &body, timeout).await?;
+        let asked = self.ask_api(&action, &body, Some(READ_AGAIN), timeout);
+        let info: SubjectsInfo = asked.await?;
         let subjects = info.state.subjects.unwrap_or_default();
         let count = subjects.len().max(info.total);
         if count > MOST_KEYS {

@@ -53,24 +53,28 @@ impl Denied {
         self.is_of_election(bucket) || self.publish && self.subject == history
     }
 
+    /// Returns the key of the bucket that this client may not write.
+    fn key(&self, bucket: &BucketName) -> Option<&str> {
+        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
+        key.filter(|_| self.publish)
+    }
+
     /// Returns whether only elections publish to this subject.
     fn is_of_election(&self, bucket: &BucketName) -> bool {
-        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
+        let key = self.key(bucket);
         let key = key.map(|key| key.strip_prefix(FENCES).unwrap_or(key));
-        self.publish && key.is_some_and(|key| RoleName::new(key).is_ok())
+        key.is_some_and(|key| RoleName::new(key).is_ok())
     }
 
     /// Returns whether only members of groups publish to this subject.
     pub(crate) fn is_of_group(&self, bucket: &BucketName) -> bool {
-        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."));
-        let is_key = |key: &str| {
+        self.key(bucket).is_some_and(|key| {
             let is_guard = |unit: &str| unit.contains('.');
             key.starts_with("_groups.")
                 || key.starts_with("_gdata.")
                 || key.starts_with("_gfence.")
                 || key.strip_prefix("_guard.").is_some_and(is_guard)
-        };
-        self.publish && key.is_some_and(is_key)
+        })
     }
 
     /// Returns all subjects at which this client awaits answers, as a permission names them, if it may
@@ -126,13 +130,13 @@ impl Denied {
 
     /// Returns the role whose leader may not write the data that it keeps beside its election.
     pub(crate) fn data_of(&self, bucket: &BucketName) -> Option<RoleName> {
-        let key = self.subject.strip_prefix(&format!("$KV.{bucket}."))?;
+        let key = self.key(bucket)?;
         let data = key.strip_prefix("_data.");
         let name = match data {
             Some(rest) => rest.split_once('.')?.0,
             None => key.strip_prefix("_guard.")?,
         };
-        RoleName::new(name).ok().filter(|_| self.publish)
+        RoleName::new(name).ok()
     }
 }
 

@@ -47,7 +47,7 @@ impl Bucket {
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
         let request = Request::new().headers(headers).payload(payload.into());
-        let ack: Ack = self.ask(subject, request, timeout).await?;
+        let ack: Ack = self.ask(subject, request, None, timeout).await?;
         Ok(ack.stream)
     }
 
@@ -75,7 +75,7 @@ impl Bucket {
             ..without_limits()
         };
         let action = format!("STREAM.CREATE.{name}");
-        match self.ask_api::<Value>(&action, &config, timeout).await {
+        match self.ask_api::<Value>(&action, &config, None, timeout).await {
             // The stream exists, with settings that another client chose.
             Err(StoreError::Rejected {
                 code: NAME_IN_USE, ..

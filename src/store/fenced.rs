@@ -4,6 +4,7 @@
 //! names another key. It would then check the number against the message's own key. The number is
 //! the fence record's sequence, and no other message has it, so such a server refuses.
 
+use std::mem::take;
 use std::time::Duration;
 
 use async_nats::header::{
@@ -103,14 +104,15 @@ impl Bucket {
         };
         let until = clock::now() + timeout;
         let id = format!("{:032x}", rand::random::<u128>());
+        let guard = guarding(&self.fence_of(owner), fence);
         let mut open = OpenBatch {
             bucket: self,
-            owner,
-            fence,
-            id: &id,
+            subject: self.guard_subject(owner),
+            end: batched(&id, OUT_OF_ORDER, guard.clone()),
             ended: false,
         };
-        let opened = self.open_batch(owner, fence, &id, timeout).await;
+        let guard = batched(&id, 1, guard);
+        let opened = self.open_batch(owner, guard, timeout).await;
         if let Err(refused) = opened {
             // A guard that is not permitted opens nothing.
             open.ended = !refused.is_transient();
@@ -141,7 +143,7 @@ impl Bucket {
             .headers(headers)
             .payload(last.value.clone().unwrap_or_default().into());
         let subject = self.data_subject(owner, &last.key);
-        let answer = self.ask(subject, request, left).await;
+        let answer = self.ask(subject, request, None, left).await;
         open.ended = !answer.as_ref().is_err_and(leaves_open);
         let ack: Ack = answer?;
         self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
@@ -176,19 +178,13 @@ impl Bucket {
         self.publish(guard, request, timeout).await.map(drop)
     }
 
-    fn guard(&self, owner: &DataOwner, fence: u64, id: &str, number: u64) -> HeaderMap {
-        batched(id, number, guarding(&self.fence_of(owner), fence))
-    }
-
     async fn open_batch(
         &self,
         owner: &DataOwner,
-        fence: u64,
-        id: &str,
+        guard: HeaderMap,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let headers = self.guard(owner, fence, id, 1);
-        let request = Request::new().headers(headers);
+        let request = Request::new().headers(guard);
         let asked = self.send(self.guard_subject(owner), request, None, timeout);
         let answer = match asked.await {
             Err(unanswered @ StoreError::Timeout { .. }) => {
@@ -215,9 +211,9 @@ impl Bucket {
 /// and would keep each for ten seconds. The message does not affect a batch that has ended.
 struct OpenBatch<'a> {
     bucket: &'a Bucket,
-    owner: &'a DataOwner,
-    fence: u64,
-    id: &'a str,
+    subject: String,
+    /// The headers of the message that ends it.
+    end: HeaderMap,
     ended: bool,
 }
 
@@ -229,10 +225,7 @@ impl Drop for OpenBatch<'_> {
             return;
         };
         let client = self.bucket.client().clone();
-        let subject = self.bucket.guard_subject(self.owner);
-        let headers = self
-            .bucket
-            .guard(self.owner, self.fence, self.id, OUT_OF_ORDER);
+        let (subject, headers) = (take(&mut self.subject), take(&mut self.end));
         runtime.spawn(async move {
             let empty = Vec::new().into();
             let _ = client.publish_with_headers(subject, headers, empty).await;

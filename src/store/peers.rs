@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Message, Subject};
+use async_nats::{Message, Subject};
 use futures::stream::{Stream, StreamExt};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -142,12 +142,6 @@ impl Bucket {
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         }
         Ok(answers)
-    }
-
-    /// Answers a peer request. The peer may have gone.
-    pub async fn answer(&self, reply: Subject, answer: &PeerReply) {
-        let body = answer.to_json();
-        self.respond(reply, HeaderMap::new(), body).await;
     }
 
     fn peers_prefix(&self) -> String {

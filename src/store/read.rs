@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessage;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bucket::Bucket;
 use super::entry::{fence_entry, role_entry};
 use super::error::StoreError;
+use super::request::READ_AGAIN;
 use crate::clock;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{Content, Entry, FenceEntry, SeenRecord, Snapshot};
@@ -97,11 +98,8 @@ impl Bucket {
         subject: String,
         timeout: Duration,
     ) -> Result<Option<RawMessage>, StoreError> {
-        let action = format!("STREAM.MSG.GET.{}", self.stream());
-        let answer = self
-            .read_api(&action, &json!({ "last_by_subj": subject }), timeout)
-            .await;
-        message_in(answer)
+        self.message(&json!({ "last_by_subj": subject }), timeout)
+            .await
     }
 
     /// Returns the first key that these filters within the bucket select, if there is one.
@@ -122,9 +120,18 @@ impl Bucket {
         filter: &str,
         timeout: Duration,
     ) -> Result<Option<RawMessage>, StoreError> {
-        let action = format!("STREAM.MSG.GET.{}", self.stream());
         let next = json!({ "seq": sequence.saturating_add(1), "next_by_subj": filter });
-        message_in(self.read_api(&action, &next, timeout).await)
+        self.message(&next, timeout).await
+    }
+
+    async fn message(
+        &self,
+        which: &Value,
+        timeout: Duration,
+    ) -> Result<Option<RawMessage>, StoreError> {
+        let action = format!("STREAM.MSG.GET.{}", self.stream());
+        let answer = self.ask_api(&action, which, Some(READ_AGAIN), timeout);
+        message_in(answer.await)
     }
 }
 

@@ -39,35 +39,19 @@ impl Bucket {
         &self,
         subject: String,
         request: Request,
+        again: Option<Backoff>,
         timeout: Duration,
     ) -> Result<T, StoreError> {
-        let answer = self.send(subject, request, None, timeout).await?;
+        let answer = self.send(subject, request, again, timeout).await?;
         understood(answer.as_ref(), self.name())
     }
 
     /// Sends a request to the `JetStream` API.
+    ///
+    /// One that changes nothing is sent [again](READ_AGAIN) and again until it is answered. While a
+    /// stream of a cluster has no leader, its servers drop requests without a word. A server that is
+    /// busy gets no more of them for it.
     pub(super) async fn ask_api<T: DeserializeOwned>(
-        &self,
-        action: &str,
-        body: &impl serde::Serialize,
-        timeout: Duration,
-    ) -> Result<T, StoreError> {
-        self.call_api(action, body, None, timeout).await
-    }
-
-    /// Sends a request to the `JetStream` API that changes nothing, again and again until it is
-    /// answered. While a stream of a cluster has no leader, its servers drop requests without a
-    /// word. A server that is busy gets no more of them for it.
-    pub(super) async fn read_api<T: DeserializeOwned>(
-        &self,
-        action: &str,
-        body: &impl serde::Serialize,
-        timeout: Duration,
-    ) -> Result<T, StoreError> {
-        self.call_api(action, body, Some(READ_AGAIN), timeout).await
-    }
-
-    async fn call_api<T: DeserializeOwned>(
         &self,
         action: &str,
         body: &impl serde::Serialize,
@@ -78,8 +62,7 @@ impl Bucket {
             serde_json::to_vec(body).map_err(|error| StoreError::unreadable("request", error))?;
         let request = Request::new().payload(body.into());
         let subject = format!("$JS.API.{action}");
-        let answer = self.send(subject, request, again, timeout).await?;
-        understood(answer.as_ref(), self.name())
+        self.ask(subject, request, again, timeout).await
     }
 
     /// Sends a request and returns the first answer, as it is. If it seems to be lost after one of

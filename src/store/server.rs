@@ -5,7 +5,10 @@
 //! another key than the message's own. The releases before 2.11.2 lose the content of a bucket of
 //! ours when they restart while its first message is still stored (nats-server#6753).
 
+use async_nats::ServerInfo;
+
 use super::error::StoreError;
+use super::settings::LARGEST_RECORD;
 
 /// The oldest nats-server that elections can run on.
 const OLDEST: (u64, u64, u64) = (2, 11, 2);
@@ -14,9 +17,21 @@ const OLDEST: (u64, u64, u64) = (2, 11, 2);
 /// All servers from 2.11 on report it.
 const UNTOLD: &str = "2.10 or older";
 
+/// Refuses a connected server that is known to be too old, or takes only small messages.
+pub(super) fn require_connected_server(server: &ServerInfo) -> Result<(), StoreError> {
+    require_server(&server.version)?;
+    let most = server.max_payload;
+    if most < LARGEST_RECORD as usize {
+        return Err(StoreError::BucketUnfit(format!(
+            "its server takes messages of {most} bytes at most, and records may need {LARGEST_RECORD}: raise its `max_payload`"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses a server that is known to be too old. A version that cannot be parsed is that of a
 /// custom build.
-pub(super) fn require_server(version: &str) -> Result<(), StoreError> {
+fn require_server(version: &str) -> Result<(), StoreError> {
     if parse(version).is_some_and(|version| version < OLDEST) {
         let version = version.to_owned();
         return Err(StoreError::ServerTooOld { version });

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(super) use self::table::LARGEST_RECORD;
 use self::table::Row;
 use nats_elect_core::name::BucketName;
 
@@ -133,11 +134,9 @@ impl StreamConfig {
 
     /// Returns the messages and bytes of a role.
     const fn least(&self) -> (u64, u64) {
-        if self.num_replicas > 1 {
-            let messages = LEAST_MESSAGES + UNDER_WAY;
-            return (messages, LEAST_BYTES / LEAST_MESSAGES * messages);
-        }
-        (LEAST_MESSAGES, LEAST_BYTES)
+        let under_way = if self.num_replicas > 1 { UNDER_WAY } else { 0 };
+        let messages = LEAST_MESSAGES + under_way;
+        (messages, LEAST_BYTES / LEAST_MESSAGES * messages)
     }
 }
 

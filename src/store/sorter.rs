@@ -91,9 +91,7 @@ impl<T: Send + 'static> Sorter<T> {
             sorter: Arc::clone(self),
         }
     }
-}
 
-impl<T> Sorter<T> {
     pub fn awaiting(&self) -> MutexGuard<'_, HashMap<u128, T>> {
         lock(&self.awaiting)
     }
@@ -101,7 +99,7 @@ impl<T> Sorter<T> {
 
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
-        self.sorter.awaiting().remove(&self.number);
+        lock(&self.sorter.awaiting).remove(&self.number);
     }
 }
 

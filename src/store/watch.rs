@@ -15,6 +15,7 @@ use futures::stream::{self, SelectAll, StreamExt};
 use serde_json::{Value, json};
 
 use super::asking::subscribe;
+use super::assignment::require_same;
 use super::bucket::Bucket;
 use super::error::StoreError;
 use super::feed::{Counted, Delivery, FENCES, Feed, broken};
@@ -48,16 +49,6 @@ pub struct Watch {
 #[derive(Debug, Default)]
 struct Silence(Option<Moment>);
 
-/// A watch that tells when it has caught up.
-pub struct Survey {
-    pub watch: Watch,
-    /// The creation time of its bucket. If the bucket was replaced meanwhile, it is that of a later
-    /// bucket, and the watch is over.
-    pub epoch: u64,
-    /// When the stream's leader told these, by its clock.
-    pub answered: Option<SystemTime>,
-}
-
 impl Bucket {
     /// Watches the role keys and the fence keys: first the last message of each, then every message
     /// as it comes. The two kinds come in no particular order.
@@ -65,30 +56,31 @@ impl Bucket {
     /// The watch ends with its first error, silence included. Begin another one then. A watch gives
     /// hints, and proves nothing.
     pub async fn watch(&self, timeout: Duration) -> Result<Watch, StoreError> {
-        let filters = [self.role_keys(), self.fence_keys()];
-        self.watch_keys(&filters, timeout).await
+        self.watch_keys(&self.keys_of_roles(), timeout).await
     }
 
-    /// Watches the same keys, from a known state of the bucket on.
+    /// Watches the same keys of the bucket with this creation time, from a known state on. Returns
+    /// also when the stream's leader told that state, by its clock.
     ///
     /// The watch has caught up when it has shown the keys that the stream's leader had. If it
     /// reports before that it is idle, its server lags, or the last of the keys was removed at that
     /// moment. Begin another watch then.
-    pub async fn survey(&self, timeout: Duration) -> Result<Survey, StoreError> {
+    pub async fn survey(
+        &self,
+        epoch: u64,
+        timeout: Duration,
+    ) -> Result<(Watch, Option<SystemTime>), StoreError> {
         let mut watch = self.watch(timeout).await?;
         // The requests follow the creation of the watch, so later sequences are new messages.
-        let last = [self.role_keys(), self.fence_keys()].map(|keys| self.last(keys, timeout));
+        let last = self.keys_of_roles().map(|keys| self.last(keys, timeout));
         // The bucket comes last. If all were requested together, an old bucket could report its
         // creation time, and its successor the keys.
         let last = try_join_all(last).await?;
         let info = self.stream_info(timeout).await?;
+        require_same(info.epoch()?, epoch)?;
         let sequences = last.into_iter().map(|it| Some(it?.sequence));
         watch.feed.catches_up_at(sequences);
-        Ok(Survey {
-            watch,
-            epoch: info.epoch()?,
-            answered: info.answered(),
-        })
+        Ok((watch, info.answered()))
     }
 
     /// Watches the keys that these filters select, by a consumer for each.
@@ -131,12 +123,9 @@ impl Bucket {
         })
     }
 
-    fn role_keys(&self) -> String {
-        format!("{}*", self.prefix())
-    }
-
-    fn fence_keys(&self) -> String {
-        format!("{}{FENCES}*", self.prefix())
+    /// Filters of the role keys and of the fence keys.
+    fn keys_of_roles(&self) -> [String; 2] {
+        [self.subject("*"), self.subject(format_args!("{FENCES}*"))]
     }
 
     async fn create_consumer(
@@ -164,7 +153,7 @@ impl Bucket {
                 "num_replicas": 1,
             },
         });
-        let created = self.ask_api::<Value>(&action, &body, timeout).await;
+        let created = self.ask_api::<Value>(&action, &body, None, timeout).await;
         created.map(drop)
     }
 

@@ -11,7 +11,6 @@ use tokio_util::bytes::Bytes;
 use super::bucket::Bucket;
 use super::entry::{DELETE, OPERATION_HEADER};
 use super::error::StoreError;
-use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::record::{
     FenceRecord, HEIR_HEADER, LINE_HEADER, RELEASE_HEADER, RELEASE_SECRET_HEADER, Record, Release,
@@ -21,9 +20,6 @@ use nats_elect_core::text::printable;
 const CONDITION: &str = "Nats-Expected-Last-Subject-Sequence";
 /// The header with the subject whose last sequence is expected, where it is not the message's own.
 const EXPECTED_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
-
-/// Where messages may be this large, no record is measured: its id and its metadata have limits.
-const PLENTY: usize = 1 << 16;
 
 /// The server's confirmation that a message is stored.
 #[derive(Deserialize)]
@@ -73,39 +69,8 @@ impl Bucket {
         release: &Release,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        let most = self.largest_message();
-        let mut release = *release;
-        if wire_size(&releasing(over, &release)) > most {
-            (release.line, release.heir) = (Heirs::NONE, None);
-        }
-        let request = Request::new().headers(releasing(over, &release));
+        let request = Request::new().headers(releasing(over, release));
         self.publish(self.role_subject(role), request, timeout)
-    }
-
-    /// Returns whether no record needs to be measured.
-    pub fn takes_any_record(&self) -> bool {
-        self.largest_message() >= PLENTY
-    }
-
-    /// Returns the heirs of a record for which the bucket has room. The last ones are left out
-    /// first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unsupported`] if the record has no room without heirs.
-    pub fn fitting_heirs(&self, record: &Record) -> Result<Heirs, StoreError> {
-        let mut record = record.clone();
-        while let Err(misfit) = self.require_room(&record) {
-            let heirs: Vec<_> = record.heirs.iter().collect();
-            let (_, others) = heirs.split_last().ok_or(misfit)?;
-            record.heirs = others.iter().copied().collect();
-        }
-        Ok(record.heirs)
-    }
-
-    /// Whether the bucket takes a value of so many bytes, whatever sequence its write expects.
-    pub fn has_room(&self, bytes: usize) -> bool {
-        self.misfit(bytes).is_none()
     }
 
     /// The bytes of the message that a value of so many bytes needs, and the most that the bucket takes,
@@ -114,12 +79,6 @@ impl Bucket {
         let size = wire_size(&expecting(u64::MAX)) + bytes;
         let most = self.largest_message();
         (size > most).then_some((size, most))
-    }
-
-    /// Checks that the bucket takes a record, whatever sequence it expects.
-    pub(super) fn require_room(&self, record: &Record) -> Result<(), StoreError> {
-        let misfit = self.misfit(record.to_json().len());
-        misfit.map_or(Ok(()), |(size, most)| Err(too_large(size, most)))
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
@@ -147,7 +106,7 @@ impl Bucket {
             return Err(too_large(size, most));
         }
         let expected = headers.map_or(0, expected_in);
-        let ack: Ack = self.ask(subject, request, timeout).await?;
+        let ack: Ack = self.ask(subject, request, None, timeout).await?;
         self.require_own_stream(&ack.stream, ack.domain.as_deref())?;
         require_above(expected, ack.seq)?;
         Ok(ack.seq)

@@ -193,7 +193,8 @@ labels!(BucketRequest {
 
 /// Why a record is not accepted as its leader's statement. The reasons are values of metric labels,
 /// so the set is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Distrust {
     /// It carries no proof. Nor does the first record of a new leader, but its second one follows

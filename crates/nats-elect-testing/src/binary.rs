@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::TestingError;
 
@@ -35,43 +35,31 @@ impl Binary {
     pub(super) fn find() -> Result<Self, TestingError> {
         // Asking each time would cost a process per server. Every test would repeat a failed fetch.
         static FOUND: OnceLock<Result<Binary, String>> = OnceLock::new();
-        static NAMED: Mutex<Option<Binary>> = Mutex::new(None);
-        if let Some(path) = env::var_os(VARIABLE).map(PathBuf::from) {
-            let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-            return match &*named {
-                Some(binary) if binary.path == path => Ok(binary.clone()),
-                _ => Ok(named.insert(Self::at(path)?).clone()),
-            };
-        }
-        FOUND
-            .get_or_init(|| match Self::on_path() {
-                Some(binary) => Ok(binary),
-                None => Self::fetched(),
-            })
-            .clone()
-            .map_err(|reason| TestingError::NoBinary {
+        let named = env::var_os(VARIABLE).map(PathBuf::from);
+        let found = FOUND.get_or_init(|| match &named {
+            Some(path) => Self::at(path),
+            None => Self::on_path().map_or_else(Self::fetched, Ok),
+        });
+        found.clone().map_err(|reason| match named {
+            Some(path) => TestingError::UnusableBinary { path, reason },
+            None => TestingError::NoBinary {
                 version: PACKAGE_VERSION,
                 reason,
-            })
+            },
+        })
     }
 
-    /// Takes the server in the file `path`.
-    pub(super) fn at(path: PathBuf) -> Result<Self, TestingError> {
-        match ask_version(&path) {
-            Ok(version) => Ok(Self { path, version }),
-            Err(error) => Err(TestingError::UnusableBinary {
-                path,
-                reason: error.to_string(),
-            }),
-        }
+    fn at(path: &Path) -> Result<Self, String> {
+        let version = ask_version(path).map_err(|error| error.to_string())?;
+        let path = path.to_owned();
+        Ok(Self { path, version })
     }
 
     fn on_path() -> Option<Self> {
         let path = env::split_paths(&env::var_os("PATH")?)
             .map(|folder| folder.join("nats-server"))
             .find(|file| file.is_file())?;
-        let version = ask_version(&path).ok()?;
-        (version >= OLDEST).then_some(Self { path, version })
+        Self::at(&path).ok().filter(|it| it.version >= OLDEST)
     }
 
     fn fetched() -> Result<Self, String> {
@@ -90,10 +78,7 @@ impl Binary {
                 })
                 .map_err(|error| format!("fetching into {}: {error}", store.display()))?;
         }
-        match ask_version(&path) {
-            Ok(version) => Ok(Self { path, version }),
-            Err(error) => Err(format!("{} does not run: {error}", path.display())),
-        }
+        Self::at(&path).map_err(|error| format!("{} does not run: {error}", path.display()))
     }
 }
 

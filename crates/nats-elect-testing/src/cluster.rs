@@ -1,12 +1,10 @@
 //! Several private servers as one `JetStream` cluster.
 
-use std::path::PathBuf;
 use std::thread;
 
 use serde_json::Value;
 
 use super::TestingError;
-use super::binary::Binary;
 use super::monitor;
 use super::ports::Port;
 use super::server::{Config, NatsServer, POLL, READY_TIMEOUT};
@@ -31,7 +29,6 @@ pub struct NatsCluster {
 #[must_use = "a builder does nothing until `start`"]
 pub struct NatsClusterBuilder {
     size: usize,
-    binary: Option<PathBuf>,
     config: String,
 }
 
@@ -46,13 +43,6 @@ impl NatsClusterBuilder {
         self
     }
 
-    /// Runs this program instead of the one that is found. Use it for tests against several
-    /// versions.
-    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
-        self.binary = Some(path.into());
-        self
-    }
-
     /// Starts the nodes and waits until streams with as many replicas as there are nodes can be
     /// made.
     ///
@@ -60,13 +50,9 @@ impl NatsClusterBuilder {
     ///
     /// The same as [`NatsServerBuilder::start`](super::NatsServerBuilder::start).
     pub fn start(self) -> Result<NatsCluster, TestingError> {
-        let binary = match &self.binary {
-            Some(path) => Binary::at(path.clone())?,
-            None => Binary::find()?,
-        };
         let mut attempt = 1;
         loop {
-            let mut cluster = self.prepare(&binary)?;
+            let mut cluster = self.prepare()?;
             match cluster.launch() {
                 // Another process took a port first that was free during the check.
                 Err(_) if attempt < START_ATTEMPTS && cluster.lost_a_port() => attempt += 1,
@@ -75,7 +61,7 @@ impl NatsClusterBuilder {
         }
     }
 
-    fn prepare(&self, binary: &Binary) -> Result<NatsCluster, TestingError> {
+    fn prepare(&self) -> Result<NatsCluster, TestingError> {
         let route_ports = (0..self.size)
             .map(|_| Port::free())
             .collect::<Result<Vec<_>, _>>()?;
@@ -100,7 +86,7 @@ impl NatsClusterBuilder {
                     cluster: Some(cluster),
                     extra: self.config.clone(),
                 };
-                NatsServer::prepare(binary.clone(), Port::free()?, Some(route_port), config)
+                NatsServer::prepare(Port::free()?, Some(route_port), config)
             })
             .collect::<Result<Vec<_>, _>>()?;
         Ok(NatsCluster { nodes })
@@ -130,7 +116,6 @@ impl NatsCluster {
         assert!(size >= 2, "a cluster has at least two nodes, not {size}");
         NatsClusterBuilder {
             size,
-            binary: None,
             config: String::new(),
         }
     }

@@ -4,10 +4,8 @@ use std::env;
 use std::path::PathBuf;
 
 /// A file system in memory that Linux mounts by default.
-#[cfg(target_os = "linux")]
 const MEMORY: &str = "/dev/shm";
 /// Containers may have a small one, which the streams of a few servers would fill.
-#[cfg(target_os = "linux")]
 const ROOM: u64 = 1 << 30;
 
 /// `TMPDIR` if it is set, else memory where there is room, else the system's temporary folder.
@@ -23,15 +21,9 @@ pub fn parent() -> PathBuf {
     env::temp_dir()
 }
 
-#[cfg(target_os = "linux")]
 fn memory() -> Option<PathBuf> {
     let found = rustix::fs::statvfs(MEMORY).ok()?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let writable = rustix::fs::access(MEMORY, rustix::fs::Access::WRITE_OK).is_ok();
     (free >= ROOM && writable).then(|| PathBuf::from(MEMORY))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn memory() -> Option<PathBuf> {
-    None
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestingError {
-    /// `NATS_SERVER_BIN`, or the path given to the builder, cannot be run.
+    /// `NATS_SERVER_BIN` cannot be run.
     #[error(
         "`{}` is not a nats-server that can be run ({reason}); set NATS_SERVER_BIN to a nats-server of version 2.11.2 or \
          later, or unset it to have one taken from PATH or fetched",

@@ -55,7 +55,6 @@ pub struct NatsServer {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `start`"]
 pub struct NatsServerBuilder {
-    binary: Option<PathBuf>,
     port: Option<u16>,
     config: Config,
 }
@@ -95,13 +94,6 @@ impl NatsServerBuilder {
         self
     }
 
-    /// Runs this program instead of the one that is found. Use it for tests against several
-    /// versions.
-    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
-        self.binary = Some(path.into());
-        self
-    }
-
     /// Starts the server and waits until it serves clients and, where it has it, `JetStream`.
     ///
     /// # Errors
@@ -109,18 +101,13 @@ impl NatsServerBuilder {
     /// Returns an error if there is no usable `nats-server`, the server rejects its configuration,
     /// a chosen port is taken, or the server is not ready within 30 seconds.
     pub fn start(self) -> Result<NatsServer, TestingError> {
-        let binary = match self.binary {
-            Some(path) => Binary::at(path)?,
-            None => Binary::find()?,
-        };
         let mut attempt = 1;
         loop {
             let client = match self.port {
                 Some(port) => Port::chosen(port),
                 None => Port::free()?,
             };
-            let mut server =
-                NatsServer::prepare(binary.clone(), client, None, self.config.clone())?;
+            let mut server = NatsServer::prepare(client, None, self.config.clone())?;
             match server.launch().and_then(|()| server.wait_until_healthy()) {
                 // Another process took a port first that was free during the check.
                 Err(_)
@@ -147,7 +134,6 @@ impl NatsServer {
     /// Returns a builder for a server with other settings.
     pub fn builder() -> NatsServerBuilder {
         NatsServerBuilder {
-            binary: None,
             port: None,
             config: Config {
                 name: "nats".to_owned(),
@@ -159,7 +145,6 @@ impl NatsServer {
     }
 
     pub(super) fn prepare(
-        binary: Binary,
         client: Port,
         route: Option<Port>,
         config: Config,
@@ -169,7 +154,7 @@ impl NatsServer {
             .tempdir_in(data::parent())
             .map_err(TestingError::io("cannot make a temporary folder"))?;
         Ok(Self {
-            binary,
+            binary: Binary::find()?,
             client,
             monitor: Port::free()?,
             _route: route,

@@ -237,14 +237,7 @@ impl AdminHandler {
             Asked::Ping => to_json(&Ping(self.identity())),
             // Another bucket's instances answer.
             Asked::Search if !self.is_meant(call.payload()) => return,
-            Asked::Info | Asked::Search => {
-                // Who it is comes before what it can be asked.
-                let info = self.info();
-                fitting(to_json(&info), bucket).unwrap_or_else(|_| {
-                    let endpoints = Vec::new();
-                    to_json(&Info { endpoints, ..info })
-                })
-            }
+            Asked::Info | Asked::Search => to_json(&self.info()),
             Asked::Stats => {
                 let subject = |it| self.subjects.pattern(it, self.instance.incarnation);
                 to_json(&Stats {
@@ -267,10 +260,7 @@ impl AdminHandler {
                 }
             }
         };
-        match fitting(body, bucket) {
-            Ok(body) => bucket.reply(call.reply, body).await,
-            Err(problem) => bucket.reply_problem(call.reply, &problem).await,
-        }
+        bucket.reply(call.reply, body).await;
     }
 
     async fn obey(

@@ -13,12 +13,11 @@ use crate::actors::outcomes::{failure_of, outcome_of};
 use crate::actors::signatures::Unsigned;
 use crate::clock;
 use crate::role::{Health, RunningTerm};
-use crate::store::{Bucket, StoreError};
+use crate::store::Bucket;
 use nats_elect_core::heirs::Heirs;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
 use nats_elect_core::record::Record;
-use nats_elect_core::token::FencingToken;
 use nats_elect_core::{
     Input, OpId, PeerRequestId, ReplyId, TermId, Write, WriteKind, WriteOutcome,
 };
@@ -58,25 +57,17 @@ impl ElectionState {
             WriteKind::Renew { record, .. } => self.signing(record),
             _ => None,
         };
-        let fitting = match &kind {
-            WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } => {
-                self.fitting_heirs(&bucket, record)
-            }
-            WriteKind::Fence { .. } | WriteKind::Release { .. } => Ok(Heirs::NONE),
-        };
         let writing = async move {
             let signed = signing.map(|(term, sign)| (term, sign()));
             let outcome = match kind {
-                WriteKind::Claim { over, record } => match fitting {
-                    Ok(_) => bucket.put_record(&role, over, &record, patience).await,
-                    Err(misfit) => Err(misfit),
-                },
+                WriteKind::Claim { over, record } => {
+                    bucket.put_record(&role, over, &record, patience).await
+                }
                 WriteKind::Fence { over, fence } => {
                     bucket.fence(&role, over, &fence, patience).await
                 }
                 WriteKind::Renew { over, mut record } => {
                     record.proof = signed.as_ref().map(|(_, proof)| proof.clone());
-                    record.heirs = fitting.unwrap_or_default();
                     bucket.put_record(&role, over, &record, patience).await
                 }
                 WriteKind::Release { over, release } => {
@@ -104,35 +95,6 @@ impl ElectionState {
                 let _ = myself.send_message(ElectionMsg::Input(Input::WriteEnded { op, outcome }));
             },
         );
-    }
-
-    /// Returns the heirs for which a record of this term has room, at the end of the term as at its
-    /// beginning: its beat grows, and so may its proof. A claim that later heartbeats could not
-    /// follow is an error.
-    fn fitting_heirs(&mut self, bucket: &Bucket, record: &Record) -> Result<Heirs, StoreError> {
-        if bucket.takes_any_record() {
-            return Ok(record.heirs);
-        }
-        let mut largest = record.clone();
-        largest.nonce.beat = u64::MAX;
-        let token = FencingToken {
-            epoch: u64::MAX,
-            sequence: u64::MAX,
-        };
-        let lease_end = clock::now() + self.scope.settings.ttl;
-        let unsigned = self.signatures.statement(record, token, lease_end);
-        largest.proof = unsigned.map(|sign| sign());
-        let heirs = bucket.fitting_heirs(&largest)?;
-        let left_out = record.heirs.iter().count() - heirs.iter().count();
-        if left_out > 0 && !std::mem::replace(&mut self.told_of_heirs, true) {
-            tracing::warn!(
-                left_out,
-                "the bucket's messages have no room for all heirs in this role's record: others wait \
-                 a little longer for their turn after a crash; raise `max_msg_size` of the bucket \
-                 and `max_payload` of the server, or shorten the instance's metadata"
-            );
-        }
-        Ok(heirs)
     }
 
     /// Returns the statement that a heartbeat of the current term signs, or nothing once the term
@@ -260,7 +222,7 @@ impl ElectionState {
             } else {
                 answer
             };
-            bucket.answer(reply, &answer).await;
+            bucket.reply(reply, answer.to_json()).await;
         });
     }
 }

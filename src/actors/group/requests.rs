@@ -34,7 +34,6 @@ impl GroupState {
         let Some((bucket, _)) = self.link.up() else {
             return;
         };
-        self.measure(&value);
         let (subject, patience) = (key.to_string(), self.scope.settings.ttl);
         let writing = async move {
             outcome_of(

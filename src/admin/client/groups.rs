@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::AdminClient;
-use super::orders::{LONGEST, ON_THE_WAY, ORDER, UNKNOWN};
-use crate::admin::{AdminError, Instance};
-use crate::model::admin::{AdminRequest, Done, PlanReply, ProblemCode, Taken, Verb};
+use super::orders::ORDER;
+use crate::admin::{AdminError, Instance, InstanceReport};
+use crate::model::admin::{AdminRequest, Done, PlanReply, Taken, Verb};
 use crate::model::unit_explanation::UnitExplanation;
 use nats_elect_core::name::{GroupName, RoleName};
 use nats_elect_core::token::FencingToken;
@@ -109,16 +109,11 @@ impl AdminClient {
         instance: &Instance,
         group: &str,
     ) -> Result<Duration, AdminError> {
-        match self.status(instance).await {
-            Ok(report) => {
-                let group = report.groups.get(group);
-                Ok(group.map_or(ORDER, |it| it.answers_within.min(LONGEST)) + ON_THE_WAY)
-            }
-            Err(error) => match error.refusal() {
-                Some(ProblemCode::TooLarge | ProblemCode::Busy) => Ok(UNKNOWN),
-                _ => Err(error),
-            },
-        }
+        let told = |report: &InstanceReport| {
+            let group = report.groups.get(group);
+            group.map_or(ORDER, |it| it.answers_within)
+        };
+        self.time_by(instance, None, told).await
     }
 }
 

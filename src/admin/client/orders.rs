@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{AdminClient, LeaderFound};
-use crate::admin::{AdminError, Instance, RoleReport};
+use crate::admin::{AdminError, Instance, InstanceReport};
 use crate::model::admin::{AdminRequest, Done, ProblemCode, Verb};
 use crate::role::{StepDown, SteppedDown};
 use nats_elect_core::name::RoleName;
 
 /// How long an answer may be on its way, beside the time that the instance needs for it.
-pub(super) const ON_THE_WAY: Duration = Duration::from_secs(2);
+const ON_THE_WAY: Duration = Duration::from_secs(2);
 /// The timeout for an order. An instance records at once whether it takes part in elections.
 pub(super) const ORDER: Duration = Duration::from_secs(5);
 /// How long to wait for roles to be handed over by an instance that can't report how long it may
 /// take.
-pub(super) const UNKNOWN: Duration = Duration::from_secs(5 * 60);
+const UNKNOWN: Duration = Duration::from_secs(5 * 60);
 /// The longest wait for roles to be handed over, whatever an instance reports about its time.
-pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60);
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 impl AdminClient {
     /// Has an instance end its term, and waits until it has. The handler is wound down, and then
@@ -64,7 +64,7 @@ impl AdminClient {
         mut how: StepDown,
     ) -> Result<SteppedDown, AdminError> {
         how.expected.get_or_insert(leader.fencing_token);
-        let within = time_for([&leader.report]);
+        let within = patience(leader.report.answers_within);
         self.end_term(&leader.instance, &leader.role, how, within)
             .await
     }
@@ -193,8 +193,22 @@ impl AdminClient {
         instance: &Instance,
         role: Option<&RoleName>,
     ) -> Result<Duration, AdminError> {
+        let told = |report: &InstanceReport| {
+            let roles = report.roles.values();
+            roles.map(|it| it.answers_within).max().unwrap_or_default()
+        };
+        self.time_by(instance, role, told).await
+    }
+
+    /// Returns how long to wait for what an instance takes the time for that its report tells.
+    pub(super) async fn time_by(
+        &self,
+        instance: &Instance,
+        role: Option<&RoleName>,
+        told: impl FnOnce(&InstanceReport) -> Duration,
+    ) -> Result<Duration, AdminError> {
         match self.report(instance, role).await {
-            Ok(report) => Ok(time_for(report.roles.values())),
+            Ok(report) => Ok(patience(told(&report))),
             // The instance has more roles than it can report at once, or just now.
             Err(error) => match error.refusal() {
                 Some(ProblemCode::TooLarge | ProblemCode::Busy) => Ok(UNKNOWN),
@@ -204,8 +218,7 @@ impl AdminClient {
     }
 }
 
-/// Returns how long an instance may take to end its terms of these roles, by its own settings.
-fn time_for<'a>(roles: impl IntoIterator<Item = &'a RoleReport>) -> Duration {
-    let takes = roles.into_iter().map(|role| role.answers_within).max();
-    takes.unwrap_or_default().min(LONGEST) + ON_THE_WAY
+/// Returns how long to wait for what takes so long by an instance's own settings.
+fn patience(takes: Duration) -> Duration {
+    takes.min(LONGEST) + ON_THE_WAY
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::subjects::{shown_prefix, subject_prefix};
 use super::{AdminConfig, ConfigError};
 use nats_elect_core::config::{DAY, ensure, range};
-use nats_elect_core::duration;
+use nats_elect_core::{duration, setters};
 
 const FIELD: &str = "events.subject_prefix";
 
@@ -50,6 +50,11 @@ impl Default for EventsConfig {
     }
 }
 
+setters!(EventsConfig {
+    subject_prefix: impl Into<String> => subject_prefix.into();
+    keep: Duration => Some(keep);
+});
+
 impl EventsConfig {
     /// Returns a configuration that publishes nothing.
     #[must_use]
@@ -58,20 +63,6 @@ impl EventsConfig {
             publish: false,
             ..Self::default()
         }
-    }
-
-    /// Sets another prefix of the subjects.
-    #[must_use]
-    pub fn subject_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.subject_prefix = prefix.into();
-        self
-    }
-
-    /// Keeps published events for this time, and repeats each until it is kept.
-    #[must_use]
-    pub const fn keep(mut self, keep: Duration) -> Self {
-        self.keep = Some(keep);
-        self
     }
 
     pub(super) fn validate(&self, admin: &AdminConfig) -> Result<(), ConfigError> {

@@ -104,11 +104,9 @@ impl MemberConfig {
                 format_args!("must be 1 to {MOST_VERSION_BYTES} printable bytes"),
             )?;
         }
-        if self.labels.len() > MOST_LABELS {
-            let rule = format!("must be at most {MOST_LABELS}");
-            let count = self.labels.len().to_string();
-            return Err(ConfigError::new("member.labels", count, rule));
-        }
+        let count = self.labels.len();
+        let rule = format_args!("must be at most {MOST_LABELS}");
+        ensure(count <= MOST_LABELS, "member.labels", count, rule)?;
         let mut labels = self.labels.iter();
         labels.try_for_each(|label| check_label("member.labels", label))
     }
@@ -118,15 +116,10 @@ impl MemberConfig {
     /// # Errors
     /// Returns the first broken rule.
     pub(crate) fn settings(&self) -> Result<RoleSettings, ConfigError> {
-        if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&self.ttl) {
-            let (least, most) = (exact(SHORTEST_LEASE), exact(LONGEST_LEASE));
-            let rule = format!("must be {least} to {most} for a member of groups");
-            return Err(ConfigError::new(
-                "member.ttl",
-                exact(self.ttl).to_string(),
-                rule,
-            ));
-        }
+        let fits = (SHORTEST_LEASE..=LONGEST_LEASE).contains(&self.ttl);
+        let (least, most) = (exact(SHORTEST_LEASE), exact(LONGEST_LEASE));
+        let rule = format!("must be {least} to {most} for a member of groups");
+        ensure(fits, "member.ttl", exact(self.ttl), rule)?;
         let mut role = RoleConfig::default();
         role.ttl = self.ttl;
         role.stop_budget = self.stop_budget;

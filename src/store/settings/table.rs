@@ -7,8 +7,8 @@ use crate::store::watch::KEPT;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::BucketName;
 
-/// The size of a record with a good deal of metadata.
-const SMALLEST_MESSAGE: i64 = 4096;
+/// The largest record that is read, in bytes. Each message with one has to have room.
+pub(in crate::store) const LARGEST_RECORD: u32 = 64 * 1024;
 
 /// What is to be said of a setting.
 pub(super) struct Row {
@@ -100,6 +100,15 @@ impl StreamConfig {
                 "`EDIT --no-discard-per-subject`",
             ),
             row(
+                "max_msg_size",
+                (1..LARGEST_RECORD.into()).contains(&self.max_msg_size),
+                format!(
+                    "it takes messages of {} bytes at most, and records may need {LARGEST_RECORD} (`max_msg_size`)",
+                    self.max_msg_size
+                ),
+                "`EDIT --max-msg-size=-1`",
+            ),
+            row(
                 "max_msgs",
                 self.has_no_room(),
                 format!(
@@ -159,15 +168,6 @@ impl StreamConfig {
                 self.max_msgs_per_subject != 1,
                 "it keeps more than the last value of a key: every heartbeat adds one",
                 "`EDIT --max-msgs-per-subject 1`",
-            ),
-            row(
-                "max_msg_size",
-                (1..SMALLEST_MESSAGE).contains(&self.max_msg_size),
-                format!(
-                    "records larger than {} bytes are refused",
-                    self.max_msg_size
-                ),
-                "`EDIT --max-msg-size=-1`",
             ),
             row(
                 "num_replicas",

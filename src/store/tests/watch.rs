@@ -5,7 +5,7 @@ use futures::StreamExt;
 
 use super::*;
 use crate::store::Delivery;
-use crate::store::watch::{Survey, Watch};
+use crate::store::watch::Watch;
 use nats_elect_core::record::{Content, Entry};
 use nats_elect_testing::eventually;
 
@@ -76,20 +76,18 @@ async fn a_watch_begins_with_stored_messages_and_continues_with_new_ones() {
 #[tokio::test]
 async fn a_survey_shows_fence_keys_and_reports_when_it_has_caught_up() {
     let lab = Lab::new().await;
-    let Survey {
-        watch: mut empty,
-        epoch,
-        answered,
-    } = lab.bucket.survey(TIMEOUT).await.unwrap();
+    let epoch = lab.info.epoch;
+    let (mut empty, answered) = lab.bucket.survey(epoch, TIMEOUT).await.unwrap();
     assert!(answered.is_some(), "a server tells the time");
-    assert_eq!(epoch, lab.info.epoch);
+    let another = lab.bucket.survey(epoch - 1, TIMEOUT).await.err();
+    assert_eq!(another, Some(StoreError::another_bucket()));
     assert!(empty.has_caught_up());
     let kv = lab.kv().await;
     for key in ["a", "_fence.a", "_mine", "_data.a.x", "b", "_fence.b"] {
         kv.put(key, "x".into()).await.unwrap();
     }
     let at_a = kv.put("a", "y".into()).await.unwrap();
-    let mut survey = lab.bucket.survey(TIMEOUT).await.unwrap().watch;
+    let (mut survey, _) = lab.bucket.survey(epoch, TIMEOUT).await.unwrap();
     assert!(!survey.has_caught_up());
     let (mut roles, mut fences) = (BTreeMap::new(), BTreeMap::new());
     while !survey.has_caught_up() {
@@ -129,7 +127,7 @@ async fn a_survey_catches_up_with_every_role_despite_removals_and_other_keys() {
             replicas: 1,
             storage,
         };
-        let (bucket, _) = open(&lab.client, create).await.unwrap();
+        let (bucket, info) = open(&lab.client, create).await.unwrap();
         let kv = lab.kv().await;
         for n in 0..50 {
             for key in [format!("r{n}"), format!("_fence.r{n}")] {
@@ -143,7 +141,7 @@ async fn a_survey_catches_up_with_every_role_despite_removals_and_other_keys() {
         // The role whose key was written last.
         let purge = stream.purge().filter("$KV.leaders.r8");
         purge.await.unwrap();
-        let mut survey = bucket.survey(TIMEOUT).await.unwrap().watch;
+        let (mut survey, _) = bucket.survey(info.epoch, TIMEOUT).await.unwrap();
         let (mut roles, mut fences) = (0, 0);
         while !survey.has_caught_up() {
             match survey.next().await.unwrap() {

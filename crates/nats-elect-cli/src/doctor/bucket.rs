@@ -141,7 +141,7 @@ pub async fn check(
 }
 
 /// The checks of settings, by the settings' names in the server's JSON.
-const SETTINGS: [(&str, &str); 13] = [
+const SETTINGS: [(&str, &str); 12] = [
     ("num_replicas", "replicas"),
     ("storage", "storage"),
     ("persist_mode", "persist mode"),
@@ -149,7 +149,6 @@ const SETTINGS: [(&str, &str); 13] = [
     ("max_age", "max age"),
     ("max_bytes", "size limits"),
     ("max_msgs", "size limits"),
-    ("max_msg_size", "value size"),
     ("first_seq", "first sequence"),
     ("allow_rollup_hdrs", "rollups"),
     ("sources", "other writers"),

@@ -18,27 +18,13 @@ const READ_SIZE: usize = 64 << 10;
 
 #[derive(Clone)]
 pub(super) struct Connection {
-    upstream: Arc<str>,
-    faults: watch::Receiver<Faults>,
-    counters: Arc<Counters>,
-    transcript: Arc<Transcript>,
+    pub(super) upstream: Arc<str>,
+    pub(super) faults: watch::Receiver<Faults>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) transcript: Arc<Transcript>,
 }
 
 impl Connection {
-    pub(super) fn new(
-        upstream: Arc<str>,
-        faults: watch::Receiver<Faults>,
-        counters: Arc<Counters>,
-        transcript: Arc<Transcript>,
-    ) -> Self {
-        Self {
-            upstream,
-            faults,
-            counters,
-            transcript,
-        }
-    }
-
     /// Serves the client until one side closes, the proxy is cut, or the connection is dropped.
     pub(super) async fn run(self, client: TcpStream) {
         let cuts = {
@@ -94,7 +80,7 @@ impl Connection {
                 if faults.cuts != cuts {
                     return Ok(());
                 }
-                if matches!(faults.acks, AckFault::Drop) {
+                if faults.acks == AckFault::Drop {
                     let dropped = wire.drop_acks();
                     self.counters
                         .acks_dropped
@@ -111,7 +97,7 @@ impl Connection {
                     if let (Direction::ToServer, Ok(count)) = (direction, &read) {
                         listener.hear(&buffer[..*count], &self.transcript);
                     }
-                    self.take_in(direction, read, &buffer, &mut splitter, &mut wire);
+                    take_in(direction, read, &buffer, &mut splitter, &mut wire);
                 }
                 writable = to.writable(), if matches!(next, Next::Write(_) | Next::End) => {
                     writable?;
@@ -123,8 +109,8 @@ impl Connection {
                     }
                     match wire.next(&faults, Instant::now()) {
                         Next::End => return Ok(()),
-                        Next::Write(lane) => match to.try_write(wire.first(lane)) {
-                            Ok(count) => wire.wrote(lane, count),
+                        Next::Write(place) => match to.try_write(wire.rest(place)) {
+                            Ok(count) => wire.wrote(place, count),
                             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                             Err(error) => return Err(error),
                         },
@@ -140,37 +126,34 @@ impl Connection {
             }
         }
     }
+}
 
-    fn take_in(
-        &self,
-        direction: Direction,
-        read: io::Result<usize>,
-        buffer: &[u8],
-        splitter: &mut Splitter,
-        wire: &mut Line,
-    ) {
-        let now = Instant::now();
-        let pieces = match read {
-            Ok(count) if count > 0 && direction == Direction::ToClient => {
-                splitter.split(&buffer[..count])
-            }
-            Ok(count) if count > 0 => vec![Piece {
-                bytes: buffer[..count].to_vec(),
-                is_ack: false,
-            }],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Vec::new(),
-            // A reset ends the stream like an orderly close. A black hole must not let either
-            // through.
-            Ok(_) | Err(_) => {
-                wire.push_end(now);
-                splitter.rest().into_iter().collect()
-            }
-        };
-        let acks = pieces.iter().filter(|piece| piece.is_ack).count();
-        self.counters.acks_seen.fetch_add(acks, Ordering::SeqCst);
-        for piece in pieces {
-            wire.push(piece, rand::random(), now);
+fn take_in(
+    direction: Direction,
+    read: io::Result<usize>,
+    buffer: &[u8],
+    splitter: &mut Splitter,
+    wire: &mut Line,
+) {
+    let now = Instant::now();
+    let pieces = match read {
+        Ok(count) if count > 0 && direction == Direction::ToClient => {
+            splitter.split(&buffer[..count])
         }
+        Ok(count) if count > 0 => vec![Piece {
+            bytes: buffer[..count].to_vec(),
+            is_ack: false,
+        }],
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Vec::new(),
+        // A reset ends the stream like an orderly close. A black hole must not let either
+        // through.
+        Ok(_) | Err(_) => {
+            wire.push_end(now);
+            splitter.rest().into_iter().collect()
+        }
+    };
+    for piece in pieces {
+        wire.push(piece, rand::random(), now);
     }
 }
 

@@ -10,8 +10,8 @@ pub(super) struct Faults {
     pub(super) is_cut: bool,
     /// Counts the cuts, so that a connection notices a cut that was over before it looked.
     pub(super) cuts: u64,
-    to_server: Way,
-    to_client: Way,
+    /// By direction.
+    ways: [Way; 2],
     pub(super) acks: AckFault,
 }
 
@@ -44,36 +44,26 @@ impl Way {
 }
 
 /// The fault of publish acks on their way to the client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AckFault {
-    Delay(Duration),
+    #[default]
+    None,
+    Hold,
     Drop,
-}
-
-impl Default for AckFault {
-    fn default() -> Self {
-        Self::Delay(Duration::ZERO)
-    }
 }
 
 impl Faults {
     pub(super) fn way(&self, direction: Direction) -> Way {
-        match direction {
-            Direction::ToServer => self.to_server,
-            Direction::ToClient => self.to_client,
-        }
+        self.ways[direction as usize]
     }
 
     pub(super) fn way_mut(&mut self, direction: Direction) -> &mut Way {
-        match direction {
-            Direction::ToServer => &mut self.to_server,
-            Direction::ToClient => &mut self.to_client,
-        }
+        &mut self.ways[direction as usize]
     }
 
     /// Returns whether later data may overtake acks.
     pub(super) fn holds_acks(&self) -> bool {
-        !matches!(self.acks, AckFault::Delay(Duration::ZERO))
+        self.acks != AckFault::None
     }
 
     pub(super) fn cut(&mut self) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Direction;
-use super::faults::{AckFault, Faults};
+use super::faults::Faults;
 use super::protocol::Piece;
 use std::time::{Duration, Instant};
 
@@ -11,41 +11,31 @@ const CAPACITY: usize = 8 << 20;
 
 /// A delay line. Bytes that arrive leave later, when the faults that are in force *then* let them.
 ///
-/// Acks have a lane of their own, so that other bytes can overtake them. Without a fault that holds
-/// acks back, everything leaves in the order of arrival. A stalled piece holds up all pieces that
-/// come after it.
+/// Other bytes overtake acks that are held back. Without a fault that holds them back, everything
+/// leaves in the order of arrival. A stalled piece holds up all pieces that come after it.
 pub(super) struct Line {
     direction: Direction,
-    ordinary: VecDeque<Waiting>,
-    acks: VecDeque<Waiting>,
-    /// The lane whose first piece is partly written. That piece must be finished first.
-    begun: Option<Lane>,
-    arrivals: u64,
+    waiting: VecDeque<Waiting>,
+    /// The place of the piece that is partly written. It must be finished first.
+    begun: Option<usize>,
     bytes: usize,
     /// When the sender closed its side.
     end: Option<Instant>,
 }
 
 struct Waiting {
-    number: u64,
+    piece: Piece,
     arrived: Instant,
     /// From 0 to 1. Pieces with a lower value are stalled first.
     luck: f64,
-    bytes: Vec<u8>,
     written: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
-    Ordinary,
-    Acks,
 }
 
 /// The next action of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The first piece of that lane may leave.
-    Write(Lane),
+    /// The piece at this place may leave.
+    Write(usize),
     /// All pieces have left, and the end of the stream is due.
     End,
     /// Nothing is due before that moment.
@@ -58,10 +48,8 @@ impl Line {
     pub(super) fn new(direction: Direction) -> Self {
         Self {
             direction,
-            ordinary: VecDeque::new(),
-            acks: VecDeque::new(),
+            waiting: VecDeque::new(),
             begun: None,
-            arrivals: 0,
             bytes: 0,
             end: None,
         }
@@ -72,18 +60,11 @@ impl Line {
     }
 
     pub(super) fn push(&mut self, piece: Piece, luck: f64, now: Instant) {
-        self.arrivals += 1;
         self.bytes += piece.bytes.len();
-        let lane = if piece.is_ack {
-            &mut self.acks
-        } else {
-            &mut self.ordinary
-        };
-        lane.push_back(Waiting {
-            number: self.arrivals,
+        self.waiting.push_back(Waiting {
+            piece,
             arrived: now,
             luck,
-            bytes: piece.bytes,
             written: 0,
         });
     }
@@ -93,113 +74,65 @@ impl Line {
     }
 
     pub(super) fn next(&self, faults: &Faults, now: Instant) -> Next {
-        if faults.way(self.direction).silent {
+        let way = faults.way(self.direction);
+        if way.silent {
             return Next::Idle;
         }
-        if let Some(lane) = self.begun {
-            return Next::Write(lane);
+        if let Some(place) = self.begun {
+            return Next::Write(place);
         }
-        let way = faults.way(self.direction);
-        let mut ordinary = self
-            .ordinary
-            .front()
-            .map(|it| (later(it.arrived, way.time_of(it.luck)), it.number));
-        let mut ack = self
-            .acks
-            .front()
-            .and_then(|it| Some((self.ack_due(it, faults)?, it.number)));
-        if let (false, Some((_, one)), Some((_, other))) = (faults.holds_acks(), ordinary, ack) {
-            if one < other {
-                ack = None;
-            } else {
-                ordinary = None;
-            }
-        }
-        let is_due = |waiting: &Option<(Instant, u64)>| waiting.is_some_and(|(due, _)| due <= now);
-        match (is_due(&ordinary), is_due(&ack)) {
-            (true, true) if ack.map(|it| it.1) < ordinary.map(|it| it.1) => Next::Write(Lane::Acks),
-            (true, _) => Next::Write(Lane::Ordinary),
-            (false, true) => Next::Write(Lane::Acks),
-            (false, false) => {
-                // The end overtakes acks that are held. They are lost with the connection.
-                let may_end =
-                    self.ordinary.is_empty() && (faults.holds_acks() || self.acks.is_empty());
-                let end = self
-                    .end
-                    .filter(|_| may_end)
-                    .map(|end| later(end, way.delay));
-                if end.is_some_and(|due| due <= now) {
-                    return Next::End;
-                }
-                let waiting = [ordinary.map(|it| it.0), ack.map(|it| it.0), end];
-                waiting
-                    .into_iter()
-                    .flatten()
-                    .min()
-                    .map_or(Next::Idle, Next::At)
-            }
-        }
+        let may_leave = |it: &Waiting| !(it.piece.is_ack && faults.holds_acks());
+        let first = self.waiting.iter().position(may_leave);
+        let (next, due) = match (first, self.end) {
+            (Some(place), _) => (
+                Next::Write(place),
+                self.waiting[place].due(faults, self.direction),
+            ),
+            // The end overtakes acks that are held. They are lost with the connection.
+            (None, Some(end)) => (Next::End, later(end, way.delay)),
+            (None, None) => return Next::Idle,
+        };
+        if due <= now { next } else { Next::At(due) }
     }
 
-    /// Returns the unwritten rest of a lane's first piece.
-    pub(super) fn first(&self, lane: Lane) -> &[u8] {
-        self.lane(lane)
-            .front()
-            .map_or(&[], |first| &first.bytes[first.written..])
+    /// Returns the unwritten rest of the piece at this place.
+    pub(super) fn rest(&self, place: usize) -> &[u8] {
+        let waiting = &self.waiting[place];
+        &waiting.piece.bytes[waiting.written..]
     }
 
-    pub(super) fn wrote(&mut self, lane: Lane, count: usize) {
-        let queue = match lane {
-            Lane::Ordinary => &mut self.ordinary,
-            Lane::Acks => &mut self.acks,
-        };
-        let Some(first) = queue.front_mut() else {
-            return;
-        };
-        first.written += count;
-        self.begun = (first.written > 0).then_some(lane);
-        if first.written == first.bytes.len() {
-            self.bytes -= first.bytes.len();
+    pub(super) fn wrote(&mut self, place: usize, count: usize) {
+        let waiting = &mut self.waiting[place];
+        waiting.written += count;
+        self.begun = (waiting.written > 0).then_some(place);
+        if self.rest(place).is_empty() {
             self.begun = None;
-            queue.pop_front();
+            let left = self.waiting.remove(place);
+            self.bytes -= left.map_or(0, |it| it.piece.bytes.len());
         }
     }
 
     /// Returns the number of acks that may not leave yet.
     pub(super) fn acks_held(&self, faults: &Faults, now: Instant) -> usize {
-        let silent = faults.way(self.direction).silent;
-        let is_held =
-            |ack: &&Waiting| silent || self.ack_due(ack, faults).is_none_or(|due| due > now);
-        self.acks.iter().filter(is_held).count()
+        let all = faults.way(self.direction).silent || faults.holds_acks();
+        let is_held = |it: &&Waiting| all || it.due(faults, self.direction) > now;
+        let acks = self.waiting.iter().filter(|it| it.piece.is_ack);
+        acks.filter(is_held).count()
     }
 
     /// Loses all acks, except for one that is partly written, and returns how many.
     pub(super) fn drop_acks(&mut self) -> usize {
-        let kept = usize::from(self.begun == Some(Lane::Acks));
-        let dropped = self.acks.len().saturating_sub(kept);
-        self.bytes -= self
-            .acks
-            .drain(kept..)
-            .map(|ack| ack.bytes.len())
-            .sum::<usize>();
-        dropped
+        let before = self.waiting.len();
+        self.waiting.retain(|it| !it.piece.is_ack || it.written > 0);
+        self.begun = self.waiting.iter().position(|it| it.written > 0);
+        self.bytes = self.waiting.iter().map(|it| it.piece.bytes.len()).sum();
+        before - self.waiting.len()
     }
+}
 
-    fn ack_due(&self, ack: &Waiting, faults: &Faults) -> Option<Instant> {
-        match faults.acks {
-            AckFault::Delay(delay) => Some(later(
-                ack.arrived,
-                delay.max(faults.way(self.direction).time_of(ack.luck)),
-            )),
-            AckFault::Drop => None,
-        }
-    }
-
-    fn lane(&self, lane: Lane) -> &VecDeque<Waiting> {
-        match lane {
-            Lane::Ordinary => &self.ordinary,
-            Lane::Acks => &self.acks,
-        }
+impl Waiting {
+    fn due(&self, faults: &Faults, direction: Direction) -> Instant {
+        later(self.arrived, faults.way(direction).time_of(self.luck))
     }
 }
 
@@ -216,6 +149,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
+    use crate::proxy::faults::AckFault;
 
     const SECOND: Duration = Duration::from_secs(1);
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -230,10 +164,10 @@ mod tests {
     /// Writes all that may leave at `now`.
     fn drain(line: &mut Line, faults: &Faults, now: Instant) -> String {
         let mut written = Vec::new();
-        while let Next::Write(lane) = line.next(faults, now) {
+        while let Next::Write(place) = line.next(faults, now) {
             // Write byte by byte, as a socket in trouble would take it.
-            written.push(line.first(lane)[0]);
-            line.wrote(lane, 1);
+            written.push(line.rest(place)[0]);
+            line.wrote(place, 1);
         }
         String::from_utf8(written).expect("text")
     }
@@ -280,23 +214,24 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_overtake_delayed_acks() {
+    fn other_bytes_overtake_acks_that_are_held() {
         let mut faults = Faults::default();
-        faults.acks = AckFault::Delay(5 * SECOND);
+        faults.acks = AckFault::Hold;
         let mut line = line();
         assert_eq!(drain(&mut line, &faults, *START + SECOND), "abc");
         assert_eq!(line.acks_held(&faults, *START + SECOND), 1);
-        assert_eq!(drain(&mut line, &faults, *START + 6 * SECOND), "ACK");
+        faults.clear();
+        assert_eq!(drain(&mut line, &faults, *START + SECOND), "ACK");
     }
 
     #[test]
     fn a_begun_ack_is_always_finished() {
         let mut line = line();
         let faults = Faults::default();
-        assert_eq!(line.next(&faults, *START), Next::Write(Lane::Ordinary));
-        line.wrote(Lane::Ordinary, 1);
-        assert_eq!(line.next(&faults, *START + SECOND), Next::Write(Lane::Acks));
-        line.wrote(Lane::Acks, 1);
+        assert_eq!(line.next(&faults, *START), Next::Write(0));
+        line.wrote(0, 1);
+        assert_eq!(line.next(&faults, *START + SECOND), Next::Write(0));
+        line.wrote(0, 1);
         assert_eq!(line.drop_acks(), 0);
         assert_eq!(drain(&mut line, &faults, *START + SECOND), "CKbc");
     }

@@ -75,7 +75,6 @@ pub struct TcpProxy {
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicUsize,
-    acks_seen: AtomicUsize,
     acks_held: AtomicUsize,
     acks_dropped: AtomicUsize,
 }
@@ -107,12 +106,12 @@ impl TcpProxy {
         let counters = Arc::new(Counters::default());
         let (faults, watched) = watch::channel(Faults::default());
         let transcript = Arc::new(Transcript::default());
-        let template = Connection::new(
-            upstream.into(),
-            watched,
-            counters.clone(),
-            transcript.clone(),
-        );
+        let template = Connection {
+            upstream: upstream.into(),
+            faults: watched,
+            counters: counters.clone(),
+            transcript: transcript.clone(),
+        };
         let thread = thread::Builder::new()
             .name("nats-elect-proxy".to_owned())
             .spawn(move || {
@@ -169,15 +168,11 @@ impl TcpProxy {
             .send_modify(|faults| faults.way_mut(direction).stall(share, by));
     }
 
-    /// Lets acks of `JetStream` publishes arrive `delay` after they were sent. Everything else
-    /// overtakes them.
-    ///
-    /// `PONG`s, messages of subscriptions and answers of the `JetStream` API pass at once.
-    /// [`Duration::MAX`] holds acks until [`TcpProxy::restore`]. Zero ends the delay. If a
-    /// [`TcpProxy::delay`] is set too, the longer one counts.
-    pub fn delay_acks(&self, delay: Duration) {
+    /// Holds acks of `JetStream` publishes until [`TcpProxy::restore`]. Everything else overtakes
+    /// them: `PONG`s, messages of subscriptions and answers of the `JetStream` API.
+    pub fn hold_acks(&self) {
         self.faults
-            .send_modify(|faults| faults.acks = AckFault::Delay(delay));
+            .send_modify(|faults| faults.acks = AckFault::Hold);
     }
 
     /// Loses acks of `JetStream` publishes, including those that are held. Everything else passes.
@@ -225,12 +220,6 @@ impl TcpProxy {
     /// Returns the number of client connections that are open now.
     pub fn connections(&self) -> usize {
         self.counters.connections.load(Ordering::SeqCst)
-    }
-
-    /// Returns the number of acks of `JetStream` publishes that the server has sent, whatever
-    /// became of them.
-    pub fn acks_seen(&self) -> usize {
-        self.counters.acks_seen.load(Ordering::SeqCst)
     }
 
     /// Returns the number of acks that a fault is holding back now. Await it to know that a fault

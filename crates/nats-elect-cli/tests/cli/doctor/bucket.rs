@@ -67,7 +67,6 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         it.allow_message_ttl = false;
         it.first_sequence = None;
         it.allow_direct = true;
-        it.max_message_size = 1000;
         it.allow_rollup = true;
     })
     .await;
@@ -86,7 +85,6 @@ async fn what_a_bucket_risks_is_told_with_what_to_change() {
         ("batches", "off"),
         ("times to live", "off"),
         ("first sequence", "start low"),
-        ("value size", "larger than 1000 bytes"),
         ("rollups", "empty the bucket"),
         ("direct gets", "direct gets are on"),
     ] {
