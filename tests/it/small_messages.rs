@@ -25,17 +25,17 @@ async fn a_bucket_that_takes_only_small_messages_is_unfit_until_that_is_changed(
     let a = guest("a", server.url(), &journal).standing(leased_for(ms(3000)).max_backoff(ms(1000)));
     let a = a.start().await;
     a.wait_until_leader().await;
-    limit_messages(&stranger, 65_535).await;
-    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains("records may need 65536"));
+    limit_messages(&stranger, 16_383).await;
+    let told = |event: &Event| matches!(event, Event::Failure { kind: FailureKind::BucketUnfit, detail, .. } if detail.contains("records may need 16384"));
     a.log().wait_for("what is wrong", told).await;
     comes_true("no leader", async || !a.is_leader()).await;
-    limit_messages(&stranger, 65_536).await;
+    limit_messages(&stranger, 16_384).await;
     a.wait_until_leader().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_takes_only_small_messages_is_refused() {
-    let server = configured("max_payload: 65535\n");
+    let server = configured("max_payload: 16383\n");
     let refused = joining(&server.url(), "a", Group::sharded(GROUP, 4, waits()));
     let text = refused.start().await.expect_err("a refusal").to_string();
     assert!(text.contains("raise its `max_payload`"), "{text}");
@@ -43,7 +43,7 @@ async fn a_server_that_takes_only_small_messages_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_that_fit_are_written_and_others_are_refused_with_what_would_fit() {
-    let config = "max_payload: 65536\n";
+    let config = "max_payload: 16384\n";
     let server = configured(config);
     let journal = Journal::default();
     let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
@@ -52,15 +52,15 @@ async fn values_that_fit_are_written_and_others_are_refused_with_what_would_fit(
         Err(FencedError::TooLarge { most, .. }) => most,
         other => panic!("{other:?}"),
     };
-    let alone = most(store.put("k", vec![b'x'; 70_000]).await);
+    let alone = most(store.put("k", vec![b'x'; 20_000]).await);
     store.put("k", vec![b'x'; alone]).await.expect("it fits");
     assert_eq!(most(store.put("k", vec![b'x'; alone + 1]).await), alone);
-    assert!(alone > 65_000, "{alone}");
+    assert!(alone > 16_000, "{alone}");
     if server.version() >= (2, 12, 0) {
-        let in_batch = most(store.create("c", vec![b'x'; 70_000]).await);
+        let in_batch = most(store.create("c", vec![b'x'; 20_000]).await);
         let value = vec![b'x'; in_batch];
         store.create("c", &value).await.expect("it fits");
-        assert!(in_batch > 65_000, "{in_batch}");
+        assert!(in_batch > 16_000, "{in_batch}");
         let none = store.batch().commit().await;
         assert_eq!(none, Err(FencedError::Batch("it is empty".into())));
     }
@@ -101,14 +101,14 @@ async fn batches_are_used_soon_after_the_bucket_allows_them() {
 async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
     let server = NatsServer::start().expect("start");
     let (stranger, _) = Stranger::with_bucket(&server.url()).await;
-    limit_messages(&stranger, 65_536).await;
+    limit_messages(&stranger, 16_384).await;
     let a = member_with(&server.url(), "a", Group::sharded(GROUP, 4, waits())).await;
     all_owned(&[&a], 4).await;
     let refused = group(&a).resize(65_536).await;
     let refused = refused.expect_err("too many");
     assert_eq!(refused.code, ProblemCode::BadRequest);
     assert!(
-        refused.reason.contains("the bucket takes 65536"),
+        refused.reason.contains("the bucket takes 16384"),
         "{refused}"
     );
     assert_eq!(group(&a).mine().len(), 4);
@@ -118,7 +118,7 @@ async fn a_group_does_not_get_more_shards_than_the_bucket_has_room_for() {
     let refused = joining(&server.url(), "b", large).start().await;
     let text = refused.expect_err("a refusal").to_string();
     assert!(
-        text.contains("65536 units") && text.contains("takes 65536"),
+        text.contains("65536 units") && text.contains("takes 16384"),
         "{text}"
     );
     stop(a).await;

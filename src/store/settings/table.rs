@@ -7,8 +7,9 @@ use crate::store::watch::KEPT;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::BucketName;
 
-/// The largest record that is read, in bytes. Each message with one has to have room.
-pub(in crate::store) const LARGEST_RECORD: u32 = 64 * 1024;
+/// The bytes that a message with a record may need. Metadata, of 4 KiB at most, is the largest part of a
+/// role's record; the loads of 32 heavy units are that of a member's.
+pub(in crate::store) const LARGEST_RECORD: u32 = 16 * 1024;
 
 /// What is to be said of a setting.
 pub(super) struct Row {

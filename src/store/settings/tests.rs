@@ -62,8 +62,8 @@ risky | first_seq | {"first_seq": 1} | bucket_auto_create
 risky | max_age | {"max_age": 2000000000} | --max-age 0s
 risky | max_msgs_per_subject | {"max_msgs_per_subject": 5} | --max-msgs-per-subject 1
 risky | max_msgs_per_subject | {"max_msgs_per_subject": -1} | --max-msgs-per-subject 1
-unfit | max_msg_size | {"max_msg_size": 65535} | --max-msg-size=-1
-fit | max_msg_size | {"max_msg_size": 65536}
+unfit | max_msg_size | {"max_msg_size": 16383} | --max-msg-size=-1
+fit | max_msg_size | {"max_msg_size": 16384}
 risky | num_replicas | {"num_replicas": 1} | --replicas 3
 risky | storage | {"storage": "memory"} | file storage
 risky | allow_rollup_hdrs | {"allow_rollup_hdrs": true} | --no-allow-rollup
