@@ -195,8 +195,9 @@
 //! # Testing
 //!
 //! The simulation, the exhaustive exploration and the fuzz tests of the state machine are in this
-//! crate's `tests/`. The `Hash` of [`Election`] and of [`member::Member`] is for model checkers, which
-//! must tell new situations from known ones. With the feature `__mutations` the crate also exports its mutations: rules that a test breaks one at
+//! crate's `tests/`. [`Election::hash_state`] and the `Hash` of [`member::Member`] are for model checkers,
+//! which must tell new situations from known ones. With
+//! the feature `__mutations` the crate also exports its mutations: rules that a test breaks one at
 //! a time, to show that the checkers notice.
 #![forbid(unsafe_code)]
 

@@ -7,6 +7,7 @@
 //! count what they saw from its beginning to its end. A term that was released ended in good order.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -69,6 +70,20 @@ struct Led {
     since: Moment,
     /// Its end, if no other leader is known since.
     until: Option<Moment>,
+}
+
+impl Failing {
+    /// Feeds a hasher with the state that still matters at `now`, for model checkers.
+    pub fn hash_state(&self, now: Moment, settings: &RoleSettings, hasher: &mut impl Hasher) {
+        let mut it = self.clone();
+        let in_touch = it.in_touch.take().map(|since| since < now);
+        // It does not matter by how much a term is longer than a short one.
+        let lasted = it.led.as_mut().map(|led| {
+            let since = std::mem::take(&mut led.since);
+            led.until.unwrap_or(now).since(since).min(short(settings))
+        });
+        (it, in_touch, lasted).hash(hasher);
+    }
 }
 
 impl Streak {

@@ -1,5 +1,7 @@
 //! The state machine of one election, and the way through one step.
 
+use std::hash::{Hash, Hasher};
+
 use super::effect::{Effect, Reply};
 use super::input::Input;
 use super::phase::Phase;
@@ -43,9 +45,8 @@ pub struct CoreStatus {
 
 /// One instance's side of one role's election.
 ///
-/// The [crate's front page](crate) tells how to drive it. Two machines whose hashes are equal, up to a
-/// shift of time, behave the same.
-#[derive(Clone, Debug, Hash)]
+/// The [crate's front page](crate) tells how to drive it.
+#[derive(Clone, Debug)]
 pub struct Election {
     pub(super) phase: Phase,
     pub(super) scene: Scene,
@@ -85,6 +86,15 @@ impl Election {
         *phase = done.update_takeover_request(at);
         phase.relabel(at);
         std::mem::take(&mut at.out)
+    }
+
+    /// Feeds a hasher everything that decides what this machine does from `now` on.
+    ///
+    /// Two machines that feed the same, up to a shift of time, behave the same. It is for model
+    /// checkers, which must tell new situations from known ones.
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
+        self.phase.hash(hasher);
+        self.scene.hash_state(now, hasher);
     }
 
     /// When to step with [`Input::Tick`] next. `None` if only another input can change anything.

@@ -7,6 +7,7 @@
 //! If another term began unseen, our own fence record is refused.
 
 mod free;
+mod hashing;
 mod leases;
 mod sequences;
 #[cfg(test)]

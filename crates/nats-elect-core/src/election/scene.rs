@@ -64,45 +64,6 @@ pub(super) struct Scene {
     pub out: Vec<Effect>,
 }
 
-/// Of everything that decides what happens from here on. A new field asks here whether it does.
-impl Hash for Scene {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let Self {
-            wire,
-            observed_role,
-            stopping,
-            paused,
-            failures_in_a_row,
-            handoffs_in_vain,
-            failing,
-            ordered_until,
-            state,
-            suspended_since,
-            // They never change.
-            candidate: _,
-            settings: _,
-            // Set at the beginning of each step, or empty at its end.
-            now: _,
-            fresh: _,
-            out: _,
-            // Nothing is decided by these: they are told only.
-            last_transition: _,
-            leader: _,
-            told_connection: _,
-            told_open: _,
-            // These only need to be greater than the ones in use.
-            last_question: _,
-            last_term: _,
-        } = self;
-        // A confirmed write starts no other lease.
-        let mut wire = wire.clone();
-        wire.attempts.forget_sending();
-        (wire, observed_role, stopping, paused).hash(hasher);
-        (failures_in_a_row, handoffs_in_vain, failing).hash(hasher);
-        (ordered_until, state, suspended_since).hash(hasher);
-    }
-}
-
 impl Scene {
     pub fn new(candidate: Candidate, now: Moment) -> Self {
         let settings = candidate.settings.clone();
@@ -143,6 +104,47 @@ impl Scene {
             candidate,
             settings,
         }
+    }
+
+    /// Feeds a hasher everything that decides what happens from `now` on. A new field asks here
+    /// whether it does.
+    pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
+        let Self {
+            wire,
+            observed_role,
+            stopping,
+            paused,
+            failures_in_a_row,
+            handoffs_in_vain,
+            failing,
+            ordered_until,
+            state,
+            suspended_since,
+            settings,
+            // It never changes.
+            candidate: _,
+            // Set at the beginning of each step, or empty at its end.
+            now: _,
+            fresh: _,
+            out: _,
+            // Nothing is decided by these: they are told only.
+            last_transition: _,
+            leader: _,
+            told_connection: _,
+            told_open: _,
+            // These only need to be greater than the ones in use.
+            last_question: _,
+            last_term: _,
+        } = self;
+        // A confirmed write starts no other lease.
+        let mut wire = wire.clone();
+        wire.attempts.forget_sending();
+        let read_sent = wire.operations.read_sent().unwrap_or(now);
+        observed_role.hash_state(now, read_sent, settings, hasher);
+        (wire, stopping, paused).hash(hasher);
+        failing.hash_state(now, settings, hasher);
+        (failures_in_a_row, handoffs_in_vain).hash(hasher);
+        (ordered_until, state, suspended_since).hash(hasher);
     }
 
     pub fn emit(&mut self, effect: Effect) {

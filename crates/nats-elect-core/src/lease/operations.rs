@@ -171,6 +171,14 @@ impl Operations {
         self.late.clear();
     }
 
+    /// When the read under way was sent.
+    pub fn read_sent(&self) -> Option<Moment> {
+        match self.pending?.what {
+            Operation::Read { sent } => Some(sent),
+            Operation::Write(_) | Operation::Void => None,
+        }
+    }
+
     fn learn_pace(&mut self, what: Operation, late: bool, now: Moment) {
         let sent = match what {
             Operation::Read { sent } => sent,

@@ -10,7 +10,7 @@
 //!   so their ranks do. Zero stays zero.
 //! - *Incarnations.* They are compared for equality alone. Instances are alike, so all ways of
 //!   numbering them are tried and the least result is taken.
-//! - *What nobody looks at*: a machine's labels and counters (see `Election`'s `Hash`), and
+//! - *What nobody looks at*: a machine's labels and counters (see `Election::hash_state`), and
 //!   revisions that an instance was shown but has forgotten.
 
 use std::hash::Hash;
@@ -33,7 +33,7 @@ impl Scribe {
     fn take_down(&mut self, process: &Process) {
         let Process {
             election,
-            clock: _,
+            clock,
             due,
             request,
             reply_to,
@@ -48,7 +48,8 @@ impl Scribe {
             last_beat,
             doubted: _,
         } = process;
-        (election, due, watch, paused, linked, stopping, last_beat).hash(self);
+        election.hash_state(*clock, self);
+        (due, watch, paused, linked, stopping, last_beat).hash(self);
         (lost_at, grace_over).hash(self);
         if let Some(request) = request {
             // Its number only tells its answer from others, and there is never a second one.
